@@ -1,0 +1,21 @@
+FROM python:3.12-slim AS build
+WORKDIR /build
+RUN python -m venv /opt/savepointdb
+COPY requirements.lock .
+RUN /opt/savepointdb/bin/pip install --no-cache-dir --require-hashes --requirement requirements.lock
+COPY . .
+RUN /opt/savepointdb/bin/pip install --no-cache-dir --no-deps .
+
+FROM python:3.12-slim
+COPY --from=build /opt/savepointdb /opt/savepointdb
+RUN useradd --uid 10001 --create-home savepointdb
+USER savepointdb
+# Machine code that numba compiled; the packages' own folder is not writable here.
+ENV PATH=/opt/savepointdb/bin:$PATH NUMBA_CACHE_DIR=/home/savepointdb/.cache/numba PYTHONUNBUFFERED=1
+VOLUME /savepoints
+EXPOSE 8080
+HEALTHCHECK --start-period=30s CMD \
+    ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8080/healthz', timeout=3)"]
+# All addresses *of the container*: who reaches them is decided where its port is published (docker-compose.yml).
+ENTRYPOINT ["savepointdb"]
+CMD ["serve", "--root", "/savepoints", "--host", "0.0.0.0", "--port", "8080"]

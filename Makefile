@@ -1,0 +1,77 @@
+# Needs a Python of 3.11 or newer (scripts/find-python looks for one) and nothing else.
+
+VENV    ?= .venv
+PORT    ?= 8080
+# A folder of savepoints to serve: any of yours, too.
+ROOT    ?= tests/data/flink/2.3.0/wordcount-rocksdb-savepoints/native
+# ONCE=1: `make run` stops after the first answers.
+ONCE    ?=
+# More arguments for pytest: make test ARGS='-k kafka -x'
+ARGS    ?=
+
+PY        := $(VENV)/bin/python
+PIP       := $(PY) -m pip --disable-pip-version-check --quiet
+INSTALLED := $(VENV)/.installed
+export PYTHON
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help install run test test-spark test-all lint format bench fixtures lock clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+install: $(INSTALLED) ## make .venv with everything locked, and savepointdb itself, editable
+
+run: $(INSTALLED) ## serve the sample savepoints and show the first answers (PORT=8080, ROOT=folder)
+	@$(PY) examples/first_answers.py --root "$(ROOT)" --port $(PORT) $(if $(filter 1,$(ONCE)),--once)
+
+test: $(INSTALLED) ## run the tests, without those marked slow, spark or flink
+	$(PY) -m pytest -n auto $(ARGS)
+
+test-spark: $(INSTALLED) ## run the tests marked spark (needs Java 17 or newer)
+	$(PY) -m pytest -m spark $(ARGS) || [ $$? -eq 5 ] # 5: there was none to run
+
+test-all: $(INSTALLED) ## run every test
+	$(PY) -m pytest -m '' $(ARGS)
+
+lint: $(INSTALLED) ## check format, style and types
+	$(PY) -m ruff format --check .
+	$(PY) -m ruff check .
+	$(PY) -m mypy
+
+format: $(INSTALLED) ## format the code and mend what can be mended safely
+	$(PY) -m ruff check --fix-only --quiet .
+	$(PY) -m ruff format .
+
+bench: $(INSTALLED) ## run the benchmarks
+	$(PY) -m benchmarks $(ARGS)
+
+fixtures: ## write tests/data anew with real Flink (needs Java and Maven)
+	tests/flink/generate.sh $(ARGS)
+
+lock: $(INSTALLED) ## resolve the dependencies anew (UPGRADE=1: to their newest versions)
+	$(LOCK) --output-file requirements.lock pyproject.toml
+	$(LOCK) --output-file requirements-dev.lock --extra spark --group dev --constraint requirements.lock pyproject.toml
+
+LOCK = $(PY) -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	--custom-compile-command 'make lock' $(if $(UPGRADE),--upgrade)
+
+clean: ## remove the environment, caches and built files
+	rm -rf $(VENV) dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find service catalog readers tests examples -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# One stamp a step, so that a change repeats what follows from it and no more.
+$(VENV)/.made:
+	@echo "Making $(VENV)"
+	@scripts/make-venv $(VENV)
+	@touch $@
+
+$(VENV)/.locked: requirements-dev.lock $(VENV)/.made
+	@echo "Installing the locked dependencies; Spark is the large one"
+	@$(PIP) install --use-pep517 --require-hashes --requirement requirements-dev.lock
+	@touch $@
+
+$(INSTALLED): pyproject.toml $(VENV)/.locked
+	@$(PIP) install --no-deps --no-build-isolation --editable .
+	@touch $@
