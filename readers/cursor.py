@@ -1,0 +1,159 @@
+"""A bounds-checked cursor over big-endian `java.io.DataOutput` bytes: what headers are parsed with.
+
+Values of state entries are not read with it: they go through `readers.decode`. Every length is compared with the
+bytes that are left before anything is allocated.
+
+| method | bytes | Java |
+|---|---|---|
+| `u1 i1 u2 i2 i4 i8 boolean` | 1 1 2 2 4 8 1 | `DataInput#readByte` … |
+| `utf` | u2 length + modified UTF-8 | `DataInput#readUTF` |
+| `blob` | i4 length + bytes | `BytePrimitiveArraySerializer` |
+| `string` | varint (units + 1) + varint UTF-16 units | `StringValue#readString` |
+"""
+
+from __future__ import annotations
+
+import struct
+
+import numpy as np
+from numpy.typing import NDArray
+
+from readers.errors import CorruptDataError, hex_window
+
+_I2 = struct.Struct(">h")
+_U2 = struct.Struct(">H")
+_I4 = struct.Struct(">i")
+_I8 = struct.Struct(">q")
+_MAX_VARINT_BYTES = 5
+
+
+class Cursor:
+    """Reads from `data[position:end]`, in order.
+
+    Args:
+        data: the whole buffer; positions in errors are offsets into it.
+        path: the file it came from, for errors.
+        position: where to start.
+        end: where to stop; the end of `data` if not given.
+    """
+
+    __slots__ = ("data", "end", "path", "position")
+
+    def __init__(
+        self,
+        data: bytes | memoryview | NDArray[np.uint8],
+        *,
+        path: str | None = None,
+        position: int = 0,
+        end: int | None = None,
+    ) -> None:
+        self.data = memoryview(data)  # type: ignore[arg-type]  # arrays are buffers, whatever their stubs say
+        self.path = path
+        self.position = position
+        self.end = len(self.data) if end is None else end
+
+    @property
+    def remaining(self) -> int:
+        """Bytes left."""
+        return self.end - self.position
+
+    def corrupt(self, message: str, position: int | None = None) -> CorruptDataError:
+        """A `CorruptDataError` at `position` (default: here) with a hex window: `raise cursor.corrupt(…)`."""
+        at = self.position if position is None else position
+        return CorruptDataError(f"{message}; bytes {hex_window(self.data, at)}", path=self.path, position=at)
+
+    def read(self, length: int, what: str = "data") -> memoryview:
+        """The next `length` bytes, without a copy.
+
+        Raises:
+            CorruptDataError: fewer are left, or `length` is negative.
+        """
+        if length < 0 or length > self.end - self.position:
+            raise self.corrupt(f"expected {length} bytes of {what}, found {self.remaining} left")
+        start = self.position
+        self.position = start + length
+        return self.data[start : self.position]
+
+    def sub(self, length: int, what: str = "frame") -> Cursor:
+        """A cursor over the next `length` bytes (a frame); this one moves behind them."""
+        self.read(length, what)
+        return Cursor(self.data, path=self.path, position=self.position - length, end=self.position)
+
+    def u1(self) -> int:
+        return self.read(1)[0]
+
+    def i1(self) -> int:
+        value = self.read(1)[0]
+        return value - 256 if value > 127 else value
+
+    def boolean(self) -> bool:
+        return self.read(1)[0] != 0
+
+    def u2(self) -> int:
+        return int(_U2.unpack(self.read(2))[0])
+
+    def i2(self) -> int:
+        return int(_I2.unpack(self.read(2))[0])
+
+    def i4(self) -> int:
+        return int(_I4.unpack(self.read(4))[0])
+
+    def i8(self) -> int:
+        return int(_I8.unpack(self.read(8))[0])
+
+    def count(self, what: str, minimum_bytes: int = 1) -> int:
+        """An i4 element count, checked: not negative, and `minimum_bytes` an element could still be there."""
+        start = self.position
+        count = self.i4()
+        if count < 0 or count * minimum_bytes > self.remaining:
+            raise self.corrupt(
+                f"expected a count of {what}, found {count} with {self.remaining} bytes left", start
+            )
+        return count
+
+    def blob(self, what: str = "bytes") -> bytes:
+        """i4 length, then that many bytes."""
+        return bytes(self.read(self.i4(), what))
+
+    def utf(self, what: str = "text") -> str:
+        """`writeUTF`: u2 byte length, then modified UTF-8 (U+0000 as C0 80, surrogates as three bytes each).
+
+        Raises:
+            CorruptDataError: not modified UTF-8.
+        """
+        length = self.u2()
+        return self.modified_utf8(length, what)
+
+    def modified_utf8(self, length: int, what: str = "text") -> str:
+        """`length` bytes of modified UTF-8."""
+        start = self.position
+        raw = bytes(self.read(length, what))
+        if raw.isascii():
+            return raw.decode("ascii")
+        try:
+            units = raw.replace(b"\xc0\x80", b"\x00").decode("utf-8", "surrogatepass")
+            return units.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+        except UnicodeDecodeError as error:
+            raise self.corrupt(f"expected modified UTF-8 as {what}: {error.reason}", start) from error
+
+    def varint(self, what: str = "length") -> int:
+        """Unsigned LEB128, at most five bytes."""
+        value = 0
+        for shift in range(0, 7 * _MAX_VARINT_BYTES, 7):
+            byte = self.read(1, what)[0]
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return value
+        raise self.corrupt(f"expected a varint {what} of at most {_MAX_VARINT_BYTES} bytes")
+
+    def string(self, what: str = "string") -> str | None:
+        """Flink's `StringValue#readString`; None for null."""
+        units = self.varint(what)
+        if units == 0:
+            return None
+        if units - 1 > self.remaining:
+            raise self.corrupt(
+                f"expected {units - 1} characters of {what}, found {self.remaining} bytes left"
+            )
+        codes = [self.varint(what) & 0xFFFF for _ in range(units - 1)]
+        return struct.pack(f"<{len(codes)}H", *codes).decode("utf-16-le", "replace")

@@ -1,0 +1,663 @@
+"""What `_metadata` says: operators, subtasks and the handles of their state.
+
+    SavepointMetadata
+      MasterState *
+      OperatorState *                       coordinator state: a StreamStateHandle
+        SubtaskState *
+          managed, raw operator state       OperatorStreamStateHandle
+          managed, raw keyed state          KeyedStateHandle
+          input channels, result subpartitions   ChannelStateHandle
+
+A `StreamStateHandle` is a leaf: it names one run of bytes. All others cut such runs into key groups, lists,
+changes or channels. Names are Flink's; the classes live in org.apache.flink.runtime.state and .checkpoint.
+Offsets are read-only int64 arrays of shape (n,): a handle of 32768 key groups costs 256 KiB, not a list of
+Python integers.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from enum import IntEnum, StrEnum
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+Offsets = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class KeyGroupRange:
+    """Key groups `start` to `end`, both inclusive; `end == start - 1` when empty."""
+
+    start: int
+    end: int
+
+    @property
+    def number_of_key_groups(self) -> int:
+        return self.end - self.start + 1
+
+    def __contains__(self, key_group: int) -> bool:
+        return self.start <= key_group <= self.end
+
+
+class CheckpointedStateScope(StrEnum):
+    """Who else may refer to a file. Flink's two, and the places that Flink gives no name to."""
+
+    EXCLUSIVE = "EXCLUSIVE"
+    SHARED = "SHARED"
+    TASK_OWNED = "TASK_OWNED"
+    CHANGELOG = "CHANGELOG"
+    INLINE = "INLINE"
+
+
+class Mode(IntEnum):
+    """`OperatorStateHandle.Mode`. Ordinal 1 was called BROADCAST up to 1.4, and meant union then too."""
+
+    SPLIT_DISTRIBUTE = 0
+    UNION = 1
+    BROADCAST = 2
+
+
+class StateObject(ABC):
+    """Anything that refers to state bytes."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def size_bytes(self) -> int:
+        """Bytes of state it refers to (`StateObject#getStateSize`); 0 where Flink recorded none."""
+
+    @abstractmethod
+    def streams(self) -> Iterator[StreamStateHandle]:
+        """Every leaf handle with bytes behind it, in file order."""
+
+
+class _EqualByValue:
+    """Equality for dataclasses that hold arrays, which have none of their own."""
+
+    __slots__ = ()
+
+    def _values(self) -> tuple[object, ...]:
+        values = (getattr(self, field.name) for field in fields(self))  # type: ignore[arg-type]  # a mixin
+        return tuple(value.tobytes() if isinstance(value, np.ndarray) else value for value in values)
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, _EqualByValue)
+            and type(other) is type(self)
+            and other._values() == self._values()
+        )
+
+    def __hash__(self) -> int:
+        return hash((type(self), *self._values()))
+
+
+# --- streams: one run of bytes ---
+
+
+class StreamStateHandle(StateObject):
+    """A run of bytes: inline, a file, or a segment of a file."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def path(self) -> str | None:
+        """The path as recorded; None if there is no file."""
+
+    @property
+    @abstractmethod
+    def scope(self) -> CheckpointedStateScope:
+        """Who else may refer to it."""
+
+    @property
+    def name(self) -> str:
+        """What to call it in messages."""
+        return self.path or ""
+
+    @property
+    def inline_data(self) -> bytes | None:
+        """The bytes themselves, if there is no file."""
+        return None
+
+    @property
+    def is_relative(self) -> bool:
+        """Whether `path` counts from the directory of `_metadata`."""
+        return False
+
+    def range_in_file(self, file_size_bytes: int) -> tuple[int, int]:
+        """Start and length of its bytes in a file of that size; beyond the end if the file is too short."""
+        return 0, max(self.size_bytes, file_size_bytes)
+
+    def streams(self) -> Iterator[StreamStateHandle]:
+        yield self
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ByteStreamStateHandle(StreamStateHandle):
+    """State small enough to lie in `_metadata` itself (tag 1)."""
+
+    handle_name: str
+    data: bytes
+
+    @property
+    def path(self) -> None:
+        return None
+
+    @property
+    def size_bytes(self) -> int:
+        return len(self.data)
+
+    @property
+    def name(self) -> str:
+        return self.handle_name
+
+    @property
+    def inline_data(self) -> bytes:
+        return self.data
+
+    @property
+    def scope(self) -> CheckpointedStateScope:
+        return CheckpointedStateScope.INLINE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileStateHandle(StreamStateHandle):
+    """A whole file, by the absolute path it had when it was written (tag 2).
+
+    `state_size` is negative in rare old files: unknown.
+    """
+
+    file_path: str
+    state_size: int
+
+    @property
+    def path(self) -> str:
+        return self.file_path
+
+    @property
+    def size_bytes(self) -> int:
+        return max(self.state_size, 0)
+
+    @property
+    def scope(self) -> CheckpointedStateScope:
+        """From the folder: `shared/<file>` or, with file merging, `shared/<subtask's folder>/<file>`."""
+        for folder in reversed(self.file_path.split("/")[-3:-1]):
+            if folder in _SCOPE_OF_FOLDER:
+                return _SCOPE_OF_FOLDER[folder]
+        return CheckpointedStateScope.EXCLUSIVE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RelativeFileStateHandle(StreamStateHandle):
+    """A whole file beside `_metadata` (tag 6; since 1.11). Flink: RelativeFileStateHandle."""
+
+    relative_path: str
+    state_size: int
+
+    @property
+    def path(self) -> str:
+        return self.relative_path
+
+    @property
+    def is_relative(self) -> bool:
+        return True
+
+    @property
+    def size_bytes(self) -> int:
+        return max(self.state_size, 0)
+
+    @property
+    def scope(self) -> CheckpointedStateScope:
+        return CheckpointedStateScope.EXCLUSIVE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentFileStateHandle(StreamStateHandle):
+    """Bytes `[start_pos, start_pos + state_size)` of a file that many states share (tag 15).
+
+    File merging, since 1.20. Offsets of the handles around it count from `start_pos`. An EXCLUSIVE segment
+    lies under `taskowned/`.
+    """
+
+    file_path: str
+    start_pos: int
+    state_size: int
+    state_scope: CheckpointedStateScope
+    logical_file_id: str
+
+    @property
+    def path(self) -> str:
+        return self.file_path
+
+    @property
+    def size_bytes(self) -> int:
+        return self.state_size
+
+    @property
+    def scope(self) -> CheckpointedStateScope:
+        return self.state_scope
+
+    def range_in_file(self, file_size_bytes: int) -> tuple[int, int]:
+        return self.start_pos, self.state_size
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmptySegmentFileStateHandle(StreamStateHandle):
+    """A placeholder without bytes (tag 16): `streams()` leaves it out."""
+
+    @property
+    def path(self) -> None:
+        return None
+
+    @property
+    def inline_data(self) -> bytes:
+        return b""
+
+    @property
+    def size_bytes(self) -> int:
+        return 0
+
+    @property
+    def scope(self) -> CheckpointedStateScope:
+        return CheckpointedStateScope.EXCLUSIVE
+
+    def streams(self) -> Iterator[StreamStateHandle]:
+        return iter(())
+
+
+# --- keyed state ---
+
+
+class KeyedStateHandle(StateObject):
+    """Keyed state of one subtask: the key groups of `key_group_range`."""
+
+    __slots__ = ()
+    key_group_range: KeyGroupRange
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class KeyGroupsStateHandle(_EqualByValue, KeyedStateHandle):
+    """A stream and where in it each key group begins (tags 3 and 12; 12 has a `state_handle_id`).
+
+    `offsets[i]` is the position of key group `key_group_range.start + i` in the delegate. Raw keyed state
+    writes -1 for a key group without data; heap snapshots have a real offset for each.
+    """
+
+    key_group_range: KeyGroupRange
+    offsets: Offsets
+    delegate: StreamStateHandle
+    state_handle_id: str | None = None
+
+    @property
+    def savepoint(self) -> bool:
+        """Whether the layout is certainly the canonical one of `FullSnapshotAsyncWriter`."""
+        return False
+
+    @property
+    def size_bytes(self) -> int:
+        return self.delegate.size_bytes
+
+    def streams(self) -> Iterator[StreamStateHandle]:
+        return self.delegate.streams()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class KeyGroupsSavepointStateHandle(KeyGroupsStateHandle):
+    """Key groups of a canonical savepoint (tag 7; since 1.13). Offset 0: a key group without data."""
+
+    @property
+    def savepoint(self) -> bool:
+        return True
+
+
+class HandleAndLocalPath(NamedTuple):
+    """`IncrementalKeyedStateHandle.HandleAndLocalPath`: a file of a RocksDB directory, and its name there."""
+
+    local_path: str
+    handle: StreamStateHandle
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IncrementalRemoteKeyedStateHandle(KeyedStateHandle):
+    """The files of a RocksDB or ForSt directory (tags 5 and 11).
+
+    `checkpoint_id` is that of the checkpoint that created the handle. `meta_state_handle` holds a
+    KeyedBackendSerializationProxy and nothing else. `checkpointed_size` and `state_handle_id` are None in
+    tag 5.
+    """
+
+    checkpoint_id: int
+    backend_identifier: str
+    key_group_range: KeyGroupRange
+    meta_state_handle: StreamStateHandle
+    shared_state: tuple[HandleAndLocalPath, ...]
+    private_state: tuple[HandleAndLocalPath, ...]
+    checkpointed_size: int | None = None
+    state_handle_id: str | None = None
+
+    def files(self) -> Iterator[HandleAndLocalPath]:
+        """All files of the directory: shared ones (*.sst), then private ones (CURRENT, MANIFEST, OPTIONS)."""
+        yield from self.shared_state
+        yield from self.private_state
+
+    @property
+    def size_bytes(self) -> int:
+        return self.meta_state_handle.size_bytes + sum(file.handle.size_bytes for file in self.files())
+
+    def streams(self) -> Iterator[StreamStateHandle]:
+        yield from self.meta_state_handle.streams()
+        for file in self.files():
+            yield from file.handle.streams()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangelogStateBackendHandle(KeyedStateHandle):
+    """Keyed state as a materialized base and the changes since, to be replayed in order (tags 8 and 14).
+
+    1.14 wrote neither `checkpointed_size`, `materialization_id` nor `state_handle_id`; only tag 14 has a
+    `checkpoint_id`.
+    """
+
+    key_group_range: KeyGroupRange
+    materialized: tuple[KeyedStateHandle, ...]
+    non_materialized: tuple[KeyedStateHandle, ...]
+    checkpointed_size: int | None = None
+    materialization_id: int | None = None
+    checkpoint_id: int | None = None
+    state_handle_id: str | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(handle.size_bytes for handle in (*self.materialized, *self.non_materialized))
+
+    def streams(self) -> Iterator[StreamStateHandle]:
+        for handle in (*self.materialized, *self.non_materialized):
+            yield from handle.streams()
+
+
+class StateChange(NamedTuple):
+    """One change; `key_group` -1 for the announcement of a state."""
+
+    key_group: int
+    change: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InMemoryChangelogStateHandle(KeyedStateHandle):
+    """Changes that lie in `_metadata` itself (tag 9): it refers to no stream."""
+
+    key_group_range: KeyGroupRange
+    from_sequence_number: int
+    to_sequence_number: int
+    changes: tuple[StateChange, ...]
+    state_handle_id: str | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(len(change.change) for change in self.changes)
+
+    def streams(self) -> Iterator[StreamStateHandle]:
+        return iter(())
+
+
+class StreamAndOffset(NamedTuple):
+    """A changelog stream and where a change set begins in it: uncompressed bytes behind its flag byte."""
+
+    handle: StreamStateHandle
+    offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangelogStateHandleStreamImpl(KeyedStateHandle):
+    """Changes in files (tags 10 and 13; `storage_identifier` is recorded in 13 only)."""
+
+    key_group_range: KeyGroupRange
+    handles_and_offsets: tuple[StreamAndOffset, ...]
+    state_size: int
+    checkpointed_size: int | None = None
+    state_handle_id: str | None = None
+    storage_identifier: str = "filesystem"
+
+    @property
+    def size_bytes(self) -> int:
+        return max(self.state_size, 0)
+
+    def streams(self) -> Iterator[StreamStateHandle]:
+        for handle, _ in self.handles_and_offsets:
+            yield from handle.streams()
+
+
+# --- operator state ---
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class StateMetaInfo(_EqualByValue):
+    """`OperatorStateHandle.StateMetaInfo`: where the elements of one state begin in the delegate."""
+
+    name: str
+    distribution_mode: Mode
+    offsets: Offsets
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorStreamStateHandle(StateObject):
+    """Operator state of one subtask (tag 4)."""
+
+    state_meta_infos: tuple[StateMetaInfo, ...]
+    delegate: StreamStateHandle
+
+    @property
+    def size_bytes(self) -> int:
+        return self.delegate.size_bytes
+
+    def streams(self) -> Iterator[StreamStateHandle]:
+        return self.delegate.streams()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileMergingOperatorStreamStateHandle(OperatorStreamStateHandle):
+    """Operator state in a segment (tag 17; since 1.20). Operators without state have one too, `empty`."""
+
+    task_owned_directory: str
+    shared_directory: str
+    empty: bool
+
+
+# --- channel state of unaligned checkpoints ---
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ChannelOffsets(_EqualByValue):
+    """Where the buffers of one channel lie.
+
+    `(first, second)` is (gateIdx, inputChannelIdx) for inputs, (partitionIdx, subPartitionIdx) for results.
+    """
+
+    first: int
+    second: int
+    state_size: int
+    offsets: Offsets
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChannelStateHandle(StateObject):
+    """In-flight buffers of one subtask: one channel, or all of them in the merged kinds.
+
+    `subtask_index` is None where 1.11 wrote it.
+    """
+
+    subtask_index: int | None
+    channels: tuple[ChannelOffsets, ...]
+    state_size: int
+    delegate: StreamStateHandle
+
+    @property
+    def size_bytes(self) -> int:
+        return max(self.state_size, 0)
+
+    def streams(self) -> Iterator[StreamStateHandle]:
+        return self.delegate.streams()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputChannelStateHandle(ChannelStateHandle):
+    """One input channel (tag 1 in version 6)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultSubpartitionStateHandle(ChannelStateHandle):
+    """One result subpartition (tag 2 in version 6)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergedInputChannelStateHandle(ChannelStateHandle):
+    """All input channels of a subtask (tag 3; since version 6)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergedResultSubpartitionStateHandle(ChannelStateHandle):
+    """All result subpartitions of a subtask (tag 4; since version 6)."""
+
+
+# --- the tree ---
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubtaskState(StateObject):
+    """State of one subtask of an operator. Flink: OperatorSubtaskState.
+
+    A `finished` subtask had no state left to write. `legacy_state` is that of the `Checkpointed` interface
+    (1.2, 1.3).
+    """
+
+    index: int
+    finished: bool = False
+    managed_operator_state: OperatorStreamStateHandle | None = None
+    raw_operator_state: OperatorStreamStateHandle | None = None
+    managed_keyed_state: KeyedStateHandle | None = None
+    raw_keyed_state: KeyedStateHandle | None = None
+    input_channels: tuple[ChannelStateHandle, ...] = ()
+    result_subpartitions: tuple[ChannelStateHandle, ...] = ()
+    legacy_state: tuple[StreamStateHandle, ...] = ()
+
+    def handles(self) -> Iterator[StateObject]:
+        """All handles that are there."""
+        single = (
+            self.managed_operator_state,
+            self.raw_operator_state,
+            self.managed_keyed_state,
+            self.raw_keyed_state,
+        )
+        yield from (handle for handle in single if handle is not None)
+        yield from self.input_channels
+        yield from self.result_subpartitions
+        yield from self.legacy_state
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(handle.size_bytes for handle in self.handles())
+
+    def streams(self) -> Iterator[StreamStateHandle]:
+        for handle in self.handles():
+            yield from handle.streams()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorState(StateObject):
+    """State of one operator.
+
+    Attributes:
+        operator_id: 32 hex digits, as Flink prints them. Version 1 only knows the id of the job vertex, which
+            is that of the head of the chain.
+        uid: since version 5.
+        name: since version 5.
+        parallelism: of the job when the savepoint was taken.
+        max_parallelism: the number of key groups; may be -1 in old files for operators without keyed state.
+        subtasks: those that are recorded, in file order; a subtask without state may be absent.
+        coordinator_state: since version 3.
+        fully_finished: all subtasks had finished; then there are none.
+        chain_index: position in the chain, head last (version 1 only).
+    """
+
+    operator_id: str
+    uid: str | None = None
+    name: str | None = None
+    parallelism: int
+    max_parallelism: int
+    subtasks: tuple[SubtaskState, ...] = ()
+    coordinator_state: StreamStateHandle | None = None
+    fully_finished: bool = False
+    chain_index: int | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        coordinator_bytes = self.coordinator_state.size_bytes if self.coordinator_state else 0
+        return coordinator_bytes + sum(subtask.size_bytes for subtask in self.subtasks)
+
+    def streams(self) -> Iterator[StreamStateHandle]:
+        if self.coordinator_state is not None:
+            yield from self.coordinator_state.streams()
+        for subtask in self.subtasks:
+            yield from subtask.streams()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MasterState:
+    """State of a `MasterTriggerRestoreHook` on the job manager."""
+
+    version: int
+    name: str
+    data: bytes
+
+
+class SavepointKind(StrEnum):
+    """`SnapshotType`: taken on request, or by the job for itself."""
+
+    SAVEPOINT = "SAVEPOINT"
+    CHECKPOINT = "CHECKPOINT"
+
+
+class SavepointFormatType(StrEnum):
+    """`SavepointFormatType` of a savepoint."""
+
+    CANONICAL = "CANONICAL"
+    NATIVE = "NATIVE"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointProperties:
+    """What the tail of `_metadata` tells (since version 4). `format` is None for checkpoints."""
+
+    kind: SavepointKind
+    format: SavepointFormatType | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SavepointMetadata(StateObject):
+    """A whole `_metadata`; `properties` is None before version 4 (Flink 1.16)."""
+
+    version: int
+    checkpoint_id: int
+    master_states: tuple[MasterState, ...] = ()
+    operators: tuple[OperatorState, ...] = ()
+    properties: CheckpointProperties | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(operator.size_bytes for operator in self.operators)
+
+    def streams(self) -> Iterator[StreamStateHandle]:
+        for operator in self.operators:
+            yield from operator.streams()
+
+
+_SCOPE_OF_FOLDER = {
+    "shared": CheckpointedStateScope.SHARED,
+    "taskowned": CheckpointedStateScope.TASK_OWNED,
+    "dstl": CheckpointedStateScope.CHANGELOG,
+}
