@@ -1,7 +1,7 @@
 """A bounds-checked cursor over big-endian `java.io.DataOutput` bytes: what headers are parsed with.
 
-Values of state entries are not read with it: they go through `readers.decode`. Every length is compared with the
-bytes that are left before anything is allocated.
+Values of state entries are not read with it: they go through `readers.decode`. Every length is compared
+with the bytes that are left before anything is allocated.
 
 | method | bytes | Java |
 |---|---|---|

@@ -1,0 +1,240 @@
+"""The arenas that the interpreter fills, and how they become Arrow arrays without a copy.
+
+One uint8 arena holds every buffer of a batch. A *column* is a node of the Arrow type tree, numbered in
+pre-order:
+
+| layout | for | buffers |
+|---|---|---|
+| FIXED | ints, floats, timestamps, bool (a byte each until it becomes a bitmap), decimal128 | values |
+| VARIABLE | string, binary | int32 offsets, data |
+| LIST | list, map (its child is the struct of key and value) | int32 offsets |
+| STRUCT | struct | – |
+
+and each has a byte of validity an item, set to 1 beforehand, so that only nulls cost a write.
+
+The interpreter sees `table`, int64 of shape (columns, FIELDS), whose fields are the constants below.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+LENGTH = 0  # items written
+CAPACITY = 1  # items that fit
+VALUES = 2  # byte position in the arena of the values or of the int32 offsets
+VALIDITY = 3  # byte position of the validity bytes
+DATA = 4  # byte position of the data of a VARIABLE column
+DATA_LENGTH = 5  # data bytes written
+DATA_CAPACITY = 6  # data bytes that fit
+NEXT = 7  # the first column behind this one's subtree
+LAYOUT = 8
+WIDTH = 9  # bytes a value of a FIXED column
+NULLS = 10  # nulls written
+FIELDS = 11
+
+FIXED = 0
+VARIABLE = 1
+LIST = 2
+STRUCT = 3
+
+NO_COLUMN = -1  # an instruction with this column reads and writes nothing
+
+_ALIGNMENT = 64
+_GROWTH = 4
+_MARGIN = 1.5
+_INITIAL_DENSITY = 0.1
+_LEAST_DENSITY = 0.01
+_SPARE_ITEMS = 64
+_SPARE_BYTES = 8192
+_MAX_ITEMS = 2**31 - 2  # of one batch: Arrow's offsets are int32
+
+_WIDTHS = {
+    pa.types.is_boolean: 1,
+    pa.types.is_int8: 1,
+    pa.types.is_int16: 2,
+    pa.types.is_int32: 4,
+    pa.types.is_date32: 4,
+    pa.types.is_time32: 4,
+    pa.types.is_float32: 4,
+    pa.types.is_decimal128: 16,
+}
+
+
+@dataclass(slots=True)
+class ColumnTree:
+    """The columns of one Arrow struct type, numbered in pre-order; column 0 is the struct itself.
+
+    Attributes:
+        types: the Arrow type of each column.
+        children: the child columns of each column.
+        under_list: whether a column's length is independent of the number of rows.
+        density: items (or data bytes) a byte of input that the last batches needed, per column; adapts.
+    """
+
+    root: pa.StructType
+    types: list[pa.DataType] = field(default_factory=list)
+    children: list[list[int]] = field(default_factory=list)
+    under_list: list[bool] = field(default_factory=list)
+    next: list[int] = field(default_factory=list)
+    density: list[float] = field(default_factory=list)
+    data_density: list[float] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._add(self.root, under_list=False)
+
+    def _add(self, data_type: pa.DataType, *, under_list: bool) -> int:
+        column = len(self.types)
+        self.types.append(data_type)
+        self.children.append([])
+        self.under_list.append(under_list)
+        self.next.append(0)
+        self.density.append(_INITIAL_DENSITY)
+        self.data_density.append(1.0)
+        if pa.types.is_struct(data_type):
+            kids = [self._add(child.type, under_list=under_list) for child in data_type]
+        elif pa.types.is_map(data_type):
+            kids = [self._add(pa.struct([data_type.key_field, data_type.item_field]), under_list=True)]
+        elif pa.types.is_list(data_type):
+            kids = [self._add(data_type.value_type, under_list=True)]
+        else:
+            kids = []
+        self.children[column] = kids
+        self.next[column] = len(self.types)
+        return column
+
+    def layout(self, column: int) -> int:
+        """FIXED, VARIABLE, LIST or STRUCT."""
+        data_type = self.types[column]
+        if pa.types.is_struct(data_type):
+            return STRUCT
+        if pa.types.is_list(data_type) or pa.types.is_map(data_type):
+            return LIST
+        if pa.types.is_string(data_type) or pa.types.is_binary(data_type):
+            return VARIABLE
+        return FIXED
+
+    def width(self, column: int) -> int:
+        """Bytes a value of a FIXED column."""
+        return next((width for test, width in _WIDTHS.items() if test(self.types[column])), 8)
+
+
+class Arena:
+    """The buffers of one batch.
+
+    Args:
+        tree: the columns.
+        rows: how many rows at most.
+        input_bytes: how many bytes of input these rows have: with the densities seen so far, the first guess at
+            how much the columns under lists need. What does not fit ends the batch early; see `Decoder`.
+    """
+
+    def __init__(self, tree: ColumnTree, rows: int, input_bytes: int) -> None:
+        self.tree = tree
+        self.input_bytes = input_bytes
+        count = len(tree.types)
+        self.table: NDArray[np.int64] = np.zeros((count, FIELDS), dtype=np.int64)
+        size = 0
+        for column in range(count):
+            entry = self.table[column]
+            entry[LAYOUT] = layout = tree.layout(column)
+            entry[NEXT] = tree.next[column]
+            capacity = rows
+            if tree.under_list[column]:
+                capacity = int(min(input_bytes * tree.density[column] + _SPARE_ITEMS, _MAX_ITEMS))
+            entry[CAPACITY] = capacity
+            if layout == FIXED:
+                entry[WIDTH] = tree.width(column)
+                entry[VALUES], size = size, _aligned(size + capacity * int(entry[WIDTH]))
+            elif layout in (VARIABLE, LIST):
+                entry[VALUES], size = size, _aligned(size + (capacity + 1) * 4)
+            if layout == VARIABLE:
+                entry[DATA_CAPACITY] = int(
+                    min(input_bytes * tree.data_density[column] + _SPARE_BYTES, _MAX_ITEMS)
+                )
+                entry[DATA], size = size, _aligned(size + int(entry[DATA_CAPACITY]))
+            entry[VALIDITY], size = size, _aligned(size + capacity)
+        self.memory: NDArray[np.uint8] = np.empty(size + _ALIGNMENT, dtype=np.uint8)
+        for column in range(count):
+            entry = self.table[column]
+            start = int(entry[VALIDITY])
+            self.memory[start : start + int(entry[CAPACITY])] = 1
+            if entry[LAYOUT] in (VARIABLE, LIST):
+                self.memory[int(entry[VALUES]) : int(entry[VALUES]) + 4] = 0
+
+    def to_arrays(self, rows: int) -> list[pa.Array]:
+        """The first `rows` items of the root struct's children; what a half-written row left behind is cut off."""
+        buffer = pa.py_buffer(self.memory)
+        return [self._array(child, rows, buffer) for child in self.tree.children[0]]
+
+    def _array(self, column: int, length: int, buffer: pa.Buffer) -> pa.Array:
+        entry = self.table[column]
+        data_type = self.tree.types[column]
+        validity = None
+        if entry[NULLS]:
+            start = int(entry[VALIDITY])
+            validity = pa.py_buffer(np.packbits(self.memory[start : start + length], bitorder="little"))
+        layout = int(entry[LAYOUT])
+        if layout == STRUCT:
+            kids = [self._array(child, length, buffer) for child in self.tree.children[column]]
+            return pa.Array.from_buffers(data_type, length, [validity], children=kids)
+        start = int(entry[VALUES])
+        if layout == FIXED:
+            values = buffer.slice(start, length * int(entry[WIDTH]))
+            if pa.types.is_boolean(data_type):
+                values = pa.py_buffer(np.packbits(self.memory[start : start + length], bitorder="little"))
+            return pa.Array.from_buffers(data_type, length, [validity, values])
+        offsets = buffer.slice(start, (length + 1) * 4)
+        last = int(self.memory[start + 4 * length : start + 4 * length + 4].view(np.int32)[0])
+        if layout == VARIABLE:
+            data = buffer.slice(int(entry[DATA]), last)
+            return pa.Array.from_buffers(data_type, length, [validity, offsets, data])
+        child = self._array(self.tree.children[column][0], last, buffer)
+        if pa.types.is_map(data_type):
+            return pa.Array.from_buffers(data_type, length, [validity, offsets], children=[child])
+        return pa.Array.from_buffers(data_type, length, [validity, offsets], children=[child])
+
+    def settle(self) -> None:
+        """Remember how much room this batch needed, with a margin, for the next one."""
+        for column in range(len(self.tree.types)):
+            entry = self.table[column]
+            if self.tree.under_list[column]:
+                self.tree.density[column] = _settled(
+                    self.tree.density[column], entry[LENGTH], self.input_bytes
+                )
+            if entry[LAYOUT] == VARIABLE:
+                used = entry[DATA_LENGTH]
+                self.tree.data_density[column] = _settled(
+                    self.tree.data_density[column], used, self.input_bytes
+                )
+
+    def grow(self) -> bool:
+        """Not one entry fitted: ask for more room; False if there is no more to be had.
+
+        What was full of the columns under lists grows, and the data of all texts and bytes: how much the next one needs
+        is not known.
+        """
+        grown = False
+        for column in range(len(self.tree.types)):
+            entry = self.table[column]
+            full = self.tree.under_list[column] and entry[LENGTH] >= entry[CAPACITY]
+            if full and entry[CAPACITY] < _MAX_ITEMS:
+                self.tree.density[column] = _GROWTH * int(entry[CAPACITY]) / max(self.input_bytes, 1)
+                grown = True
+            if entry[LAYOUT] == VARIABLE and entry[DATA_CAPACITY] < _MAX_ITEMS:
+                needed = _GROWTH * int(entry[DATA_CAPACITY]) / max(self.input_bytes, 1)
+                self.tree.data_density[column] = needed
+                grown = True
+        return grown
+
+
+def _settled(density: float, used: int, input_bytes: int) -> float:
+    needed = _MARGIN * int(used) / max(input_bytes, 1)
+    return max(needed, density / _GROWTH, _LEAST_DENSITY)
+
+
+def _aligned(size: int) -> int:
+    return (size + _ALIGNMENT - 1) // _ALIGNMENT * _ALIGNMENT

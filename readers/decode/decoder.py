@@ -1,0 +1,254 @@
+"""The loop around the interpreter: batches, growth, Python leaves, errors.
+
+A `Decoder` holds a program, the column tree it fills and the stack; one belongs to one thread. A batch that
+outgrows its arena ends early and the next one is given more room, so memory follows the data, not the worst
+case.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from readers.decode import machine
+from readers.decode.columns import (
+    DATA,
+    DATA_CAPACITY,
+    DATA_LENGTH,
+    LENGTH,
+    NO_COLUMN,
+    VALUES,
+    Arena,
+    ColumnTree,
+)
+from readers.decode.page import Page
+from readers.decode.program import Code, Program
+from readers.errors import (
+    CorruptDataError,
+    ReaderError,
+    UnsupportedSerializerError,
+    ValueOutOfRangeError,
+    hex_window,
+)
+
+_CLASS_NAME = re.compile(r"[A-Za-z_$][\w$]*(\.[A-Za-z_$][\w$]*)*")
+BATCH_ENTRIES = 65_536
+BATCH_BYTES = 16 << 20
+
+_MESSAGES = {
+    machine.TOO_SHORT: "expected {a} bytes, found {b} left",
+    machine.TRAILING: "expected the end of the entry, found {a} bytes more",
+    machine.BAD_FLAG: "expected a flag 0 or 1, found {a}",
+    machine.BAD_TAG: "expected a known tag, found {a}",
+    machine.BAD_CLASS: "expected the name of a known class, found another of {a} bytes",
+    machine.BAD_COUNT: "expected a count or length, found {a} with {b} bytes left",
+    machine.BAD_DELIMITER: "expected the list delimiter 44, found {a}",
+    machine.BAD_INDEX: "expected an index of {b} enum constants, found {a}",
+    machine.BAD_TEXT: "expected text, found bytes that are none",
+    machine.BAD_SUFFIX: "expected the length {b} behind the key, found {a}",
+    machine.OUT_OF_RANGE: "the value does not fit its column type exactly ({a})",
+    machine.BAD_DATE: "expected a date or time, found {a}",
+}
+
+
+class Decoder:
+    """Runs one program over pages.
+
+    Args:
+        tree: the columns.
+        code: the program that fills them.
+    """
+
+    def __init__(self, tree: ColumnTree, code: Code) -> None:
+        self.tree = tree
+        self.code = code
+        self._stack: NDArray[np.int64] = np.zeros((code.depth, machine.FRAME), dtype=np.int64)
+        self._registers: NDArray[np.int64] = np.zeros(machine.REGISTERS, dtype=np.int64)
+
+    def decode(self, page: Page) -> Iterator[tuple[Page, list[pa.Array]]]:
+        """The page's entries in batches: the part of the page that a batch holds, and the root struct's arrays.
+
+        Raises:
+            CorruptDataError: the bytes contradict the program.
+            UnsupportedSerializerError: an object of a class that the savepoint does not describe.
+            ValueOutOfRangeError: a value does not fit its column type.
+        """
+        start = 0
+        while start < len(page):
+            stop, input_bytes = _batch_end(page, start)
+            arena = Arena(self.tree, stop - start, input_bytes)
+            done = self._run(page, start, stop, arena)
+            if done == start:
+                if not arena.grow():
+                    raise ValueOutOfRangeError(
+                        f"expected an entry whose columns hold less than 2 GiB each, found one of {input_bytes} bytes",
+                        path=page.path,
+                        position=int(page.starts[start, 0]),
+                    )
+                continue
+            arena.settle()
+            yield page.slice(start, done), arena.to_arrays(done - start)
+            start = done
+
+    def _run(self, page: Page, start: int, stop: int, arena: Arena) -> int:
+        """Decode entries `start` to `stop`; returns the first that did not fit."""
+        registers = self._registers
+        registers[machine.STATUS] = machine.DONE
+        registers[machine.ROW] = start
+        while True:
+            code = self.code
+            machine.execute(
+                code.instructions, code.targets, code.pool, page.data, page.starts, page.ends, stop,
+                arena.table, arena.memory, self._stack, registers,
+            )  # fmt: skip
+            status = int(registers[machine.STATUS])
+            if status == machine.DONE or (
+                status == machine.CALL and not self._call(page.data, page.path, arena)
+            ):
+                return int(registers[machine.ROW])
+            if status == machine.FULL:
+                return int(registers[machine.ROW])
+            if status != machine.CALL:
+                raise self.error(page.data, page.path)
+
+    def _call(self, data: NDArray[np.uint8], path: str, arena: Arena | None) -> bool:
+        """Read a Python leaf and go on behind it; False if its value did not fit."""
+        registers = self._registers
+        pc = int(registers[machine.PC])
+        instruction = self.code.instructions[pc]
+        leaf = self.code.leaves[int(instruction[2])]
+        position, limit = int(registers[machine.POSITION]), int(registers[machine.LIMIT])
+        try:
+            value, position = leaf.read(memoryview(data), position, limit)
+        except ReaderError as error:
+            raise error.within(*self.code.paths[pc], path=path) from error
+        column = int(instruction[1])
+        if column != NO_COLUMN and arena is not None and not _append(arena, column, value):
+            return False
+        registers[machine.PC] = pc + 1
+        registers[machine.POSITION] = position
+        return True
+
+    def measure(
+        self, data: NDArray[np.uint8], position: int, limit: int, count: int, path: str
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Where `count` entries without lengths begin and end, from `position` on; see `machine.measure`.
+
+        The decoder's program must have no columns (`Program(…, enabled=False)`).
+
+        Raises:
+            CorruptDataError: the bytes contradict the program.
+        """
+        starts: NDArray[np.int64] = np.empty((count, 1), dtype=np.int64)
+        ends: NDArray[np.int64] = np.empty((count, 1), dtype=np.int64)
+        arena = Arena(self.tree, 0, 0)
+        registers = self._registers
+        registers[machine.STATUS] = machine.DONE
+        registers[machine.ROW] = 0
+        code = self.code
+        while True:
+            machine.measure(
+                code.instructions, code.targets, code.pool, data, position, limit, starts, ends,
+                arena.table, arena.memory, self._stack, registers,
+            )  # fmt: skip
+            status = int(registers[machine.STATUS])
+            if status == machine.DONE:
+                return starts, ends
+            if status != machine.CALL:
+                raise self.error(data, path)
+            self._call(data, path, None)
+
+    def measure_each(
+        self, data: NDArray[np.uint8], starts: NDArray[np.int64], limits: NDArray[np.int64], path: str
+    ) -> NDArray[np.int64]:
+        """Where what the program lays out ends if it begins at each of `starts`: int64 (parts,), as both arguments.
+
+        Raises:
+            CorruptDataError: the bytes contradict the program before the part's limit.
+        """
+        ends: NDArray[np.int64] = np.empty(len(starts), dtype=np.int64)
+        columns = [np.ascontiguousarray(bounds.reshape(-1, 1), dtype=np.int64) for bounds in (starts, limits)]
+        arena = Arena(self.tree, 0, 0)
+        registers = self._registers
+        registers[machine.STATUS] = machine.DONE
+        registers[machine.ROW] = 0
+        code = self.code
+        while True:
+            machine.measure_each(
+                code.instructions, code.targets, code.pool, data, *columns, ends,
+                arena.table, arena.memory, self._stack, registers,
+            )  # fmt: skip
+            status = int(registers[machine.STATUS])
+            if status == machine.DONE:
+                return ends
+            if status != machine.CALL:
+                raise self.error(data, path)
+            self._call(data, path, None)
+
+    def error(self, data: NDArray[np.uint8], path: str) -> ReaderError:
+        """What the machine's error status means, with the field path and a hex window."""
+        registers = self._registers
+        status = int(registers[machine.STATUS])
+        position = int(registers[machine.POSITION])
+        if status == machine.BAD_CLASS:
+            return self._unknown_class(data, path, position, int(registers[machine.DETAIL_A]))
+        kind = ValueOutOfRangeError if status == machine.OUT_OF_RANGE else CorruptDataError
+        text = _MESSAGES[status].format(
+            a=int(registers[machine.DETAIL_A]), b=int(registers[machine.DETAIL_B])
+        )
+        at = max(position, 0)
+        window = hex_window(memoryview(data), min(at, len(data)))
+        crumbs = self.code.paths[int(registers[machine.PC])]
+        return kind(f"{text}; bytes {window}", path=path, position=at, breadcrumbs=crumbs)
+
+    def _unknown_class(self, data: NDArray[np.uint8], path: str, position: int, length: int) -> ReaderError:
+        """A subclass that no snapshot describes; corruption where the bytes name no class."""
+        crumbs = self.code.paths[int(self._registers[machine.PC])]
+        name = data[position + 2 : position + 2 + length].tobytes().decode("utf-8", "replace")
+        if _CLASS_NAME.fullmatch(name):
+            message = f"expected a class that the savepoint describes, found an object of {name}"
+            return UnsupportedSerializerError(message, path=path, position=position, breadcrumbs=crumbs)
+        text = _MESSAGES[machine.BAD_CLASS].format(a=length)
+        window = hex_window(memoryview(data), position)
+        return CorruptDataError(f"{text}; bytes {window}", path=path, position=position, breadcrumbs=crumbs)
+
+
+def _batch_end(page: Page, start: int) -> tuple[int, int]:
+    """As many entries as fit the limits of a batch, at least one: the first behind them, and their bytes."""
+    stop = min(start + BATCH_ENTRIES, len(page))
+    starts, ends = page.starts[start:stop], page.ends[start:stop]
+    input_bytes = int(ends.sum() - starts.sum())
+    if input_bytes > BATCH_BYTES:
+        sizes = np.cumsum((ends - starts).sum(axis=1))
+        within = max(int(np.searchsorted(sizes, BATCH_BYTES, side="right")), 1)
+        stop, input_bytes = start + within, int(sizes[within - 1])
+    return stop, input_bytes
+
+
+def _append(arena: Arena, column: int, value: bytes | None) -> bool:
+    """Append one value to a VARIABLE column; False if it does not fit."""
+    if value is None:
+        return not machine._put_nulls(arena.table.ctypes.data, arena.memory.ctypes.data, column)
+    entry = arena.table[column]
+    used, length = int(entry[DATA_LENGTH]), int(entry[LENGTH])
+    if used + len(value) > entry[DATA_CAPACITY]:
+        return False
+    start = int(entry[DATA]) + used
+    arena.memory[start : start + len(value)] = np.frombuffer(value, dtype=np.uint8)
+    if machine._close_variable(arena.table.ctypes.data, arena.memory.ctypes.data, column, used + len(value)):
+        return False
+    assert entry[VALUES] >= 0
+    assert entry[LENGTH] == length + 1
+    return True
+
+
+def walker(emit: Callable[[Program], None]) -> Decoder:
+    """A decoder that only walks: for `measure` and `measure_each`."""
+    tree = ColumnTree(pa.struct([]))
+    program = Program(tree, enabled=False)
+    emit(program)
+    return Decoder(tree, program.finish())

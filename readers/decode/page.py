@@ -1,0 +1,53 @@
+"""`Page`: where the entries of one state stand in one buffer. The seam between state-file formats and value types."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """Entries of one state.
+
+    Attributes:
+        data: uint8 buffer that all positions refer to.
+        starts: int64, shape (entries, segments): where each segment of an entry begins. Canonical and RocksDB data
+            have two segments (key bytes, value bytes), everything else one.
+        ends: int64, same shape: the first byte behind each segment.
+        key_groups: int32, shape (entries,); -1 where the state is not keyed.
+        subtask: the subtask whose state this is.
+        path: the file, as the savepoint names it, for errors.
+        indexes: int32, shape (entries,), the element index of operator list states; None elsewhere.
+    """
+
+    data: NDArray[np.uint8]
+    starts: NDArray[np.int64]
+    ends: NDArray[np.int64]
+    key_groups: NDArray[np.int32]
+    subtask: int
+    path: str
+    indexes: NDArray[np.int32] | None = None
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def slice(self, start: int, stop: int) -> Page:
+        """Entries `start` to `stop`, without a copy."""
+        return Page(
+            data=self.data,
+            starts=self.starts[start:stop],
+            ends=self.ends[start:stop],
+            key_groups=self.key_groups[start:stop],
+            subtask=self.subtask,
+            path=self.path,
+            indexes=None if self.indexes is None else self.indexes[start:stop],
+        )
+
+    def batches(self, entries: int) -> Iterator[Page]:
+        """This page in pieces of at most `entries` entries."""
+        for start in range(0, len(self), entries):
+            yield self.slice(start, start + entries)

@@ -1,0 +1,223 @@
+"""Lists, maps, sets, arrays, nullables and enums.
+
+| serializer | snapshot | bytes |
+|---|---|---|
+| List, ArrayList | composite 1: [element] | i4 n, n × element |
+| Map | composite 1: [key, value] | i4 n, n × (key, bool value is null, value) |
+| Set | composite 1: [element] | i4 n, n × (bool is null, element) |
+| GenericArray | composite 1: utf component class; [component] | i4 n, n × (bool present, component) |
+| Nullable | composite 2: i4 padding; [inner] | bool is null, then padding or inner |
+| Enum | 3: utf class, i4 n, n × utf constant | i4 index into the constants of the snapshot |
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from readers.decode.program import Program
+from readers.serializers.base import Serializer, SnapshotBody
+from readers.serializers.primitives import BASE
+
+if TYPE_CHECKING:
+    from readers.stateinfo.snapshots import SnapshotReader
+
+
+@dataclass(frozen=True)
+class ListSerializer(Serializer):
+    element: Serializer
+
+    java_class = BASE + "ListSerializer"
+
+    @property
+    def type_name(self) -> str:
+        return f"List<{self.element.type_name}>"
+
+    @property
+    def children(self) -> tuple[tuple[str, Serializer], ...]:
+        return (("[]", self.element),)
+
+    def arrow(self) -> pa.DataType:
+        return pa.list_(self.element.arrow())
+
+    def emit(self, program: Program) -> None:
+        with program.list():
+            self.element.emit(program)
+
+
+@dataclass(frozen=True)
+class ArrayListSerializer(ListSerializer):
+    java_class = "org.apache.flink.runtime.state.ArrayListSerializer"
+
+
+@dataclass(frozen=True)
+class MapSerializer(Serializer):
+    key: Serializer
+    value: Serializer
+
+    java_class = BASE + "MapSerializer"
+
+    @property
+    def type_name(self) -> str:
+        return f"Map<{self.key.type_name}, {self.value.type_name}>"
+
+    @property
+    def children(self) -> tuple[tuple[str, Serializer], ...]:
+        return (("key", self.key), ("value", self.value))
+
+    def arrow(self) -> pa.DataType:
+        return pa.map_(self.key.arrow(), self.value.arrow())
+
+    def emit(self, program: Program) -> None:
+        with program.list():
+            self.emit_entry(program)
+
+    def emit_entry(self, program: Program) -> None:
+        """One entry, into a struct of key and value."""
+        program.struct()
+        with program.field(0, "key"):
+            self.key.emit(program)
+        with program.field(1, "value"):
+            self.emit_value(program)
+
+    def emit_value(self, program: Program) -> None:
+        """The flag and the value of one entry; in RocksDB it is the entry's value bytes."""
+        with program.nullable(null_flag=True):
+            self.value.emit(program)
+
+
+@dataclass(frozen=True)
+class SetSerializer(ListSerializer):
+    """Since 2.0."""
+
+    java_class = BASE + "SetSerializer"
+
+    @property
+    def type_name(self) -> str:
+        return f"Set<{self.element.type_name}>"
+
+    def emit(self, program: Program) -> None:
+        with program.list(), program.nullable(null_flag=True):
+            self.element.emit(program)
+
+
+@dataclass(frozen=True)
+class GenericArraySerializer(ListSerializer):
+    """Here the flag is 1 for present."""
+
+    component_class: str = ""
+
+    java_class = BASE + "GenericArraySerializer"
+
+    @property
+    def type_name(self) -> str:
+        return f"{self.element.type_name}[]"
+
+    def emit(self, program: Program) -> None:
+        with program.list(), program.nullable(null_flag=False):
+            self.element.emit(program)
+
+
+@dataclass(frozen=True)
+class NullableSerializer(Serializer):
+    inner: Serializer
+    padding: int = 0
+
+    java_class = "org.apache.flink.api.java.typeutils.runtime.NullableSerializer"
+
+    @property
+    def fixed_length(self) -> int:  # type: ignore[override]  # derived here
+        return 1 + self.padding if self.padding else -1
+
+    @property
+    def type_name(self) -> str:
+        return self.inner.type_name
+
+    @property
+    def children(self) -> tuple[tuple[str, Serializer], ...]:
+        return (("nullable", self.inner),)
+
+    def arrow(self) -> pa.DataType:
+        return self.inner.arrow()
+
+    def emit(self, program: Program) -> None:
+        with program.nullable(null_flag=True, padding=self.padding):
+            self.inner.emit(program)
+
+
+@dataclass(frozen=True)
+class EnumSerializer(Serializer):
+    enum_class: str
+    constants: tuple[str, ...]
+
+    java_class = BASE + "EnumSerializer"
+    fixed_length = 4
+
+    @property
+    def type_name(self) -> str:
+        return self.enum_class
+
+    def arrow(self) -> pa.DataType:
+        return pa.string()
+
+    def emit(self, program: Program) -> None:
+        program.enum(list(self.constants))
+
+    def encode(self, value: Any) -> bytes | None:
+        return self.constants.index(value).to_bytes(4, "big") if value in self.constants else None
+
+
+def _list(snapshot: SnapshotReader) -> Serializer:
+    snapshot.composite()
+    return ListSerializer(*snapshot.nested(1))
+
+
+def _array_list(snapshot: SnapshotReader) -> Serializer:
+    snapshot.composite()
+    return ArrayListSerializer(*snapshot.nested(1))
+
+
+def _set(snapshot: SnapshotReader) -> Serializer:
+    snapshot.composite()
+    return SetSerializer(*snapshot.nested(1))
+
+
+def _map(snapshot: SnapshotReader) -> Serializer:
+    snapshot.composite()
+    return MapSerializer(*snapshot.nested(2))
+
+
+def _generic_array(snapshot: SnapshotReader) -> Serializer:
+    snapshot.composite()
+    component = snapshot.cursor.utf("component class")
+    (element,) = snapshot.nested(1)
+    return GenericArraySerializer(element, component)
+
+
+def _nullable(snapshot: SnapshotReader) -> Serializer:
+    snapshot.composite()
+    padding = snapshot.cursor.i4()
+    if padding < 0:
+        raise snapshot.cursor.corrupt(f"expected a padding length, found {padding}")
+    (inner,) = snapshot.nested(1)
+    return NullableSerializer(inner, padding)
+
+
+def _enum(snapshot: SnapshotReader) -> Serializer:
+    enum_class = snapshot.cursor.utf("enum class")
+    count = snapshot.cursor.count("enum constants", 2)
+    return EnumSerializer(enum_class, tuple(snapshot.cursor.utf("enum constant") for _ in range(count)))
+
+
+SNAPSHOTS: dict[str, SnapshotBody] = {
+    BASE + "ListSerializerSnapshot": _list,
+    "org.apache.flink.runtime.state.ArrayListSerializerSnapshot": _array_list,
+    BASE + "SetSerializerSnapshot": _set,
+    BASE + "MapSerializerSnapshot": _map,
+    BASE + "GenericArraySerializerSnapshot": _generic_array,
+    BASE + "GenericArraySerializerConfigSnapshot": _generic_array,
+    "org.apache.flink.api.java.typeutils.runtime.NullableSerializer$NullableSerializerSnapshot": _nullable,
+    BASE + "EnumSerializer$EnumSerializerSnapshot": _enum,
+}

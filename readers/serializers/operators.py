@@ -1,0 +1,164 @@
+"""Namespaces, windows, timers and the TTL wrapper.
+
+| serializer | snapshot | bytes |
+|---|---|---|
+| TimeWindow (DataStream, SQL) | – | i8 start, i8 end (exclusive), ms |
+| GlobalWindow | – | 00 |
+| CountWindow | – | i8 id |
+| Timer | composite 2: [key, namespace] | i8 timestamp with its sign bit inverted, key, namespace |
+| Ttl | composite 2: [Long, value] | i8 last access, ms; value |
+| TtlAware (since 2.0) | 1: bool, versioned inner | the inner serializer's |
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from readers.decode.program import Program
+from readers.serializers.base import Serializer, SnapshotBody
+from readers.serializers.primitives import BasicSerializer, LongSerializer, NothingSerializer, simple_body
+
+if TYPE_CHECKING:
+    from readers.stateinfo.snapshots import SnapshotReader
+
+_STREAMING = "org.apache.flink.streaming.api.windowing.windows."
+_TABLE = "org.apache.flink.table.runtime.operators.window."
+
+
+class TimeWindowSerializer(BasicSerializer):
+    java_class = _STREAMING + "TimeWindow$Serializer"
+    name, fixed_length = "TimeWindow", 16
+    arrow_type = pa.struct([pa.field("start", pa.timestamp("ms")), pa.field("end", pa.timestamp("ms"))])
+
+    def emit(self, program: Program) -> None:
+        program.struct()
+        for index in range(2):
+            with program.field(index):
+                program.fixed(8)
+
+
+class GlobalWindowSerializer(NothingSerializer):
+    """One byte; shown as the text `GlobalWindow`."""
+
+    java_class = _STREAMING + "GlobalWindow$Serializer"
+    name, fixed_length = "GlobalWindow", 1
+
+    def arrow(self) -> pa.DataType:
+        return pa.string()
+
+    def emit(self, program: Program) -> None:
+        program.skip(1)
+        program.constant("GlobalWindow")
+
+
+class CountWindowSerializer(LongSerializer):
+    java_class = _TABLE + "CountWindow$Serializer"
+    name = "CountWindow"
+
+    def hash_code(self, value: Any) -> int | None:
+        return None
+
+
+@dataclass(frozen=True)
+class TimerSerializer(Serializer):
+    """What a timer's element is made of; the rows come from the columns of `TimersLayout`."""
+
+    key: Serializer
+    namespace: Serializer
+
+    java_class = "org.apache.flink.streaming.api.operators.TimerSerializer"
+
+    @property
+    def type_name(self) -> str:
+        return f"Timer<{self.key.type_name}, {self.namespace.type_name}>"
+
+    @property
+    def children(self) -> tuple[tuple[str, Serializer], ...]:
+        return (("key", self.key), ("namespace", self.namespace))
+
+    def arrow(self) -> pa.DataType:
+        return pa.struct(
+            [
+                pa.field("timestamp", pa.timestamp("ms")),
+                pa.field("key", self.key.arrow()),
+                pa.field("namespace", self.namespace.arrow()),
+            ]
+        )
+
+    def emit(self, program: Program) -> None:
+        program.struct()
+        with program.field(0):
+            program.flipped()
+        with program.field(1):
+            self.key.emit(program)
+        with program.field(2):
+            self.namespace.emit(program)
+
+
+@dataclass(frozen=True)
+class TtlSerializer(Serializer):
+    """The TTL itself is not in the savepoint: expired values that Flink had not cleaned up are there."""
+
+    value: Serializer
+
+    java_class = "org.apache.flink.runtime.state.ttl.TtlStateFactory$TtlSerializer"
+
+    @property
+    def fixed_length(self) -> int:  # type: ignore[override]  # derived here
+        return -1 if self.value.fixed_length < 0 else 8 + self.value.fixed_length
+
+    @property
+    def type_name(self) -> str:
+        return self.value.type_name
+
+    @property
+    def serializer_name(self) -> str:
+        return f"TtlSerializer<{self.value.serializer_name}>"
+
+    @property
+    def children(self) -> tuple[tuple[str, Serializer], ...]:
+        return (("value", self.value),)
+
+    def arrow(self) -> pa.DataType:
+        return pa.struct([pa.field("value", self.value.arrow()), pa.field("last_access", pa.timestamp("ms"))])
+
+    def emit(self, program: Program) -> None:
+        program.struct()
+        with program.field(1):
+            program.fixed(8)
+        with program.field(0):
+            self.value.emit(program)
+
+
+def _timer(snapshot: SnapshotReader) -> Serializer:
+    snapshot.composite()
+    return TimerSerializer(*snapshot.nested(2))
+
+
+def _ttl(snapshot: SnapshotReader) -> Serializer:
+    snapshot.composite()
+    _, value = snapshot.nested(2)
+    return TtlSerializer(value)
+
+
+def _ttl_aware(snapshot: SnapshotReader) -> Serializer:
+    snapshot.cursor.boolean()
+    return snapshot.versioned()
+
+
+SNAPSHOTS: dict[str, SnapshotBody] = {
+    _STREAMING + "TimeWindow$Serializer$TimeWindowSerializerSnapshot": simple_body(TimeWindowSerializer()),
+    _TABLE + "TimeWindow$Serializer$TimeWindowSerializerSnapshot": simple_body(TimeWindowSerializer()),
+    _STREAMING + "GlobalWindow$Serializer$GlobalWindowSerializerSnapshot": simple_body(
+        GlobalWindowSerializer()
+    ),
+    _TABLE + "GlobalWindow$Serializer$GlobalWindowSerializerSnapshot": simple_body(GlobalWindowSerializer()),
+    _TABLE + "CountWindow$Serializer$CountWindowSerializerSnapshot": simple_body(CountWindowSerializer()),
+    "org.apache.flink.streaming.api.operators.TimerSerializerSnapshot": _timer,
+    "org.apache.flink.runtime.state.ttl.TtlStateFactory$TtlSerializerSnapshot": _ttl,
+    "org.apache.flink.runtime.state.v2.ttl.TtlStateFactory$TtlSerializerSnapshot": _ttl,
+    "org.apache.flink.runtime.state.ttl.TtlAwareSerializerSnapshot": _ttl_aware,
+}

@@ -1,0 +1,205 @@
+"""Scala types. Package `org.apache.flink.api.scala.typeutils`; removed in 2.0.
+
+| serializer | snapshot | bytes |
+|---|---|---|
+| Option | composite 2: [element] | bool is some, element |
+| Either | composite 1: [left, right] | bool is left, value |
+| Try | composite 2: [element, throwable] | bool is success, element or throwable |
+| Traversable | composite 2: utf source of the CanBuildFrom; [element] | i4 n, n × (bool present, element) |
+| CaseClass, Tuple2CaseClass | composite 2: utf class; [fields] | the fields, no flags |
+| EnumValue | 3: utf Enumeration class, i4 n, n × (utf name, i4 id) | i4 id |
+| Unit | – | 00 |
+| Nothing | – | never written |
+
+Field names are not in the savepoint: `_1`, `_2`, … as Scala's own tuples call them. `Some(null)` shows as null, like
+`None`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from readers.decode.program import Program
+from readers.serializers.base import Serializer, SnapshotBody
+from readers.serializers.containers import GenericArraySerializer
+from readers.serializers.primitives import NothingSerializer, simple_body
+from readers.serializers.tuples import EitherSerializer, TupleSerializer
+
+if TYPE_CHECKING:
+    from readers.stateinfo.snapshots import SnapshotReader
+
+SCALA = "org.apache.flink.api.scala.typeutils."
+_MAX_ENUM_IDS = 4096  # constants by id are a jump table
+
+
+@dataclass(frozen=True)
+class OptionSerializer(Serializer):
+    element: Serializer
+
+    java_class = SCALA + "OptionSerializer"
+
+    @property
+    def type_name(self) -> str:
+        return f"Option[{self.element.type_name}]"
+
+    @property
+    def children(self) -> tuple[tuple[str, Serializer], ...]:
+        return (("some", self.element),)
+
+    def arrow(self) -> pa.DataType:
+        return self.element.arrow()
+
+    def emit(self, program: Program) -> None:
+        with program.nullable(null_flag=False):
+            self.element.emit(program)
+
+
+@dataclass(frozen=True)
+class ScalaEitherSerializer(EitherSerializer):
+    java_class = SCALA + "EitherSerializer"
+
+    @property
+    def type_name(self) -> str:
+        return f"Either[{self.left.type_name}, {self.right.type_name}]"
+
+
+@dataclass(frozen=True)
+class TrySerializer(EitherSerializer):
+    """`left` is the value of a `Success`, `right` the throwable of a `Failure`."""
+
+    java_class = SCALA + "TrySerializer"
+
+    @property
+    def type_name(self) -> str:
+        return f"Try[{self.left.type_name}]"
+
+    @property
+    def children(self) -> tuple[tuple[str, Serializer], ...]:
+        return (("success", self.left), ("failure", self.right))
+
+
+@dataclass(frozen=True)
+class TraversableSerializer(GenericArraySerializer):
+    """`component_class` is the Scala source of the `CanBuildFrom` that builds the collection."""
+
+    java_class = SCALA + "TraversableSerializer"
+
+    @property
+    def type_name(self) -> str:
+        return f"Traversable[{self.element.type_name}]"
+
+
+@dataclass(frozen=True)
+class ScalaCaseClassSerializer(TupleSerializer):
+    java_class = SCALA + "ScalaCaseClassSerializer"
+
+    @property
+    def type_name(self) -> str:
+        simple_name = self.tuple_class.rsplit(".", 1)[-1]
+        return f"{simple_name}[{', '.join(field.type_name for field in self.fields)}]"
+
+    @property
+    def children(self) -> tuple[tuple[str, Serializer], ...]:
+        return tuple((f"_{index}", field) for index, field in enumerate(self.fields, 1))
+
+    def hash_code(self, value: Any) -> int | None:
+        """Unknown: `ScalaRunTime#_hashCode` differs between Scala versions, and case classes may override it."""
+        return None
+
+
+@dataclass(frozen=True)
+class EnumValueSerializer(Serializer):
+    """The constant's name; the id itself where ids are negative or too large to tabulate."""
+
+    enumeration: str
+    constants: tuple[tuple[str, int], ...]
+
+    java_class = SCALA + "EnumValueSerializer"
+    fixed_length = 4
+
+    @property
+    def type_name(self) -> str:
+        return self.enumeration
+
+    @property
+    def _is_tabulated(self) -> bool:
+        return bool(self.constants) and all(0 <= number < _MAX_ENUM_IDS for _, number in self.constants)
+
+    def arrow(self) -> pa.DataType:
+        return pa.string() if self._is_tabulated else pa.int32()
+
+    def emit(self, program: Program) -> None:
+        if not self._is_tabulated:
+            program.fixed(4)
+            return
+        ids = program.switch_i4(1 + max(number for _, number in self.constants))
+        for name, number in self.constants:
+            with ids.case(number):
+                program.constant(name)
+        ids.end()
+
+    def encode(self, value: Any) -> bytes | None:
+        ids = [number for name, number in self.constants if name == value]
+        return ids[0].to_bytes(4, "big") if self._is_tabulated and len(ids) == 1 else None
+
+
+class UnitSerializer(NothingSerializer):
+    java_class = SCALA + "UnitSerializer"
+    name, fixed_length = "Unit", 1
+
+
+class ScalaNothingSerializer(NothingSerializer):
+    java_class = SCALA + "NothingSerializer"
+    name, fixed_length, padding = "Nothing", 0, 0
+
+
+def _option(snapshot: SnapshotReader) -> Serializer:
+    snapshot.composite()
+    return OptionSerializer(*snapshot.nested(1))
+
+
+def _either(snapshot: SnapshotReader) -> Serializer:
+    snapshot.composite()
+    return ScalaEitherSerializer(*snapshot.nested(2))
+
+
+def _try(snapshot: SnapshotReader) -> Serializer:
+    snapshot.composite()
+    return TrySerializer(*snapshot.nested(2))
+
+
+def _traversable(snapshot: SnapshotReader) -> Serializer:
+    snapshot.composite()
+    can_build_from = snapshot.cursor.utf("CanBuildFrom")
+    (element,) = snapshot.nested(1)
+    return TraversableSerializer(element, can_build_from)
+
+
+def _case_class(snapshot: SnapshotReader) -> Serializer:
+    snapshot.composite()
+    case_class = snapshot.cursor.utf("case class")
+    return ScalaCaseClassSerializer(case_class, snapshot.nested())
+
+
+def _enumeration(snapshot: SnapshotReader) -> Serializer:
+    enumeration = snapshot.cursor.utf("Enumeration class")
+    count = snapshot.cursor.count("enumeration values", 6)
+    constants = tuple((snapshot.cursor.utf("enumeration value"), snapshot.cursor.i4()) for _ in range(count))
+    return EnumValueSerializer(enumeration, constants)
+
+
+SNAPSHOTS: dict[str, SnapshotBody] = {
+    SCALA + "ScalaOptionSerializerSnapshot": _option,
+    SCALA + "ScalaEitherSerializerSnapshot": _either,
+    SCALA + "ScalaTrySerializerSnapshot": _try,
+    SCALA + "TraversableSerializerSnapshot": _traversable,
+    SCALA + "ScalaCaseClassSerializerSnapshot": _case_class,
+    SCALA + "Tuple2CaseClassSerializerSnapshot": _case_class,
+    SCALA + "ScalaEnumSerializerSnapshot": _enumeration,
+    SCALA + "UnitSerializer$UnitSerializerSnapshot": simple_body(UnitSerializer()),
+    SCALA + "UnitSerializerSnapshot": simple_body(UnitSerializer()),
+    SCALA + "NothingSerializerSnapshot": simple_body(ScalaNothingSerializer()),
+}

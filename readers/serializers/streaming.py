@@ -1,0 +1,236 @@
+"""What DataStream operators wrap their values in. Package `org.apache.flink.streaming`.
+
+| serializer | snapshot | bytes |
+|---|---|---|
+| StreamElement | composite 2: [value] | u1 tag, then as below |
+| TaggedUnion (`CoGroupedStreams`) | composite 2: [one, two] | u1 1 or 2, value |
+| BufferEntry (`IntervalJoinOperator`) | composite 2: [element] | bool has been joined, element |
+| JavaSerializer | – | one Java object stream |
+
+| tag of a stream element | bytes |
+|---|---|
+| 0, 1 record | i8 timestamp, value; value |
+| 2 watermark | i8 timestamp |
+| 3 latency marker | i8 timestamp, i8 i8 operator id, i4 subtask |
+| 4 watermark status | i4 |
+| 5 record attributes | bool backlog |
+| 6 internal watermark | i4 subpartition, i8 timestamp |
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from readers.cursor import Cursor
+from readers.decode.program import Program, PythonLeaf
+from readers.serializers.base import Serializer, SnapshotBody
+from readers.serializers.jsontext import json_of, json_text
+from readers.serializers.primitives import BasicSerializer, simple_body
+from readers.stateinfo.javaio import read_object
+
+if TYPE_CHECKING:
+    from readers.stateinfo.snapshots import SnapshotReader
+
+STREAMING = "org.apache.flink.streaming."
+
+_STREAM_DETAILS = pa.struct(
+    [
+        pa.field("operator_id_low", pa.int64()),
+        pa.field("operator_id_high", pa.int64()),
+        pa.field("subtask", pa.int32()),
+        pa.field("status", pa.int32()),
+        pa.field("backlog", pa.bool_()),
+        pa.field("subpartition", pa.int32()),
+    ]
+)
+_TIMESTAMP, _VALUE = "timestamp", "value"
+
+# tag: (kind, what follows in byte order: timestamp, value or a field of the details)
+_STREAM_ELEMENTS: dict[int, tuple[str, tuple[str, ...]]] = {
+    0: ("record", (_TIMESTAMP, _VALUE)),
+    1: ("record", (_VALUE,)),
+    2: ("watermark", (_TIMESTAMP,)),
+    3: ("latency_marker", (_TIMESTAMP, "operator_id_low", "operator_id_high", "subtask")),
+    4: ("watermark_status", ("status",)),
+    5: ("record_attributes", ("backlog",)),
+    6: ("internal_watermark", ("subpartition", _TIMESTAMP)),
+}
+
+
+@dataclass(frozen=True)
+class StreamElementSerializer(Serializer):
+    """A record with or without a timestamp, or what else travels between operators; `details` are null for records."""
+
+    value: Serializer
+
+    java_class = STREAMING + "runtime.streamrecord.StreamElementSerializer"
+
+    @property
+    def type_name(self) -> str:
+        return f"StreamElement<{self.value.type_name}>"
+
+    @property
+    def children(self) -> tuple[tuple[str, Serializer], ...]:
+        return ((_VALUE, self.value),)
+
+    def arrow(self) -> pa.DataType:
+        return pa.struct(
+            [
+                pa.field("kind", pa.string()),
+                pa.field(_TIMESTAMP, pa.timestamp("ms")),
+                pa.field(_VALUE, self.value.arrow()),
+                pa.field("details", _STREAM_DETAILS),
+            ]
+        )
+
+    def emit(self, program: Program) -> None:
+        tags = program.switch({tag: kind for tag, (kind, _) in _STREAM_ELEMENTS.items()})
+        for tag, (kind, parts) in _STREAM_ELEMENTS.items():
+            with tags.case(tag):
+                program.struct()
+                with program.field(0):
+                    program.constant(kind)
+                self._emit_parts(program, parts)
+        tags.end()
+
+    def _emit_parts(self, program: Program, parts: tuple[str, ...]) -> None:
+        details = [part for part in parts if part not in (_TIMESTAMP, _VALUE)]
+        for part in parts:
+            if part == _TIMESTAMP:
+                with program.field(1):
+                    program.fixed(8)
+            elif part == _VALUE:
+                with program.field(2):
+                    self.value.emit(program)
+            else:
+                _emit_detail(program, part, first=part == details[0])
+        for index, part in ((1, _TIMESTAMP), (2, _VALUE)):
+            if part not in parts:
+                with program.field(index):
+                    program.null()
+        with program.field(3):
+            if not details:
+                program.null()
+            for index, field in enumerate(_STREAM_DETAILS):
+                if details and field.name not in details:
+                    with program.field(index):
+                        program.null()
+
+
+def _emit_detail(program: Program, name: str, *, first: bool) -> None:
+    index = _STREAM_DETAILS.get_field_index(name)
+    with program.field(3):
+        if first:
+            program.struct()
+        with program.field(index):
+            if name == "backlog":
+                program.boolean()
+            elif name.startswith("operator_id"):
+                program.fixed(8)
+            else:
+                program.fixed(4)
+
+
+@dataclass(frozen=True)
+class UnionSerializer(Serializer):
+    """Which of the two joined streams an element came from: a struct with one side null."""
+
+    one: Serializer
+    two: Serializer
+
+    java_class = STREAMING + "api.datastream.CoGroupedStreams$UnionSerializer"
+
+    @property
+    def type_name(self) -> str:
+        return f"TaggedUnion<{self.one.type_name}, {self.two.type_name}>"
+
+    @property
+    def children(self) -> tuple[tuple[str, Serializer], ...]:
+        return (("one", self.one), ("two", self.two))
+
+    def arrow(self) -> pa.DataType:
+        return pa.struct([pa.field(name, side.arrow()) for name, side in self.children])
+
+    def emit(self, program: Program) -> None:
+        program.struct()
+        tags = program.switch({1: "one", 2: "two"})
+        for tag in (1, 2):
+            with tags.case(tag):
+                for index, (name, side) in enumerate(self.children):
+                    with program.field(index, name):
+                        if index == tag - 1:
+                            side.emit(program)
+                        else:
+                            program.null()
+        tags.end()
+
+
+@dataclass(frozen=True)
+class BufferEntrySerializer(Serializer):
+    element: Serializer
+
+    java_class = STREAMING + "api.operators.co.IntervalJoinOperator$BufferEntrySerializer"
+
+    @property
+    def type_name(self) -> str:
+        return f"BufferEntry<{self.element.type_name}>"
+
+    @property
+    def children(self) -> tuple[tuple[str, Serializer], ...]:
+        return (("element", self.element),)
+
+    def arrow(self) -> pa.DataType:
+        return pa.struct([pa.field("has_been_joined", pa.bool_()), pa.field("element", self.element.arrow())])
+
+    def emit(self, program: Program) -> None:
+        program.struct()
+        with program.field(0):
+            program.boolean()
+        with program.field(1):
+            self.element.emit(program)
+
+
+class JavaLeaf:
+    """One Java object stream, as JSON text."""
+
+    def read(self, data: memoryview, position: int, limit: int) -> tuple[bytes | None, int]:
+        cursor = Cursor(data, position=position, end=limit)
+        return json_text(json_of(read_object(cursor))), cursor.position
+
+    def last(self) -> PythonLeaf:
+        return self
+
+
+class JavaSerializer(BasicSerializer):
+    java_class = "org.apache.flink.runtime.state.JavaSerializer"
+    name, arrow_type = "Serializable", pa.string()
+
+    def emit(self, program: Program) -> None:
+        program.python(JavaLeaf())
+
+
+def _stream_element(snapshot: SnapshotReader) -> Serializer:
+    snapshot.composite()
+    return StreamElementSerializer(*snapshot.nested(1))
+
+
+def _union(snapshot: SnapshotReader) -> Serializer:
+    snapshot.composite()
+    return UnionSerializer(*snapshot.nested(2))
+
+
+def _buffer_entry(snapshot: SnapshotReader) -> Serializer:
+    snapshot.composite()
+    return BufferEntrySerializer(*snapshot.nested(1))
+
+
+SNAPSHOTS: dict[str, SnapshotBody] = {
+    STREAMING
+    + "runtime.streamrecord.StreamElementSerializer$StreamElementSerializerSnapshot": _stream_element,
+    STREAMING + "api.datastream.CoGroupedStreams$UnionSerializerSnapshot": _union,
+    STREAMING + "api.operators.co.IntervalJoinOperator$BufferEntrySerializerSnapshot": _buffer_entry,
+    "org.apache.flink.runtime.state.JavaSerializer$JavaSerializerSnapshot": simple_body(JavaSerializer()),
+}

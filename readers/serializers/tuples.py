@@ -1,0 +1,175 @@
+"""Tuples, rows and Either. Package `org.apache.flink.api.java.typeutils.runtime`.
+
+| serializer | snapshot | bytes |
+|---|---|---|
+| Tuple1…25 | composite 2: utf class; [fields] | the fields, no flags |
+| Row | composite 2 (no row kind), 3 (row kind), 4: bool row kind; [fields] | mask, most significant bit first: 2 bits of row kind, a bit a field (1 null); the fields that are not null |
+| Either | composite 1: [left, right] | bool is left, value |
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from readers.decode.program import Program
+from readers.keygroups import hash_row, hash_tuple
+from readers.serializers.base import Serializer, SnapshotBody
+
+if TYPE_CHECKING:
+    from readers.stateinfo.snapshots import SnapshotReader
+
+RUNTIME = "org.apache.flink.api.java.typeutils.runtime."
+ROW_KIND = "__row_kind"
+ROW_KINDS = ["+I", "-U", "+U", "-D"]
+
+
+@dataclass(frozen=True)
+class TupleSerializer(Serializer):
+    tuple_class: str
+    fields: tuple[Serializer, ...]
+
+    java_class = RUNTIME + "TupleSerializer"
+
+    @property
+    def fixed_length(self) -> int:  # type: ignore[override]  # derived here
+        lengths = [field.fixed_length for field in self.fields]
+        return -1 if any(length < 0 for length in lengths) else sum(lengths)
+
+    @property
+    def type_name(self) -> str:
+        simple_name = self.tuple_class.rsplit(".", 1)[-1]
+        return f"{simple_name}<{', '.join(field.type_name for field in self.fields)}>"
+
+    @property
+    def children(self) -> tuple[tuple[str, Serializer], ...]:
+        return tuple((f"f{index}", field) for index, field in enumerate(self.fields))
+
+    def arrow(self) -> pa.DataType:
+        return pa.struct([pa.field(name, field.arrow()) for name, field in self.children])
+
+    def emit(self, program: Program) -> None:
+        program.struct()
+        for index, (name, field) in enumerate(self.children):
+            with program.field(index, name):
+                field.emit(program)
+
+    def hash_code(self, value: Any) -> int | None:
+        codes = _field_codes(self.children, value)
+        return None if codes is None else hash_tuple([code or 0 for code in codes])
+
+    def encode(self, value: Any) -> bytes | None:
+        if not isinstance(value, dict) or set(value) != {name for name, _ in self.children}:
+            return None
+        parts = [field.encode(value[name]) for name, field in self.children]
+        return None if any(part is None for part in parts) else b"".join(part or b"" for part in parts)
+
+
+@dataclass(frozen=True)
+class RowSerializer(Serializer):
+    """Positional: the names of named rows are not in the savepoint."""
+
+    fields: tuple[Serializer, ...]
+    has_row_kind: bool = True
+
+    java_class = RUNTIME + "RowSerializer"
+
+    @property
+    def type_name(self) -> str:
+        return f"Row<{', '.join(field.type_name for field in self.fields)}>"
+
+    @property
+    def children(self) -> tuple[tuple[str, Serializer], ...]:
+        return tuple((f"f{index}", field) for index, field in enumerate(self.fields))
+
+    def arrow(self) -> pa.DataType:
+        fields = [pa.field(name, field.arrow()) for name, field in self.children]
+        return pa.struct([*fields, pa.field(ROW_KIND, pa.string())] if self.has_row_kind else fields)
+
+    def emit(self, program: Program) -> None:
+        program.struct()
+        kind_bits = 2 if self.has_row_kind else 0
+        with program.mask(len(self.fields) + kind_bits):
+            if self.has_row_kind:
+                with program.field(len(self.fields), ROW_KIND):
+                    program.row_kind(ROW_KINDS)
+            for index, (name, field) in enumerate(self.children):
+                with program.field(index, name), program.unmasked(index + kind_bits):
+                    field.emit(program)
+
+    def hash_code(self, value: Any) -> int | None:
+        codes = _field_codes(self.children, value)
+        if codes is None:
+            return None
+        kind = ROW_KINDS.index(value[ROW_KIND]) if value.get(ROW_KIND) in ROW_KINDS else 0
+        return hash_row(codes, kind)
+
+
+@dataclass(frozen=True)
+class EitherSerializer(Serializer):
+    left: Serializer
+    right: Serializer
+
+    java_class = RUNTIME + "EitherSerializer"
+
+    @property
+    def type_name(self) -> str:
+        return f"Either<{self.left.type_name}, {self.right.type_name}>"
+
+    @property
+    def children(self) -> tuple[tuple[str, Serializer], ...]:
+        return (("left", self.left), ("right", self.right))
+
+    def arrow(self) -> pa.DataType:
+        return pa.struct([pa.field(name, side.arrow()) for name, side in self.children])
+
+    def emit(self, program: Program) -> None:
+        program.struct()
+        branches = program.switch({0: "right", 1: "left"})
+        for flag, present, absent in ((1, 0, 1), (0, 1, 0)):
+            with branches.case(flag):
+                with program.field(present):
+                    self.children[present][1].emit(program)
+                with program.field(absent):
+                    program.null()
+        branches.end()
+
+
+def _field_codes(children: tuple[tuple[str, Serializer], ...], value: Any) -> list[int | None] | None:
+    """The hash codes of the fields of a struct value (None: null field); None where one is not known."""
+    if not isinstance(value, dict) or not {name for name, _ in children} <= set(value):
+        return None
+    codes: list[int | None] = []
+    for name, field in children:
+        code = None if value[name] is None else field.hash_code(value[name])
+        if code is None and value[name] is not None:
+            return None
+        codes.append(code)
+    return codes
+
+
+def _tuple(snapshot: SnapshotReader) -> Serializer:
+    snapshot.composite()
+    tuple_class = snapshot.cursor.utf("tuple class")
+    return TupleSerializer(tuple_class, snapshot.nested())
+
+
+def _row(snapshot: SnapshotReader) -> Serializer:
+    version = snapshot.composite()
+    has_row_kind = snapshot.cursor.boolean() if version >= 4 else version == 3
+    return RowSerializer(snapshot.nested(), has_row_kind)
+
+
+def _either(snapshot: SnapshotReader) -> Serializer:
+    snapshot.composite()
+    return EitherSerializer(*snapshot.nested(2))
+
+
+SNAPSHOTS: dict[str, SnapshotBody] = {
+    RUNTIME + "TupleSerializerSnapshot": _tuple,
+    RUNTIME + "RowSerializer$RowSerializerSnapshot": _row,
+    RUNTIME + "JavaEitherSerializerSnapshot": _either,
+    RUNTIME + "EitherSerializerSnapshot": _either,
+}
