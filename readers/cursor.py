@@ -47,10 +47,10 @@ class Cursor:
         position: int = 0,
         end: int | None = None,
     ) -> None:
-        self.data = memoryview(data)  # type: ignore[arg-type]  # arrays are buffers, whatever their stubs say
+        self.data = memoryview(data)
         self.path = path
         self.position = position
-        self.end = len(self.data) if end is None else end
+        self.end = len(self.data) if end is None else min(end, len(self.data))
 
     @property
     def remaining(self) -> int:

@@ -187,6 +187,22 @@ class SavepointLocation:
         identity = self.identity(self.metadata)
         return self._file_system.open(self.metadata, 0, identity.size_bytes, self.counter)
 
+    def open_beside(self, name: str, max_bytes: int) -> Stream:
+        """A file beside `_metadata`.
+
+        Raises:
+            MissingFileError: it is not there.
+            PathOutsideRootError: it is a link that leads elsewhere.
+            StorageError: it is larger than `max_bytes`, or no file.
+        """
+        location = self._canonical(self.exclusive_directory / name)
+        identity = self.identity(location)
+        if identity.size_bytes > max_bytes:
+            raise StorageError(
+                f"expected at most {max_bytes} bytes, found {identity.size_bytes}", path=str(location)
+            )
+        return self._file_system.open(location, 0, identity.size_bytes, self.counter)
+
     def open_stream(self, handle: StreamStateHandle) -> Stream:
         """The bytes of a stream handle.
 

@@ -6,6 +6,11 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# The first example of a type waits for the compiler, and machines differ: no deadlines.
+settings.register_profile("tests", deadline=None)
+settings.load_profile("tests")
 
 PROJECT = Path(__file__).parent.parent
 

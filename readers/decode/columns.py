@@ -23,6 +23,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from readers.errors import ValueOutOfRangeError
+
 LENGTH = 0  # items written
 CAPACITY = 1  # items that fit
 VALUES = 2  # byte position in the arena of the values or of the int32 offsets
@@ -194,8 +196,38 @@ class Arena:
             return pa.Array.from_buffers(data_type, length, [validity, offsets, data])
         child = self._array(self.tree.children[column][0], last, buffer)
         if pa.types.is_map(data_type):
-            return pa.Array.from_buffers(data_type, length, [validity, offsets], children=[child])
+            self._check_keys(self.tree.children[self.tree.children[column][0]][0], last)
         return pa.Array.from_buffers(data_type, length, [validity, offsets], children=[child])
+
+    def _check_keys(self, column: int, length: int) -> None:
+        """Arrow aborts the process over a map with a null key.
+
+        Raises:
+            ValueOutOfRangeError: there is one.
+        """
+        start = int(self.table[column][VALIDITY])
+        if self.table[column][NULLS] and not self.memory[start : start + length].all():
+            raise ValueOutOfRangeError("expected a map without null keys: the column type has none")
+
+    def cut(self, rows: int) -> None:
+        """Forget what was written behind the first `rows` rows."""
+        for child in self.tree.children[0]:
+            self._cut(child, rows)
+
+    def _cut(self, column: int, length: int) -> None:
+        entry = self.table[column]
+        behind = slice(int(entry[VALIDITY]) + length, int(entry[VALIDITY]) + int(entry[LENGTH]))
+        entry[NULLS] -= int((self.memory[behind] == 0).sum())
+        self.memory[behind] = 1
+        entry[LENGTH] = length
+        children = length
+        if entry[LAYOUT] in (VARIABLE, LIST):
+            at = int(entry[VALUES]) + 4 * length
+            children = int(self.memory[at : at + 4].view(np.int32)[0])
+        if entry[LAYOUT] == VARIABLE:
+            entry[DATA_LENGTH] = children
+        for child in self.tree.children[column]:
+            self._cut(child, children)
 
     def settle(self) -> None:
         """Remember how much room this batch needed, with a margin, for the next one."""

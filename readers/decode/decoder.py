@@ -61,11 +61,25 @@ class Decoder:
     Args:
         tree: the columns.
         code: the program that fills them.
+        undescribed: the program for entries whose value is of a class that the savepoint does not describe; an error
+            if None.
+        batch_entries, batch_bytes: the most of a page that becomes one batch; one entry always does.
     """
 
-    def __init__(self, tree: ColumnTree, code: Code) -> None:
+    def __init__(
+        self,
+        tree: ColumnTree,
+        code: Code,
+        *,
+        undescribed: Code | None = None,
+        batch_entries: int = BATCH_ENTRIES,
+        batch_bytes: int = BATCH_BYTES,
+    ) -> None:
         self.tree = tree
         self.code = code
+        self._undescribed = undescribed
+        self._batch_entries = batch_entries
+        self._batch_bytes = batch_bytes
         self._stack: NDArray[np.int64] = np.zeros((code.depth, machine.FRAME), dtype=np.int64)
         self._registers: NDArray[np.int64] = np.zeros(machine.REGISTERS, dtype=np.int64)
 
@@ -79,7 +93,7 @@ class Decoder:
         """
         start = 0
         while start < len(page):
-            stop, input_bytes = _batch_end(page, start)
+            stop, input_bytes = self._batch_end(page, start)
             arena = Arena(self.tree, stop - start, input_bytes)
             done = self._run(page, start, stop, arena)
             if done == start:
@@ -94,26 +108,50 @@ class Decoder:
             yield page.slice(start, done), arena.to_arrays(done - start)
             start = done
 
+    def _batch_end(self, page: Page, start: int) -> tuple[int, int]:
+        """As many entries as fit the limits of a batch, at least one: the first behind them, and their bytes."""
+        stop = min(start + self._batch_entries, len(page))
+        starts, ends = page.starts[start:stop], page.ends[start:stop]
+        input_bytes = int(ends.sum() - starts.sum())
+        if input_bytes > self._batch_bytes:
+            sizes = np.cumsum((ends - starts).sum(axis=1))
+            within = max(int(np.searchsorted(sizes, self._batch_bytes, side="right")), 1)
+            stop, input_bytes = start + within, int(sizes[within - 1])
+        return stop, input_bytes
+
     def _run(self, page: Page, start: int, stop: int, arena: Arena) -> int:
         """Decode entries `start` to `stop`; returns the first that did not fit."""
+        registers = self._registers
+        first = start
+        while True:
+            try:
+                return self._execute(self.code, page, first, stop, arena)
+            except UnsupportedSerializerError:
+                if self._undescribed is None:
+                    raise
+                first = int(registers[machine.ROW])
+                arena.cut(first - start)
+            done = self._execute(self._undescribed, page, first, first + 1, arena)
+            if done == first:
+                return first
+            first = done
+
+    def _execute(self, code: Code, page: Page, start: int, stop: int, arena: Arena) -> int:
         registers = self._registers
         registers[machine.STATUS] = machine.DONE
         registers[machine.ROW] = start
         while True:
-            code = self.code
             machine.execute(
                 code.instructions, code.targets, code.pool, page.data, page.starts, page.ends, stop,
                 arena.table, arena.memory, self._stack, registers,
             )  # fmt: skip
             status = int(registers[machine.STATUS])
-            if status == machine.DONE or (
-                status == machine.CALL and not self._call(page.data, page.path, arena)
-            ):
-                return int(registers[machine.ROW])
-            if status == machine.FULL:
+            if status in (machine.DONE, machine.FULL):
                 return int(registers[machine.ROW])
             if status != machine.CALL:
                 raise self.error(page.data, page.path)
+            if not self._call(page.data, page.path, arena):
+                return int(registers[machine.ROW])
 
     def _call(self, data: NDArray[np.uint8], path: str, arena: Arena | None) -> bool:
         """Read a Python leaf and go on behind it; False if its value did not fit."""
@@ -171,7 +209,8 @@ class Decoder:
             CorruptDataError: the bytes contradict the program before the part's limit.
         """
         ends: NDArray[np.int64] = np.empty(len(starts), dtype=np.int64)
-        columns = [np.ascontiguousarray(bounds.reshape(-1, 1), dtype=np.int64) for bounds in (starts, limits)]
+        firsts = np.ascontiguousarray(starts, dtype=np.int64).reshape(-1, 1)
+        lasts = np.ascontiguousarray(limits, dtype=np.int64).reshape(-1, 1)
         arena = Arena(self.tree, 0, 0)
         registers = self._registers
         registers[machine.STATUS] = machine.DONE
@@ -179,7 +218,7 @@ class Decoder:
         code = self.code
         while True:
             machine.measure_each(
-                code.instructions, code.targets, code.pool, data, *columns, ends,
+                code.instructions, code.targets, code.pool, data, firsts, lasts, ends,
                 arena.table, arena.memory, self._stack, registers,
             )  # fmt: skip
             status = int(registers[machine.STATUS])
@@ -215,18 +254,6 @@ class Decoder:
         text = _MESSAGES[machine.BAD_CLASS].format(a=length)
         window = hex_window(memoryview(data), position)
         return CorruptDataError(f"{text}; bytes {window}", path=path, position=position, breadcrumbs=crumbs)
-
-
-def _batch_end(page: Page, start: int) -> tuple[int, int]:
-    """As many entries as fit the limits of a batch, at least one: the first behind them, and their bytes."""
-    stop = min(start + BATCH_ENTRIES, len(page))
-    starts, ends = page.starts[start:stop], page.ends[start:stop]
-    input_bytes = int(ends.sum() - starts.sum())
-    if input_bytes > BATCH_BYTES:
-        sizes = np.cumsum((ends - starts).sum(axis=1))
-        within = max(int(np.searchsorted(sizes, BATCH_BYTES, side="right")), 1)
-        stop, input_bytes = start + within, int(sizes[within - 1])
-    return stop, input_bytes
 
 
 def _append(arena: Arena, column: int, value: bytes | None) -> bool:

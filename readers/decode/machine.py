@@ -1529,7 +1529,7 @@ def execute(
         if status != DONE:
             break
         row += 1
-    if status == TOO_SHORT or status == BAD_COUNT:
+    if status in (TOO_SHORT, BAD_COUNT):
         detail_b = limit - position
     registers[STATUS] = status
     registers[ROW] = row

@@ -54,6 +54,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers.decode.columns import NO_COLUMN, ColumnTree
+from readers.errors import UnsupportedSerializerError
 
 END = 0
 EXPECT_END = 1
@@ -598,7 +599,7 @@ class Program:
         self._max_depth = max(self._depth, self._max_depth)
         if self._depth > _MAX_DEPTH:
             message = f"types nest deeper than {_MAX_DEPTH} levels"
-            raise RecursionError(message)
+            raise UnsupportedSerializerError(message)
 
     def _leave(self) -> None:
         self._depth -= 1

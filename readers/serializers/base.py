@@ -63,6 +63,11 @@ class Serializer(ABC):
         return ()
 
     @property
+    def is_open(self) -> bool:
+        """Whether a value may be of a class that the savepoint does not describe: a subclass of a POJO."""
+        return any(child.is_open for _, child in self.children)
+
+    @property
     def serializer_name(self) -> str:
         """The serializer with its parameters, short: `ListSerializer<LongSerializer>`."""
         name = self.java_class.rsplit(".", 1)[-1]
@@ -82,6 +87,26 @@ class Serializer(ABC):
     def encode(self, value: Any) -> bytes | None:  # a value of any SQL type
         """The bytes Flink writes for `value`; None where they are not unique or not known."""
         return None
+
+
+class RecordSerializer(Serializer):
+    """Records whose bytes carry no field names: f0, f1, … unless they are known from elsewhere."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def width(self) -> int:
+        """The number of fields."""
+
+    @abstractmethod
+    def with_names(self, names: tuple[str, ...]) -> RecordSerializer:
+        """The same with names for its fields, as many as there are."""
+
+
+def field_names(count: int, names: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """`names`; f0, f1, … if there are none."""
+    return names or tuple(f"f{index}" for index in range(count))
 
 
 class OpaqueSerializer(Serializer):

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from readers.decode.program import Program
+from readers.keygroups import hash_sequence
 from readers.serializers.base import Serializer, SnapshotBody
 from readers.serializers.primitives import BASE
 
@@ -45,6 +46,13 @@ class ListSerializer(Serializer):
     def emit(self, program: Program) -> None:
         with program.list():
             self.element.emit(program)
+
+    def hash_code(self, value: Any) -> int | None:
+        """`List#hashCode`; null elements count 0."""
+        if not isinstance(value, list):
+            return None
+        codes = [0 if element is None else self.element.hash_code(element) for element in value]
+        return hash_sequence(code for code in codes if code is not None) if None not in codes else None
 
 
 @dataclass(frozen=True)
@@ -102,6 +110,9 @@ class SetSerializer(ListSerializer):
         with program.list(), program.nullable(null_flag=True):
             self.element.emit(program)
 
+    def hash_code(self, value: Any) -> int | None:
+        return None
+
 
 @dataclass(frozen=True)
 class GenericArraySerializer(ListSerializer):
@@ -118,6 +129,9 @@ class GenericArraySerializer(ListSerializer):
     def emit(self, program: Program) -> None:
         with program.list(), program.nullable(null_flag=False):
             self.element.emit(program)
+
+    def hash_code(self, value: Any) -> int | None:
+        return None
 
 
 @dataclass(frozen=True)

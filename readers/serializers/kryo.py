@@ -21,7 +21,7 @@ The column is JSON text; see `kryoobjects.py` and `jsontext.py`. What decides:
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -30,7 +30,7 @@ from readers.cursor import Cursor
 from readers.decode.program import Program, PythonLeaf
 from readers.errors import ReaderError, UnsupportedSerializerError
 from readers.keygroups import hash_long
-from readers.serializers.base import Problem, Serializer, SnapshotBody
+from readers.serializers.base import Problem, Serializer, SnapshotBody, rebuilt
 from readers.serializers.jsontext import json_bytes, json_text
 from readers.serializers.kryoinput import KryoInput
 from readers.serializers.kryoobjects import KryoClass, KryoReader, KryoRegistration, KryoSettings
@@ -138,23 +138,12 @@ def informed(
         version: 2 or 5, from the version of the savepoint; used where the snapshot does not say it.
         classes: what is known of user classes.
     """
-    return _rebuilt(serializer, version, classes or {})  # type: ignore[no-any-return]  # of the type it was
+    known = classes or {}
 
+    def inform(node: Serializer) -> Serializer:
+        return node.informed(version, known) if isinstance(node, KryoSerializer) else node
 
-def _rebuilt(node: Any, version: int, classes: Mapping[str, KryoClass]) -> Any:
-    """A part of a type tree (serializers, their fields, tuples of these), new only where something in it changed."""
-    if isinstance(node, KryoSerializer):
-        return node.informed(version, classes)
-    if isinstance(node, tuple):
-        new = tuple(_rebuilt(part, version, classes) for part in node)
-        return new if any(one is not other for one, other in zip(new, node, strict=True)) else node
-    if not is_dataclass(node) or isinstance(node, type):
-        return node
-    parts = {part.name: getattr(node, part.name) for part in fields(node) if part.init}
-    changed = {name: _rebuilt(part, version, classes) for name, part in parts.items()}
-    return (
-        replace(node, **changed) if any(changed[name] is not part for name, part in parts.items()) else node
-    )
+    return rebuilt(serializer, inform)
 
 
 def _kryo(snapshot: SnapshotReader) -> Serializer:

@@ -54,6 +54,10 @@ class PojoSerializer(Serializer):
     java_class = "org.apache.flink.api.java.typeutils.runtime.PojoSerializer"
 
     @property
+    def is_open(self) -> bool:
+        return True
+
+    @property
     def type_name(self) -> str:
         return self.pojo_class
 
@@ -184,19 +188,21 @@ def known_subclasses(serializers: Iterable[Serializer]) -> Subclasses:
 
 
 def with_subclasses(serializer: Serializer, known: Subclasses) -> Serializer:
-    """One node of a type tree with the subclasses that other trees know of it.
+    """A type tree with the subclasses that other trees know.
 
     A snapshot lists those that its serializer had met when it was taken. Heap backends serialize with copies of it, so
     a subtask may lack what another one has. A class has one layout in a savepoint: whoever describes it is right.
     """
-    if not isinstance(serializer, PojoSerializer):
-        return serializer
-    own = {name for name, _ in serializer._subclasses}
-    others = known.get(serializer.pojo_class, {}).items()
-    missing = tuple((name, subclass) for name, subclass in others if name not in own)
-    if not missing:
-        return serializer
-    return replace(serializer, non_registered=serializer.non_registered + missing)
+
+    def add(node: Serializer) -> Serializer:
+        if not isinstance(node, PojoSerializer):
+            return node
+        own = {name for name, _ in node._subclasses}
+        others = known.get(node.pojo_class, {}).items()
+        missing = tuple((name, subclass) for name, subclass in others if name not in own)
+        return replace(node, non_registered=node.non_registered + missing) if missing else node
+
+    return rebuilt(serializer, add)
 
 
 def _column_of(columns: dict[str, tuple[str, Serializer]], field: PojoField, class_name: str | None) -> str:

@@ -310,8 +310,13 @@ class StringArraySerializer(BasicSerializer):
 
 
 class BooleanValueSerializer(BooleanSerializer):
+    """`BooleanValue#hashCode` is 1 or 0."""
+
     java_class = BASE + "BooleanValueSerializer"
     name = "BooleanValue"
+
+    def hash_code(self, value: Any) -> int | None:
+        return int(value) if isinstance(value, bool) else None
 
 
 class ByteValueSerializer(ByteSerializer):
@@ -337,7 +342,7 @@ class LongValueSerializer(LongSerializer):
 
     def hash_code(self, value: Any) -> int | None:
         code = super().hash_code(value)
-        return None if code is None else (code + 43 + (1 << 31)) % (1 << 32) - (1 << 31)
+        return None if code is None else _int32(code + 43)
 
 
 class FloatValueSerializer(FloatSerializer):
@@ -346,13 +351,24 @@ class FloatValueSerializer(FloatSerializer):
 
 
 class DoubleValueSerializer(DoubleSerializer):
+    """`DoubleValue#hashCode` is 31 more than Double's."""
+
     java_class = BASE + "DoubleValueSerializer"
     name = "DoubleValue"
+
+    def hash_code(self, value: Any) -> int | None:
+        code = super().hash_code(value)
+        return None if code is None else _int32(code + 31)
 
 
 class CharValueSerializer(CharSerializer):
     java_class = BASE + "CharValueSerializer"
     name = "CharValue"
+
+
+def _int32(number: int) -> int:
+    """`number` as Java's int arithmetic leaves it."""
+    return (number + (1 << 31)) % (1 << 32) - (1 << 31)
 
 
 def encode_string(text: str, offset: int) -> bytes:

@@ -18,6 +18,7 @@ from readers.serializers import (
     streaming,
     temporal,
     tuples,
+    values,
 )
 from readers.serializers.base import SnapshotBody
 
@@ -38,6 +39,7 @@ SNAPSHOTS: dict[str, SnapshotBody] = {
     **temporal.SNAPSHOTS,
     **containers.SNAPSHOTS,
     **tuples.SNAPSHOTS,
+    **values.SNAPSHOTS,
     **pojo.SNAPSHOTS,
     **operators.SNAPSHOTS,
     **scala.SNAPSHOTS,

@@ -35,7 +35,7 @@ import pyarrow as pa
 
 from readers.decode.program import Program
 from readers.keygroups import hash_binary_row
-from readers.serializers.base import Problem, Serializer, SnapshotBody
+from readers.serializers.base import Problem, RecordSerializer, Serializer, SnapshotBody
 from readers.serializers.containers import MapSerializer
 from readers.serializers.logicaltypes import (
     ArrayType,
@@ -95,7 +95,7 @@ class BinarySerializer(Serializer):
 
 
 @dataclass(frozen=True)
-class RowDataSerializer(BinarySerializer):
+class RowDataSerializer(BinarySerializer, RecordSerializer):
     row: RowType
 
     java_class = TABLE + "RowDataSerializer"
@@ -112,8 +112,11 @@ class RowDataSerializer(BinarySerializer):
     def field_types(self) -> tuple[LogicalType, ...]:
         return tuple(field for _, field in self.row.fields)
 
+    @property
+    def width(self) -> int:
+        return len(self.row.fields)
+
     def with_names(self, names: tuple[str, ...]) -> RowDataSerializer:
-        """The same with the names of the fields, where they are known from elsewhere."""
         return replace(self, row=RowType(tuple(zip(names, self.field_types, strict=True))))
 
     def arrow(self) -> pa.DataType:

@@ -103,7 +103,8 @@ class ScalaCaseClassSerializer(TupleSerializer):
 
     @property
     def children(self) -> tuple[tuple[str, Serializer], ...]:
-        return tuple((f"_{index}", field) for index, field in enumerate(self.fields, 1))
+        names = self.names or tuple(f"_{index}" for index in range(1, self.width + 1))
+        return tuple(zip(names, self.fields, strict=True))
 
     def hash_code(self, value: Any) -> int | None:
         """Unknown: `ScalaRunTime#_hashCode` differs between Scala versions, and case classes may override it."""

@@ -58,6 +58,11 @@ class SqlTimestampSerializer(BasicSerializer):
     def emit(self, program: Program) -> None:
         program.timestamp()
 
+    def hash_code(self, value: Any) -> int | None:
+        """`java.sql.Timestamp` has the hash of its milliseconds."""
+        microseconds = _microseconds(value)
+        return None if microseconds is None else hash_long(microseconds // 1000)
+
 
 class InstantSerializer(BasicSerializer):
     java_class = BASE + "InstantSerializer"
@@ -93,6 +98,9 @@ class LocalTimeSerializer(BasicSerializer):
     def emit(self, program: Program) -> None:
         program.local_time()
 
+    def hash_code(self, value: Any) -> int | None:
+        return _hash_time(value) if isinstance(value, datetime.time) and value.tzinfo is None else None
+
 
 class LocalDateTimeSerializer(BasicSerializer):
     java_class = BASE + "LocalDateTimeSerializer"
@@ -101,10 +109,25 @@ class LocalDateTimeSerializer(BasicSerializer):
     def emit(self, program: Program) -> None:
         program.local_date_time()
 
+    def hash_code(self, value: Any) -> int | None:
+        if _microseconds(value) is None:
+            return None
+        return hash_local_date(value.year, value.month, value.day) ^ _hash_time(value.time())
+
+
+def _hash_time(value: datetime.time) -> int:
+    """`LocalTime#hashCode`: of the nanoseconds of the day."""
+    seconds = (value.hour * 60 + value.minute) * 60 + value.second
+    return hash_long((seconds * 1_000_000 + value.microsecond) * 1000)
+
 
 def _microseconds(value: Any) -> int | None:
-    """Microseconds since the epoch of a zone-less datetime; None for anything else."""
-    if not isinstance(value, datetime.datetime) or value.tzinfo is not None:
+    """Microseconds since the epoch of a zone-less datetime; None for anything else, finer times of pandas included."""
+    if (
+        not isinstance(value, datetime.datetime)
+        or value.tzinfo is not None
+        or getattr(value, "nanosecond", False)
+    ):
         return None
     return (value - _EPOCH) // _MICROSECOND
 

@@ -3,20 +3,22 @@
 | serializer | snapshot | bytes |
 |---|---|---|
 | Tuple1…25 | composite 2: utf class; [fields] | the fields, no flags |
-| Row | composite 2 (no row kind), 3 (row kind), 4: bool row kind; [fields] | mask, most significant bit first: 2 bits of row kind, a bit a field (1 null); the fields that are not null |
+| Row | composite 2 (no row kind), 3 (row kind), 4: bool row kind; [fields] | mask, the fields that are not null |
 | Either | composite 1: [left, right] | bool is left, value |
+
+The mask has 2 bits of row kind and a bit a field (1 null), most significant bit first, in whole bytes.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from readers.decode.program import Program
 from readers.keygroups import hash_row, hash_tuple
-from readers.serializers.base import Serializer, SnapshotBody
+from readers.serializers.base import RecordSerializer, Serializer, SnapshotBody, field_names
 
 if TYPE_CHECKING:
     from readers.stateinfo.snapshots import SnapshotReader
@@ -27,9 +29,10 @@ ROW_KINDS = ["+I", "-U", "+U", "-D"]
 
 
 @dataclass(frozen=True)
-class TupleSerializer(Serializer):
+class TupleSerializer(RecordSerializer):
     tuple_class: str
     fields: tuple[Serializer, ...]
+    names: tuple[str, ...] = ()
 
     java_class = RUNTIME + "TupleSerializer"
 
@@ -39,13 +42,20 @@ class TupleSerializer(Serializer):
         return -1 if any(length < 0 for length in lengths) else sum(lengths)
 
     @property
+    def width(self) -> int:
+        return len(self.fields)
+
+    def with_names(self, names: tuple[str, ...]) -> TupleSerializer:
+        return replace(self, names=names)
+
+    @property
     def type_name(self) -> str:
         simple_name = self.tuple_class.rsplit(".", 1)[-1]
         return f"{simple_name}<{', '.join(field.type_name for field in self.fields)}>"
 
     @property
     def children(self) -> tuple[tuple[str, Serializer], ...]:
-        return tuple((f"f{index}", field) for index, field in enumerate(self.fields))
+        return tuple(zip(field_names(self.width, self.names), self.fields, strict=True))
 
     def arrow(self) -> pa.DataType:
         return pa.struct([pa.field(name, field.arrow()) for name, field in self.children])
@@ -68,13 +78,21 @@ class TupleSerializer(Serializer):
 
 
 @dataclass(frozen=True)
-class RowSerializer(Serializer):
+class RowSerializer(RecordSerializer):
     """Positional: the names of named rows are not in the savepoint."""
 
     fields: tuple[Serializer, ...]
     has_row_kind: bool = True
+    names: tuple[str, ...] = ()
 
     java_class = RUNTIME + "RowSerializer"
+
+    @property
+    def width(self) -> int:
+        return len(self.fields)
+
+    def with_names(self, names: tuple[str, ...]) -> RowSerializer:
+        return replace(self, names=names)
 
     @property
     def type_name(self) -> str:
@@ -82,7 +100,7 @@ class RowSerializer(Serializer):
 
     @property
     def children(self) -> tuple[tuple[str, Serializer], ...]:
-        return tuple((f"f{index}", field) for index, field in enumerate(self.fields))
+        return tuple(zip(field_names(self.width, self.names), self.fields, strict=True))
 
     def arrow(self) -> pa.DataType:
         fields = [pa.field(name, field.arrow()) for name, field in self.children]
@@ -135,6 +153,13 @@ class EitherSerializer(Serializer):
                 with program.field(absent):
                     program.null()
         branches.end()
+
+    def hash_code(self, value: Any) -> int | None:
+        """That of the side that is there."""
+        if not isinstance(value, dict) or set(value) != {"left", "right"}:
+            return None
+        present = [(side, value[name]) for name, side in self.children if value[name] is not None]
+        return present[0][0].hash_code(present[0][1]) if len(present) == 1 else None
 
 
 def _field_codes(children: tuple[tuple[str, Serializer], ...], value: Any) -> list[int | None] | None:

@@ -48,9 +48,6 @@ from readers.stateinfo.snapshots import ADAPTER_VERSION, read_block, read_versio
 DATA = Path(__file__).parents[1] / "data"
 CORPUS = Path(os.environ.get("SAVEPOINTDB_CORPUS", Path(__file__).parents[3] / "shared" / "corpus"))
 
-# Snapshot classes that no serializer here reads: the vector must begin to pass when one does.
-UNREAD = ("CopyableValueSerializerSnapshot", "$ValueSerializerSnapshot")
-
 
 def vectors(name: str) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = json.loads(gzip.decompress((DATA / "vectors" / name).read_bytes()))[
@@ -60,15 +57,9 @@ def vectors(name: str) -> list[dict[str, Any]]:
 
 
 def params(found: list[dict[str, Any]], key: str) -> list[Any]:
-    return [param(f"{vector['flink']} {vector['type']}", bytes.fromhex(vector[key])) for vector in found]
-
-
-def param(name: str, data: bytes) -> Any:
-    reason = next((unread for unread in UNREAD if unread.encode() in data), None)
-    if reason is None:
-        return pytest.param(data, id=name)
-    mark = pytest.mark.xfail(strict=True, raises=(UnsupportedSerializerError, AssertionError), reason=reason)
-    return pytest.param(data, id=name, marks=mark)
+    return [
+        pytest.param(bytes.fromhex(vector[key]), id=f"{vector['flink']} {vector['type']}") for vector in found
+    ]
 
 
 VECTORS = [vector for vector in vectors("type-vectors.json.gz") if "snapshot_hex" in vector]

@@ -1,0 +1,130 @@
+"""What a sink's committer has still to commit: `CommittableCollector` of version 2 (Flink 1.15 on).
+
+| part | bytes |
+|---|---|
+| collector | u4 B91F252C, versioned list of checkpoints |
+| checkpoint | i8 checkpoint id, i4 subtasks (0: no such field), versioned list of subtasks |
+| subtask | i4 subtask id (0: no such field), versioned list of requests, i4 committables, i4 drained (0, 1), i4 failed |
+| request | versioned committable, i4 retries, i4 state |
+
+Numbers in brackets are versions of the list. The committable is the connector's: of Kafka it is read, others stay bytes.
+
+Flink: CommittableCollectorSerializer, CommitRequestState.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from readers.connectors import kafka
+from readers.connectors.layout import (
+    expect_end,
+    unknown_version,
+    versioned,
+    versioned_layout,
+    versioned_list,
+)
+from readers.cursor import Cursor
+from readers.errors import ReaderError
+
+_MAGIC = 0xB91F252C - (1 << 32)
+_STATES = ("RECEIVED", "RETRY", "FAILED", "COMMITTED")
+_HAS_DRAINED = 1
+
+_COMMITTABLE = pa.struct(
+    [
+        pa.field("version", pa.int32()),
+        pa.field("bytes", pa.binary()),
+        pa.field("transactional_id", pa.string()),
+        pa.field("producer_id", pa.int64()),
+        pa.field("epoch", pa.int16()),
+    ]
+)
+_REQUEST = pa.struct(
+    [
+        pa.field("committable", _COMMITTABLE),
+        pa.field("retries", pa.int32()),
+        pa.field("state", pa.string()),
+    ]
+)
+_SUBTASK = pa.struct(
+    [
+        pa.field("subtask_id", pa.int32()),
+        pa.field("requests", pa.list_(_REQUEST)),
+        pa.field("number_of_committables", pa.int32()),
+        pa.field("number_of_drained", pa.int32()),
+        pa.field("number_of_failed", pa.int32()),
+    ]
+)
+_CHECKPOINT = pa.struct(
+    [
+        pa.field("checkpoint_id", pa.int64()),
+        pa.field("number_of_subtasks", pa.int32()),
+        pa.field("subtasks", pa.list_(_SUBTASK)),
+    ]
+)
+_COLLECTOR = pa.struct([pa.field("checkpoints", pa.list_(_CHECKPOINT))])
+
+
+def read_collector(version: int, cursor: Cursor) -> dict[str, Any]:
+    """A CommittableCollector."""
+    if version != 2:
+        raise unknown_version(cursor, "a CommittableCollector", version, "2")
+    start = cursor.position
+    if cursor.i4() != _MAGIC:
+        raise cursor.corrupt("expected a CommittableCollector", start)
+    list_version, checkpoints = versioned_list(cursor)
+    return {"checkpoints": [_checkpoint(list_version, checkpoint) for checkpoint in checkpoints]}
+
+
+def _checkpoint(version: int, cursor: Cursor) -> dict[str, Any]:
+    if version not in (0, 1):
+        raise unknown_version(cursor, "committables of a checkpoint", version, "0 or 1")
+    found = {"checkpoint_id": cursor.i8(), "number_of_subtasks": cursor.i4() if version else None}
+    list_version, subtasks = versioned_list(cursor)
+    expect_end(cursor)
+    return found | {"subtasks": [_subtask(list_version, subtask) for subtask in subtasks]}
+
+
+def _subtask(version: int, cursor: Cursor) -> dict[str, Any]:
+    if version not in (0, 1, 2):
+        raise unknown_version(cursor, "committables of a subtask", version, "0 to 2")
+    found: dict[str, Any] = {"subtask_id": cursor.i4() if version else None}
+    _, requests = versioned_list(cursor)
+    found["requests"] = [_request(request) for request in requests]
+    found["number_of_committables"] = cursor.i4()
+    found["number_of_drained"] = cursor.i4() if version <= _HAS_DRAINED else None
+    found["number_of_failed"] = cursor.i4()
+    expect_end(cursor)
+    return found
+
+
+def _request(cursor: Cursor) -> dict[str, Any]:
+    version, committable = versioned(cursor)
+    retries, ordinal = cursor.i4(), cursor.i4()
+    if not 0 <= ordinal < len(_STATES):
+        raise cursor.corrupt(f"expected the state of a commit request, found {ordinal}")
+    expect_end(cursor)
+    return {"committable": _committable(version, committable), "retries": retries, "state": _STATES[ordinal]}
+
+
+def _committable(version: int, cursor: Cursor) -> dict[str, Any]:
+    start = cursor.position
+    found: dict[str, Any] = {"version": version, "bytes": bytes(cursor.read(cursor.remaining))}
+    cursor.position = start
+    try:
+        kafka_committable = kafka.read_committable(cursor)
+        expect_end(cursor)
+    except ReaderError:
+        return found
+    return found | kafka_committable if version == 1 else found
+
+
+COLLECTOR = versioned_layout(
+    "sink",
+    "org.apache.flink.streaming.runtime.operators.sink.committables.CommittableCollector",
+    _COLLECTOR,
+    read_collector,
+)

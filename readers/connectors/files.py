@@ -1,0 +1,182 @@
+"""FileSource and FileSink. Package `org.apache.flink.connector.file`.
+
+| value | version | bytes |
+|---|---|---|
+| FileSourceSplit | 1 | utf id, path, i8 offset, i8 length, i8 modification time, i8 file size, i4 n, n × utf host |
+| | | and bool → i8 offset of the reader, i8 records after it |
+| PendingSplitsCheckpoint | 1 | little endian: u4 DEADBEEF, i4 split version, i4 n, i4 m |
+| | | n × (i4 length, split), m × (i4 length, UTF-8 path) |
+| FileWriterBucketState | 3 | u4 1E764B79, versioned bucket id (1: i4 little-endian length, UTF-8), utf path |
+| | | i8 creation time, bool → versioned in-progress file |
+
+A path is `bool present`, the scheme, user info and host of its URI, each `bool, string`, i4 port, and path, query, fragment likewise.
+
+Flink: FileSourceSplitSerializer, PendingSplitsCheckpointSerializer, FileWriterBucketStateSerializer, Path#write.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from readers.connectors.layout import (
+    SourceOffset,
+    coordinator_layout,
+    expect_end,
+    unknown_version,
+    versioned,
+    versioned_layout,
+)
+from readers.cursor import Cursor
+
+_PACKAGE = "org.apache.flink.connector.file."
+_PENDING_MAGIC = 0xDEADBEEF
+_BUCKET_MAGIC = 0x1E764B79
+_NO_OFFSET = -1
+_LE_I4 = struct.Struct("<i")
+_PENDING_HEADER = struct.Struct("<Iiii")
+
+SPLIT = pa.struct(
+    [
+        pa.field("split_id", pa.string()),
+        pa.field("path", pa.string()),
+        pa.field("offset", pa.int64()),
+        pa.field("length", pa.int64()),
+        pa.field("modification_time", pa.timestamp("ms")),
+        pa.field("file_size", pa.int64()),
+        pa.field("hosts", pa.list_(pa.string())),
+        pa.field("reader_offset", pa.int64()),
+        pa.field("records_after_offset", pa.int64()),
+    ]
+)
+_PENDING = pa.struct(
+    [
+        pa.field("splits", pa.list_(SPLIT)),
+        pa.field("already_processed_paths", pa.list_(pa.string())),
+    ]
+)
+_BUCKET = pa.struct(
+    [
+        pa.field("bucket_id", pa.string()),
+        pa.field("bucket_path", pa.string()),
+        pa.field("in_progress_file_creation_time", pa.timestamp("ms")),
+        pa.field("in_progress_file_version", pa.int32()),
+        pa.field("in_progress_file", pa.binary()),
+    ]
+)
+
+
+def read_split(version: int, cursor: Cursor) -> dict[str, Any]:
+    """A FileSourceSplit; `reader_offset` is null where the reader has not begun, or counts records only."""
+    if version != 1:
+        raise unknown_version(cursor, "a FileSourceSplit", version, "1")
+    split: dict[str, Any] = {"split_id": cursor.utf("split id"), "path": _path(cursor)}
+    for name in ("offset", "length", "modification_time", "file_size"):
+        split[name] = cursor.i8()
+    split["hosts"] = [cursor.utf("host") for _ in range(cursor.count("hosts", 2))]
+    if _flag(cursor):
+        offset, split["records_after_offset"] = cursor.i8(), cursor.i8()
+        split["reader_offset"] = None if offset == _NO_OFFSET else offset
+    expect_end(cursor)
+    return split
+
+
+def read_pending(version: int, cursor: Cursor) -> dict[str, Any]:
+    """A PendingSplitsCheckpoint: the splits that no reader has, and the paths that were seen."""
+    if version != 1:
+        raise unknown_version(cursor, "a PendingSplitsCheckpoint", version, "1")
+    start = cursor.position
+    magic, split_version, splits, paths = _PENDING_HEADER.unpack(cursor.read(_PENDING_HEADER.size, "header"))
+    if magic != _PENDING_MAGIC or min(splits, paths) < 0 or 4 * (splits + paths) > cursor.remaining:
+        raise cursor.corrupt("expected pending splits", start)
+    return {
+        "splits": [read_split(split_version, cursor.sub(_le_i4(cursor), "split")) for _ in range(splits)],
+        "already_processed_paths": [_utf8(cursor, _le_i4(cursor)) for _ in range(paths)],
+    }
+
+
+def read_bucket(version: int, cursor: Cursor) -> dict[str, Any]:
+    """A FileWriterBucketState; the file being written is shown as the bytes of its recoverable."""
+    if version != 3:
+        raise unknown_version(cursor, "a FileWriterBucketState", version, "3")
+    start = cursor.position
+    if cursor.i4() != _BUCKET_MAGIC:
+        raise cursor.corrupt("expected the state of a file writer's bucket", start)
+    id_version, bucket_id = versioned(cursor)
+    if id_version != 1:
+        raise unknown_version(cursor, "a bucket id", id_version, "1")
+    bucket: dict[str, Any] = {"bucket_id": _utf8(bucket_id, _le_i4(bucket_id))}
+    expect_end(bucket_id)
+    bucket["bucket_path"] = cursor.utf("bucket path")
+    bucket["in_progress_file_creation_time"] = cursor.i8()
+    if _flag(cursor):
+        bucket["in_progress_file_version"], file = versioned(cursor)
+        bucket["in_progress_file"] = bytes(file.read(file.remaining))
+    return bucket
+
+
+def _split_offsets(split: dict[str, Any]) -> Iterator[SourceOffset]:
+    reader_offset = split.get("reader_offset")
+    details = {"source": "FileSource"} | {
+        name: split[name] for name in ("split_id", "path", "length", "file_size")
+    }
+    if split.get("records_after_offset") is not None:
+        details["records_after_offset"] = split["records_after_offset"]
+    yield SourceOffset(
+        starting_offset=split["offset"] if reader_offset is None else reader_offset,
+        stopping_offset=split["offset"] + split["length"],
+        details=details,
+    )
+
+
+def _pending_offsets(pending: dict[str, Any]) -> Iterator[SourceOffset]:
+    for split in pending["splits"]:
+        yield from _split_offsets(split)
+
+
+def _path(cursor: Cursor) -> str | None:
+    """A URI, as `Path#toString` writes it."""
+    if not _flag(cursor):
+        return None
+    scheme, user, host = (_optional_text(cursor) for _ in range(3))
+    port = cursor.i4()
+    path, query, fragment = (_optional_text(cursor) for _ in range(3))
+    authority = (
+        "" if host is None else f"//{f'{user}@' if user else ''}{host}{f':{port}' if port >= 0 else ''}"
+    )
+    tail = f"{f'?{query}' if query else ''}{f'#{fragment}' if fragment else ''}"
+    return f"{f'{scheme}:' if scheme else ''}{authority}{path or ''}{tail}"
+
+
+def _optional_text(cursor: Cursor) -> str | None:
+    return cursor.string("URI part") if _flag(cursor) else None
+
+
+def _flag(cursor: Cursor) -> bool:
+    start = cursor.position
+    found = cursor.u1()
+    if found > 1:
+        raise cursor.corrupt(f"expected a flag 0 or 1, found {found}", start)
+    return found == 1
+
+
+def _le_i4(cursor: Cursor) -> int:
+    return int(_LE_I4.unpack(cursor.read(4, "length"))[0])
+
+
+def _utf8(cursor: Cursor, length: int) -> str:
+    start = cursor.position
+    try:
+        return bytes(cursor.read(length, "text")).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise cursor.corrupt(f"expected UTF-8: {error.reason}", start) from error
+
+
+SPLITS = versioned_layout("filesystem", _PACKAGE + "src.FileSourceSplit", SPLIT, read_split, _split_offsets)
+PENDING = coordinator_layout(
+    "filesystem", _PACKAGE + "src.PendingSplitsCheckpoint", _PENDING, read_pending, _pending_offsets
+)
+WRITER = versioned_layout("filesystem", _PACKAGE + "sink.writer.FileWriterBucketState", _BUCKET, read_bucket)

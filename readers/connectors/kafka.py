@@ -1,0 +1,278 @@
+"""KafkaSource and KafkaSink. Package `org.apache.flink.connector.kafka`.
+
+| value | version | bytes |
+|---|---|---|
+| KafkaPartitionSplit | 0 | utf topic, i4 partition, i8 starting offset, i8 stopping offset (smallest: none) |
+| KafkaSourceEnumState | 0 | i4 n, [i4 split version, n × (i4 reader, i4 m, m × (i4 length, split))] |
+| | 1 | i4 n, n × (utf topic, i4 partition) |
+| | 2 | i4 n, n × (utf topic, i4 partition, i4 status), bool initial discovery finished |
+| | 3 | i4 n, i4 split version, n × (i4 length, split, i4 status), bool initial discovery finished |
+| KafkaWriterState | 1 | utf transactional id prefix |
+| | 2 | utf prefix, i4 owned subtask, i4 total owned subtasks, i4 ownership, i4 n, n × (utf transactional id, i8 checkpoint) |
+| KafkaCommittable | 1 | i2 epoch, i8 producer id, utf transactional id |
+
+Starting offsets below 0 are places to look up: -1 latest, -2 earliest, -3 committed.
+
+The legacy FlinkKafkaConsumer keeps a list state of Tuple2<KafkaTopicPartition, Long>, the first written by Kryo:
+
+| bytes | meaning |
+|---|---|
+| varint | class id; 1 for a class by name: varint, name |
+| varint 1 | the object is not a reference |
+| zigzag, zigzag | `cachedHash`, `partition` |
+| [varint 1], text | `topic`: ASCII whose last byte has its top bit set, or a varint with bits 7 (and 6: more) and UTF-8 |
+| i8 | next offset |
+
+Flink: KafkaPartitionSplitSerializer, KafkaSourceEnumStateSerializer, KafkaWriterStateSerializer, KafkaCommittableSerializer;
+FlinkKafkaConsumerBase.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from readers.connectors.layout import (
+    SourceOffset,
+    coordinator_layout,
+    expect_end,
+    unknown_version,
+    versioned_layout,
+)
+from readers.cursor import Cursor
+
+LEGACY_STATE = "topic-partition-offset-states"
+_PACKAGE = "org.apache.flink.connector.kafka."
+_NO_STOPPING_OFFSET = -(1 << 63)
+_COMMITTED_OFFSET = -3
+_PLACES = {-1: "LATEST", -2: "EARLIEST", -3: "COMMITTED"}
+_LEGACY_PLACES = {
+    -915623761775: "EARLIEST",
+    -915623761774: "LATEST",
+    -915623761773: "GROUP_OFFSETS",
+}
+_STATUS = ("ASSIGNED", "UNASSIGNED_INITIAL")
+_OWNERSHIP = ("IMPLICIT_BY_SUBTASK_ID", "EXPLICIT_BY_WRITER_STATE")
+_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
+
+SPLIT = pa.struct(
+    [
+        pa.field("topic", pa.string()),
+        pa.field("partition", pa.int32()),
+        pa.field("starting_offset", pa.int64()),
+        pa.field("stopping_offset", pa.int64()),
+    ]
+)
+_ENUMERATOR = pa.struct(
+    [
+        pa.field("partitions", pa.list_(pa.struct([*SPLIT, pa.field("assignment_status", pa.string())]))),
+        pa.field("initial_discovery_finished", pa.bool_()),
+    ]
+)
+_WRITER = pa.struct(
+    [
+        pa.field("transactional_id_prefix", pa.string()),
+        pa.field("owned_subtask_id", pa.int32()),
+        pa.field("total_owned_subtasks", pa.int32()),
+        pa.field("transaction_ownership", pa.string()),
+        pa.field(
+            "precommitted_transactional_ids",
+            pa.list_(
+                pa.struct([pa.field("transactional_id", pa.string()), pa.field("checkpoint_id", pa.int64())])
+            ),
+        ),
+    ]
+)
+
+
+def read_split(version: int, cursor: Cursor) -> dict[str, Any]:
+    """A KafkaPartitionSplit."""
+    if version != 0:
+        raise unknown_version(cursor, "a KafkaPartitionSplit", version, "0")
+    split = _partition(cursor)
+    starting_offset, stopping_offset = cursor.i8(), cursor.i8()
+    if starting_offset < _COMMITTED_OFFSET or _NO_STOPPING_OFFSET < stopping_offset < _COMMITTED_OFFSET:
+        raise cursor.corrupt(f"expected Kafka offsets, found {starting_offset} and {stopping_offset}")
+    stopping = None if stopping_offset == _NO_STOPPING_OFFSET else stopping_offset
+    expect_end(cursor)
+    return split | {"starting_offset": starting_offset, "stopping_offset": stopping}
+
+
+def read_enumerator(version: int, cursor: Cursor) -> dict[str, Any]:
+    """A KafkaSourceEnumState."""
+    readers = {0: _assignments, 1: _assigned_partitions, 2: _partitions_with_status, 3: _splits_with_status}
+    if version not in readers:
+        raise unknown_version(cursor, "a KafkaSourceEnumState", version, "0 to 3")
+    partitions = readers[version](cursor)
+    finished = cursor.boolean() if version >= 2 else None
+    return {"partitions": partitions, "initial_discovery_finished": finished}
+
+
+def read_writer(version: int, cursor: Cursor) -> dict[str, Any]:
+    """A KafkaWriterState."""
+    if version not in (1, 2):
+        raise unknown_version(cursor, "a KafkaWriterState", version, "1 or 2")
+    state: dict[str, Any] = {"transactional_id_prefix": cursor.utf("transactional id prefix")}
+    if version >= 2:
+        state["owned_subtask_id"] = cursor.i4()
+        state["total_owned_subtasks"] = cursor.i4()
+        state["transaction_ownership"] = _named(cursor, _OWNERSHIP, "a transaction ownership")
+        state["precommitted_transactional_ids"] = [
+            {"transactional_id": cursor.utf("transactional id"), "checkpoint_id": cursor.i8()}
+            for _ in range(cursor.count("transactions", 10))
+        ]
+    return state
+
+
+def read_committable(cursor: Cursor) -> dict[str, Any]:
+    """A KafkaCommittable of version 1."""
+    epoch, producer_id = cursor.i2(), cursor.i8()
+    return {"transactional_id": cursor.utf("transactional id"), "producer_id": producer_id, "epoch": epoch}
+
+
+def read_legacy_offset(cursor: Cursor) -> dict[str, Any]:
+    """An element of the state of FlinkKafkaConsumer: Tuple2<KafkaTopicPartition, Long>."""
+    if cursor.varint("Kryo class") == 1:
+        cursor.varint("Kryo name")
+        _kryo_text(cursor)
+    _not_a_reference(cursor)
+    cursor.varint("hash")
+    partition = _zigzag(cursor.varint("partition"))
+    start = cursor.position
+    try:
+        _not_a_reference(cursor)
+        topic = _kryo_text(cursor)
+        offset = cursor.i8()
+        expect_end(cursor)
+    except ValueError as error:
+        raise cursor.corrupt(f"expected a topic: {error}", start) from error
+    _check_partition(cursor, topic, partition)
+    return {"topic": topic, "partition": partition, "starting_offset": offset}
+
+
+def legacy_offset(topic: str, partition: int, offset: int) -> SourceOffset:
+    """Where a FlinkKafkaConsumer stands."""
+    details = {"state_name": LEGACY_STATE}
+    if offset in _LEGACY_PLACES:
+        details["starting_offset"] = _LEGACY_PLACES[offset]
+    return SourceOffset(topic=topic, partition=partition, starting_offset=offset, details=details)
+
+
+def _split_offsets(split: dict[str, Any]) -> Iterator[SourceOffset]:
+    details = {"source": "KafkaSource"}
+    for name in ("starting_offset", "stopping_offset"):
+        if split.get(name) in _PLACES:
+            details[name] = _PLACES[split[name]]
+    if "assignment_status" in split:
+        details["assignment_status"] = split["assignment_status"]
+    yield SourceOffset(
+        topic=split["topic"],
+        partition=split["partition"],
+        starting_offset=split.get("starting_offset"),
+        stopping_offset=split.get("stopping_offset"),
+        details=details,
+    )
+
+
+def _enumerator_offsets(state: dict[str, Any]) -> Iterator[SourceOffset]:
+    """Those that no reader has yet: the readers know the others better."""
+    for partition in state["partitions"]:
+        if partition["assignment_status"] != _STATUS[0]:
+            yield from _split_offsets(partition)
+
+
+def _assignments(cursor: Cursor) -> list[dict[str, Any]]:
+    """Flink: SerdeUtils#serializeSplitAssignments."""
+    readers = cursor.count("readers", 8)
+    version = cursor.i4() if readers else 0
+    found = []
+    for _ in range(readers):
+        cursor.i4()
+        for _ in range(cursor.count("splits", 4)):
+            found.append(
+                read_split(version, cursor.sub(cursor.i4(), "split")) | {"assignment_status": _STATUS[0]}
+            )
+    return found
+
+
+def _assigned_partitions(cursor: Cursor) -> list[dict[str, Any]]:
+    count = cursor.count("partitions", 6)
+    return [_partition(cursor) | {"assignment_status": _STATUS[0]} for _ in range(count)]
+
+
+def _partitions_with_status(cursor: Cursor) -> list[dict[str, Any]]:
+    count = cursor.count("partitions", 10)
+    return [_partition(cursor) | {"assignment_status": _status(cursor)} for _ in range(count)]
+
+
+def _splits_with_status(cursor: Cursor) -> list[dict[str, Any]]:
+    count = cursor.count("splits", 8)
+    version = cursor.i4()
+    return [
+        read_split(version, cursor.sub(cursor.i4(), "split")) | {"assignment_status": _status(cursor)}
+        for _ in range(count)
+    ]
+
+
+def _partition(cursor: Cursor) -> dict[str, Any]:
+    topic, partition = cursor.utf("topic"), cursor.i4()
+    _check_partition(cursor, topic, partition)
+    return {"topic": topic, "partition": partition}
+
+
+def _check_partition(cursor: Cursor, topic: str, partition: int) -> None:
+    if not _TOPIC.fullmatch(topic) or partition < 0:
+        raise cursor.corrupt(f"expected a Kafka topic and partition, found {topic!r:.100} and {partition}")
+
+
+def _status(cursor: Cursor) -> str:
+    return _named(cursor, _STATUS, "an assignment status")
+
+
+def _named(cursor: Cursor, names: tuple[str, ...], what: str) -> str:
+    ordinal = cursor.i4()
+    if not 0 <= ordinal < len(names):
+        raise cursor.corrupt(f"expected {what} below {len(names)}, found {ordinal}", cursor.position - 4)
+    return names[ordinal]
+
+
+def _not_a_reference(cursor: Cursor) -> None:
+    found = cursor.varint("Kryo reference")
+    if found != 1:
+        raise cursor.corrupt(f"expected a Kryo object, found reference {found}")
+
+
+def _zigzag(number: int) -> int:
+    return number >> 1 ^ -(number & 1)
+
+
+def _kryo_text(cursor: Cursor) -> str:
+    """`Output#writeString`, as far as topics go: ASCII of at least two characters, else UTF-8 behind its length + 1."""
+    first = cursor.u1()
+    if first & 0x80:
+        length, shift, more = first & 0x3F, 6, first & 0x40
+        while more:
+            byte = cursor.u1()
+            length, shift, more = length | (byte & 0x7F) << shift, shift + 7, byte & 0x80
+        return bytes(cursor.read(length - 1, "text")).decode("ascii")
+    text = bytearray([first])
+    while not text[-1] & 0x80:
+        text.append(cursor.u1())
+    text[-1] &= 0x7F
+    return text.decode("ascii")
+
+
+SPLITS = versioned_layout(
+    "kafka", _PACKAGE + "source.split.KafkaPartitionSplit", SPLIT, read_split, _split_offsets
+)
+ENUMERATOR = coordinator_layout(
+    "kafka",
+    _PACKAGE + "source.enumerator.KafkaSourceEnumState",
+    _ENUMERATOR,
+    read_enumerator,
+    _enumerator_offsets,
+)
+WRITER = versioned_layout("kafka", _PACKAGE + "sink.KafkaWriterState", _WRITER, read_writer)

@@ -1,0 +1,143 @@
+"""A connector's layout of a value, and the framing that all of them share.
+
+| framing | bytes |
+|---|---|
+| versioned value | i4 version, i4 length, bytes |
+| versioned list | i4 version, i4 count, count × (i4 length, bytes) |
+
+Flink: SimpleVersionedSerialization#writeVersionAndSerialize, #writeVersionAndSerializeList.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from readers.cursor import Cursor
+from readers.errors import UnsupportedVersionError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceOffset:
+    """Where a source stands in one split or partition.
+
+    Attributes:
+        topic, partition: None for sources that have none.
+        starting_offset: the next to read; negative as the connector means it.
+        stopping_offset: where it ends; None for never.
+        details: what else the split says, for JSON.
+    """
+
+    topic: str | None = None
+    partition: int | None = None
+    starting_offset: int | None = None
+    stopping_offset: int | None = None
+    details: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """How a connector lays out one value.
+
+    Attributes:
+        connector: what SQL calls it: `kafka`, `filesystem`.
+        java_class: the class of the value.
+        type: the Arrow type of what `read` returns.
+        read: cursor over one value → dicts, lists and scalars of that type. It need not check for the end.
+        offsets: value → where the source stands.
+    """
+
+    connector: str
+    java_class: str
+    type: pa.DataType
+    read: Callable[[Cursor], Any]
+    offsets: Callable[[Any], Iterator[SourceOffset]] | None = None
+
+    def read_whole(self, data: bytes | memoryview, path: str | None = None) -> Any:
+        """One value, which must end with the bytes.
+
+        Raises:
+            CorruptDataError: another layout.
+            UnsupportedVersionError: a version that is not known.
+        """
+        cursor = Cursor(data, path=path)
+        value = self.read(cursor)
+        expect_end(cursor)
+        return value
+
+
+def versioned(cursor: Cursor) -> tuple[int, Cursor]:
+    """A versioned value: its version and a cursor over its bytes."""
+    version = cursor.i4()
+    return version, cursor.sub(cursor.i4(), "versioned value")
+
+
+def versioned_list(cursor: Cursor) -> tuple[int, list[Cursor]]:
+    """A versioned list: the version and a cursor over each element."""
+    version = cursor.i4()
+    count = cursor.count("versioned values", 4)
+    return version, [cursor.sub(cursor.i4(), "versioned value") for _ in range(count)]
+
+
+def unknown_version(cursor: Cursor, what: str, found: int, known: str) -> UnsupportedVersionError:
+    """`raise unknown_version(…)`."""
+    message = f"expected {what} of version {known}, found {found}"
+    return UnsupportedVersionError(message, path=cursor.path, position=cursor.position)
+
+
+def expect_end(cursor: Cursor) -> None:
+    """Nothing may be left.
+
+    Raises:
+        CorruptDataError: something is.
+    """
+    if cursor.remaining:
+        raise cursor.corrupt(f"expected the end of the value, found {cursor.remaining} bytes more")
+
+
+ReadVersion = Callable[[int, Cursor], Any]
+Offsets = Callable[[Any], Iterator[SourceOffset]]
+
+
+def versioned_layout(
+    connector: str, java_class: str, data_type: pa.DataType, read: ReadVersion, offsets: Offsets | None = None
+) -> Layout:
+    """The layout of a versioned value: an element of operator state; `read` gets its version and bytes."""
+
+    def read_value(cursor: Cursor) -> Any:
+        version, body = versioned(cursor)
+        value = read(version, body)
+        expect_end(body)
+        return value
+
+    return Layout(
+        connector=connector, java_class=java_class, type=data_type, read=read_value, offsets=offsets
+    )
+
+
+def coordinator_layout(
+    connector: str, java_class: str, data_type: pa.DataType, read: ReadVersion, offsets: Offsets | None = None
+) -> Layout:
+    """The layout of a source's coordinator: i4 version of the coordinator, 0 or 1, and the enumerator as a versioned value.
+
+    In version 0 (Flink 1.12) splits that were assigned since may follow: they were not restored, and are not shown.
+    Flink: SourceCoordinator#toBytes, SourceCoordinatorSerdeUtils.
+    """
+
+    def read_value(cursor: Cursor) -> Any:
+        coordinator_version = cursor.i4()
+        if coordinator_version not in (0, 1):
+            raise unknown_version(cursor, "a source coordinator", coordinator_version, "0 or 1")
+        version, body = versioned(cursor)
+        value = read(version, body)
+        expect_end(body)
+        if coordinator_version == 0:
+            cursor.position = cursor.end
+        return value
+
+    return Layout(
+        connector=connector, java_class=java_class, type=data_type, read=read_value, offsets=offsets
+    )

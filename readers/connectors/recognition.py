@@ -1,0 +1,68 @@
+"""Which layout a connector's state has.
+
+| state | kind | may be |
+|---|---|---|
+| SourceReaderState | OPERATOR_LIST of byte[] | splits |
+| coordinator state | COORDINATOR | what an enumerator keeps |
+| writer_raw_states | OPERATOR_LIST of byte[] | what a sink's writer keeps |
+| streaming_committer_raw_states | OPERATOR_LIST of byte[] | committables |
+
+A layout is recognised if it reads every value to its last byte, and no other does. An empty enumerator may look like that of two
+sources; then it is the one of which the readers have splits. A user-defined state of these names and contents cannot exist:
+Flink's own operators register them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from readers.connectors import cdc, committer, files, kafka, kinesis, sequences
+from readers.connectors.layout import Layout
+from readers.errors import ReaderError
+from readers.formats.entry import Entry, StateKind
+from readers.serializers.primitives import BytePrimitiveArraySerializer
+
+COORDINATOR_STATE = "coordinator state"
+READER_STATE = "SourceReaderState"
+MAX_BYTES = 64 << 20  # values are read when states are listed: larger states stay bytes
+
+LAYOUTS: dict[str, tuple[Layout, ...]] = {
+    READER_STATE: (kafka.SPLITS, files.SPLITS, sequences.SPLITS, kinesis.SPLITS, cdc.SPLITS),
+    COORDINATOR_STATE: (kafka.ENUMERATOR, files.PENDING, sequences.ENUMERATOR),
+    "writer_raw_states": (kafka.WRITER, files.WRITER),
+    "streaming_committer_raw_states": (committer.COLLECTOR,),
+}
+
+
+def is_candidate(name: str, entry: Entry) -> bool:
+    """Whether a state may be a connector's."""
+    if entry.kind is StateKind.COORDINATOR:
+        return name == COORDINATOR_STATE
+    is_bytes = isinstance(entry.value, BytePrimitiveArraySerializer)
+    return entry.kind is StateKind.OPERATOR_LIST and is_bytes and name in LAYOUTS
+
+
+def recognised(values: Mapping[str, Iterable[bytes]]) -> dict[str, Layout]:
+    """State name → layout, of the candidates of one operator whose layout is certain.
+
+    Args:
+        values: state name → its values, from all subtasks.
+    """
+    fitting = {name: _fitting(LAYOUTS[name], list(found)) for name, found in values.items()}
+    readers = {layout.connector for layout in fitting.get(READER_STATE, ())}
+    enumerators = fitting.get(COORDINATOR_STATE, ())
+    if len(enumerators) > 1 and len(readers) == 1:
+        fitting[COORDINATOR_STATE] = tuple(layout for layout in enumerators if layout.connector in readers)
+    return {name: layouts[0] for name, layouts in fitting.items() if len(layouts) == 1}
+
+
+def _fitting(layouts: tuple[Layout, ...], values: list[bytes]) -> tuple[Layout, ...]:
+    return tuple(layout for layout in layouts if values and all(_fits(layout, value) for value in values))
+
+
+def _fits(layout: Layout, value: bytes) -> bool:
+    try:
+        layout.read_whole(value)
+    except ReaderError:
+        return False
+    return True

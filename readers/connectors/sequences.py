@@ -1,0 +1,64 @@
+"""NumberSequenceSource and, built on it, DataGeneratorSource: connector `datagen`.
+
+| value | version | bytes |
+|---|---|---|
+| NumberSequenceSplit | 1 | utf id, i8 from, i8 to (inclusive) |
+| the coordinator's splits | 1 | i4 n, n × split |
+
+Flink: NumberSequenceSource$SplitSerializer, $CheckpointSerializer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from readers.connectors.layout import SourceOffset, coordinator_layout, unknown_version, versioned_layout
+from readers.cursor import Cursor
+
+_PACKAGE = "org.apache.flink.api.connector.source.lib."
+SPLIT = pa.struct(
+    [pa.field("split_id", pa.string()), pa.field("from", pa.int64()), pa.field("to", pa.int64())]
+)
+_ENUMERATOR = pa.struct([pa.field("splits", pa.list_(SPLIT))])
+
+
+def read_split(version: int, cursor: Cursor) -> dict[str, Any]:
+    """A NumberSequenceSplit; a reader that has read all of it has `from` one behind `to`."""
+    if version != 1:
+        raise unknown_version(cursor, "a NumberSequenceSplit", version, "1")
+    start = cursor.position
+    split: dict[str, Any] = {"split_id": cursor.utf("split id"), "from": cursor.i8(), "to": cursor.i8()}
+    if not split["split_id"].isdecimal() or split["from"] > split["to"] + 1:
+        raise cursor.corrupt("expected a numbered split with its bounds", start)
+    return split
+
+
+def read_enumerator(version: int, cursor: Cursor) -> dict[str, Any]:
+    """The splits that no reader has."""
+    count = cursor.count("splits", 18)
+    return {"splits": [read_split(version, cursor) for _ in range(count)]}
+
+
+def _split_offsets(split: dict[str, Any]) -> Iterator[SourceOffset]:
+    details = {"source": "NumberSequenceSource"} | split
+    yield SourceOffset(starting_offset=split["from"], stopping_offset=split["to"] + 1, details=details)
+
+
+def _enumerator_offsets(state: dict[str, Any]) -> Iterator[SourceOffset]:
+    for split in state["splits"]:
+        yield from _split_offsets(split)
+
+
+SPLITS = versioned_layout(
+    "datagen", _PACKAGE + "NumberSequenceSource$NumberSequenceSplit", SPLIT, read_split, _split_offsets
+)
+ENUMERATOR = coordinator_layout(
+    "datagen",
+    _PACKAGE + "NumberSequenceSource$CheckpointSerializer",
+    _ENUMERATOR,
+    read_enumerator,
+    _enumerator_offsets,
+)

@@ -1,0 +1,171 @@
+"""The RocksDB representation of an entry: composite key bytes and value bytes. Canonical savepoints use it too.
+
+| key segment | bytes |
+|---|---|
+| key group | 1 byte up to 128 key groups, else 2 |
+| key | key serializer |
+| [length of the key] | if key and namespace both vary: little endian, as many bytes as needed |
+| namespace | namespace serializer |
+| [length of the namespace] | likewise |
+| [map key] | MAP: to the end |
+
+| kind | value segment |
+|---|---|
+| VALUE REDUCING AGGREGATING | value serializer |
+| LIST | elements joined by 0x2C (`ListDelimitedSerializer`) |
+| MAP | bool is null, value serializer |
+| TIMER | nothing; the key segment is key group, i8 timestamp with its sign inverted, key, namespace |
+
+Flink: CompositeKeySerializationUtils, SerializedCompositeKeyBuilder, AbstractRocksDBState.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from readers.decode.program import Program
+from readers.formats.entry import (
+    UNDECODED,
+    Entry,
+    EntryLayout,
+    StateKind,
+    column_type,
+    emit_namespace,
+    emit_undescribed,
+    is_ambiguous,
+    value_type,
+)
+from readers.keygroups import key_group_bytes
+
+_TIMESTAMP = pa.timestamp("ms")
+
+
+def composite_columns(entry: Entry) -> dict[str, pa.DataType]:
+    """The columns of an entry in this representation."""
+    columns = {"key": column_type(entry, "key"), "namespace": column_type(entry, "namespace")}
+    if entry.kind is StateKind.TIMER:
+        return columns | {"value": _TIMESTAMP}
+    if entry.kind is StateKind.MAP:
+        columns["map_key"] = column_type(entry, "map_key")
+    value = value_type(entry)
+    is_list = entry.kind is StateKind.LIST and not entry.is_raw("value")
+    columns["value"] = pa.list_(value) if is_list else value
+    return columns | {UNDECODED: pa.binary()} if entry.is_open else columns
+
+
+def emit_composite(
+    program: Program, layout: EntryLayout, entry: Entry, max_parallelism: int, *, undescribed: bool = False
+) -> None:
+    """Segment 0 is the composite key, segment 1 the value; an undescribed one is shown as bytes."""
+    assert entry.key is not None
+    assert entry.namespace is not None
+    program.skip(key_group_bytes(max_parallelism))
+    if entry.kind is StateKind.TIMER:
+        _emit_timer(program, layout, entry)
+        return
+    _emit_key(program, layout, entry)
+    program.segment(1)
+    if undescribed:
+        emit_undescribed(program, layout)
+        return
+    _emit_value(program, layout, entry)
+    if entry.is_open:
+        with layout.column(program, UNDECODED):
+            program.null()
+
+
+def encode_key_prefix(entry: Entry, key: object, key_group: int, max_parallelism: int) -> bytes | None:
+    """The bytes that every composite key of `key` begins with; None where they are not known."""
+    if entry.key is None or entry.kind is StateKind.TIMER:
+        return None
+    encoded = entry.key.encode(key)
+    return None if encoded is None else key_group.to_bytes(key_group_bytes(max_parallelism), "big") + encoded
+
+
+def compose_prefix(entry: Entry, key_group: int, key: bytes, namespace: bytes, max_parallelism: int) -> bytes:
+    """The composite key of key and namespace bytes, as far as a map key may follow.
+
+    Flink: SerializedCompositeKeyBuilder#buildCompositeKeyNamespace.
+    """
+    assert entry.key is not None
+    assert entry.namespace is not None
+    group = key_group.to_bytes(key_group_bytes(max_parallelism), "big")
+    if not is_ambiguous(entry.key, entry.namespace):
+        return group + key + namespace
+    return group + key + _length_suffix(key) + namespace + _length_suffix(namespace)
+
+
+def _length_suffix(part: bytes) -> bytes:
+    """The length of a part, little endian, in as many bytes as needed."""
+    return len(part).to_bytes(max(1, (len(part).bit_length() + 7) // 8), "little")
+
+
+def _emit_key(program: Program, layout: EntryLayout, entry: Entry) -> None:
+    if entry.is_raw("key") or entry.is_raw("namespace"):
+        emit_raw_scope(program, layout, entry)
+        if entry.kind is StateKind.MAP:
+            with layout.column(program, "map_key"):
+                program.null()
+        return
+    emit_scope(program, layout, entry)
+    if entry.kind is StateKind.MAP:
+        assert entry.map_key is not None
+        with layout.column(program, "map_key"):
+            program.rest() if entry.is_raw("map_key") else entry.map_key.emit(program)
+    program.expect_end()
+
+
+def emit_raw_scope(program: Program, layout: EntryLayout, entry: Entry) -> None:
+    """Key and namespace where the end of one is not known: it is shown with all that follows it."""
+    assert entry.key is not None
+    with layout.column(program, "key"):
+        program.rest() if entry.is_raw("key") else entry.key.emit(program)
+    with layout.column(program, "namespace"):
+        program.null() if entry.is_raw("key") else program.rest()
+
+
+def emit_scope(program: Program, layout: EntryLayout, entry: Entry) -> None:
+    """Key and namespace: what stands between the key group and the map key."""
+    assert entry.key is not None
+    assert entry.namespace is not None
+    ambiguous = is_ambiguous(entry.key, entry.namespace)
+    program.mark()
+    with layout.column(program, "key"):
+        entry.key.emit(program)
+    if ambiguous:
+        program.length_suffix()
+    emit_namespace(program, layout, entry.namespace)
+    if ambiguous:
+        program.length_suffix()
+
+
+def _emit_value(program: Program, layout: EntryLayout, entry: Entry) -> None:
+    assert entry.value is not None
+    with layout.column(program, "value"):
+        if entry.kind is StateKind.MAP:
+            # Behind the flag of a null value stands whatever the serializer writes for null, if anything.
+            with program.nullable(null_flag=True):
+                program.rest() if entry.is_raw("value") else entry.value.emit(program)
+                program.expect_end()
+        elif entry.is_raw("value"):
+            program.rest()
+        elif entry.kind is StateKind.LIST:
+            with program.delimited():
+                entry.value.emit(program)
+        else:
+            entry.value.emit(program)
+            program.expect_end()
+
+
+def _emit_timer(program: Program, layout: EntryLayout, entry: Entry) -> None:
+    assert entry.key is not None
+    assert entry.namespace is not None
+    with layout.column(program, "value"):
+        program.flipped()
+    if entry.is_raw("key") or entry.is_raw("namespace"):
+        emit_raw_scope(program, layout, entry)
+        return
+    with layout.column(program, "key"):
+        entry.key.emit(program)
+    emit_namespace(program, layout, entry.namespace)
+    program.expect_end()

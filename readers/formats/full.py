@@ -1,0 +1,97 @@
+"""The full layout: canonical savepoints of any backend, full checkpoints of RocksDB up to 1.15.
+
+The stream is a `KeyedBackendSerializationProxy`, then at the handle's offset of each key group that is not empty:
+
+| bytes | meaning |
+|---|---|
+| u2 | state id: the index of the state in the proxy |
+| i4 length, bytes | composite key; bit 80 of the first byte: "meta data follows this entry" |
+| i4 length, bytes | value |
+| [u2] | if that bit is set: FFFF for the end of the key group, else the next state id |
+
+With compression each key group is one snappy stream. Flink: FullSnapshotAsyncWriter, FullSnapshotRestoreOperation.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from readers.decode.loads import load_i4, load_u1, load_u2
+from readers.errors import CorruptDataError, hex_window
+
+_END_OF_KEY_GROUP = 0xFFFF
+_META_FOLLOWS = 0x80
+_MEASURE, _CUT = 0, 1
+
+_jit = numba.njit(nogil=True, cache=True, error_model="numpy", boundscheck=False)
+
+
+@_jit
+def _walk(
+    buffer: Any, position: int, limit: int, wanted: int, starts: Any, ends: Any
+) -> tuple[int, int, int]:
+    """Walk one key group; with room in `starts` fill in the wanted state's entries.
+
+    Returns:
+        The number of entries of the wanted state, the position behind the key group, and -1; or in place of that the
+        position where the bytes contradict the format.
+    """
+    data = buffer.ctypes.data
+    found = 0
+    if limit - position < 2:
+        return 0, position, position
+    state = load_u2(data, position)
+    position += 2
+    while True:
+        if limit - position < 4:
+            return found, position, position
+        key_length = load_i4(data, position)
+        key = position + 4
+        if key_length < 1 or key_length > limit - key - 4:
+            return found, position, position
+        position = key + key_length
+        value_length = load_i4(data, position)
+        value = position + 4
+        if value_length < 0 or value_length > limit - value:
+            return found, position, position
+        if state == wanted:
+            if found < len(starts):
+                starts[found, 0] = key
+                ends[found, 0] = key + key_length
+                starts[found, 1] = value
+                ends[found, 1] = value + value_length
+            found += 1
+        position = value + value_length
+        if load_u1(data, key) & _META_FOLLOWS:
+            if limit - position < 2:
+                return found, position, position
+            state = load_u2(data, position)
+            position += 2
+            if state == _END_OF_KEY_GROUP:
+                return found, position, -1
+
+
+def cut_key_group(
+    data: NDArray[np.uint8], position: int, limit: int, state: int, path: str
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Where the entries of one state stand in a key group: starts and ends, int64 (entries, 2).
+
+    Raises:
+        CorruptDataError: a length leads out of the key group, or it does not end with the end mark.
+    """
+    starts: NDArray[np.int64] = np.empty((0, 2), dtype=np.int64)
+    count, _, bad = _walk(data, position, limit, state, starts, starts)
+    if bad >= 0:
+        raise CorruptDataError(
+            f"expected an entry of a key group that ends by byte {limit}; bytes {hex_window(memoryview(data), bad)}",
+            path=path,
+            position=bad,
+        )
+    starts = np.empty((count, 2), dtype=np.int64)
+    ends = np.empty((count, 2), dtype=np.int64)
+    _walk(data, position, limit, state, starts, ends)
+    return starts, ends

@@ -1,0 +1,251 @@
+"""Native heap data that cannot be walked: where such a state ends, and its entries.
+
+Entries of a native heap snapshot carry no lengths. Where a value has no known end (a serializer that is not known, an
+object of a class that the savepoint does not describe), the next state is found again by what must be true of it:
+
+* the states of a key group follow each other, each once, `u2 id, i4 count, entries`, and fill it exactly;
+* they stand in the same order in every key group of a stream (`HeapSnapshotStrategy` iterates one map for each);
+* the key of every entry hashes to this key group.
+
+What is true of the data is never rejected, so a place that is the only one to fit is the right one. If several fit, or too
+many would have to be tried, the states behind cannot be read, and the error names them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence, Set
+from dataclasses import dataclass, field
+from itertools import islice
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from readers.decode.decoder import Decoder
+from readers.decode.page import Page
+from readers.decode.program import Program
+from readers.errors import ReaderError, UnsupportedSerializerError
+from readers.formats.entry import Entry, EntryLayout, column_type
+from readers.keygroups import key_group_of
+
+BLOCK_HEADER_BYTES = 6
+_MAX_TRIES = 4096
+_MAX_GAPS = 32
+_MAX_SPLIT_BYTES = 16_384
+_SAMPLED_KEYS = 64
+
+Bounds = tuple[NDArray[np.int64], NDArray[np.int64]]
+Walk = Callable[[int, NDArray[np.uint8], int, int, int], Bounds]
+"""Where the entries of a state stand: state id, data, position, limit, count; raises a `ReaderError` where they do not."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Region:
+    """What is left of a key group behind the header of the state that cannot be walked."""
+
+    data: NDArray[np.uint8]
+    position: int
+    limit: int
+    key_group: int
+
+
+class Gaps:
+    """Finds the end of states that cannot be walked; belongs to one thread.
+
+    Args:
+        states: name and entry of the states, in the order of their ids.
+        walk: finds the entries of the others.
+        emit_scope: declares what stands before a value, namespace and key.
+        order: gives the ids in the order of the key groups; empty where that is not known.
+        max_parallelism: the number of key groups of the operator.
+        path: the file, for errors.
+    """
+
+    def __init__(
+        self,
+        states: Sequence[tuple[str, Entry]],
+        walk: Walk,
+        emit_scope: Callable[[Program, EntryLayout, Entry], None],
+        order: Callable[[], Sequence[int]],
+        max_parallelism: int,
+        path: str,
+    ) -> None:
+        self._states = states
+        self._walk = walk
+        self._emit_scope = emit_scope
+        self._order = order
+        self._max_parallelism = max_parallelism
+        self._path = path
+        self._keys: dict[int, Decoder | None] = {}
+
+    def end(self, region: Region, state: int, unseen: Set[int], error: ReaderError) -> int:
+        """Where a state ends; `unseen` are the states that stand behind it.
+
+        Raises:
+            UnsupportedSerializerError: it is not certain; the message is that of `error`, and names what is behind.
+        """
+        if not unseen:
+            return region.limit
+        try:
+            fitting = list(islice(_Search(self, region).places(region.position, frozenset(unseen)), 2))
+        except _TooManyTriesError:
+            fitting = []
+        if len(fitting) == 1:
+            return fitting[0]
+        name = self._states[state][0]
+        behind = ", ".join(sorted(self._states[other][0] for other in unseen))
+        raise UnsupportedSerializerError(
+            f"{error.message}; entries of native heap snapshots carry no length and the end of state {name} is not "
+            f"certain, so in key group {region.key_group} the states behind it cannot be read: {behind}",
+            path=self._path,
+            position=region.position,
+            breadcrumbs=error.breadcrumbs,
+        ) from error
+
+    def split(self, region: Region, state: int, count: int, error: ReaderError) -> Bounds:
+        """Where the entries of a state stand that fill the region.
+
+        Raises:
+            UnsupportedSerializerError: where one begins is not certain; or the part without a known end is not the
+                last one of an entry.
+        """
+        starts = [region.position]
+        if count > 1:
+            if region.limit - region.position <= _MAX_SPLIT_BYTES:
+                places = range(region.position + 1, region.limit)
+                starts += [place for place in places if self.belongs(region, state, [place])]
+            if len(starts) != count:
+                raise UnsupportedSerializerError(
+                    f"{error.message}; entries of native heap snapshots carry no length, and where each of {count} "
+                    f"begins in key group {region.key_group} is not certain",
+                    path=self._path,
+                    position=region.position,
+                    breadcrumbs=error.breadcrumbs,
+                ) from error
+        column = np.array(starts, dtype=np.int64).reshape(-1, 1)
+        return column, np.append(column[1:], [[region.limit]], axis=0)
+
+    def following(self, unseen: Set[int]) -> Set[int]:
+        """Which of the states `unseen` may stand next."""
+        following = next((state for state in self._order() if state in unseen), None)
+        return unseen if following is None else {following}
+
+    def walked(self, state: int, region: Region, position: int, count: int) -> Bounds:
+        """The entries of a state from `position` on.
+
+        Raises:
+            ReaderError: they do not stand there.
+        """
+        return self._walk(state, region.data, position, region.limit, count)
+
+    def belongs(self, region: Region, state: int, starts: Sequence[int]) -> bool:
+        """Whether entries that begin at `starts` have keys of this key group, as far as hashes are known."""
+        decoder, entry = self._key_decoder(state), self._states[state][1]
+        if decoder is None or entry.key is None:
+            return True
+        column = np.array(starts, dtype=np.int64).reshape(-1, 1)
+        page = Page(
+            data=region.data,
+            starts=column,
+            ends=np.full_like(column, region.limit),
+            key_groups=np.full(len(column), region.key_group, dtype=np.int32),
+            subtask=0,
+            path=self._path,
+        )
+        try:
+            keys = [key for _, arrays in decoder.decode(page) for key in _python_values(arrays[0])]
+        except ReaderError:
+            return False
+        codes = [entry.key.hash_code(key) for key in keys]
+        return all(
+            code is None or key_group_of(code, self._max_parallelism) == region.key_group for code in codes
+        )
+
+    def _key_decoder(self, state: int) -> Decoder | None:
+        """Decodes the key of an entry; None where it is not known how."""
+        if state not in self._keys:
+            entry = self._states[state][1]
+            known = not entry.is_raw("key") and not entry.is_raw("namespace")
+            layout = EntryLayout({"key": column_type(entry, "key")})
+            emit = self._emit_scope
+            self._keys[state] = (
+                layout.decoder(lambda program, to: emit(program, to, entry)) if known else None
+            )
+        return self._keys[state]
+
+
+class _TooManyTriesError(Exception):
+    """The search would take too long."""
+
+
+@dataclass
+class _Search:
+    """One search for the states behind a gap; remembers what it tried."""
+
+    gaps: Gaps
+    region: Region
+    known: dict[tuple[int, Set[int]], bool] = field(default_factory=dict)
+
+    def places(self, start: int, unseen: frozenset[int], depth: int = 0) -> Iterator[int]:
+        """Where the states `unseen` may begin, from `start` on."""
+        region = self.region
+        last = region.limit - BLOCK_HEADER_BYTES * len(unseen)
+        for place in _candidates(region.data, start, last, self.gaps.following(unseen)):
+            if self.fits(place, unseen, depth):
+                yield place
+
+    def fits(self, position: int, unseen: frozenset[int], depth: int) -> bool:
+        """Whether the states `unseen`, and nothing else, stand from `position` to the end of the region."""
+        if (position, unseen) not in self.known:
+            if len(self.known) >= _MAX_TRIES or depth > _MAX_GAPS:
+                raise _TooManyTriesError
+            self.known[position, unseen] = False
+            self.known[position, unseen] = self._follow(position, unseen, depth)
+        return self.known[position, unseen]
+
+    def _follow(self, position: int, unseen: frozenset[int], depth: int) -> bool:
+        region = self.region
+        while unseen:
+            if region.limit - position < BLOCK_HEADER_BYTES:
+                return False
+            header = region.data[position : position + BLOCK_HEADER_BYTES].tobytes()
+            state, count = int.from_bytes(header[:2]), int.from_bytes(header[2:], signed=True)
+            position += BLOCK_HEADER_BYTES
+            if state not in self.gaps.following(unseen) or not 0 <= count <= region.limit - position:
+                return False
+            unseen -= {state}
+            if count == 0:
+                continue
+            if not self.gaps.belongs(region, state, [position]):
+                return False
+            try:
+                starts, ends = self.gaps.walked(state, region, position, count)
+            except UnsupportedSerializerError:
+                return not unseen or any(True for _ in self.places(position, unseen, depth + 1))
+            except ReaderError:
+                return False
+            if not self.gaps.belongs(region, state, starts[:_SAMPLED_KEYS, 0].tolist()):
+                return False
+            position = int(ends[-1, 0])
+        return position == region.limit
+
+
+def _candidates(data: NDArray[np.uint8], first: int, last: int, states: Set[int]) -> Iterator[int]:
+    """Where one of `states` may begin, from `first` to `last`: its id and a count that may be true stand there."""
+    window = data[first : last + BLOCK_HEADER_BYTES].astype(np.int64)
+    size = len(window) - BLOCK_HEADER_BYTES + 1
+    if size <= 0:
+        return
+    parts = [window[offset : offset + size] for offset in range(BLOCK_HEADER_BYTES)]
+    ids = parts[0] << 8 | parts[1]
+    counts = parts[2] << 24 | parts[3] << 16 | parts[4] << 8 | parts[5]
+    likely = np.isin(ids, list(states)) & (counts <= len(data) - first - np.arange(size))
+    yield from (first + np.flatnonzero(likely)).tolist()
+
+
+def _python_values(array: pa.Array) -> list[object]:
+    """The keys as Python values; none where Python has no value that is exact (nanoseconds)."""
+    try:
+        return list(array.to_pylist())
+    except ValueError:
+        return []

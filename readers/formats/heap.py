@@ -1,0 +1,290 @@
+"""The native layout of the hashmap backend: its checkpoints and native savepoints.
+
+The stream is a `KeyedBackendSerializationProxy`, then at the handle's offset of each key group of the range:
+
+| bytes | meaning |
+|---|---|
+| i4 | the key group, never compressed |
+| u2 state id, i4 n, n × (namespace, key, value) | KEY_VALUE: every state of the proxy stands in every key group |
+| u2 state id, i4 n, n × element | PRIORITY_QUEUE |
+
+A LIST is `ListSerializer`'s, a MAP `MapSerializer`'s value. No part has a length, so the entries of a state that is not wanted
+are walked by its serializers to find its end; `gaps.py` finds it where that cannot be. With compression each state is
+a snappy stream of its own; the streams of a key group simply follow each other.
+Flink: HeapSnapshotStrategy, CopyOnWriteStateMapSnapshot, HeapRestoreOperation.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence, Set
+from contextlib import nullcontext
+from copy import copy
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from readers.cursor import Cursor
+from readers.decode.decoder import Decoder, walker
+from readers.decode.program import Program
+from readers.errors import CorruptDataError, ReaderError, UnsupportedSerializerError
+from readers.formats.entry import (
+    UNDECODED,
+    WHOLE_MAP,
+    Entry,
+    EntryLayout,
+    StateKind,
+    column_type,
+    emit_undescribed,
+    map_serializer,
+    value_type,
+)
+from readers.formats.gaps import BLOCK_HEADER_BYTES, Bounds, Gaps, Region
+from readers.formats.snappy import decompress
+from readers.serializers.base import Problem
+
+_BLOCK_HEADER = struct.Struct(">Hi")
+
+
+def heap_columns(entry: Entry) -> dict[str, pa.DataType]:
+    """The columns of an entry in this layout."""
+    columns = {"key": column_type(entry, "key"), "namespace": column_type(entry, "namespace")}
+    if entry.kind is StateKind.TIMER:
+        return columns | {"value": pa.timestamp("ms")}
+    if _is_raw(entry, "value"):
+        return columns | {"value": pa.binary()}
+    if entry.kind is StateKind.MAP:
+        columns[WHOLE_MAP] = map_serializer(entry).arrow()
+    else:
+        value = value_type(entry)
+        columns["value"] = pa.list_(value) if entry.kind is StateKind.LIST else value
+    return columns | {UNDECODED: pa.binary()} if entry.is_open else columns
+
+
+def emit_heap(program: Program, layout: EntryLayout, entry: Entry, *, undescribed: bool = False) -> None:
+    """One segment: namespace, key, value; of a timer timestamp, key, namespace.
+
+    A part that has no known end is shown with all that follows it, and so is an undescribed value.
+    """
+    if undescribed:
+        _emit_parts(program, layout, entry, ("namespace", "key"))
+        emit_undescribed(program, layout, WHOLE_MAP if entry.kind is StateKind.MAP else "value")
+        return
+    _emit_parts(program, layout, entry, _parts(entry))
+    if entry.is_open:
+        with layout.column(program, UNDECODED):
+            program.null()
+
+
+def emit_scope(program: Program, layout: EntryLayout, entry: Entry) -> None:
+    """What stands before the value: namespace and key; all of a timer."""
+    _emit_parts(
+        program, layout, entry, [name for name in _parts(entry) if name in layout.names or name != "value"]
+    )
+
+
+def _parts(entry: Entry) -> tuple[str, ...]:
+    """The columns in the order of their bytes."""
+    return ("value", "key", "namespace") if entry.kind is StateKind.TIMER else ("namespace", "key", "value")
+
+
+def _is_raw(entry: Entry, name: str) -> bool:
+    return entry.is_raw(name) or (name == "value" and entry.is_raw("map_key"))
+
+
+def _emit_parts(program: Program, layout: EntryLayout, entry: Entry, parts: Sequence[str]) -> None:
+    ended = False
+    for name in parts:
+        is_map = name == "value" and entry.kind is StateKind.MAP and not _is_raw(entry, name)
+        with layout.column(program, WHOLE_MAP if is_map else name):
+            if ended:
+                program.null()
+            elif _is_raw(entry, name):
+                program.rest()
+                ended = True
+            else:
+                _emit_part(program, entry, name)
+
+
+def _emit_part(program: Program, entry: Entry, name: str) -> None:
+    if name != "value":
+        serializer = entry.key if name == "key" else entry.namespace
+        assert serializer is not None
+        serializer.emit(program)
+    elif entry.kind is StateKind.TIMER:
+        program.flipped()
+    elif entry.kind is StateKind.MAP:
+        map_serializer(entry).emit(program)
+    else:
+        assert entry.value is not None
+        with program.list() if entry.kind is StateKind.LIST else nullcontext():
+            entry.value.emit(program)
+
+
+class HeapWalker:
+    """Finds the entries of states in the key groups of one stream; belongs to one thread.
+
+    Args:
+        states: name and entry of the states, in the order of their ids.
+        order: gives the ids in the order of the key groups; see `gaps`.
+        ends: (key group, state id) → where a state that cannot be walked ends; shared by the walkers of a stream.
+        max_parallelism: the number of key groups of the operator.
+        path: the file, for errors.
+    """
+
+    def __init__(
+        self,
+        states: Sequence[tuple[str, Entry]],
+        order: Callable[[], Sequence[int]],
+        ends: dict[tuple[int, int], int | ReaderError],
+        max_parallelism: int,
+        path: str,
+    ) -> None:
+        self._states = states
+        self._walkers: dict[int, Decoder] = {}
+        self._gaps = Gaps(states, self._walk, emit_scope, order, max_parallelism, path)
+        self._ends = ends
+        self._path = path
+
+    def cut(self, data: NDArray[np.uint8], position: int, limit: int, wanted: int, key_group: int) -> Bounds:
+        """Where the entries of state `wanted` stand between `position` (behind the key group) and `limit`.
+
+        Returns:
+            starts and ends, int64 (entries, 1).
+
+        Raises:
+            CorruptDataError: the bytes contradict the layout.
+            UnsupportedSerializerError: the state cannot be walked; or one before it cannot, and its end is not
+                certain.
+        """
+        unseen = set(range(len(self._states)))
+        while unseen:
+            state, count, position = self._block(data, position, limit, unseen)
+            unseen.remove(state)
+            if count == 0 and state != wanted:
+                continue
+            try:
+                starts, ends = self._walk(state, data, position, limit, count)
+                end = int(ends[-1, 0]) if count else position
+            except UnsupportedSerializerError as error:
+                region = Region(data=data, position=position, limit=limit, key_group=key_group)
+                end = self._end(region, state, unseen, error)
+                if state == wanted:
+                    return self._split(replace(region, limit=end), state, count, error)
+            except ReaderError as error:
+                raise error if state == wanted else error.within(self._states[state][0]) from error
+            if state == wanted:
+                return starts, ends
+            position = end
+        raise CorruptDataError(
+            f"expected state {self._states[wanted][0]} in every key group, found {len(self._states)} others",
+            path=self._path,
+            position=position,
+        )
+
+    def order(self, data: NDArray[np.uint8], position: int, limit: int) -> tuple[int, ...]:
+        """The state ids in the order in which they stand in a key group.
+
+        Raises:
+            ReaderError: one of them cannot be walked.
+        """
+        unseen = set(range(len(self._states)))
+        order = []
+        while unseen:
+            state, count, position = self._block(data, position, limit, unseen)
+            _, ends = self._walk(state, data, position, limit, count)
+            position = int(ends[-1, 0]) if count else position
+            unseen.remove(state)
+            order.append(state)
+        return tuple(order)
+
+    def _block(
+        self, data: NDArray[np.uint8], position: int, limit: int, unseen: Set[int]
+    ) -> tuple[int, int, int]:
+        """State id, number of entries, and where these begin."""
+        if limit - position >= BLOCK_HEADER_BYTES:
+            # Most blocks are empty, and every state passes those of all others: no cursor for a good one.
+            state, count = _BLOCK_HEADER.unpack_from(data, position)
+            if state in unseen and 0 <= count <= limit - position - BLOCK_HEADER_BYTES:
+                return state, count, position + BLOCK_HEADER_BYTES
+        cursor = Cursor(data, path=self._path, position=position, end=limit)
+        state = cursor.u2()
+        if state not in unseen:
+            message = f"expected one of the {len(unseen)} states not yet seen, found state id {state}"
+            raise cursor.corrupt(message, position)
+        return state, cursor.count(f"entries of state {self._states[state][0]}"), cursor.position
+
+    def _walk(self, state: int, data: NDArray[np.uint8], position: int, limit: int, count: int) -> Bounds:
+        """Where `count` entries of a state stand, from `position` on."""
+        if count == 0:
+            empty: NDArray[np.int64] = np.empty((0, 1), dtype=np.int64)
+            return empty, empty
+        if state not in self._walkers:
+            self._walkers[state] = _walker(self._states[state][1])
+        return self._walkers[state].measure(data, position, limit, count, self._path)
+
+    def _end(self, region: Region, state: int, unseen: Set[int], error: ReaderError) -> int:
+        """Where a state ends that cannot be walked; searched once a stream."""
+        place = (region.key_group, state)
+        if place not in self._ends:
+            try:
+                self._ends[place] = self._gaps.end(region, state, unseen, error)
+            except ReaderError as uncertain:
+                self._ends[place] = uncertain
+        end = self._ends[place]
+        if isinstance(end, ReaderError):
+            raise copy(end)
+        return end
+
+    def _split(self, region: Region, state: int, count: int, error: ReaderError) -> Bounds:
+        """The entries of a state whose value may take all that is left; others cannot be shown."""
+        entry = self._states[state][1]
+        if _unsized(entry) is None and not entry.is_open:
+            raise error
+        return self._gaps.split(region, state, count, error)
+
+
+def _walker(entry: Entry) -> Decoder:
+    unsized = _unsized(entry)
+    if unsized is not None:
+        message = f"expected serializers whose values have a known end, found {unsized.reason}"
+        raise UnsupportedSerializerError(message, breadcrumbs=unsized.path)
+    layout = EntryLayout({})
+    return walker(lambda program: emit_heap(program, layout, entry))
+
+
+def _unsized(entry: Entry) -> Problem | None:
+    return next((problem for problem in entry.problems() if not problem.sized), None)
+
+
+def key_group_body(
+    data: NDArray[np.uint8], key_group: int, start: int, end: int, path: str, *, compressed: bool
+) -> tuple[NDArray[np.uint8], int, int]:
+    """The states of a key group: buffer, start, end; decompressed if they are compressed.
+
+    Raises:
+        CorruptDataError: another key group stands there, or the compression is broken.
+    """
+    cursor = Cursor(memoryview(data), path=path, position=start, end=end)
+    found = cursor.i4()
+    if found != key_group:
+        raise cursor.corrupt(f"expected key group {key_group}, found {found}", start)
+    if not compressed:
+        return data, cursor.position, end
+    plain = decompress(cursor)
+    return plain, 0, len(plain)
+
+
+def is_heap_layout(data: NDArray[np.uint8], offsets: NDArray[np.int64], first_key_group: int) -> bool:
+    """Whether a KeyGroupsStateHandle (tags 3 and 12 say no backend) has this layout, and not the full one.
+
+    The full layout has offset 0 for empty key groups, this one never; and here each offset leads to its key group's number.
+    """
+    if len(offsets) == 0 or (offsets <= 0).any() or (offsets > len(data) - 4).any():
+        return False
+    return all(
+        int.from_bytes(data[offset : offset + 4].tobytes(), "big") == first_key_group + index
+        for index, offset in enumerate(offsets.tolist())
+    )

@@ -1,0 +1,129 @@
+"""Managed operator state: list, union and broadcast state of one subtask.
+
+The stream is an `OperatorBackendSerializationProxy`; the data stand where the handle's offsets say:
+
+| mode | bytes |
+|---|---|
+| SPLIT_DISTRIBUTE, UNION | an offset an element: the element serializer's bytes |
+| BROADCAST | one offset: i4 n, n × (key, value) |
+
+With compression (since 1.18) one snappy stream follows the proxy and every offset is the file position of a chunk, from which
+decompression starts anew. Flink: OperatorStateRestoreOperation, DefaultOperatorStateBackendSnapshotStrategy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from readers.cursor import Cursor
+from readers.decode.decoder import walker
+from readers.decode.program import Program
+from readers.errors import CorruptDataError, UnsupportedSerializerError
+from readers.formats.entry import (
+    UNDECODED,
+    Entry,
+    EntryLayout,
+    StateKind,
+    column_type,
+    emit_undescribed,
+    value_type,
+)
+from readers.formats.snappy import decompress
+
+
+def operator_columns(entry: Entry) -> dict[str, pa.DataType]:
+    """The columns of an element or of a broadcast entry."""
+    if entry.kind is StateKind.BROADCAST:
+        return {"map_key": column_type(entry, "map_key"), "value": value_type(entry)}
+    columns = {"value": value_type(entry)}
+    return columns | {UNDECODED: pa.binary()} if entry.is_open else columns
+
+
+def emit_operator(program: Program, layout: EntryLayout, entry: Entry, *, undescribed: bool = False) -> None:
+    """One segment: the element; or key and value of a broadcast entry, whose part of unknown end takes all that follows."""
+    assert entry.value is not None
+    if entry.kind is StateKind.BROADCAST:
+        assert entry.map_key is not None
+        with layout.column(program, "map_key"):
+            program.rest() if entry.is_raw("map_key") else entry.map_key.emit(program)
+        with layout.column(program, "value"):
+            if entry.is_raw("map_key"):
+                program.null()
+            else:
+                program.rest() if entry.is_raw("value") else entry.value.emit(program)
+        return
+    if undescribed:
+        emit_undescribed(program, layout)
+        return
+    with layout.column(program, "value"):
+        program.rest() if entry.is_raw("value") else entry.value.emit(program)
+    program.expect_end()
+    if entry.is_open:
+        with layout.column(program, UNDECODED):
+            program.null()
+
+
+def element_bounds(
+    offsets: list[int], all_offsets: Iterable[int], size: int, path: str
+) -> list[tuple[int, int]]:
+    """Where each element stands: it ends where the next of any state begins.
+
+    Raises:
+        CorruptDataError: an offset outside the stream.
+    """
+    later = np.unique(np.array([*all_offsets, size], dtype=np.int64))
+    bounds = []
+    for offset in offsets:
+        if not 0 <= offset <= size:
+            message = f"expected an offset within {size} bytes of operator state, found {offset}"
+            raise CorruptDataError(message, path=path)
+        following = int(np.searchsorted(later, offset, side="right"))
+        bounds.append((offset, int(later[following]) if following < len(later) else size))
+    return bounds
+
+
+def plain_elements(
+    data: NDArray[np.uint8], bounds: list[tuple[int, int]], path: str, *, compressed: bool
+) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]:
+    """The buffer that holds the elements, and where: starts and ends, int64 (elements, 1)."""
+    if not compressed:
+        places = np.array(bounds, dtype=np.int64).reshape(-1, 2)
+        return data, np.ascontiguousarray(places[:, :1]), np.ascontiguousarray(places[:, 1:])
+    memory = memoryview(data)
+    parts = [decompress(Cursor(memory, path=path, position=start, end=end)) for start, end in bounds]
+    ends = np.cumsum([len(part) for part in parts], dtype=np.int64).reshape(-1, 1)
+    starts = np.zeros_like(ends)
+    starts[1:] = ends[:-1]
+    plain = np.concatenate(parts) if parts else np.empty(0, dtype=np.uint8)
+    return plain, starts, ends
+
+
+def cut_broadcast(
+    data: NDArray[np.uint8], start: int, end: int, entry: Entry, path: str
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Where the entries of a broadcast state stand.
+
+    Raises:
+        CorruptDataError: the bytes contradict the layout, or some are left.
+        UnsupportedSerializerError: there are several, and where one ends is not known.
+    """
+    cursor = Cursor(memoryview(data), path=path, position=start, end=end)
+    count = cursor.count("broadcast entries")
+    unsized = next((problem for problem in entry.problems() if not problem.sized), None)
+    if unsized is not None and count > 1:
+        message = f"expected serializers whose values have a known end, found {unsized.reason}"
+        raise UnsupportedSerializerError(message, path=path, position=start, breadcrumbs=unsized.path)
+    layout = EntryLayout({})
+    entries = walker(lambda program: emit_operator(program, layout, entry))
+    starts, ends = entries.measure(data, cursor.position, end, count, path)
+    last = int(ends[-1, 0]) if count else cursor.position
+    if last != end:
+        cursor.position = last
+        raise cursor.corrupt(
+            f"expected the end of the broadcast state at byte {end}, found {end - last} bytes more"
+        )
+    return starts, ends

@@ -1,0 +1,59 @@
+"""Snapshot compression: the snappy framing format, as `SnappyStreamCompressionDecorator` writes it.
+
+| bytes | meaning |
+|---|---|
+| u1 type, u3 little-endian length L, L bytes | a chunk |
+| type FF | stream identifier; stands again where a new stream begins |
+| type 00 | u4 masked CRC32C, a raw snappy block |
+| type 01 | u4 masked CRC32C, plain bytes |
+| type 80…FD, FE | skippable, padding |
+
+There is no end mark: the stream ends where the region does. Blocks hold at most 64 KiB (`SnappyFramedOutputStream`).
+"""
+
+from __future__ import annotations
+
+import cramjam
+import numpy as np
+from numpy.typing import NDArray
+
+from readers.cursor import Cursor
+
+_COMPRESSED, _PLAIN, _FIRST_SKIPPABLE, _IDENTIFIER = 0x00, 0x01, 0x80, 0xFF
+_CHECKSUM_BYTES = 4
+_MAX_BLOCK_BYTES = 1 << 16
+
+
+def decompress(cursor: Cursor) -> NDArray[np.uint8]:
+    """The plain bytes of all chunks from the cursor to its end.
+
+    Raises:
+        CorruptDataError: not the framing format, or a block larger than 64 KiB.
+    """
+    parts: list[bytes] = []
+    while cursor.remaining:
+        start = cursor.position
+        kind = cursor.u1()
+        length = int.from_bytes(cursor.read(3), "little")
+        body = cursor.read(length, "snappy chunk")
+        if kind in (_COMPRESSED, _PLAIN) and length < _CHECKSUM_BYTES:
+            raise cursor.corrupt(f"expected a snappy chunk with a checksum, found {length} bytes", start)
+        if kind == _PLAIN:
+            parts.append(bytes(body[_CHECKSUM_BYTES:]))
+        elif kind == _COMPRESSED:
+            parts.append(_block(cursor, bytes(body[_CHECKSUM_BYTES:]), start))
+        elif kind < _FIRST_SKIPPABLE:
+            raise cursor.corrupt(f"expected a snappy chunk, found one of type {kind:#04x}", start)
+    return np.frombuffer(b"".join(parts), dtype=np.uint8)
+
+
+def _block(cursor: Cursor, block: bytes, start: int) -> bytes:
+    try:
+        size = cramjam.snappy.decompress_raw_len(block)
+        if size > _MAX_BLOCK_BYTES:
+            raise cursor.corrupt(
+                f"expected a snappy block of at most {_MAX_BLOCK_BYTES} bytes, found {size}", start
+            )
+        return bytes(cramjam.snappy.decompress_raw(block))
+    except cramjam.DecompressionError as error:
+        raise cursor.corrupt(f"expected a snappy block: {error}", start) from error

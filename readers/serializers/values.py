@@ -1,0 +1,113 @@
+"""Classes that write themselves: `org.apache.flink.types.Value` and `CopyableValue`.
+
+Snapshot, version 2 (`GenericTypeSerializerSnapshot`): `utf class`. The bytes are what the class's own `write` puts out:
+
+| class, in `org.apache.flink.types` | bytes |
+|---|---|
+| BooleanValue ByteValue ShortValue IntValue LongValue FloatValue DoubleValue CharValue | as the plain type |
+| StringValue | varint units, varint units |
+| NullValue | one byte |
+
+What a user's class writes is known to that class alone: it is a problem that is not sized. That includes the
+subclasses of `ListValue` and `MapValue`, which are abstract: they name no element type.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from readers.decode.program import Program
+from readers.serializers.base import OpaqueSerializer, Serializer, SnapshotBody
+from readers.serializers.primitives import (
+    BASE,
+    BooleanValueSerializer,
+    ByteValueSerializer,
+    CharValueSerializer,
+    DoubleValueSerializer,
+    FloatValueSerializer,
+    IntValueSerializer,
+    LongValueSerializer,
+    NothingSerializer,
+    ShortValueSerializer,
+    StringValueSerializer,
+)
+from readers.serializers.tuples import RUNTIME
+
+if TYPE_CHECKING:
+    from readers.stateinfo.snapshots import SnapshotReader
+
+
+class WrittenNullValueSerializer(NothingSerializer):
+    """`NullValue#write` puts out a byte; `NullValueSerializer` does not."""
+
+    java_class = BASE + "NullValueSerializer"
+    name, fixed_length = "NullValue", 1
+
+
+@dataclass(frozen=True)
+class ValueSerializer(Serializer):
+    """A value class of Flink; the bytes are those of the class's own serializer."""
+
+    plain: Serializer
+
+    java_class = RUNTIME + "ValueSerializer"
+
+    @property
+    def type_name(self) -> str:
+        return self.plain.type_name
+
+    @property
+    def serializer_name(self) -> str:
+        return f"{self.java_class.rsplit('.', 1)[-1]}<{self.type_name}>"
+
+    def arrow(self) -> pa.DataType:
+        return self.plain.arrow()
+
+    def emit(self, program: Program) -> None:
+        self.plain.emit(program)
+
+    def hash_code(self, value: Any) -> int | None:
+        return self.plain.hash_code(value)
+
+    def encode(self, value: Any) -> bytes | None:
+        return self.plain.encode(value)
+
+
+@dataclass(frozen=True)
+class CopyableValueSerializer(ValueSerializer):
+    """`getLength` is the class's `getBinaryLength`."""
+
+    java_class = RUNTIME + "CopyableValueSerializer"
+
+    @property
+    def fixed_length(self) -> int:  # type: ignore[override]  # derived here
+        return self.plain.fixed_length
+
+
+def _value_body(serializer: type[ValueSerializer]) -> SnapshotBody:
+    def read(snapshot: SnapshotReader) -> Serializer:
+        value_class = snapshot.cursor.utf("value class")
+        plain = VALUES.get(value_class)
+        if plain is None:
+            return OpaqueSerializer(value_class, "its bytes are what the class itself writes")
+        return serializer(plain)
+
+    return read
+
+
+VALUES: dict[str, Serializer] = {
+    "org.apache.flink.types." + plain.name: plain
+    for plain in (
+        BooleanValueSerializer(), ByteValueSerializer(), ShortValueSerializer(), IntValueSerializer(),
+        LongValueSerializer(), FloatValueSerializer(), DoubleValueSerializer(), CharValueSerializer(),
+        StringValueSerializer(), WrittenNullValueSerializer(),
+    )
+}  # fmt: skip
+
+SNAPSHOTS: dict[str, SnapshotBody] = {
+    RUNTIME + "CopyableValueSerializer$CopyableValueSerializerSnapshot": _value_body(CopyableValueSerializer),
+    RUNTIME + "ValueSerializer$ValueSerializerSnapshot": _value_body(ValueSerializer),
+}

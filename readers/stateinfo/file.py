@@ -1,0 +1,430 @@
+"""The `stateInfo` file: what the bytes of a savepoint do not say of it.
+
+UTF-8 JSON beside `_metadata`; `docs/stateinfo.md` describes it, `stateinfo.schema.json` is its schema.
+
+| object | members; `*` is required |
+|---|---|
+| file | `version`*: 1 · `operators`*: operators · `classes`: classes |
+| operator | `id`*: 32 hex digits · `uid` · `name` · `parallelism` · `max_parallelism` · `key`: type · `states`: states |
+| state | `name`* · `kind`* · `namespace`, `map_key`, `value`: types · `ttl`: bool |
+| type | `type`: as StateMeta shows it · `fields`: names for f0, f1, … |
+| class | `name`* · `fields`: `name`* and `type`* of each · `constants` · `final`: bool · `extends` |
+
+A class is one whose objects Kryo wrote, and the types of its fields are Java's. With `extends` it is a subclass of a POJO
+that is not described in the savepoint: its own fields, of types as StateMeta shows them.
+
+What is read is bounded and checked: a member that is not in the table, or of another type, is an error.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from readers.errors import CorruptDataError, MissingFileError, StorageError, UnsupportedVersionError
+from readers.formats.entry import StateKind
+from readers.serializers.kryoobjects import KryoClass
+from readers.serializers.named import serializer_named
+from readers.serializers.tuples import ROW_KIND
+
+STATE_INFO_FILE_NAME = "stateInfo"
+VERSION = 1
+MAX_STATE_INFO_BYTES = 16 << 20
+_MAX_TEXT = 65_536
+
+_OPERATOR_ID = re.compile(r"[0-9a-f]{32}")
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TypeInfo:
+    """A type as StateMeta shows it, and the names of its fields if it is a record without names of its own."""
+
+    type: str | None = None
+    fields: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateInfo:
+    """One state. `ttl` is None where it is not said."""
+
+    name: str
+    kind: StateKind
+    namespace: TypeInfo | None = None
+    map_key: TypeInfo | None = None
+    value: TypeInfo | None = None
+    ttl: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorInfo:
+    """One operator; `key` is the type of the keys of all its states."""
+
+    operator_id: str
+    uid: str | None = None
+    name: str | None = None
+    parallelism: int | None = None
+    max_parallelism: int | None = None
+    key: TypeInfo | None = None
+    states: tuple[StateInfo, ...] = ()
+
+    def state(self, name: str, kind: StateKind) -> StateInfo | None:
+        """The state of that name; of several, the one of that kind."""
+        named = [state for state in self.states if state.name == name]
+        exact = [state for state in named if state.kind is kind]
+        return next(iter(exact or named), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PojoSubclass:
+    """A subclass of a POJO: what it is called, what it extends, and the name and type of each field of its own."""
+
+    name: str
+    extends: str
+    fields: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SavepointInfo:
+    """A whole file.
+
+    Attributes:
+        operators: by operator id.
+        classes: class name → what Kryo does not write of it.
+        subclasses: of POJOs.
+    """
+
+    operators: Mapping[str, OperatorInfo]
+    classes: Mapping[str, KryoClass]
+    subclasses: tuple[PojoSubclass, ...] = ()
+
+
+NO_OPERATOR = OperatorInfo(operator_id="")
+NOTHING = SavepointInfo(operators={}, classes={})
+
+
+def load_state_info(path: str | os.PathLike[str]) -> SavepointInfo:
+    """A file that the user names.
+
+    Raises:
+        MissingFileError: it is not there.
+        CorruptDataError: it is no stateInfo; the breadcrumbs lead to the member.
+        UnsupportedVersionError: of a later version.
+    """
+    return read_state_info(read_bounded(path, "a stateInfo file"), os.fspath(path))
+
+
+def read_bounded(path: str | os.PathLike[str], what: str) -> bytes:
+    """A local file, up to a byte more than `MAX_STATE_INFO_BYTES`.
+
+    Raises:
+        MissingFileError: it is not there.
+        StorageError: it cannot be read.
+    """
+    name = os.fspath(path)
+    try:
+        with open(path, "rb") as file:
+            return file.read(MAX_STATE_INFO_BYTES + 1)
+    except FileNotFoundError as error:
+        raise MissingFileError(f"expected {what}, found nothing", path=name) from error
+    except OSError as error:
+        raise StorageError(f"expected {what}, found {error.strerror}", path=name) from error
+
+
+def read_state_info(data: bytes, path: str | None = None) -> SavepointInfo:
+    """The content of a file; for errors see `load_state_info`."""
+    return _savepoint(_Value(loaded_json(data, path), (), path))
+
+
+def loaded_json(data: bytes, path: str | None) -> Any:
+    """A JSON document of at most `MAX_STATE_INFO_BYTES`, without duplicate members.
+
+    Raises:
+        CorruptDataError: too long, not UTF-8, no JSON, a member twice.
+    """
+    if len(data) > MAX_STATE_INFO_BYTES:
+        raise CorruptDataError(f"expected at most {MAX_STATE_INFO_BYTES} bytes, found more", path=path)
+    try:
+        return json.loads(data.decode(), object_pairs_hook=_members, parse_constant=_no_number)
+    except (ValueError, RecursionError) as error:
+        raise CorruptDataError(f"expected JSON, found {error}", path=path) from error
+
+
+def state_info_text(info: SavepointInfo) -> str:
+    """The file that says this: indented, to be read and edited by people."""
+    document = {
+        "version": VERSION,
+        "operators": [_operator_members(operator) for operator in info.operators.values()],
+        "classes": [
+            *(_class_members(name, known) for name, known in info.classes.items()),
+            *(_subclass_members(subclass) for subclass in info.subclasses),
+        ]
+        or None,
+    }
+    return json.dumps(_present(document), indent=2, ensure_ascii=False) + "\n"
+
+
+# ---- reading ----
+
+
+@dataclass(frozen=True, slots=True)
+class _Value:
+    """A value of the document with the way to it."""
+
+    value: Any
+    way: tuple[str, ...]
+    path: str | None
+
+    def wrong(self, expected: str) -> CorruptDataError:
+        found = (
+            f"{self.value!r:.100}" if not isinstance(self.value, dict | list) else type(self.value).__name__
+        )
+        return CorruptDataError(
+            f"expected {expected}, found {found}", path=self.path, breadcrumbs=("stateInfo", *self.way)
+        )
+
+    def inside(self, name: str, value: Any) -> _Value:
+        return _Value(value, (*self.way, name), self.path)
+
+    def members(self, required: Iterable[str], optional: Iterable[str] = ()) -> _Members:
+        """An object that has these members and no others."""
+        if not isinstance(self.value, dict):
+            raise self.wrong("an object")
+        needed = tuple(required)
+        for name in needed:
+            if name not in self.value:
+                raise self.wrong(f"an object with the member {name!r}")
+        unknown = sorted(set(self.value) - {*needed, *optional})
+        if unknown:
+            raise self.inside(unknown[0], self.value[unknown[0]]).wrong("no such member")
+        return _Members(self)
+
+    def text(self) -> str:
+        if not isinstance(self.value, str) or not 0 < len(self.value) <= _MAX_TEXT:
+            raise self.wrong(f"a text of 1 to {_MAX_TEXT} characters")
+        return self.value
+
+    def count(self) -> int:
+        if not isinstance(self.value, int) or isinstance(self.value, bool) or not 0 < self.value < 1 << 31:
+            raise self.wrong("a positive 32-bit number")
+        return self.value
+
+    def flag(self) -> bool:
+        if not isinstance(self.value, bool):
+            raise self.wrong("true or false")
+        return self.value
+
+    def items(self, read: Callable[[_Value], _T]) -> tuple[_T, ...]:
+        if not isinstance(self.value, list):
+            raise self.wrong("an array")
+        return tuple(read(self.inside(str(index), item)) for index, item in enumerate(self.value))
+
+
+@dataclass(frozen=True, slots=True)
+class _Members:
+    """The members of an object."""
+
+    whole: _Value
+
+    def required(self, name: str, read: Callable[[_Value], _T]) -> _T:
+        return read(self.whole.inside(name, self.whole.value[name]))
+
+    def optional(self, name: str, read: Callable[[_Value], _T]) -> _T | None:
+        return self.required(name, read) if name in self.whole.value else None
+
+    def all(self, name: str, read: Callable[[_Value], _T]) -> tuple[_T, ...]:
+        return self.optional(name, lambda value: value.items(read)) or ()
+
+
+def _savepoint(value: _Value) -> SavepointInfo:
+    if not isinstance(value.value, dict) or "version" not in value.value:
+        raise value.wrong("an object with the member 'version'")
+    version = value.inside("version", value.value["version"]).count()
+    if version != VERSION:
+        raise UnsupportedVersionError(
+            f"expected stateInfo of version {VERSION}, found version {version}", path=value.path
+        )
+    members = value.members(MEMBERS["file"], OPTIONAL_MEMBERS["file"])
+    operators = members.all("operators", _operator)
+    classes = members.all("classes", _class)
+    _check_unique(value, "operators", (operator.operator_id for operator in operators))
+    _check_unique(value, "classes", (name for name, _ in classes))
+    return SavepointInfo(
+        operators={operator.operator_id: operator for operator in operators},
+        classes={name: known for name, known in classes if isinstance(known, KryoClass)},
+        subclasses=tuple(known for _, known in classes if isinstance(known, PojoSubclass)),
+    )
+
+
+def _operator(value: _Value) -> OperatorInfo:
+    members = value.members(MEMBERS["operator"], OPTIONAL_MEMBERS["operator"])
+    states = members.all("states", _state)
+    _check_unique(value, "states", (f"{state.name} ({state.kind.value})" for state in states))
+    return OperatorInfo(
+        operator_id=members.required("id", _operator_id),
+        uid=members.optional("uid", _Value.text),
+        name=members.optional("name", _Value.text),
+        parallelism=members.optional("parallelism", _Value.count),
+        max_parallelism=members.optional("max_parallelism", _Value.count),
+        key=members.optional("key", _type),
+        states=states,
+    )
+
+
+def _operator_id(value: _Value) -> str:
+    if not isinstance(value.value, str) or _OPERATOR_ID.fullmatch(value.value) is None:
+        raise value.wrong("32 hex digits in lower case")
+    return value.value
+
+
+def _state(value: _Value) -> StateInfo:
+    members = value.members(MEMBERS["state"], OPTIONAL_MEMBERS["state"])
+    return StateInfo(
+        name=members.required("name", _Value.text),
+        kind=members.required("kind", _kind),
+        namespace=members.optional("namespace", _type),
+        map_key=members.optional("map_key", _type),
+        value=members.optional("value", _type),
+        ttl=members.optional("ttl", _Value.flag),
+    )
+
+
+def _kind(value: _Value) -> StateKind:
+    if not isinstance(value.value, str) or value.value not in StateKind.__members__:
+        raise value.wrong(f"one of {', '.join(StateKind.__members__)}")
+    return StateKind(value.value)
+
+
+def _type(value: _Value) -> TypeInfo:
+    members = value.members(MEMBERS["type"], OPTIONAL_MEMBERS["type"])
+    fields = members.all("fields", _Value.text)
+    _check_unique(value, "fields", fields)
+    if ROW_KIND in fields:
+        raise value.inside("fields", ROW_KIND).wrong(f"names other than {ROW_KIND}")
+    return TypeInfo(type=members.optional("type", _Value.text), fields=fields)
+
+
+def _class(value: _Value) -> tuple[str, KryoClass | PojoSubclass]:
+    members = value.members(MEMBERS["class"], OPTIONAL_MEMBERS["class"])
+    name, extends = members.required("name", _Value.text), members.optional("extends", _Value.text)
+    fields = members.all("fields", _class_field)
+    constants = members.all("constants", _Value.text)
+    _check_unique(value, "fields", (name for name, _ in fields))
+    _check_unique(value, "constants", constants)
+    is_final = members.optional("final", _Value.flag) or False
+    if extends is None:
+        return name, KryoClass(fields=fields, constants=constants, is_final=is_final)
+    if constants:
+        raise value.wrong("a class that extends a POJO, without constants")
+    for index, (_, type_name) in enumerate(fields):
+        if serializer_named(type_name) is None:
+            way = value.inside("fields", None).inside(str(index), None).inside("type", type_name)
+            raise way.wrong("a type that is made of Flink's basic types, tuples, lists and maps")
+    return name, PojoSubclass(name=name, extends=extends, fields=fields)
+
+
+def _class_field(value: _Value) -> tuple[str, str]:
+    members = value.members(MEMBERS["class field"], OPTIONAL_MEMBERS["class field"])
+    return members.required("name", _Value.text), members.required("type", _Value.text)
+
+
+def _check_unique(value: _Value, name: str, names: Iterable[str]) -> None:
+    repeated = next((name for name, count in Counter(names).items() if count > 1), None)
+    if repeated is not None:
+        raise value.inside(name, repeated).wrong("each name once")
+
+
+def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        repeated = Counter(name for name, _ in pairs).most_common(1)[0][0]
+        raise ValueError(f"the member {repeated!r:.100} twice")
+    return members
+
+
+def _no_number(name: str) -> Any:
+    raise ValueError(name)
+
+
+# ---- writing ----
+
+
+def _operator_members(operator: OperatorInfo) -> dict[str, Any]:
+    return _present(
+        {
+            "id": operator.operator_id,
+            "uid": operator.uid,
+            "name": operator.name,
+            "parallelism": operator.parallelism,
+            "max_parallelism": operator.max_parallelism,
+            "key": _type_members(operator.key),
+            "states": [_state_members(state) for state in operator.states],
+        }
+    )
+
+
+def _state_members(state: StateInfo) -> dict[str, Any]:
+    return _present(
+        {
+            "name": state.name,
+            "kind": state.kind.value,
+            "namespace": _type_members(state.namespace),
+            "map_key": _type_members(state.map_key),
+            "value": _type_members(state.value),
+            "ttl": state.ttl,
+        }
+    )
+
+
+def _type_members(type_info: TypeInfo | None) -> dict[str, Any] | None:
+    if type_info is None:
+        return None
+    return _present({"type": type_info.type, "fields": list(type_info.fields) or None})
+
+
+def _class_members(name: str, known: KryoClass) -> dict[str, Any]:
+    fields = [{"name": field, "type": type_name} for field, type_name in known.fields]
+    return _present(
+        {
+            "name": name,
+            "fields": fields or None,
+            "constants": list(known.constants) or None,
+            "final": known.is_final or None,
+        }
+    )
+
+
+def _subclass_members(subclass: PojoSubclass) -> dict[str, Any]:
+    fields = [{"name": field, "type": type_name} for field, type_name in subclass.fields]
+    return _present({"name": subclass.name, "extends": subclass.extends, "fields": fields or None})
+
+
+def _present(members: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in members.items() if value is not None}
+
+
+MEMBERS: dict[str, tuple[str, ...]] = {
+    "file": ("version", "operators"),
+    "operator": ("id",),
+    "state": ("name", "kind"),
+    "type": (),
+    "class": ("name",),
+    "class field": ("name", "type"),
+}
+"""The members that each object of a file must have."""
+
+OPTIONAL_MEMBERS: dict[str, tuple[str, ...]] = {
+    "file": ("classes",),
+    "operator": ("uid", "name", "parallelism", "max_parallelism", "key", "states"),
+    "state": ("namespace", "map_key", "value", "ttl"),
+    "type": ("type", "fields"),
+    "class": ("fields", "constants", "final", "extends"),
+    "class field": (),
+}
+"""The members that it may have."""

@@ -1,0 +1,225 @@
+"""Entries → rows: the columns of a state, whatever file its entries stood in.
+
+| column | type | of |
+|---|---|---|
+| key, namespace | the serializers' | keyed state; namespace is null for VoidNamespace |
+| value | the serializer's, without its TTL wrapper; bytes if it cannot be decoded | all |
+| map_key | the serializer's | MAP, BROADCAST |
+| list_index | int32, from 0 | LIST, OPERATOR_LIST, UNION_LIST |
+| ttl_timestamp | timestamp[ms], last access in UTC | states with TTL |
+| _undecoded | bytes of a value of a class that the savepoint does not describe; the value is null then | POJOs |
+| _key_group, _subtask | int32 | keyed state; operator state has `_subtask` |
+
+A list is a row an element, a map a row an entry: so a state of any size streams. Timers have `timestamp` in place of `value`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from readers.decode.page import Page
+from readers.formats.entry import UNDECODED, WHOLE_MAP, Entry, StateKind, column_type, value_type
+from readers.serializers.operators import TtlSerializer
+
+KEY_GROUP = "_key_group"
+SUBTASK = "_subtask"
+_INDEX = pa.int32()
+_TIMESTAMP = pa.timestamp("ms")
+_LISTS = frozenset({StateKind.LIST, StateKind.OPERATOR_LIST, StateKind.UNION_LIST})
+_MADE_OF_VALUE = frozenset({"value", "ttl_timestamp", "timestamp"})
+_KEYED = frozenset(
+    {
+        StateKind.VALUE,
+        StateKind.LIST,
+        StateKind.MAP,
+        StateKind.REDUCING,
+        StateKind.AGGREGATING,
+        StateKind.FOLDING,
+        StateKind.TIMER,
+    }
+)
+
+
+def is_keyed(kind: StateKind) -> bool:
+    """Whether entries of this kind have a key."""
+    return kind in _KEYED
+
+
+def state_schema(entry: Entry) -> pa.Schema:
+    """The columns of a state's table, in order."""
+    fields: list[tuple[str, pa.DataType]] = []
+    if is_keyed(entry.kind):
+        fields += [("key", column_type(entry, "key")), ("namespace", column_type(entry, "namespace"))]
+    fields.append(
+        ("timestamp", _TIMESTAMP) if entry.kind is StateKind.TIMER else ("value", _plain_value(entry))
+    )
+    if entry.map_key is not None:
+        fields.append(("map_key", column_type(entry, "map_key")))
+    if entry.kind in _LISTS:
+        fields.append(("list_index", _INDEX))
+    if entry.ttl and not entry.is_raw("value"):
+        fields.append(("ttl_timestamp", _TIMESTAMP))
+    if entry.is_open:
+        fields.append((UNDECODED, pa.binary()))
+    if is_keyed(entry.kind):
+        fields.append((KEY_GROUP, _INDEX))
+    fields.append((SUBTASK, _INDEX))
+    return pa.schema(fields)
+
+
+def entry_columns(entry: Entry, wanted: frozenset[str]) -> frozenset[str]:
+    """The columns of an entry that rows with these columns are made from.
+
+    Lists and whole maps are always among them: how many rows there are is their length.
+    """
+    if entry.kind is StateKind.LIST or wanted & _MADE_OF_VALUE:
+        wanted |= {"value"}
+    return wanted | {WHOLE_MAP} if entry.kind is StateKind.MAP else wanted
+
+
+def rows(
+    page: Page, names: list[str], arrays: list[pa.Array], entry: Entry, schema: pa.Schema
+) -> pa.RecordBatch:
+    """The rows of decoded entries.
+
+    Args:
+        page: the entries.
+        names, arrays: the columns that were decoded.
+        entry: what the entries are made of.
+        schema: the columns to return, of `state_schema`; those that raw bytes stand for are null.
+    """
+    columns = dict(zip(names, arrays, strict=True))
+    parents = _explode(columns, entry, page)
+    for name in (KEY_GROUP, SUBTASK):
+        if name in schema.names:
+            numbers = (
+                page.key_groups if name == KEY_GROUP else np.full(len(page), page.subtask, dtype=np.int32)
+            )
+            columns[name] = pa.array(numbers)
+    if parents is not None:
+        places = pa.array(parents)
+        for name in (KEY_GROUP, SUBTASK, "key", "namespace", UNDECODED):
+            if name in columns:
+                columns[name] = columns[name].take(places)
+    if entry.ttl and "value" in columns and not entry.is_raw("value"):
+        columns["ttl_timestamp"] = _child(columns["value"], 1)
+        columns["value"] = _child(columns["value"], 0)
+    length = len(parents) if parents is not None else len(page)
+    arrays = [
+        conform(columns[field.name], field.type) if field.name in columns else pa.nulls(length, field.type)
+        for field in schema
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema) if arrays else _without_columns(length)
+
+
+def conform(array: pa.Array, target: pa.DataType) -> pa.Array:
+    """`array` as `target`: structs get the fields they lack as nulls.
+
+    Subtasks may know different subclasses of a POJO, so their structs differ in fields, never in the types of these.
+    """
+    if array.type.equals(target):
+        return array
+    if pa.types.is_struct(target):
+        have = {field.name: index for index, field in enumerate(array.type)}
+        children = [
+            conform(_child(array, have[field.name]), field.type)
+            if field.name in have
+            else pa.nulls(len(array), field.type)
+            for field in target
+        ]
+        return pa.StructArray.from_arrays(children, fields=list(target), mask=array.is_null())
+    if pa.types.is_list(target):
+        values = conform(array.values, target.value_type)
+        return pa.ListArray.from_arrays(array.offsets, values, type=target, mask=array.is_null())
+    if pa.types.is_map(target):
+        keys, items = conform(array.keys, target.key_type), conform(array.items, target.item_type)
+        return pa.MapArray.from_arrays(array.offsets, keys, items, type=target, mask=array.is_null())
+    return array.cast(target)
+
+
+def merged_type(first: pa.DataType, second: pa.DataType) -> pa.DataType | None:
+    """The type that both conform to; None if there is none."""
+    if first.equals(second):
+        return first
+    if pa.types.is_struct(first) and pa.types.is_struct(second):
+        fields = {field.name: field.type for field in first}
+        for field in second:
+            merged = merged_type(fields.get(field.name, field.type), field.type)
+            if merged is None:
+                return None
+            fields[field.name] = merged
+        return pa.struct(list(fields.items()))
+    if pa.types.is_list(first) and pa.types.is_list(second):
+        merged = merged_type(first.value_type, second.value_type)
+        return None if merged is None else pa.list_(merged)
+    if pa.types.is_map(first) and pa.types.is_map(second):
+        key = merged_type(first.key_type, second.key_type)
+        item = merged_type(first.item_type, second.item_type)
+        return None if key is None or item is None else pa.map_(key, item)
+    return None
+
+
+def _plain_value(entry: Entry) -> pa.DataType:
+    if isinstance(entry.value, TtlSerializer) and not entry.is_raw("value"):
+        return entry.value.value.arrow()
+    return value_type(entry)
+
+
+def _explode(columns: dict[str, pa.Array], entry: Entry, page: Page) -> NDArray[np.int64] | None:
+    """Replace lists and maps by their elements; returns the entry each row came from, None if rows are entries."""
+    if entry.kind is StateKind.TIMER:
+        if "value" in columns:
+            columns["timestamp"] = columns.pop("value")
+        return None
+    if page.indexes is not None:
+        columns["list_index"] = pa.array(page.indexes)
+    array = columns.pop(WHOLE_MAP, None)
+    if array is None and entry.kind is StateKind.LIST and not entry.is_raw("value"):
+        array = columns.pop("value")
+    if array is None:
+        return None
+    if array.null_count:
+        return _explode_around(columns, array, entry)
+    offsets = np.asarray(array.offsets, dtype=np.int64)
+    counts = np.diff(offsets)
+    parents = np.repeat(np.arange(len(array), dtype=np.int64), counts)
+    if entry.kind is StateKind.MAP:
+        columns["map_key"], columns["value"] = array.keys, array.items
+    else:
+        columns["value"] = array.flatten()
+        positions = np.arange(len(parents), dtype=np.int64) - offsets[:-1][parents]
+        columns["list_index"] = pa.array(positions.astype(np.int32))
+    return parents
+
+
+def _explode_around(
+    columns: dict[str, pa.Array], lists: pa.ListArray | pa.MapArray, entry: Entry
+) -> NDArray[np.int64]:
+    """The elements of lists or maps, and a row without one for each that is null: its bytes were not decoded."""
+    missing = np.asarray(lists.is_null())
+    offsets = np.asarray(lists.offsets, dtype=np.int64)
+    counts = np.where(missing, 1, np.diff(offsets))
+    parents = np.repeat(np.arange(len(lists), dtype=np.int64), counts)
+    begins = np.concatenate([[0], np.cumsum(counts)[:-1]])
+    positions = np.arange(len(parents), dtype=np.int64) - begins[parents]
+    hidden = missing[parents]
+    places = pa.array(offsets[:-1][parents] + positions, mask=hidden)
+    if entry.kind is StateKind.MAP:
+        columns["map_key"], columns["value"] = lists.keys.take(places), lists.items.take(places)
+    else:
+        columns["value"] = lists.values.take(places)
+        columns["list_index"] = pa.array(positions.astype(np.int32), mask=hidden)
+    return parents
+
+
+def _child(array: pa.StructArray, index: int) -> pa.Array:
+    """A field of a struct array, null where the struct is."""
+    return pc.struct_field(array, [index]) if array.null_count else array.field(index)
+
+
+def _without_columns(length: int) -> pa.RecordBatch:
+    """Rows without columns: only their number counts."""
+    return pa.RecordBatch.from_struct_array(pa.array([{}] * length, type=pa.struct([])))

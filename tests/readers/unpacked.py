@@ -1,0 +1,18 @@
+"""Snapshots of `tests/data/snapshots`: real Flink's files and what they hold, packed, for a changelog compresses a hundredfold."""
+
+from __future__ import annotations
+
+import tarfile
+from pathlib import Path
+
+from tests.readers.expected import Snapshot, snapshots_of
+
+ARCHIVES = Path(__file__).parent.parent / "data" / "snapshots"
+
+
+def unpacked(archive: str, folder: Path) -> Snapshot:
+    """The one snapshot in `<archive>.tar.xz`, unpacked into `folder`."""
+    with tarfile.open(ARCHIVES / f"{archive}.tar.xz") as tar:
+        tar.extractall(folder, filter="data")
+    (snapshot,) = snapshots_of(folder)
+    return snapshot
