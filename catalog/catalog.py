@@ -1,0 +1,204 @@
+"""`Catalog`: the databases of all roots."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from catalog.database import Database
+from catalog.discovery import Found, find_savepoints
+from catalog.errors import DuplicateDatabaseError, NoSuchDatabaseError
+from catalog.naming import database_names
+from catalog.savepoints import SavepointReference
+from catalog.tables import Table
+from readers.stateinfo.file import STATE_INFO_FILE_NAME
+from readers.storage import METADATA_FILE_NAME
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Root:
+    """A place to look for savepoints.
+
+    Attributes:
+        path: a savepoint, or a folder that holds some.
+        label: stands before the names of its databases, as `label/…`; empty for none.
+    """
+
+    path: str
+    label: str = ""
+
+
+class Catalog:
+    """All databases under some roots. Safe to share between threads.
+
+    Args:
+        roots: where to look.
+        allowed_roots: more directories that savepoints may refer to.
+        path_map: recorded path prefixes and what stands there now.
+        uids: uids whose operators are to be known by them where a savepoint stores only ids.
+        state_info: a `stateInfo` file for all of them, in place of those beside them.
+
+    Raises:
+        NotASavepointError: a root that is not there.
+    """
+
+    def __init__(
+        self,
+        roots: Iterable[Root] = (),
+        *,
+        allowed_roots: Sequence[str] = (),
+        path_map: Mapping[str, str] | None = None,
+        uids: Sequence[str] = (),
+        state_info: str | os.PathLike[str] | None = None,
+    ) -> None:
+        self._roots = tuple(roots)
+        self._allowed_roots = tuple(allowed_roots)
+        self._path_map = tuple(sorted((path_map or {}).items()))
+        self._uids = tuple(uids)
+        self._state_info = "" if state_info is None else os.fspath(state_info)
+        self._lock = threading.Lock()
+        self._added: dict[str, Database] = {}
+        self._found: dict[str, Database] = {}
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Look at the roots again: new savepoints appear, those that are gone disappear."""
+        found: list[tuple[Root, Found]] = [
+            (root, one) for root in self._roots for one in find_savepoints(root.path)
+        ]
+        names = database_names([_folders(root, one) for root, one in found])
+        with self._lock:
+            before = self._found
+            self._found = {}
+            for name, (_, one) in zip(names, found, strict=True):
+                reference = self._reference(one.path)
+                known = before.get(name.casefold())
+                kept = known is not None and known.reference == reference
+                self._found[name.casefold()] = (
+                    known if known and kept else Database(name, reference, self._uids)
+                )
+
+    @property
+    def databases(self) -> list[str]:
+        """Their names."""
+        with self._lock:
+            return [database.name for database in (*self._found.values(), *self._added.values())]
+
+    @property
+    def default(self) -> Database | None:
+        """The only database, if there is just one."""
+        names = self.databases
+        return self.database(names[0]) if len(names) == 1 else None
+
+    def database(self, name: str) -> Database:
+        """A database by name, in any case.
+
+        Raises:
+            NoSuchDatabaseError: near names in the error.
+        """
+        with self._lock:
+            folded = name.casefold()
+            database = self._found.get(folded) or self._added.get(folded)
+        if database is None:
+            raise NoSuchDatabaseError(name, self.databases)
+        return database
+
+    def table(self, name: str) -> Table:
+        """A table of the default database.
+
+        Raises:
+            NoSuchDatabaseError: there are several databases, or none.
+            NoSuchTableError: near names in the error.
+        """
+        default = self.default
+        if default is None:
+            raise NoSuchDatabaseError("(default)", self.databases)
+        return default.table(name)
+
+    def add(self, name: str, path: str) -> Database:
+        """Register one savepoint, whether or not it is under a root.
+
+        Raises:
+            ReaderError: it cannot be opened.
+            DuplicateDatabaseError: the name is taken by another path.
+        """
+        database = Database(name, self._reference(path), self._uids)
+        database.savepoint  # noqa: B018  # opens it: an error belongs here, not to the first query
+        with self._lock:
+            folded = name.casefold()
+            known = self._found.get(folded) or self._added.get(folded)
+            if known is not None and known.reference != database.reference:
+                raise DuplicateDatabaseError(f"expected a free database name, found {name!r} taken")
+            if known is None:
+                self._added[folded] = database
+            return known or database
+
+    def _reference(self, path: str) -> SavepointReference:
+        return SavepointReference(
+            path=path,
+            roots=self._allowed_roots,
+            path_map=self._path_map,
+            version=_version(path, self._state_info),
+            state_info=self._state_info,
+        )
+
+
+def connect(
+    path: str | os.PathLike[str],
+    *,
+    name: str | None = None,
+    roots: Sequence[str] = (),
+    path_map: Mapping[str, str] | None = None,
+    uids: Sequence[str] = (),
+    state_info: str | os.PathLike[str] | None = None,
+) -> Catalog:
+    """The catalog of one path: a savepoint, a checkpoint, a `_metadata` file, or a folder that holds several.
+
+    Args:
+        path: local or remote.
+        name: of the database, if the path is a savepoint; else a label before their names.
+        roots: more directories that savepoints may refer to.
+        path_map: recorded path prefixes and what stands there now.
+        uids: uids whose operators are to be known by them.
+        state_info: a `stateInfo` file, in place of that beside the savepoint.
+
+    Raises:
+        NotASavepointError: nothing is there, or no savepoint.
+    """
+    return Catalog(
+        [Root(path=os.fspath(path), label=name or "")],
+        allowed_roots=roots,
+        path_map=path_map,
+        uids=uids,
+        state_info=state_info,
+    )
+
+
+def _folders(root: Root, found: Found) -> tuple[str, ...]:
+    """The folders that a database may be named after, outermost first."""
+    if found.relative:
+        return (root.label, *found.relative) if root.label else found.relative
+    if root.label:
+        return (root.label,)
+    bare = found.path.partition("?")[0] if "://" in found.path else os.path.abspath(found.path)
+    parts = [part for part in bare.split("/") if part]
+    if parts and parts[-1] == METADATA_FILE_NAME:
+        parts = parts[:-1]
+    return tuple(parts[-2:]) or ("savepoint",)
+
+
+def _version(path: str, state_info: str) -> str:
+    """Changes when another `_metadata` or `stateInfo` is put in the place of this one; of remote files it says nothing."""
+    metadata = path if os.path.isfile(path) else os.path.join(path, METADATA_FILE_NAME)
+    beside = os.path.join(os.path.dirname(metadata), STATE_INFO_FILE_NAME)
+    return "/".join(map(_file_version, (metadata, state_info or beside)))
+
+
+def _file_version(path: str) -> str:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return ""
+    return f"{status.st_size}-{status.st_mtime_ns}-{status.st_ino}"

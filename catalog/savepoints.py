@@ -1,0 +1,45 @@
+"""Open savepoints, shared: one a process for each savepoint, however many scans and splits refer to it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from readers.savepoint import Savepoint
+from readers.stateinfo.file import load_state_info
+
+_OPEN_SAVEPOINTS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class SavepointReference:
+    """What it takes to open a savepoint again, in this process or another.
+
+    Attributes:
+        path: its directory or `_metadata`.
+        roots: more directories that it may refer to.
+        path_map: recorded path prefixes and what stands there now.
+        version: changes when another savepoint is put in its place.
+        state_info: a `stateInfo` file to use in place of that beside it; empty for none.
+    """
+
+    path: str
+    roots: tuple[str, ...] = ()
+    path_map: tuple[tuple[str, str], ...] = ()
+    version: str = ""
+    state_info: str = ""
+
+
+@lru_cache(maxsize=_OPEN_SAVEPOINTS)
+def open_savepoint(reference: SavepointReference) -> Savepoint:
+    """The savepoint; opened once.
+
+    Raises:
+        ReaderError: it cannot be opened, or its `state_info` cannot be read.
+    """
+    return Savepoint(
+        reference.path,
+        roots=reference.roots,
+        path_map=dict(reference.path_map),
+        state_info=load_state_info(reference.state_info) if reference.state_info else None,
+    )

@@ -1,0 +1,85 @@
+"""What is known of savepoints from files of the user: `stateInfo`, job plans, lists of uids."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+from readers.errors import CorruptDataError, StorageError
+from readers.savepoint import Savepoint
+from readers.stateinfo.file import STATE_INFO_FILE_NAME, read_bounded
+from readers.stateinfo.plans import load_job_plan
+from readers.stateinfo.writer import write_state_info
+
+
+def state_info_of(path: str | os.PathLike[str], *, plan: str | os.PathLike[str] | None = None) -> str:
+    """The `stateInfo` of a savepoint as text, from the headers of its state files.
+
+    Args:
+        path: the savepoint.
+        plan: a file with the job's plan, for names, uids and columns: of Flink's REST API (`/jobs/:id/plan` or
+            `/jobs/:id`), or a compiled SQL plan.
+
+    Raises:
+        ReaderError: the savepoint or the plan cannot be read.
+    """
+    savepoint = Savepoint(path)
+    try:
+        return write_state_info(savepoint, load_job_plan(plan) if plan is not None else None)
+    finally:
+        savepoint.close()
+
+
+def write(
+    path: str | os.PathLike[str],
+    *,
+    output: str | os.PathLike[str] | None = None,
+    plan: str | os.PathLike[str] | None = None,
+) -> str:
+    """Write the `stateInfo` of a savepoint; returns where.
+
+    Args:
+        path: the savepoint.
+        output: the file; beside `_metadata` if not given.
+        plan: as in `state_info_of`.
+
+    Raises:
+        ReaderError: the savepoint or the plan cannot be read.
+        StorageError: the file cannot be written; a remote savepoint without `output`.
+    """
+    target = Path(output) if output is not None else _beside(path)
+    text = state_info_of(path, plan=plan)
+    try:
+        descriptor, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}-")
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, target)
+    except OSError as error:
+        raise StorageError(
+            f"expected a place to write to, found {error.strerror}", path=str(target)
+        ) from error
+    return str(target)
+
+
+def read_uids(path: str | os.PathLike[str]) -> tuple[str, ...]:
+    """The uids of a text file, one a line; empty lines are passed over.
+
+    Raises:
+        MissingFileError: it is not there.
+        CorruptDataError: it is not UTF-8.
+    """
+    try:
+        lines = read_bounded(path, "a file of uids").decode().splitlines()
+    except UnicodeDecodeError as error:
+        raise CorruptDataError("expected UTF-8 text", path=os.fspath(path), position=error.start) from error
+    return tuple(dict.fromkeys(line.strip() for line in lines if line.strip()))
+
+
+def _beside(path: str | os.PathLike[str]) -> Path:
+    location = Savepoint(path).location
+    directory = location.exclusive_directory
+    if directory.scheme != "file":
+        raise StorageError("expected a file to write to, for the savepoint is remote", path=str(directory))
+    return Path(directory.path, STATE_INFO_FILE_NAME)

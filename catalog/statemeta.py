@@ -1,0 +1,211 @@
+"""The tables of facts: StateMeta, operators, files, source_offsets.
+
+All but the last are made from `_metadata` and the headers of the state files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from readers.connectors.offsets import SCHEMA as SOURCE_OFFSETS
+from readers.connectors.offsets import source_offsets
+from readers.metadata import (
+    ChangelogStateBackendHandle,
+    IncrementalRemoteKeyedStateHandle,
+    OperatorState,
+    StateObject,
+)
+from readers.savepoint import Operator, Savepoint, State
+from readers.serializers.base import Serializer
+
+_INT, _LONG, _TEXT, _BOOL = pa.int32(), pa.int64(), pa.string(), pa.bool_()
+
+STATE_META = pa.schema(
+    [
+        ("operator_id", _TEXT),
+        ("operator_uid", _TEXT),
+        ("operator_name", _TEXT),
+        ("state_name", _TEXT),
+        ("state_kind", _TEXT),
+        ("key_type", _TEXT),
+        ("namespace_type", _TEXT),
+        ("map_key_type", _TEXT),
+        ("value_type", _TEXT),
+        ("key_serializer", _TEXT),
+        ("namespace_serializer", _TEXT),
+        ("value_serializer", _TEXT),
+        ("has_ttl", _BOOL),
+        ("state_backend", _TEXT),
+        ("parallelism", _INT),
+        ("max_parallelism", _INT),
+        ("size_bytes", _LONG),
+        ("decode_status", _TEXT),
+        ("decode_note", _TEXT),
+        ("table_name", _TEXT),
+    ]
+)
+
+OPERATORS = pa.schema(
+    [
+        ("checkpoint_id", _LONG),
+        ("operator_name", _TEXT),
+        ("operator_uid", _TEXT),
+        ("operator_uid_hash", _TEXT),
+        ("operator_parallelism", _INT),
+        ("operator_max_parallelism", _INT),
+        ("operator_subtask_state_count", _INT),
+        ("operator_coordinator_state_size_in_bytes", _LONG),
+        ("operator_total_size_in_bytes", _LONG),
+    ]
+)
+
+FILES = pa.schema(
+    [
+        ("operator_id", _TEXT),
+        ("subtask", _INT),
+        ("handle_type", _TEXT),
+        ("path", _TEXT),
+        ("size_bytes", _LONG),
+        ("key_group_start", _INT),
+        ("key_group_end", _INT),
+        ("scope", _TEXT),
+        ("exists", _BOOL),
+    ]
+)
+
+
+def state_meta_rows(
+    savepoint: Savepoint, uids: Mapping[str, str], table_name: Callable[[Operator, int], str]
+) -> pa.RecordBatch:
+    """A row a state of an operator, and one for each state of the job manager's hooks.
+
+    Args:
+        savepoint: the savepoint.
+        uids: operator id → uid, where it is known from elsewhere than `_metadata`.
+        table_name: the table of an operator's state, by its number.
+    """
+    rows = [
+        _state_row(operator.metadata, uids, state, table_name(operator, number))
+        for operator in savepoint.operators
+        for number, state in enumerate(operator.states)
+    ]
+    rows += [_state_row(None, uids, state, None) for state in savepoint.master_states]
+    return pa.RecordBatch.from_pylist(rows, schema=STATE_META)
+
+
+def _state_row(
+    operator: OperatorState | None, uids: Mapping[str, str], state: State, table_name: str | None
+) -> dict[str, Any]:
+    entry = state.entry
+    return {
+        "operator_id": state.operator_id or None,
+        "operator_uid": uids.get(state.operator_id) or (operator.uid if operator else None),
+        "operator_name": operator.name if operator else None,
+        "state_name": state.name,
+        "state_kind": state.kind.value,
+        "key_type": _type(entry.key if entry else None),
+        "namespace_type": _type(entry.namespace if entry else None),
+        "map_key_type": _type(entry.map_key if entry else None),
+        "value_type": _type(entry.value if entry else None),
+        "key_serializer": _serializer(entry.key if entry else None),
+        "namespace_serializer": _serializer(entry.namespace if entry else None),
+        "value_serializer": _serializer(entry.value if entry else None),
+        "has_ttl": entry.ttl if entry else False,
+        "state_backend": state.backend or None,
+        "parallelism": operator.parallelism if operator else None,
+        "max_parallelism": operator.max_parallelism if operator else None,
+        "size_bytes": state.size_bytes,
+        "decode_status": state.status,
+        "decode_note": state.note or None,
+        "table_name": table_name,
+    }
+
+
+def operator_rows(savepoint: Savepoint, uids: Mapping[str, str]) -> pa.RecordBatch:
+    """A row an operator; the columns of Flink's `savepoint_metadata` function, with underscores."""
+    rows = [
+        {
+            "checkpoint_id": savepoint.metadata.checkpoint_id,
+            "operator_name": operator.name,
+            "operator_uid": operator.uid or uids.get(operator.operator_id),
+            "operator_uid_hash": operator.operator_id,
+            "operator_parallelism": operator.parallelism,
+            "operator_max_parallelism": operator.max_parallelism,
+            "operator_subtask_state_count": len(operator.subtasks),
+            "operator_coordinator_state_size_in_bytes": (
+                operator.coordinator_state.size_bytes if operator.coordinator_state else 0
+            ),
+            "operator_total_size_in_bytes": operator.size_bytes,
+        }
+        for operator in savepoint.metadata.operators
+    ]
+    return pa.RecordBatch.from_pylist(rows, schema=OPERATORS)
+
+
+def file_rows(savepoint: Savepoint) -> pa.RecordBatch:
+    """A row a stream that `_metadata` refers to; looks at each file once."""
+    rows = [
+        {
+            "operator_id": operator_id,
+            "subtask": subtask,
+            "handle_type": kind,
+            "path": stream.path or stream.name,
+            "size_bytes": stream.size_bytes,
+            "key_group_start": groups.start if groups else None,
+            "key_group_end": groups.end if groups else None,
+            "scope": str(stream.scope),
+            "exists": savepoint.location.exists(stream),
+        }
+        for operator_id, subtask, kind, handle in _handles(savepoint)
+        for groups in [getattr(handle, "key_group_range", None)]
+        for stream in handle.streams()
+    ]
+    return pa.RecordBatch.from_pylist(rows, schema=FILES)
+
+
+def source_offset_rows(savepoint: Savepoint, uids: Mapping[str, str]) -> pa.RecordBatch:
+    """A row a split or partition of a source; reads the state of all sources.
+
+    Raises:
+        ReaderError: a state file is missing or contradicts its format.
+    """
+    rows = source_offsets(savepoint).to_pylist()
+    for row in rows:
+        row["operator_uid"] = row["operator_uid"] or uids.get(row["operator_id"])
+    return pa.RecordBatch.from_pylist(rows, schema=SOURCE_OFFSETS)
+
+
+def _handles(savepoint: Savepoint) -> Iterator[tuple[str, int | None, str, StateObject]]:
+    """(operator id, subtask, kind, handle) of every handle."""
+    for operator in savepoint.metadata.operators:
+        if operator.coordinator_state is not None:
+            yield operator.operator_id, None, "COORDINATOR", operator.coordinator_state
+        for subtask in operator.subtasks:
+            named: Iterable[tuple[str, StateObject | None]] = (
+                ("MANAGED_OPERATOR", subtask.managed_operator_state),
+                ("RAW_OPERATOR", subtask.raw_operator_state),
+                (_keyed_kind(subtask.managed_keyed_state), subtask.managed_keyed_state),
+                ("RAW_KEYED", subtask.raw_keyed_state),
+                *(("INPUT_CHANNEL", channel) for channel in subtask.input_channels),
+                *(("RESULT_SUBPARTITION", channel) for channel in subtask.result_subpartitions),
+            )
+            for kind, handle in named:
+                if handle is not None:
+                    yield operator.operator_id, subtask.index, kind, handle
+
+
+def _keyed_kind(handle: StateObject | None) -> str:
+    if isinstance(handle, IncrementalRemoteKeyedStateHandle):
+        return "MANAGED_KEYED_INCREMENTAL"
+    return "MANAGED_KEYED_CHANGELOG" if isinstance(handle, ChangelogStateBackendHandle) else "MANAGED_KEYED"
+
+
+def _type(serializer: Serializer | None) -> str | None:
+    return serializer.type_name if serializer else None
+
+
+def _serializer(serializer: Serializer | None) -> str | None:
+    return serializer.serializer_name if serializer else None

@@ -1,0 +1,268 @@
+"""Databases and tables: discovery, names, aliases, schemas, scans; on savepoints that Flink wrote."""
+
+from __future__ import annotations
+
+import pickle
+import shutil
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+import catalog
+from catalog.catalog import Catalog, Root
+from catalog.errors import DuplicateDatabaseError
+from catalog.naming import database_names, unique_names
+from readers.errors import MissingFileError, NotASavepointError
+
+FLINK = Path(__file__).parent.parent / "data" / "flink"
+WORDCOUNT = [
+    FLINK / version / case / snapshot
+    for version in ("1.20.3", "2.3.0")
+    for case, snapshot in (
+        ("wordcount-hashmap-savepoints", "canonical"),
+        ("wordcount-hashmap-savepoints", "native"),
+        ("wordcount-rocksdb-savepoints", "canonical"),
+        ("wordcount-rocksdb-savepoints", "native"),
+        ("wordcount-rocksdb-checkpoint-incremental", "checkpoint/chk-2"),
+    )
+]
+every_wordcount = pytest.mark.parametrize("path", WORDCOUNT, ids=lambda path: "/".join(path.parts[-3:]))
+
+
+@every_wordcount
+def test_one_key_is_found_in_one_key_group(path: Path) -> None:
+    table = catalog.connect(path).table("aggregate")
+
+    scan = table.scan(columns=["value"], key="key_662")
+
+    assert scan.to_arrow().to_pylist() == [{"value": 11290}]
+    assert 0 < scan.bytes_read < 600
+    assert table.scan(columns=["_key_group"], key="key_662").to_arrow().to_pylist() == [{"_key_group": 41}]
+
+
+@every_wordcount
+def test_an_operator_answers_to_uid_name_and_id_in_any_case(path: Path) -> None:
+    connected = catalog.connect(path)
+    database = connected.default
+    assert database is not None
+    operator_id = "f7c20420360e0172e54933e6abdd481a"
+
+    for name in ("aggregate", operator_id, operator_id.upper()):
+        assert database.table(name).scan(columns=["value"], key="key_662").to_arrow().num_rows == 1
+        assert database.table(f"{name}__count").schema.names[:3] == ["key", "namespace", "value"]
+
+
+def test_tables_of_a_savepoint_with_uids() -> None:
+    database = catalog.connect(FLINK / "2.3.0" / "wordcount-hashmap-savepoints" / "canonical").default
+    assert database is not None
+
+    assert sorted(database.tables) == [
+        "StateMeta",
+        "aggregate",
+        "aggregate__count",
+        "files",
+        "mod7-no-uid",
+        "mod7-no-uid__seen",
+        "operators",
+        "source",
+        "source__topic-partition-offset-states",
+        "source_offsets",
+        "timers",
+    ]
+    assert (database.checkpoint_id, database.kind) == (1, "SAVEPOINT")
+
+
+def test_uids_from_elsewhere_name_the_operators_of_old_savepoints() -> None:
+    path = FLINK / "1.20.3" / "wordcount-hashmap-savepoints" / "canonical"
+
+    database = catalog.connect(path, uids=["source", "aggregate", "other"]).default
+
+    assert database is not None
+    assert {"source", "aggregate", "aggregate__count"} <= set(database.tables)
+    rows = database.table("StateMeta").scan(columns=["operator_uid", "state_name"]).to_arrow().to_pylist()
+    assert {"operator_uid": "aggregate", "state_name": "count"} in rows
+
+
+def test_state_meta_says_what_is_in_the_savepoint() -> None:
+    table = catalog.connect(FLINK / "2.3.0" / "wordcount-rocksdb-savepoints" / "native").table("statemeta")
+
+    rows = {row["state_name"]: row for row in table.scan().to_arrow().to_pylist()}
+
+    assert rows["count"] | {"size_bytes": 0} == {
+        "operator_id": "f7c20420360e0172e54933e6abdd481a",
+        "operator_uid": "aggregate",
+        "operator_name": "aggregate",
+        "state_name": "count",
+        "state_kind": "VALUE",
+        "key_type": "String",
+        "namespace_type": "VoidNamespace",
+        "map_key_type": None,
+        "value_type": "Long",
+        "key_serializer": "StringSerializer",
+        "namespace_serializer": "VoidNamespaceSerializer",
+        "value_serializer": "LongSerializer",
+        "has_ttl": False,
+        "state_backend": "rocksdb",
+        "parallelism": 2,
+        "max_parallelism": 128,
+        "size_bytes": 0,
+        "decode_status": "decoded",
+        "decode_note": None,
+        "table_name": "aggregate__count",
+    }
+    source = rows["topic-partition-offset-states"]
+    assert (source["operator_uid"], source["state_kind"], source["key_type"], source["value_type"]) == (
+        "source",
+        "OPERATOR_LIST",
+        None,
+        "Tuple3<String, Integer, Long>",
+    )
+
+
+def test_operator_state_has_a_row_an_element() -> None:
+    table = catalog.connect(FLINK / "2.3.0" / "wordcount-hashmap-savepoints" / "native").table("source")
+
+    scan = table.scan(columns=["state_name", "key", "value", "list_index", "_subtask"])
+
+    offsets = [("words", 0, 24750), ("words", 2, 36445), ("words", 1, 25000), ("words", 3, 25500)]
+    assert scan.to_arrow().to_pylist() == [
+        {
+            "state_name": "topic-partition-offset-states",
+            "key": None,
+            "value": dict(zip(("f0", "f1", "f2"), offset, strict=True)),
+            "list_index": index % 2,
+            "_subtask": index // 2,
+        }
+        for index, offset in enumerate(offsets)
+    ]
+
+
+def test_states_of_different_types_share_a_column_of_json_text() -> None:
+    table = catalog.connect(FLINK / "2.3.0" / "everything-hashmap-savepoints" / "canonical").table("kinds")
+
+    assert table.schema.field("value").type == pa.string()
+    assert table.schema.names[:4] == ["state_name", "key", "namespace", "value"]
+
+
+def test_windows_stay_structs_beside_states_without_namespace() -> None:
+    database = catalog.connect(FLINK / "2.3.0" / "everything-rocksdb-savepoints" / "canonical").default
+    assert database is not None
+
+    namespace = database.table("timers").schema.field("namespace").type
+
+    assert namespace == pa.struct([("start", pa.timestamp("ms")), ("end", pa.timestamp("ms"))])
+
+
+def test_a_predicate_leaves_splits_and_states_out() -> None:
+    table = catalog.connect(FLINK / "2.3.0" / "wordcount-rocksdb-savepoints" / "canonical").table("aggregate")
+    everything = len(table.scan().splits())
+
+    one_subtask = table.scan(predicate=catalog.Predicate({"_subtask": (1,)}))
+    other_state = table.scan(predicate=catalog.Predicate({"state_name": ("none",)}))
+    one_group = table.scan(columns=["key"], predicate=catalog.Predicate({"_key_group": (41,)}))
+
+    assert (everything, len(one_subtask.splits()), other_state.splits()) == (2, 1, ())
+    assert "key_662" in one_group.to_arrow().column("key").to_pylist()
+    assert one_group.to_arrow().num_rows < 30
+
+
+def test_an_expression_is_applied_exactly_and_may_name_other_columns() -> None:
+    table = catalog.connect(FLINK / "2.3.0" / "wordcount-hashmap-savepoints" / "canonical").table(
+        "aggregate__count"
+    )
+
+    scan = table.scan(columns=["key"], expression=pc.field("value") == 11290)
+
+    assert scan.to_arrow().to_pylist() == [{"key": "key_662"}]
+
+
+def test_a_split_reads_the_same_in_another_process() -> None:
+    scan = (
+        catalog.connect(FLINK / "2.3.0" / "wordcount-rocksdb-savepoints" / "native").table("aggregate").scan()
+    )
+
+    for split in scan.splits():
+        again = pickle.loads(pickle.dumps(split))  # our own bytes
+
+        assert list(again.read()) == list(split.read())
+
+
+def test_unknown_names_come_with_near_ones() -> None:
+    connected = catalog.connect(FLINK / "2.3.0" / "wordcount-rocksdb-savepoints")
+
+    with pytest.raises(catalog.NoSuchDatabaseError) as database:
+        connected.database("nativ")
+    with pytest.raises(catalog.NoSuchTableError) as table:
+        connected.database("native").table("agregate")
+    with pytest.raises(catalog.NoSuchColumnError) as column:
+        connected.database("native").table("aggregate").scan(columns=["valu"])
+
+    assert (database.value.near[0], table.value.near[0], column.value.near[0]) == (
+        "native",
+        "aggregate",
+        "value",
+    )
+
+
+def test_a_root_with_several_savepoints_has_a_database_for_each(tmp_path: Path) -> None:
+    shutil.copytree(
+        FLINK / "2.3.0" / "wordcount-rocksdb-checkpoint-incremental" / "checkpoint", tmp_path / "job"
+    )
+    connected = Catalog([Root(path=str(tmp_path))])
+    assert connected.databases == ["chk-1", "chk-2"]
+    assert connected.default is None
+
+    shutil.rmtree(tmp_path / "job" / "chk-1")
+    connected.refresh()
+
+    assert connected.databases == ["chk-2"]
+
+
+def test_a_registered_path_keeps_its_name(tmp_path: Path) -> None:
+    path = str(FLINK / "2.3.0" / "wordcount-rocksdb-savepoints" / "native")
+    connected = Catalog()
+    connected.add("mine", path)
+
+    assert connected.add("mine", path).name == "mine"
+    assert connected.databases == ["mine"]
+    with pytest.raises(DuplicateDatabaseError):
+        connected.add("Mine", str(FLINK / "2.3.0" / "wordcount-hashmap-savepoints" / "native"))
+    with pytest.raises(NotASavepointError):
+        connected.add("nothing", str(tmp_path))
+
+
+def test_a_missing_state_file_fails_its_own_tables_only(tmp_path: Path) -> None:
+    copy = tmp_path / "chk-2"
+    shutil.copytree(
+        FLINK / "2.3.0" / "wordcount-rocksdb-checkpoint-incremental" / "checkpoint", tmp_path / "job"
+    )
+    copy = tmp_path / "job" / "chk-2"
+    for file in (tmp_path / "job" / "shared").iterdir():
+        file.unlink()
+    database = catalog.connect(copy).default
+    assert database is not None
+
+    assert database.table("source").scan().to_arrow().num_rows == 4
+    exists = database.table("files").scan(columns=["exists"]).to_arrow().column("exists").to_pylist()
+    assert {True, False} == set(exists)
+    with pytest.raises(MissingFileError):
+        database.table("aggregate").scan().to_arrow()
+
+
+@pytest.mark.parametrize(
+    ("paths", "names"),
+    [
+        ([("a", "x"), ("b", "y")], ["x", "y"]),
+        ([("a", "chk-1"), ("b", "chk-1")], ["a/chk-1", "b/chk-1"]),
+        ([("a", "chk-1"), ("b", "chk-1"), ("chk-2",)], ["a/chk-1", "b/chk-1", "chk-2"]),
+        ([("a", "X"), ("a", "x")], ["a/X", "a/x_2"]),
+    ],
+)
+def test_database_names(paths: list[tuple[str, ...]], names: list[str]) -> None:
+    assert database_names(paths) == names
+
+
+def test_colliding_table_names_get_the_tail_that_tells_them_apart() -> None:
+    assert unique_names([("a", "1"), ("A", "2"), ("b", "3")]) == ["a_1", "A_2", "b"]
