@@ -1,0 +1,1 @@
+"""Benchmarks: `python -m benchmarks` (`make bench`). Timings live here, never in tests."""

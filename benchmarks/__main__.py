@@ -1,0 +1,196 @@
+"""`make bench`: scans, lookups and peak memory on a canonical savepoint of two million keys, written for the purpose.
+
+Each measurement is a process of its own: its peak memory is its own, and the first query of it is cold but for the page
+cache. Times are medians (least – most) of the runs within; the bytes behind `MB/s` are those of the whole savepoint.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from resource import RUSAGE_SELF, getrusage
+
+import catalog
+from benchmarks.savepoints import write_savepoint
+from readers.savepoint import Savepoint
+from readers.sources import Selection
+from service.engines.duckdb import DuckDBEngine
+from service.queries import Queries, QueryRequest
+from service.settings import Settings
+
+RUNS = 5
+LOOKUP_RUNS = 50
+
+
+def main() -> int:
+    """Write the savepoint if need be, run every measurement, print the report."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument(
+        "--keys", type=int, default=2_000_000, help="keys of the savepoint (default: 2000000)"
+    )
+    parser.add_argument(
+        "--directory", type=Path, help="where to keep it for the next time (default: nowhere)"
+    )
+    parser.add_argument("--measure", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.measure:
+        print(json.dumps(asdict(_measure(arguments.measure, arguments.directory))))
+        return 0
+    directory = arguments.directory or Path(tempfile.mkdtemp(prefix="savepointdb-bench-"))
+    try:
+        savepoint = directory / f"canonical-{arguments.keys}"
+        if not savepoint.exists():
+            write_savepoint(savepoint, arguments.keys)
+        _report(savepoint, arguments.keys)
+    finally:
+        if arguments.directory is None:
+            shutil.rmtree(directory)
+    return 0
+
+
+def _report(savepoint: Path, keys: int) -> None:
+    size = sum(file.stat().st_size for file in savepoint.iterdir())
+    print(
+        f"{keys:,} keys, four states, {size / 1e6:,.0f} MB canonical; {os.cpu_count()} cores, {platform.machine()}, ",
+        end="",
+    )
+    print(f"Python {platform.python_version()}\n")
+    print("| what | median (least – most) | rows/s | MB/s | peak memory |")
+    print("|---|---|---|---|---|")
+    for name in MEASUREMENTS:
+        _in_process(name, savepoint)
+        found = _in_process(name, savepoint)
+        seconds = statistics.median(found.seconds)
+        spread = f"{_time(seconds)} ({_time(min(found.seconds))} – {_time(max(found.seconds))})"
+        rate = f"{found.rows / seconds / 1e6:,.1f} M" if found.rows > 1 else ""
+        speed = f"{size / seconds / 1e6:,.0f}" if found.whole else ""
+        print(f"| {name} | {spread} | {rate} | {speed} | {found.peak_mib:,.0f} MiB |", flush=True)
+    runs = [_whole_process(savepoint) for _ in range(RUNS)]
+    print(f"| `savepointdb query` of one key, whole process | {_time(statistics.median(runs))} ", end="")
+    print(f"({_time(min(runs))} – {_time(max(runs))}) | | | |")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """What a measurement found: seconds of each run, rows of one, whether all files were read, peak memory."""
+
+    seconds: list[float]
+    rows: int
+    whole: bool
+    peak_mib: float
+
+
+def _in_process(name: str, savepoint: Path) -> Measured:
+    command = [sys.executable, "-m", "benchmarks", "--measure", name, "--directory", str(savepoint)]
+    return Measured(**json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout))
+
+
+def _whole_process(savepoint: Path) -> float:
+    started = time.perf_counter()
+    sql = "SELECT value FROM aggregate__count WHERE key = 'key_662'"
+    command = [sys.executable, "-m", "service.cli", "query", sql, "--savepoint", str(savepoint)]
+    subprocess.run(command, check=True, capture_output=True)
+    return time.perf_counter() - started
+
+
+def _measure(name: str, savepoint: Path) -> Measured:
+    run, whole, runs = MEASUREMENTS[name]
+    once = run(savepoint)
+    seconds = []
+    rows = 0
+    for _ in range(runs):
+        started = time.perf_counter()
+        rows = once()
+        seconds.append(time.perf_counter() - started)
+    peak_mib = getrusage(RUSAGE_SELF).ru_maxrss / 1024
+    return Measured(seconds=seconds, rows=rows, whole=whole, peak_mib=peak_mib)
+
+
+def _read_files(savepoint: Path) -> Callable[[], int]:
+    buffer = bytearray(1 << 20)
+
+    def once() -> int:
+        for path in savepoint.iterdir():
+            with path.open("rb", buffering=0) as file:
+                while file.readinto(buffer):
+                    pass
+        return 1
+
+    return once
+
+
+def _walk(savepoint: Path) -> Callable[[], int]:
+    states = Savepoint(savepoint).operators[0].states
+    state = next(state for state in states if state.name == "count")
+
+    def once() -> int:
+        return sum(len(page) for part in state.parts for page in part.source.pages(part.name, Selection()))
+
+    return once
+
+
+def _scan(table: str) -> Callable[[Path], Callable[[], int]]:
+    """Every row of a table through the readers and the catalog, on one thread."""
+
+    def prepare(savepoint: Path) -> Callable[[], int]:
+        known = catalog.connect(savepoint).table(table)
+        return lambda: sum(batch.num_rows for batch in known.scan().to_reader())
+
+    return prepare
+
+
+def _query(sql: str) -> Callable[[Path], Callable[[], int]]:
+    """An SQL query through DuckDB, all cores."""
+
+    def prepare(savepoint: Path) -> Callable[[], int]:
+        settings = Settings()
+        queries = Queries(catalog.connect(savepoint), {"duckdb": DuckDBEngine(settings)}, settings)
+
+        def once() -> int:
+            with queries.start(QueryRequest(sql=sql)) as query:
+                return sum(batch.num_rows for batch in query.batches())
+
+        return once
+
+    return prepare
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds * 1000:,.1f} ms" if seconds < 1 else f"{seconds:,.2f} s"
+
+
+MEASUREMENTS: dict[str, tuple[Callable[[Path], Callable[[], int]], bool, int]] = {
+    "read the files, nothing else": (_read_files, True, RUNS),
+    "cut the entries of `count` out of all": (_walk, True, RUNS),
+    "scan `count` (Long), one thread": (_scan("aggregate__count"), True, RUNS),
+    "scan `account` (POJO), one thread": (_scan("aggregate__account"), True, RUNS),
+    "scan `perDay` (MAP), one thread": (_scan("aggregate__perDay"), True, RUNS),
+    "scan `events` (LIST), one thread": (_scan("aggregate__events"), True, RUNS),
+    "SQL: count and sum of `count`": (
+        _query("SELECT count(*), sum(value) FROM aggregate__count"),
+        True,
+        RUNS,
+    ),
+    "SQL: group `perDay` by day": (
+        _query("SELECT map_key, sum(value) FROM aggregate__perDay GROUP BY map_key"),
+        True,
+        RUNS,
+    ),
+    "SQL: one key": (_query("SELECT value FROM aggregate__count WHERE key = 'key_662'"), False, LOOKUP_RUNS),
+    "SQL: StateMeta": (_query("SELECT * FROM StateMeta"), False, LOOKUP_RUNS),
+}
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

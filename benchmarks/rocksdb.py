@@ -1,0 +1,323 @@
+"""Writes native RocksDB savepoints of any size: the rows of `benchmarks.savepoints`, as a job leaves them in RocksDB.
+
+RocksDB itself writes the SST files, with Flink's options. It is handed the writes as a write-ahead log, which it replays when it is
+opened: no client of it for Python can write merge operands, and none of them writes millions of entries a second. What a
+job does, in three rounds, so that a reader that knows nothing of overwrites, deletes and merges gets wrong rows:
+
+| round | count, account | perDay | events |
+|---|---|---|---|
+| 1 | stale values | stale values, and an entry more a key | a stale list |
+| 2 | the values | the values; the entries more are deleted | cleared; the first event is appended |
+| 3 | | | the other events are appended |
+
+A log is cut into blocks and records as a MANIFEST is (`readers/formats/sst/manifest.py`). A record is a WriteBatch:
+
+| bytes | meaning |
+|---|---|
+| u8 | sequence number of its first write |
+| u4 | number of writes |
+| u1 05, varint family, varint, key, varint, value | put |
+| u1 04 or 08, varint family, varint, key | delete, single delete |
+| u1 06, varint family, varint, key, varint, value | merge |
+| u1 0E, varint family, varint, first key, varint, key behind the last | delete a range |
+
+Little endian. RocksDB: WriteBatch, log::Writer.
+"""
+
+from __future__ import annotations
+
+import shutil
+import struct
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from time import sleep
+from typing import Any
+
+import numba
+import numpy as np
+import rocksdict
+from numpy.typing import NDArray
+
+from benchmarks.savepoints import (
+    MAX_PARALLELISM,
+    PARALLELISM,
+    STATES,
+    UID,
+    key_group,
+    key_groups,
+    keyed_header,
+)
+from readers.decode.loads import load_u1, store_1
+from readers.formats.full import cut_key_group
+from readers.formats.rocksdb import read_only_copy
+from readers.formats.sst.checksums import crc32c, masked
+from readers.formats.sst.manifest import read_manifest
+from readers.keygroups import operator_id_of
+from readers.metadata import IncrementalRemoteKeyedStateHandle
+from readers.savepoint import Savepoint
+from readers.sources import RocksSource
+
+FLINK = (
+    Path(__file__).parent.parent
+    / "tests"
+    / "data"
+    / "flink"
+    / "1.20.3"
+    / "wordcount-rocksdb-savepoints"
+    / "native"
+)
+"""A savepoint that Flink wrote, for the options in it."""
+
+PUT, DELETE, MERGE, SINGLE_DELETE, DELETE_RANGE = 5, 4, 6, 8, 14
+ROUNDS = 3
+
+_LOG_BLOCK_BYTES = 1 << 15
+_LOG_HEADER_BYTES = 7
+_ONE, _FIRST, _MIDDLE, _LAST = 1, 2, 3, 4
+
+_jit = numba.njit(nogil=True, cache=True, error_model="numpy")
+
+Batch = tuple[int, bytes]
+"""How many writes, and their bytes."""
+
+
+class RocksWriter:
+    """A RocksDB instance that is written to through its log.
+
+    Args:
+        directory: new.
+        families: the column families, all with the options of `options_file`.
+        options_file: an OPTIONS file of Flink's.
+        adjust: changes the options of the families.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        families: tuple[str, ...],
+        options_file: Path,
+        adjust: Callable[[rocksdict.Options], None] = lambda _: None,
+    ) -> None:
+        self.directory = directory
+        self._numbers = {name: number for number, name in enumerate(families, start=1)}
+        with tempfile.TemporaryDirectory() as folder:
+            shutil.copy(options_file, folder)
+            self.options, known = rocksdict.Options.load_latest(folder)
+            self.family_options = next(options for name, options in known.items() if name != "default")
+        self.options.create_if_missing(True)
+        adjust(self.family_options)
+        database = rocksdict.Rdict(str(directory), options=self.options)
+        for name in families:
+            database.create_column_family(name, self.family_options)
+        database.close()
+        self._sequence = 1
+
+    def write(self, batches: Iterator[Batch]) -> None:
+        """Put the writes into the log, and have RocksDB replay it: afterwards they are in SST files."""
+        log = max(self.directory.glob("*.log"))
+        with log.open("wb") as file:
+            for count, writes in batches:
+                file.write(framed_record(struct.pack("<qi", self._sequence, count) + writes, file.tell()))
+                self._sequence += count
+        database = self.open()
+        for name in self._numbers:
+            database.get_column_family(name).flush()
+        while int(database.property_value("rocksdb.num-running-compactions") or 0):
+            sleep(0.01)
+        database.close()
+
+    def open(self) -> rocksdict.Rdict:
+        """The instance, to read and to write."""
+        families = {"default": self.family_options, **dict.fromkeys(self._numbers, self.family_options)}
+        return rocksdict.Rdict(str(self.directory), options=self.options, column_families=families)
+
+    def live_files(self) -> Iterator[Path]:
+        """The files of the instance that a checkpoint of it has."""
+        manifest = read_manifest(self.directory, str(self.directory))
+        for files in manifest.families.values():
+            yield from (self.directory / f"{file.number:06d}.sst" for file in files)
+        current = self.directory / "CURRENT"
+        yield current
+        yield self.directory / current.read_text().strip()
+        yield max(self.directory.glob("OPTIONS-*"))
+
+
+def framed_record(data: bytes, position: int) -> bytes:
+    """A record as it stands in a log from `position` on: in parts that end with the blocks."""
+    parts = []
+    rest = memoryview(data)
+    is_first = True
+    while is_first or rest:
+        left = _LOG_BLOCK_BYTES - position % _LOG_BLOCK_BYTES
+        if left < _LOG_HEADER_BYTES:
+            parts.append(bytes(left))
+            position += left
+            continue
+        part, rest = rest[: left - _LOG_HEADER_BYTES], rest[left - _LOG_HEADER_BYTES :]
+        kind = (_FIRST if rest else _ONE) if is_first else (_MIDDLE if rest else _LAST)
+        checked = np.frombuffer(bytes([kind]) + part, dtype=np.uint8)
+        checksum = masked(crc32c(0, checked.ctypes.data, len(checked)))
+        parts.append(struct.pack("<IHB", checksum, len(part), kind) + part)
+        position += _LOG_HEADER_BYTES + len(part)
+        is_first = False
+    return b"".join(parts)
+
+
+def flink_options(savepoint: Path, directory: Path) -> Path:
+    """The OPTIONS file of a native savepoint that Flink wrote, put into a directory."""
+    for operator in Savepoint(savepoint).operators:
+        for part in (part for state in operator.states for part in state.parts):
+            if isinstance(part.source, RocksSource):
+                handle: IncrementalRemoteKeyedStateHandle = part.source.handle
+                read_only_copy(part.source.storage, handle, directory)
+                return max(directory.glob("OPTIONS-*"))
+    raise FileNotFoundError(f"no state of RocksDB in {savepoint}")
+
+
+def write_native_savepoint(directory: Path, keys: int, states: tuple[str, ...] = STATES) -> int:
+    """Write a native savepoint of `keys` keys into `directory` (made here); returns its size in bytes."""
+    with tempfile.TemporaryDirectory() as folder:
+        return _write_native_savepoint(directory, keys, states, flink_options(FLINK, Path(folder)))
+
+
+def _write_native_savepoint(directory: Path, keys: int, states: tuple[str, ...], options_file: Path) -> int:
+    directory.mkdir(parents=True)
+    (directory / "meta").write_bytes(keyed_header(states))
+    groups = np.empty(keys, dtype=np.int64)
+    key_groups(groups)
+    order = np.argsort(groups, kind="stable")
+    bounds = np.searchsorted(groups[order], np.arange(MAX_PARALLELISM + 1))
+    each = MAX_PARALLELISM // PARALLELISM
+    handles = []
+    for subtask in range(PARALLELISM):
+        with tempfile.TemporaryDirectory(dir=directory) as folder:
+            writer = RocksWriter(Path(folder) / "db", states, options_file)
+            members = {
+                group: order[bounds[group] : bounds[group + 1]]
+                for group in range(subtask * each, (subtask + 1) * each)
+            }
+            for number in range(1, ROUNDS + 1):
+                writer.write(_round(number, members, states))
+            files = [(file.name, f"subtask-{subtask}-{file.name}") for file in writer.live_files()]
+            for local, name in files:
+                shutil.move(writer.directory / local, directory / name)
+        handles.append((subtask, subtask * each, each, files))
+    (directory / "_metadata").write_bytes(_metadata(directory, handles))
+    return sum(file.stat().st_size for file in directory.iterdir())
+
+
+def _round(number: int, members: dict[int, NDArray[np.int64]], states: tuple[str, ...]) -> Iterator[Batch]:
+    """The writes of a round, a batch a key group and state."""
+    for group, numbers in members.items():
+        for family, state in enumerate(states, start=1):
+            if not len(numbers) or (number == ROUNDS and state != "events"):
+                continue
+            data = np.frombuffer(key_group(group, numbers, (state,)), dtype=np.uint8).copy()
+            starts, ends = cut_key_group(data, 0, len(data), 0, state)
+            data[starts[-1, 0]] = group
+            memory = np.zeros(4 * len(data) + 64, dtype=np.uint8)
+            used, count = _write_round(
+                memory.ctypes.data,
+                data.ctypes.data,
+                starts,
+                ends,
+                number,
+                family,
+                _WITH_DELETED.get(state, 0),
+                state == "events",
+            )
+            yield count, memory[:used].tobytes()
+
+
+@_jit
+def _write(
+    memory: int, position: int, kind: int, family: int, key: int, key_bytes: int, value: int, value_bytes: int
+) -> int:
+    """A write of less than 128 bytes of key and value each; the position behind it. A `value` of 0 stands for zeros."""
+    store_1(memory, position, kind)
+    store_1(memory, position + 1, family)
+    store_1(memory, position + 2, key_bytes)
+    position += 3
+    for index in range(key_bytes):
+        store_1(memory, position + index, load_u1(key, index))
+    position += key_bytes
+    if kind == DELETE:
+        return position
+    store_1(memory, position, value_bytes)
+    for index in range(value_bytes):
+        store_1(memory, position + 1 + index, load_u1(value, index) if value else 0)
+    return position + 1 + value_bytes
+
+
+@_jit
+def _write_round(
+    memory: int, data: int, starts: Any, ends: Any, number: int, family: int, more: int, is_list: bool
+) -> tuple[int, int]:
+    """The bytes and the count of the writes of a round for these entries. `more`: a byte that makes another key."""
+    at = 0
+    count = 0
+    for index in range(len(starts)):
+        key = data + starts[index, 0]
+        key_bytes = ends[index, 0] - starts[index, 0]
+        value = data + starts[index, 1]
+        value_bytes = ends[index, 1] - starts[index, 1]
+        first = load_u1(value, 0)
+        if number == 1:
+            at = _write(memory, at, PUT, family, key, key_bytes, 0, value_bytes)
+        elif not is_list:
+            at = _write(memory, at, PUT, family, key, key_bytes, value, value_bytes)
+        elif number == 2:
+            at = _write(memory, at, DELETE, family, key, key_bytes, 0, 0)
+            at = _write(memory, at, MERGE, family, key, key_bytes, value, first)
+            count += 1
+        else:
+            second = value + first + 1
+            length = load_u1(second, 0)
+            at = _write(memory, at, MERGE, family, key, key_bytes, second, length)
+            third = second + length + 1
+            at = _write(memory, at, MERGE, family, key, key_bytes, third, value + value_bytes - third)
+            count += 1
+        count += 1
+        if more:
+            store_1(key, key_bytes, more)  # behind the key is the length of the value, which is known
+            kind = PUT if number == 1 else DELETE
+            at = _write(memory, at, kind, family, key, key_bytes + 1, 0, value_bytes)
+            count += 1
+    return at, count
+
+
+def _metadata(directory: Path, handles: list[tuple[int, int, int, list[tuple[str, str]]]]) -> bytes:
+    """A `_metadata` of version 6 with one operator."""
+    parts = [
+        struct.pack(">iiqii", 0x4960672D, 6, 1, 0, 1),
+        _utf("aggregate") + _utf(UID) + bytes.fromhex(operator_id_of(UID)),
+        struct.pack(">iib", PARALLELISM, MAX_PARALLELISM, 0) + struct.pack(">i", len(handles)),
+    ]
+    for subtask, first, count, files in handles:
+        shared = [file for file in files if file[0].endswith(".sst")]
+        private = [file for file in files if file not in shared]
+        parts.append(struct.pack(">iii", subtask, 0, 0))
+        parts.append(struct.pack(">bq", 11, 1) + _utf(f"00000000-0000-0000-0000-{subtask:012d}"))
+        parts.append(struct.pack(">iiq", first, count, 0) + _relative(directory, "meta"))
+        for listed in (shared, private):
+            parts.append(struct.pack(">i", len(listed)))
+            parts += [_utf(local) + _relative(directory, name) for local, name in listed]
+        parts.append(_utf(f"subtask-{subtask}"))
+        parts.append(struct.pack(">bii", 0, 0, 0))
+    return b"".join(parts) + _PROPERTIES
+
+
+def _relative(directory: Path, name: str) -> bytes:
+    return struct.pack(">b", 6) + _utf(name) + struct.pack(">q", (directory / name).stat().st_size)
+
+
+def _utf(text: str) -> bytes:
+    return struct.pack(">H", len(text)) + text.encode("ascii")
+
+
+_WITH_DELETED = {"perDay": 0x78}
+# What the properties of a native savepoint are recognised by; see readers/metadata/reader.py.
+_PROPERTIES = bytes.fromhex("aced0005") + b"".join(
+    b"\x74" + _utf(text) for text in ("org.apache.flink.runtime.checkpoint.SavepointType", "NATIVE")
+)
