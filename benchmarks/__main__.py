@@ -22,6 +22,7 @@ from pathlib import Path
 from resource import RUSAGE_SELF, getrusage
 
 import catalog
+from benchmarks.rocksdb import write_native_savepoint
 from benchmarks.savepoints import write_savepoint
 from readers.savepoint import Savepoint
 from readers.sources import Selection
@@ -42,6 +43,7 @@ def main() -> int:
     parser.add_argument(
         "--directory", type=Path, help="where to keep it for the next time (default: nowhere)"
     )
+    parser.add_argument("--native", action="store_true", help="measure a native RocksDB savepoint, too")
     parser.add_argument("--measure", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.measure:
@@ -49,17 +51,20 @@ def main() -> int:
         return 0
     directory = arguments.directory or Path(tempfile.mkdtemp(prefix="savepointdb-bench-"))
     try:
-        savepoint = directory / f"canonical-{arguments.keys}"
-        if not savepoint.exists():
-            write_savepoint(savepoint, arguments.keys)
-        _report(savepoint, arguments.keys)
+        for layout, write in WRITERS.items():
+            if layout == "native" and not arguments.native:
+                continue
+            savepoint = directory / f"{layout}-{arguments.keys}"
+            if not savepoint.exists():
+                write(savepoint, arguments.keys)
+            _report(layout, savepoint, arguments.keys)
     finally:
         if arguments.directory is None:
             shutil.rmtree(directory)
     return 0
 
 
-def _report(savepoint: Path, keys: int) -> None:
+def _report(layout: str, savepoint: Path, keys: int) -> None:
     size = sum(file.stat().st_size for file in savepoint.iterdir())
     print(
         f"{keys:,} keys, four states, {size / 1e6:,.0f} MB canonical; {os.cpu_count()} cores, {platform.machine()}, ",
@@ -169,6 +174,11 @@ def _query(sql: str) -> Callable[[Path], Callable[[], int]]:
 def _time(seconds: float) -> str:
     return f"{seconds * 1000:,.1f} ms" if seconds < 1 else f"{seconds:,.2f} s"
 
+
+WRITERS: dict[str, Callable[[Path, int], object]] = {
+    "canonical": write_savepoint,
+    "native": write_native_savepoint,
+}
 
 MEASUREMENTS: dict[str, tuple[Callable[[Path], Callable[[], int]], bool, int]] = {
     "read the files, nothing else": (_read_files, True, RUNS),

@@ -155,6 +155,9 @@ class Stream(ABC):
         """As `view`, copied."""
         return self.view(start, length).tobytes()
 
+    def release(self, start: int, length: int) -> None:
+        """These bytes are not needed for now: a memory map gives its pages back. Arrays into it stay valid."""
+
     @abstractmethod
     def close(self) -> None:
         """Let go of the bytes. A memory map goes when the last array into it does, never earlier."""
@@ -169,12 +172,26 @@ class Stream(ABC):
 
 
 class BufferStream(Stream):
-    """Bytes in memory, or in a memory map."""
+    """Bytes in memory, or in a memory map.
 
-    def __init__(self, path: str, buffer: bytes | mmap.mmap | Bytes, counter: ReadCounter) -> None:
+    Args:
+        path: the file, or the name of the handle.
+        buffer: the bytes.
+        counter: counts what is read.
+        mapped: the map that `buffer` is a part of, and where it begins in it.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        buffer: bytes | Bytes,
+        counter: ReadCounter,
+        mapped: tuple[mmap.mmap, int] | None = None,
+    ) -> None:
         data = buffer if isinstance(buffer, np.ndarray) else np.frombuffer(buffer, dtype=np.uint8)
         super().__init__(path, len(data), counter)
         self._data = data
+        self._mapped = mapped
 
     @property
     def data(self) -> Bytes:
@@ -183,8 +200,18 @@ class BufferStream(Stream):
     def _range(self, start: int, length: int) -> Bytes:
         return self._data[start : start + length]
 
+    def release(self, start: int, length: int) -> None:
+        if self._mapped is None:
+            return
+        mapped, offset = self._mapped
+        first = -(-(offset + start) // mmap.PAGESIZE) * mmap.PAGESIZE
+        pages = (offset + start + length - first) // mmap.PAGESIZE
+        if pages > 0:
+            mapped.madvise(mmap.MADV_DONTNEED, first, pages * mmap.PAGESIZE)
+
     def close(self) -> None:
         self._data = np.empty(0, dtype=np.uint8)
+        self._mapped = None
         self.size_bytes = 0
 
 
@@ -285,7 +312,7 @@ class LocalFileSystem(FileSystem):
             finally:
                 os.close(descriptor)
         whole = np.frombuffer(mapped, dtype=np.uint8)
-        return BufferStream(location.path, whole[start : start + size_bytes], counter)
+        return BufferStream(location.path, whole[start : start + size_bytes], counter, (mapped, start))
 
 
 class RemoteFileSystem(FileSystem):

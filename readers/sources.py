@@ -257,6 +257,7 @@ class FullSource(KeyedStreamSource):
             page = self._page(data, full.cut_key_group(data, first, last, number, self.path), key_group)
             if len(page):
                 yield page
+            self.stream.release(start, end - start)
 
     def _regions(self) -> Iterator[tuple[int, int, int]]:
         return regions_of(self.handle, self.stream, absent=0)
@@ -288,6 +289,7 @@ class HeapSource(KeyedStreamSource):
             page = self._page(data, walker.cut(data, first, last, number, key_group), key_group)
             if len(page):
                 yield page
+            self.stream.release(start, end - start)
 
     @cached_property
     def _order(self) -> tuple[int, ...]:

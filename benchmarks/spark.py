@@ -1,0 +1,228 @@
+"""`python -m benchmarks.spark` (`make bench-spark`): a scan by Spark on one worker of one core and on two, and by the readers.
+
+A standalone master and its workers are started from pyspark's package, on this machine; the savepoint is written for the
+purpose. Times are the medians of the runs after a first one, which starts Python and the executors. CPU is that of the
+executors' Python workers and JVMs, beside that of the readers alone for the same columns, in one process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import shutil
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import catalog
+from benchmarks.savepoints import UID, write_savepoint
+
+_RUNS = 3
+_START_S = 60
+_TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
+_QUERIES = {
+    "sum of a column": ("SELECT sum(value) FROM aggregate__count", f"{UID}__count", ["value"]),
+    "sums by key group": (
+        "SELECT _key_group, count(*), sum(value.balance) FROM aggregate__account GROUP BY _key_group",
+        f"{UID}__account",
+        ["value", "_key_group"],
+    ),
+    "greatest of the entries of lists": (
+        "SELECT max(value), max(key) FROM aggregate__events",
+        f"{UID}__events",
+        ["key", "value"],
+    ),
+}
+
+
+def main() -> int:
+    """Write the savepoint if need be, run every measurement, print the report."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.spark", description=__doc__)
+    parser.add_argument(
+        "--keys", type=int, default=2_000_000, help="keys of the savepoint (default: 2000000)"
+    )
+    parser.add_argument(
+        "--directory", type=Path, help="where to keep it for the next time (default: nowhere)"
+    )
+    parser.add_argument("--drive", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.drive:
+        print(json.dumps(_drive(arguments.drive, arguments.directory)))
+        return 0
+    directory = arguments.directory or Path(tempfile.mkdtemp(prefix="savepointdb-bench-"))
+    try:
+        savepoint = directory / f"canonical-{arguments.keys}"
+        if not savepoint.exists():
+            write_savepoint(savepoint, arguments.keys)
+        _report(savepoint, arguments.keys)
+    finally:
+        if arguments.directory is None:
+            shutil.rmtree(directory)
+    return 0
+
+
+def _report(savepoint: Path, keys: int) -> None:
+    size = sum(file.stat().st_size for file in savepoint.iterdir())
+    print(f"{keys:,} keys, {size / 1e6:,.0f} MB canonical; {os.cpu_count()} cores, {platform.machine()}\n")
+    alone = {name: _readers(savepoint, table, columns) for name, (_, table, columns) in _QUERIES.items()}
+    one, two = (_on_workers(savepoint, count) for count in (1, 2))
+    print(f"{'':34}{'1 worker':>10}{'2 workers':>11}{'ratio':>7}{'CPU':>9}{'readers':>9}{'ratio':>7}")
+    for name in _QUERIES:
+        first, second, cpu = one[name]["seconds"], two[name]["seconds"], one[name]["cpu_seconds"]
+        print(
+            f"{name:34}{first:9.2f}s{second:10.2f}s{first / second:7.2f}{cpu:8.2f}s{alone[name]:8.2f}s"
+            f"{cpu / alone[name]:7.2f}"
+        )
+
+
+def _readers(savepoint: Path, table: str, columns: list[str]) -> float:
+    """CPU seconds of the readers alone, for a scan of these columns."""
+    database = catalog.connect(str(savepoint)).default
+    assert database is not None
+    measured = []
+    for _ in range(_RUNS + 1):
+        before = time.process_time()
+        for _ in database.table(table).scan(columns).to_reader():
+            pass
+        measured.append(time.process_time() - before)
+    return statistics.median(measured[1:])
+
+
+def _on_workers(savepoint: Path, count: int) -> dict[str, dict[str, float]]:
+    """Seconds and CPU seconds of each query on so many workers."""
+    with (
+        tempfile.TemporaryDirectory(prefix="savepointdb-spark-") as folder,
+        _cluster(Path(folder), count) as url,
+    ):
+        ran = subprocess.run(
+            [sys.executable, "-m", "benchmarks.spark", "--drive", url, "--directory", str(savepoint)],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if ran.returncode:
+            raise SystemExit(ran.stderr[-3000:])
+        found: dict[str, dict[str, float]] = json.loads(ran.stdout)
+        return found
+
+
+def _drive(url: str, savepoint: Path) -> dict[str, dict[str, float]]:
+    """In a process of its own: run the queries on a cluster."""
+    from service.engines.duckdb import DuckDBEngine
+    from service.engines.spark import SparkEngine
+    from service.engines.sparksession import SparkSettings
+    from service.settings import Settings
+    from service.sql import plan
+
+    options = {
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.executor.memory": "1g",
+        "spark.executorEnv.PYTHONPATH": os.getcwd(),
+        "spark.sql.shuffle.partitions": "4",
+    }
+    duckdb = DuckDBEngine(Settings())
+    spark = SparkEngine(SparkSettings(master=url, options=options), duckdb)
+    known = catalog.connect(str(savepoint))
+    found: dict[str, dict[str, float]] = {}
+    for name, (sql, _, _) in _QUERIES.items():
+        seconds, cpu = [], []
+        for _ in range(_RUNS + 1):
+            before, started = _executors_cpu(), time.monotonic()
+            execution = spark.execution(plan(sql, known), 10_000)
+            execution.open().read_all()
+            execution.close()
+            seconds.append(time.monotonic() - started)
+            cpu.append(_executors_cpu() - before)
+        found[name] = {
+            "seconds": statistics.median(seconds[1:]),
+            "cpu_seconds": statistics.median(cpu[1:]),
+        }
+    spark.close()
+    duckdb.close()
+    return found
+
+
+def _executors_cpu() -> float:
+    """CPU seconds so far of the executors on this machine and of the Python processes under them."""
+    parents, ticks, roots = {}, {}, set()
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            status = Path("/proc", name, "stat").read_text().rpartition(")")[2].split()
+            command = Path("/proc", name, "cmdline").read_text()
+        except OSError:
+            continue
+        parents[int(name)] = int(status[1])
+        ticks[int(name)] = sum(map(int, status[11:15]))
+        if "CoarseGrainedExecutorBackend" in command:
+            roots.add(int(name))
+
+    def is_under(process: int) -> bool:
+        while process in parents and process not in roots:
+            process = parents[process]
+        return process in roots
+
+    return sum(count for process, count in ticks.items() if is_under(process)) / _TICKS_A_SECOND
+
+
+@contextmanager
+def _cluster(folder: Path, workers: int) -> Iterator[str]:
+    """The address of a master with so many workers, of one core each."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port = str(listener.getsockname()[1])
+    url = f"spark://127.0.0.1:{port}"
+    processes = []
+    try:
+        processes.append(_start(folder, "master.Master", "--host", "127.0.0.1", "--port", port))
+        for _ in range(workers):
+            processes.append(
+                _start(folder, "worker.Worker", "-c", "1", "-m", "2g", "--host", "127.0.0.1", url)
+            )
+        _wait_for(folder, "Registering worker", workers)
+        yield url
+    finally:
+        for process in reversed(processes):
+            process.terminate()
+        for process in processes:
+            process.wait()
+
+
+def _start(folder: Path, name: str, *arguments: str) -> subprocess.Popen[bytes]:
+    import pyspark
+
+    environment = os.environ | {
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_DAEMON_MEMORY": "256m",
+        "SPARK_WORKER_DIR": str(folder / "work"),
+    }
+    command = [
+        str(Path(pyspark.__file__).parent / "bin" / "spark-class"),
+        f"org.apache.spark.deploy.{name}",
+        "--webui-port",
+        "0",
+        *arguments,
+    ]
+    with (folder / f"{name}.log").open("ab") as log:
+        return subprocess.Popen(command, env=environment, stdout=log, stderr=subprocess.STDOUT)
+
+
+def _wait_for(folder: Path, text: str, count: int) -> None:
+    deadline = time.monotonic() + _START_S
+    log = folder / "master.Master.log"
+    while log.read_text().count(text) < count:
+        if time.monotonic() > deadline:
+            raise SystemExit(log.read_text()[-2000:])
+        time.sleep(0.2)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
