@@ -6,6 +6,8 @@ PORT    ?= 8080
 ROOT    ?= tests/data/flink/2.3.0/wordcount-rocksdb-savepoints/native
 # ONCE=1: `make run` stops after the first answers.
 ONCE    ?=
+# The savepoints that `make fidelity` reads.
+DIR     ?= tests/data
 # More arguments for pytest: make test ARGS='-k kafka -x'
 ARGS    ?=
 
@@ -16,7 +18,7 @@ export PYTHON
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install run test test-spark test-all lint format bench fixtures lock clean
+.PHONY: help install run test test-slow test-spark test-all lint format bench fidelity support fixtures lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -28,6 +30,9 @@ run: $(INSTALLED) ## serve the sample savepoints and show the first answers (POR
 
 test: $(INSTALLED) ## run the tests, without those marked slow, spark or flink
 	$(PY) -m pytest -n auto $(ARGS)
+
+test-slow: $(INSTALLED) ## run the tests marked slow
+	$(PY) -m pytest -n auto -m slow $(ARGS)
 
 test-spark: $(INSTALLED) ## run the tests marked spark (needs Java 17 or newer)
 	$(PY) -m pytest -m spark $(ARGS) || [ $$? -eq 5 ] # 5: there was none to run
@@ -46,6 +51,12 @@ format: $(INSTALLED) ## format the code and mend what can be mended safely
 
 bench: $(INSTALLED) ## run the benchmarks
 	$(PY) -m benchmarks $(ARGS)
+
+fidelity: $(INSTALLED) ## scan every table of every savepoint in a folder, and tell what decodes (DIR=folder)
+	$(PY) -m catalog.fidelity $(ARGS) "$(DIR)"
+
+support: $(INSTALLED) ## write the support tables of the README
+	$(PY) -m catalog.support README.md
 
 fixtures: ## write tests/data anew with real Flink (needs Java and Maven)
 	tests/flink/generate.sh $(ARGS)

@@ -155,7 +155,7 @@ class Stream(ABC):
         """As `view`, copied."""
         return self.view(start, length).tobytes()
 
-    def release(self, start: int, length: int) -> None:
+    def release(self, start: int, length: int) -> None:  # noqa: B027  # most streams have nothing to give back
         """These bytes are not needed for now: a memory map gives its pages back. Arrays into it stay valid."""
 
     @abstractmethod

@@ -1,0 +1,23 @@
+"""SQL → answers. Knows engines and the wire; no byte layout.
+
+In: a SQL text, by command line or HTTP. Out: rows, as JSON, CSV, Arrow or Parquet.
+
+Reading order:
+
+    errors.py             QueryError: what a user is told, with HTTP status and stable code
+    settings.py           the one table of settings: it feeds the command line and the environment
+    sql.py                a SQL text → a Plan: parsed once, every table resolved, nothing but a query let through
+    pruning.py            what of its WHERE saves reading
+    functions.py          which functions a query may call
+    information_schema.py the tables that list the catalog
+    engines/              a Plan → rows
+    dialects.py           a statement in Trino's dialect → the same in DuckDB's
+    queries.py            all queries: starts them, finds them by id, ends those that are late or forgotten
+    query.py              one query from start to end: deadline, engine, answer
+    slots.py results.py   who runs now; what waits to be read
+    history.py querystate.py  what was asked lately
+    encode/               rows → JSON, JSON lines, CSV, Arrow, Parquet, a table to read
+    api/ app.py           HTTP
+    protocols/            the protocols of other databases: Trino's
+    cli.py commands/      the command line
+"""

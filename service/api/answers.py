@@ -1,0 +1,197 @@
+"""A query's rows → an HTTP answer, in the format that `Accept` names.
+
+JSON is one object with all rows. The other formats stream; an error that comes after the first rows breaks the connection,
+so half an answer never looks whole. A client that goes away cancels its query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import anyio
+import orjson
+from anyio import to_thread
+from fastapi import Request
+from pydantic import BaseModel
+from starlette.responses import Response, StreamingResponse
+
+from service.api.errors import ErrorAnswer
+from service.api.waiting import cancelled_on_disconnect, wait_until_ready
+from service.encode import FORMATS, Format, json_rows
+from service.errors import NotAcceptableError
+from service.query import Query
+from service.settings import Settings
+
+JSON = FORMATS["json"]
+_BY_MEDIA_TYPE = {known.media_type: known for known in FORMATS.values()} | {
+    "*/*": JSON,
+    "application/*": JSON,
+    "application/x-ndjson": FORMATS["jsonl"],
+    "text/*": FORMATS["csv"],
+}
+
+
+class ColumnBody(BaseModel):
+    """A column of the answer."""
+
+    name: str
+    type: str
+
+
+class DatabaseBody(BaseModel):
+    """A savepoint that the query read."""
+
+    name: str
+    checkpoint_id: int
+    path: str
+
+
+class QueryAnswer(BaseModel):
+    """The rows and how they came about."""
+
+    query_id: str
+    columns: list[ColumnBody]
+    rows: list[list[Any]]
+    row_count: int
+    truncated: bool
+    engine: str
+    engine_reason: str
+    elapsed_ms: float
+    bytes_read: int
+    databases: list[DatabaseBody]
+
+
+FAILURES: dict[int | str, dict[str, Any]] = {
+    "4XX": {
+        "model": ErrorAnswer,
+        "description": "the query or the savepoint is at fault, or too many queries wait",
+    },
+    "5XX": {"model": ErrorAnswer, "description": "the service is at fault, or a limit was reached"},
+}
+STREAMS: dict[str, Any] = {known.media_type: {} for known in FORMATS.values() if known is not JSON}
+ANSWERS: dict[int | str, dict[str, Any]] = {200: {"content": STREAMS, "model": QueryAnswer}, **FAILURES}
+
+
+def accepted_format(accept: str | None) -> Format:
+    """The format that an `Accept` header asks for most.
+
+    Raises:
+        NotAcceptableError: it asks for none of ours.
+    """
+    ranked = []
+    for number, part in enumerate((accept or "*/*").split(",")):
+        media_type, *parameters = [piece.strip().lower() for piece in part.split(";")]
+        known = _BY_MEDIA_TYPE.get(media_type)
+        weight = next((_weight(piece) for piece in parameters if piece.startswith("q=")), 1.0)
+        if known is not None and weight > 0:
+            ranked.append((-weight, media_type.count("*"), number, known))
+    if not ranked:
+        raise NotAcceptableError(
+            f"expected to answer in a format of ours, found {accept!r}",
+            hint=f"formats are {', '.join(known.media_type for known in FORMATS.values())}",
+        )
+    return min(ranked, key=lambda entry: entry[:3])[3]
+
+
+def max_rows_of(asked: int | None, wanted: Format, settings: Settings) -> int | None:
+    """How many rows an answer in this format may have."""
+    if wanted is not JSON:
+        return asked
+    return min(settings.max_rows if asked is None else asked, settings.max_rows_limit)
+
+
+async def answer(request: Request, query: Query, wanted: Format) -> Response:
+    """The answer with the rows of a query; the query is closed with it.
+
+    Raises:
+        QueryError: it failed before the first rows, or anywhere where the format is JSON.
+    """
+    if wanted is JSON:
+        try:
+            async with cancelled_on_disconnect(request, query):
+                content = await _whole(query)
+        finally:
+            await _closed(query)
+        return Response(content, media_type=JSON.media_type)
+    chunks = _chunks(query, wanted)
+    try:
+        async with cancelled_on_disconnect(request, query):
+            await wait_until_ready(query)
+            first = await to_thread.run_sync(next, chunks, b"")
+    except BaseException:
+        await _closed(query)
+        raise
+    return StreamingResponse(
+        _streamed(query, first, chunks),
+        media_type=wanted.media_type,
+        headers={
+            "Content-Disposition": f'attachment; filename="{query.id}.{wanted.suffix}"',
+            "X-Query-Id": query.id,
+        },
+    )
+
+
+async def _whole(query: Query) -> bytes:
+    """The whole JSON answer; the rows are text already."""
+    rows: list[str] = []
+    while await wait_until_ready(query):
+        more = await to_thread.run_sync(_next_rows, query)
+        if more is None:
+            break
+        rows.append(more)
+    return await to_thread.run_sync(_answer, query, rows)
+
+
+def _next_rows(query: Query) -> str | None:
+    batch = query.take()
+    return None if batch is None else ",".join(json_rows(query.columns, batch))
+
+
+def _answer(query: Query, rows: list[str]) -> bytes:
+    facts = {
+        "query_id": query.id,
+        "columns": [{"name": column.name, "type": column.type} for column in query.columns],
+        "rows": [],
+        "row_count": query.row_count,
+        "truncated": query.truncated,
+        "engine": query.engine,
+        "engine_reason": query.engine_reason,
+        "elapsed_ms": round(query.elapsed_ms, 3),
+        "bytes_read": query.bytes_read,
+        "databases": [
+            {"name": database.name, "checkpoint_id": database.checkpoint_id, "path": database.path}
+            for database in query.databases
+        ],
+    }
+    before, _, after = orjson.dumps(facts).partition(b'"rows":[]')
+    return b"".join((before, b'"rows":[', ",".join(rows).encode(), b"]", after))
+
+
+def _weight(parameter: str) -> float:
+    try:
+        return float(parameter.removeprefix("q="))
+    except ValueError:
+        return 0.0
+
+
+def _chunks(query: Query, wanted: Format) -> Iterator[bytes]:
+    return wanted.write(query.columns, query.schema, query.batches())
+
+
+async def _streamed(query: Query, first: bytes, chunks: Iterator[bytes]) -> AsyncIterator[bytes]:
+    try:
+        yield first
+        while await wait_until_ready(query):
+            chunk = await to_thread.run_sync(next, chunks, None)
+            if chunk is None:
+                break
+            yield chunk
+    finally:
+        await _closed(query)
+
+
+async def _closed(query: Query) -> None:
+    query.cancel()
+    with anyio.CancelScope(shield=True):
+        await to_thread.run_sync(query.close)

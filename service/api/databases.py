@@ -1,0 +1,142 @@
+"""`/api/databases`: the catalog, and registering a savepoint that lies under a root."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+from typing import Any
+
+from fastapi import APIRouter
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.status import HTTP_201_CREATED
+
+from catalog import Database, Table
+from readers.errors import ReaderError
+from service.api.errors import ErrorAnswer
+from service.api.state import State
+from service.errors import ForbiddenError, query_error_of
+from service.sqltypes import sql_type
+
+_FAILURES: dict[int | str, dict[str, Any]] = {"4XX": {"model": ErrorAnswer, "description": "no such thing"}}
+
+router = APIRouter(prefix="/api/databases", tags=["catalog"], responses=_FAILURES)
+
+
+class DatabaseEntry(BaseModel):
+    """A savepoint or checkpoint."""
+
+    name: str
+    path: str
+    kind: str | None = Field(default=None, description="SAVEPOINT or CHECKPOINT, where the savepoint says it")
+    checkpoint_id: int | None = None
+    error: str | None = Field(default=None, description="why it cannot be read")
+
+
+class DatabaseList(BaseModel):
+    """All databases."""
+
+    databases: list[DatabaseEntry]
+
+
+class ColumnEntry(BaseModel):
+    """A column of a table."""
+
+    name: str
+    type: str
+
+
+class TableEntry(BaseModel):
+    """A table."""
+
+    name: str
+    comment: str
+    size_bytes: int = Field(description="about how many bytes a scan of it reads")
+
+
+class TableDetail(TableEntry):
+    """A table with its columns."""
+
+    columns: list[ColumnEntry]
+
+
+class TableList(BaseModel):
+    """All tables of a database."""
+
+    tables: list[TableEntry]
+
+
+class Registration(BaseModel):
+    """A savepoint to register."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: str = Field(min_length=1, max_length=200)
+    path: str = Field(min_length=1, description="under one of the folders that are served")
+
+
+@router.get("")
+def list_databases(service: State) -> DatabaseList:
+    """All databases; those that cannot be read say why."""
+    catalog = service.catalog
+    return DatabaseList(databases=[_entry(catalog.database(name)) for name in catalog.databases])
+
+
+@router.post("", status_code=HTTP_201_CREATED)
+def register_database(registration: Registration, service: State) -> DatabaseEntry:
+    """Register a savepoint under one of the folders that are served."""
+    if not is_under(registration.path, service.roots):
+        raise ForbiddenError("expected a path under one of the folders that are served")
+    return _entry(service.catalog.add(registration.name, registration.path))
+
+
+@router.get("/{database:path}/tables/{table:path}")
+def describe_table(database: str, table: str, service: State) -> TableDetail:
+    """A table with its columns and types."""
+    found = service.catalog.database(database).table(table)
+    columns = [ColumnEntry(name=field.name, type=sql_type(field.type)) for field in found.schema]
+    return TableDetail(**_table_entry(found).model_dump(), columns=columns)
+
+
+@router.get("/{database:path}/tables")
+def list_tables(database: str, service: State) -> TableList:
+    """The tables of a database."""
+    found = service.catalog.database(database)
+    return TableList(tables=[_table_entry(found.table(name)) for name in found.tables])
+
+
+@router.get("/{database:path}")
+def describe_database(database: str, service: State) -> DatabaseEntry:
+    """A database."""
+    return _entry(service.catalog.database(database))
+
+
+def is_under(path: str, roots: tuple[str, ...]) -> bool:
+    """Whether a path is one of these folders or in one, links followed."""
+    return any(_is_in(_normalised(path), _normalised(root)) for root in roots)
+
+
+def _normalised(path: str) -> str:
+    if "://" not in path:
+        return os.path.realpath(path)
+    scheme, _, rest = path.partition("://")
+    return f"{scheme}://{posixpath.normpath(rest)}"
+
+
+def _is_in(path: str, root: str) -> bool:
+    return path == root or path.startswith(root.rstrip("/") + "/")
+
+
+def _entry(database: Database) -> DatabaseEntry:
+    try:
+        return DatabaseEntry(
+            name=database.name,
+            path=database.path,
+            kind=database.kind,
+            checkpoint_id=database.checkpoint_id,
+        )
+    except ReaderError as error:
+        return DatabaseEntry(name=database.name, path=database.path, error=query_error_of(error).message)
+
+
+def _table_entry(table: Table) -> TableEntry:
+    return TableEntry(name=table.name, comment=table.comment, size_bytes=table.size_bytes)

@@ -1,0 +1,95 @@
+"""QueryError → JSON: `{"error": {"code", "message", "hint", "position": {"line", "column"}}}` with its HTTP status.
+
+Installed once (`service.app`); whatever goes wrong anywhere comes here.
+"""
+
+from __future__ import annotations
+
+import logging
+from http import HTTPStatus
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse, Response
+
+from catalog import CatalogError
+from readers.errors import ReaderError
+from service.errors import InvalidRequestError, NotFoundError, QueryError, query_error_of
+
+logger = logging.getLogger("savepointdb")
+
+
+class ErrorPosition(BaseModel):
+    """Where in the SQL text, from 1."""
+
+    line: int
+    column: int
+
+
+class ErrorBody(BaseModel):
+    """What went wrong."""
+
+    code: str
+    message: str
+    hint: str | None = None
+    position: ErrorPosition | None = None
+
+
+class ErrorAnswer(BaseModel):
+    """The answer to a request that failed."""
+
+    error: ErrorBody
+
+
+def error_body(error: QueryError) -> ErrorBody:
+    """What a client is told of an error."""
+    position = error.position
+    return ErrorBody(
+        code=error.code,
+        message=error.message,
+        hint=error.hint,
+        position=ErrorPosition(line=position.line, column=position.column) if position else None,
+    )
+
+
+def error_response(error: QueryError) -> Response:
+    """The answer that tells of an error."""
+    content = ErrorAnswer(error=error_body(error)).model_dump(exclude_none=True)
+    headers = None if error.retry_after_s is None else {"Retry-After": str(error.retry_after_s)}
+    return JSONResponse(content, error.status, headers)
+
+
+def install_error_handlers(app: FastAPI) -> None:
+    """Let every error of the application be answered as the contract says."""
+    for kind in (QueryError, CatalogError, ReaderError, Exception):
+        app.add_exception_handler(kind, _on_error)
+    app.add_exception_handler(RequestValidationError, _on_invalid_request)
+    app.add_exception_handler(HTTPException, _on_http_error)
+
+
+async def _on_error(request: Request, error: Exception) -> Response:
+    found = query_error_of(error)
+    if found.status == HTTPStatus.INTERNAL_SERVER_ERROR:
+        logger.error("%s %s: %s", request.method, request.url.path, found.detail, exc_info=error)
+    return error_response(found)
+
+
+async def _on_invalid_request(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    told = [f"{'.'.join(map(str, each['loc'][1:])) or 'body'}: {each['msg']}" for each in error.errors()]
+    return error_response(InvalidRequestError("; ".join(told)))
+
+
+async def _on_http_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    if error.status_code == HTTPStatus.NOT_FOUND:
+        return error_response(
+            NotFoundError(f"nothing is at {request.url.path}", hint="/docs lists all calls")
+        )
+    code = HTTPStatus(error.status_code).name
+    told = InvalidRequestError(str(error.detail), code=code, status=error.status_code)
+    response = error_response(told)
+    response.headers.update(error.headers or {})
+    return response

@@ -1,0 +1,141 @@
+"""`/api/queries`: a query that runs while its client does something else.
+
+`POST` starts it; `GET …/{id}` tells how far it is; `GET …/{id}/result` gives its rows, once, in the format that `Accept`
+names, and waits for them; `DELETE …/{id}` ends it. Rows are held back while nobody reads them, so a query with a long answer
+runs on only while its result is read: ask for it when `result_ready` says so. A query that nobody asks for ends.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from anyio import to_thread
+from fastapi import APIRouter, Header, Request
+from pydantic import BaseModel, Field
+from starlette.responses import Response
+from starlette.status import HTTP_202_ACCEPTED, HTTP_204_NO_CONTENT
+
+from service.api.answers import ANSWERS, FAILURES, JSON, QueryAnswer, accepted_format, answer
+from service.api.errors import ErrorBody, error_body
+from service.api.query import QueryBody
+from service.api.state import State
+from service.api.user import User
+from service.errors import ResultGoneError
+from service.history import QueryRecord
+from service.querystate import QueryState
+
+router = APIRouter(prefix="/api/queries", tags=["query"], responses=FAILURES)
+
+
+class ProgressBody(BaseModel):
+    """What a query has read."""
+
+    bytes_read: int
+    bytes_total: int = Field(description="about how many there are to read, in the scans started so far")
+    rows_read: int | None = Field(default=None, description="of savepoints, where the engine tells")
+    splits_read: int | None = None
+    splits_total: int | None = None
+
+
+class QueryStatus(BaseModel):
+    """A query, and how far it is."""
+
+    query_id: str
+    state: QueryState
+    result_ready: bool = Field(description="rows, or the end of them, wait to be read")
+    sql: str
+    user: str
+    source: str
+    engine: str
+    engine_reason: str
+    created: float = Field(description="seconds since 1970")
+    queued_ms: float
+    elapsed_ms: float
+    row_count: int = Field(description="rows of the answer so far")
+    progress: ProgressBody
+    error: ErrorBody | None = None
+
+
+class QueryList(BaseModel):
+    """Queries, the latest first."""
+
+    queries: list[QueryStatus]
+
+
+@router.post("", status_code=HTTP_202_ACCEPTED)
+async def start_query(
+    body: QueryBody,
+    request: Request,
+    response: Response,
+    service: State,
+    user: User,
+    accept: Annotated[str | None, Header()] = None,
+) -> QueryStatus:
+    """Start a query. `Accept` is that of the result: JSON has fewer rows than the other formats where `max_rows` is not given."""
+    asked = body.asked(request, service, user, accepted_format(accept))
+    query = await to_thread.run_sync(service.queries.start, asked)
+    response.headers["Location"] = f"{router.prefix}/{query.id}"
+    return _status(query.record)
+
+
+@router.get("")
+def list_queries(service: State, user: User) -> QueryList:
+    """The queries of this user: those that run, and the last of those that ended."""
+    return QueryList(queries=[_status(record) for record in service.queries.records(user)])
+
+
+@router.get("/{query_id}")
+def describe_query(query_id: str, service: State, user: User) -> QueryStatus:
+    """How far a query is, or how it ended."""
+    return _status(service.queries.record(query_id, user))
+
+
+@router.get("/{query_id}/result", response_model=QueryAnswer, responses=ANSWERS)
+async def query_result(
+    query_id: str,
+    request: Request,
+    service: State,
+    user: User,
+    accept: Annotated[str | None, Header()] = None,
+) -> Response:
+    """The rows of a query, as soon as there are some; they can be read once."""
+    wanted = JSON if accept is None else accepted_format(accept)
+    query = service.queries.take(query_id, user)
+    if query is None:
+        error = service.queries.record(query_id, user).error
+        raise error or ResultGoneError("the result was read already, or dropped because nobody did")
+    return await answer(request, query, wanted)
+
+
+@router.delete("/{query_id}", status_code=HTTP_204_NO_CONTENT)
+async def cancel_query(query_id: str, service: State, user: User) -> None:
+    """End a query, and let go of its result."""
+    query = service.queries.find(query_id, user)
+    if query is not None:
+        await to_thread.run_sync(query.close)
+
+
+def _status(record: QueryRecord) -> QueryStatus:
+    progress = record.progress
+    return QueryStatus(
+        query_id=record.id,
+        state=record.state,
+        result_ready=record.is_ready,
+        sql=record.sql,
+        user=record.user,
+        source=record.source,
+        engine=record.engine,
+        engine_reason=record.engine_reason,
+        created=record.created,
+        queued_ms=round(record.queued_ms, 3),
+        elapsed_ms=round(record.elapsed_ms, 3),
+        row_count=record.row_count,
+        progress=ProgressBody(
+            bytes_read=progress.bytes_read,
+            bytes_total=progress.bytes_total,
+            rows_read=progress.rows_read,
+            splits_read=progress.splits_read,
+            splits_total=progress.splits_total,
+        ),
+        error=error_body(record.error) if record.error else None,
+    )

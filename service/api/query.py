@@ -1,0 +1,66 @@
+"""`POST /api/query`: SQL in, rows out (`service.api.answers`).
+
+JSON has `max_rows` at most; the other formats all rows unless `max_rows` is given.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from anyio import to_thread
+from fastapi import APIRouter, Header, Request
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.responses import Response
+
+from service.api.answers import ANSWERS, QueryAnswer, accepted_format, answer, max_rows_of
+from service.api.state import ServiceState, State
+from service.api.user import User
+from service.encode import Format
+from service.query import AUTO, QueryRequest
+from service.sql import DIALECT
+
+router = APIRouter(prefix="/api", tags=["query"])
+_LONGEST_SOURCE = 200
+
+
+class QueryBody(BaseModel):
+    """A query."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    sql: str = Field(description="one SELECT, EXPLAIN, SHOW or DESCRIBE")
+    engine: str = Field(default=AUTO, description="auto, duckdb or spark")
+    max_rows: int | None = Field(
+        None, ge=0, description="rows at most; 10000 for JSON if not given, else all"
+    )
+    max_bytes: int | None = Field(None, ge=0, description="bytes of savepoints to read at most")
+    timeout_s: float | None = Field(default=None, gt=0, description="seconds at most; 60 if not given")
+    dialect: str = Field(default=DIALECT, description="of the SQL: duckdb or trino")
+
+    def asked(self, request: Request, service: ServiceState, user: str, wanted: Format) -> QueryRequest:
+        """What it asks for."""
+        return QueryRequest(
+            sql=self.sql,
+            engine=self.engine,
+            max_rows=max_rows_of(self.max_rows, wanted, service.settings),
+            max_bytes=self.max_bytes,
+            timeout_s=self.timeout_s,
+            dialect=self.dialect,
+            user=user,
+            source=request.headers.get("user-agent", "")[:_LONGEST_SOURCE],
+            abandoned_after_s=service.settings.abandoned_after_s,
+        )
+
+
+@router.post("/query", response_model=QueryAnswer, responses=ANSWERS)
+async def query(
+    body: QueryBody,
+    request: Request,
+    service: State,
+    user: User,
+    accept: Annotated[str | None, Header()] = None,
+) -> Response:
+    """Run a query and answer its rows."""
+    wanted = accepted_format(accept)
+    asked = body.asked(request, service, user, wanted)
+    return await answer(request, await to_thread.run_sync(service.queries.start, asked), wanted)

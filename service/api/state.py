@@ -1,0 +1,37 @@
+"""What the routers share: made in `service.app`, asked for by type."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import Depends, Request
+
+from catalog import Catalog
+from service.queries import Queries
+from service.settings import Settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceState:
+    """The service's parts.
+
+    Attributes:
+        settings: its limits.
+        catalog: what it serves.
+        queries: what runs.
+        roots: folders from which databases may be registered.
+    """
+
+    settings: Settings
+    catalog: Catalog
+    queries: Queries
+    roots: tuple[str, ...]
+
+
+def _service_state(request: Request) -> ServiceState:
+    state: ServiceState = request.app.state.service
+    return state
+
+
+State = Annotated[ServiceState, Depends(_service_state)]

@@ -1,0 +1,52 @@
+"""The HTTP application: routers, errors and limits put together."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI
+
+from catalog import Catalog
+from service.api import databases, health, queries, query
+from service.api.body import RequestSizeLimit
+from service.api.errors import install_error_handlers
+from service.api.state import ServiceState
+from service.engines import DuckDBEngine
+from service.protocols.trino import router as trino
+from service.queries import Queries
+from service.settings import Settings
+from service.version import installed_version
+
+
+def create_app(settings: Settings, catalog: Catalog, *, roots: Sequence[str] = ()) -> FastAPI:
+    """The application; it closes its engines when it stops.
+
+    Args:
+        settings: its limits.
+        catalog: what it serves.
+        roots: folders from which clients may register savepoints.
+    """
+    engine = DuckDBEngine(settings)
+    all_queries = Queries(catalog, {engine.name: engine}, settings)
+
+    @asynccontextmanager
+    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        yield
+        all_queries.close()
+
+    app = FastAPI(
+        title="savepointdb",
+        summary="SQL over Apache Flink savepoints and checkpoints",
+        version=installed_version(),
+        lifespan=lifespan,
+    )
+    app.state.service = ServiceState(
+        settings=settings, catalog=catalog, queries=all_queries, roots=tuple(roots)
+    )
+    app.state.trino = trino.Statements(catalog, all_queries, settings)
+    app.add_middleware(RequestSizeLimit, max_bytes=settings.max_request_bytes)
+    install_error_handlers(app)
+    for module in (query, queries, databases, health, trino):
+        app.include_router(module.router)
+    return app

@@ -1,0 +1,125 @@
+"""The command line: `savepointdb serve | query | inspect | lookup | stateinfo`.
+
+Only what parses arguments is loaded here; a command's module is loaded when it is called. Results go to standard
+output, everything else to standard error; exit codes are in `service.commands.outcome`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+from service import settings
+
+_FORMATS = ("table", "json", "jsonl", "csv", "arrow", "parquet")
+_SOURCE = (
+    "a savepoint, a checkpoint (chk-N), a _metadata file, or a folder that holds several; local or remote"
+)
+_QUERY_SETTINGS = ("timeout_s", "memory_limit", "temp_directory", "max_temp_size", "threads")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command that the arguments name; its exit code."""
+    options = _parser().parse_args(arguments)
+    command = import_module(f"service.commands.{options.command}")
+    return int(command.main(options))
+
+
+class _Version(argparse.Action):
+    """Looks the version up when it is asked for: that takes longer than all else here."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        """As argparse asks."""
+        print(f"{parser.prog} {import_module('service.version').installed_version()}")
+        parser.exit()
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="savepointdb", description="SQL over Apache Flink savepoints and checkpoints, without Flink."
+    )
+    parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for name, (summary, add_arguments) in _COMMANDS.items():
+        command = commands.add_parser(name, help=summary, description=summary)
+        add_arguments(command)
+        command.add_argument("--verbose", action="store_true", help="with errors, show where they come from")
+    return parser
+
+
+def _add_serve(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--root", required=True, action="append", metavar="[LABEL=]DIR", help=f"{_SOURCE}; may be repeated"
+    )
+    _add_names(parser)
+    settings.add_arguments(parser, settings.names())
+
+
+def _add_query(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "sql", metavar="SQL", help="one SELECT, EXPLAIN, SHOW or DESCRIBE; - reads it from standard input"
+    )
+    parser.add_argument(
+        "--savepoint",
+        required=True,
+        action="append",
+        metavar="[NAME=]PATH",
+        help=f"{_SOURCE}; may be repeated",
+    )
+    parser.add_argument("--engine", default="auto", choices=("auto", "duckdb", "spark"), help="what runs it")
+    parser.add_argument("--max-rows", type=int, metavar="ROWS", help="rows at most; all if not given")
+    _add_names(parser)
+    _add_output(parser)
+    settings.add_arguments(parser, _QUERY_SETTINGS)
+
+
+def _add_inspect(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("path", metavar="PATH", help=_SOURCE)
+    _add_names(parser)
+    parser.add_argument("--format", default="table", choices=("table", "json"), help="of the answer")
+
+
+def _add_lookup(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("path", metavar="PATH", help=_SOURCE)
+    parser.add_argument("key", metavar="KEY", help="text, number, or JSON for keys of several fields")
+    _add_names(parser)
+    _add_output(parser)
+
+
+def _add_stateinfo(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    summary = "Describe a savepoint in a stateInfo file."
+    write = actions.add_parser("write", help=summary, description=summary)
+    write.add_argument("path", metavar="PATH", help="a savepoint or checkpoint")
+    write.add_argument("--output", metavar="FILE", help="write there; beside _metadata if not given")
+    write.add_argument(
+        "--plan", metavar="FILE", help="names, from the plan of Flink's REST API or a compiled SQL plan"
+    )
+
+
+def _add_names(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--uids", metavar="FILE", help="uids of operators, one a line, for savepoints that have ids only"
+    )
+    parser.add_argument(
+        "--state-info", metavar="FILE", help="use this stateInfo, not that beside the savepoint"
+    )
+
+
+def _add_output(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--format", default="table", choices=_FORMATS, help="of the rows")
+    parser.add_argument("--output", metavar="FILE", help="write there; standard output if not given")
+
+
+_COMMANDS = {
+    "serve": ("Serve savepoints over HTTP.", _add_serve),
+    "query": ("Answer one SQL statement.", _add_query),
+    "inspect": ("Show operators, states, types and sizes, and what does not decode.", _add_inspect),
+    "lookup": ("Show every state and timer of one key.", _add_lookup),
+    "stateinfo": ("Write what is known of a savepoint's states beside it.", _add_stateinfo),
+}
+
+if __name__ == "__main__":
+    sys.exit(main())

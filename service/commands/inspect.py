@@ -1,0 +1,128 @@
+"""`savepointdb inspect`: what is in a savepoint: operators, states, types, sizes, and what does not decode."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from collections.abc import Iterator, Sequence
+
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from catalog import Database
+from catalog.jsontext import json_text
+from service.commands.outcome import ended
+from service.commands.sources import catalog_of
+from service.encode import table_lines
+from service.engines import Column
+from service.sqltypes import sql_type
+
+_UNITS = ("B", "kB", "MB", "GB", "TB")
+
+
+def main(options: Namespace) -> int:
+    """Show what is there; the exit code."""
+    return ended(_inspect, options)
+
+
+def _inspect(options: Namespace) -> None:
+    catalog = catalog_of([options.path], options)
+    databases = [catalog.database(name) for name in catalog.databases]
+    if options.format == "json":
+        print(",\n".join(map(_as_json, databases)).join("[]"))
+        return
+    for number, database in enumerate(databases):
+        print("\n" if number else "", end="")
+        for line in _lines(database):
+            print(line)
+    sys.stdout.flush()
+
+
+def _lines(database: Database) -> Iterator[str]:
+    operators = _rows(database, "operators")
+    states = _rows(database, "StateMeta")
+    kind = (database.kind or "savepoint or checkpoint").lower()
+    total = sum(operators["operator_total_size_in_bytes"].to_pylist())
+    yield f"{database.name}: {kind} {database.checkpoint_id}, {human_size(total)}, {database.path}"
+    yield f"\n{_counted(len(operators), 'operator')}"
+    yield from _table(operators, _OPERATORS)
+    yield f"\n{_counted(len(states), 'state')}"
+    yield from _table(states, _STATES)
+    odd = states.filter(pc.not_equal(states["decode_status"], "decoded"))
+    if len(odd):
+        yield f"\n{_counted(len(odd), 'state')} not decoded, or not all of it"
+        yield from _table(odd, _NOTES)
+    else:
+        yield "\nall of it decodes"
+
+
+def _rows(database: Database, table: str) -> pa.Table:
+    return database.table(table).scan().to_arrow()
+
+
+def _table(rows: pa.Table, titles: dict[str, str]) -> Iterator[str]:
+    shown = pa.table({title: _shown(rows[name], title) for name, title in titles.items()})
+    columns = [Column(field.name, sql_type(field.type)) for field in shown.schema]
+    for line in table_lines(columns, shown.schema, shown.combine_chunks().to_batches()):
+        yield f"  {line}"
+
+
+def _shown(column: pa.ChunkedArray, title: str) -> pa.Array:
+    array = column.combine_chunks()
+    if title == "size":
+        return pa.array([human_size(value) for value in array.to_pylist()], pa.string())
+    return pc.fill_null(array, "-") if pa.types.is_string(array.type) else array
+
+
+def _as_json(database: Database) -> str:
+    facts = {
+        "name": database.name,
+        "path": database.path,
+        "kind": database.kind,
+        "checkpoint_id": database.checkpoint_id,
+    }
+    head = orjson.dumps(facts).decode().removesuffix("}")
+    return f'{head},"operators":{_json_rows(database, "operators")},"states":{_json_rows(database, "StateMeta")}}}'
+
+
+def _json_rows(database: Database, table: str) -> str:
+    rows: Sequence[str] = json_text(_rows(database, table).to_struct_array().combine_chunks()).to_pylist()
+    return f"[{','.join(rows)}]"
+
+
+def human_size(size_bytes: int | None) -> str:
+    """Bytes for people: `12 kB`."""
+    if size_bytes is None:
+        return "-"
+    size, step = float(size_bytes), 0
+    while size >= 1000 and step < len(_UNITS) - 1:
+        size, step = size / 1000, step + 1
+    unit = _UNITS[step]
+    return f"{size:.0f} {unit}" if size >= 10 or unit == "B" else f"{size:.1f} {unit}"
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+_OPERATORS = {
+    "operator_uid": "uid",
+    "operator_name": "name",
+    "operator_uid_hash": "id",
+    "operator_parallelism": "parallelism",
+    "operator_max_parallelism": "max",
+    "operator_total_size_in_bytes": "size",
+}
+_STATES = {
+    "table_name": "table",
+    "state_kind": "kind",
+    "key_type": "key",
+    "namespace_type": "namespace",
+    "map_key_type": "map key",
+    "value_type": "value",
+    "state_backend": "backend",
+    "size_bytes": "size",
+    "decode_status": "status",
+}
+_NOTES = {"table_name": "table", "decode_status": "status", "decode_note": "note"}

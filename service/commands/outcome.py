@@ -1,0 +1,61 @@
+"""How a command ends: exit codes, and errors as one line on standard error.
+
+| code | when |
+|---|---|
+| 0 | it was done |
+| 1 | the query failed |
+| 2 | it was called wrongly |
+| 3 | a savepoint cannot be read |
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from argparse import Namespace
+from collections.abc import Callable
+
+from catalog import CatalogError
+from readers.errors import ReaderError
+from service.errors import NotFoundError, QueryError, SavepointError, query_error_of
+from service.settings import InvalidSettingError
+
+OK, FAILED, WRONG_USAGE, UNREADABLE, INTERRUPTED = 0, 1, 2, 3, 130
+
+
+class WrongUsageError(Exception):
+    """A command line that cannot be followed."""
+
+
+def ended(command: Callable[[Namespace], None], options: Namespace) -> int:
+    """Run a command; its exit code. What went wrong is told on standard error, with `--verbose` also where."""
+    try:
+        command(options)
+    except (WrongUsageError, InvalidSettingError) as error:
+        return _told(str(error), WRONG_USAGE, options)
+    except (QueryError, CatalogError, ReaderError) as error:
+        failure = query_error_of(error)
+        code = UNREADABLE if isinstance(failure, SavepointError) else FAILED
+        return _told(_described(failure), code, options)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader of the output has seen enough. Python would complain again when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return OK
+    return OK
+
+
+def _described(error: QueryError) -> str:
+    position = f"line {error.position.line}, column {error.position.column}: " if error.position else ""
+    hint = f" ({error.hint})" if error.hint else ""
+    message = error.detail if isinstance(error, SavepointError | NotFoundError) else error.message
+    return f"{position}{message}{hint}"
+
+
+def _told(message: str, code: int, options: Namespace) -> int:
+    if options.verbose:
+        traceback.print_exc()
+    print(f"savepointdb: {' '.join(message.split())}", file=sys.stderr)
+    return code

@@ -1,0 +1,50 @@
+"""A line on standard error that says how far a long read is, for a person who watches."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from types import TracebackType
+
+from service.queries import Query
+
+_FIRST_AFTER_S = 1.0
+_AGAIN_AFTER_S = 0.2
+_CLEAR = "\r\033[K"
+
+
+class Progress:
+    """Use it in `with`, around the reading of a query. Shows nothing if standard error is no terminal."""
+
+    def __init__(self, query: Query) -> None:
+        self._query = query
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._show, name="progress", daemon=True)
+
+    def _show(self) -> None:
+        wait_s = _FIRST_AFTER_S
+        shown = False
+        while not self._ended.wait(wait_s):
+            read, total = self._query.bytes_read, self._query.bytes_total
+            part = f", {min(100, read * 100 // total)} %" if total else ""
+            sys.stderr.write(
+                f"{_CLEAR}{read / 1e6:,.0f} MB read{part}, {self._query.elapsed_ms / 1000:,.0f} s"
+            )
+            sys.stderr.flush()
+            shown = True
+            wait_s = _AGAIN_AFTER_S
+        if shown:
+            sys.stderr.write(_CLEAR)
+            sys.stderr.flush()
+
+    def __enter__(self) -> Progress:
+        if sys.stderr.isatty():
+            self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ended.set()
+        if self._thread.ident is not None:
+            self._thread.join()

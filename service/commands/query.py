@@ -1,0 +1,39 @@
+"""`savepointdb query`: one statement over savepoints."""
+
+from __future__ import annotations
+
+import os
+import sys
+from argparse import Namespace
+from contextlib import closing
+
+from service.commands.outcome import ended
+from service.commands.output import check_output, write_rows
+from service.commands.progress import Progress
+from service.commands.sources import catalog_of
+from service.engines import DuckDBEngine
+from service.queries import Queries, QueryRequest
+from service.settings import settings_of
+
+
+def main(options: Namespace) -> int:
+    """Answer the statement; the exit code."""
+    return ended(_query, options)
+
+
+def _query(options: Namespace) -> None:
+    check_output(options.format, options.output)
+    settings = settings_of(vars(options), os.environ)
+    sql = sys.stdin.read() if options.sql == "-" else options.sql
+    catalog = catalog_of(options.savepoint, options)
+    engine = DuckDBEngine(settings)
+    with closing(Queries(catalog, {engine.name: engine}, settings)) as queries:
+        request = QueryRequest(
+            sql=sql, engine=options.engine, max_rows=options.max_rows, timeout_s=options.timeout_s
+        )
+        with queries.start(request) as query:
+            with Progress(query):
+                columns, schema = query.columns, query.schema
+                write_rows(columns, schema, query.batches(), format_name=options.format, path=options.output)
+            if query.truncated:
+                print(f"savepointdb: there are more than {query.row_count} rows", file=sys.stderr)

@@ -1,0 +1,11 @@
+"""Rows → bytes: JSON, JSON lines, CSV, Arrow, Parquet, and a table to read.
+
+columns.py  an Arrow column → one that every format can hold; → JSON text; → plain text
+formats.py  batches → a stream of bytes, a function for each format
+table.py    batches → lines for people
+"""
+
+from service.encode.formats import FORMATS, Format, json_rows
+from service.encode.table import table_lines
+
+__all__ = ["FORMATS", "Format", "json_rows", "table_lines"]

@@ -1,0 +1,197 @@
+"""Batches → a stream of bytes, a function for each format.
+
+| name | media type | what |
+|---|---|---|
+| json | application/json | an array of objects (over HTTP, `json_rows` within the answer's object) |
+| jsonl | application/jsonl | an object a line |
+| csv | text/csv | RFC 4180 with a header; strings quoted, so that NULL (nothing) is not the empty string (`""`) |
+| arrow | application/vnd.apache.arrow.stream | the Arrow IPC stream |
+| parquet | application/vnd.apache.parquet | one row group a batch, zstd |
+
+Each yields what it has after each batch, so an answer of any size streams. Rows become text column by column, by
+Arrow's kernels. Where names must differ, a repeated one gets a number: `key`, `key_1`.
+"""
+
+from __future__ import annotations
+
+import io
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import parquet
+
+from service.encode.columns import is_number, json_column, plain, plain_type, text_column
+from service.engines import Column
+
+_Batches = Iterable[pa.RecordBatch]
+_Write = Callable[[Sequence[Column], pa.Schema, _Batches], Iterator[bytes]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Format:
+    """A format of answers.
+
+    Attributes:
+        name: on the command line.
+        media_type: over HTTP.
+        suffix: of files.
+        write: (columns, their Arrow schema, batches) → chunks.
+    """
+
+    name: str
+    media_type: str
+    suffix: str
+    write: _Write
+
+
+def json_rows(columns: Sequence[Column], batch: pa.RecordBatch) -> list[str]:
+    """Each row as the text of a JSON array."""
+    return _joined(_json_columns(columns, batch), [""] * len(columns), ("[", "]"))
+
+
+def _write_json(columns: Sequence[Column], schema: pa.Schema, batches: _Batches) -> Iterator[bytes]:
+    separator = "[\n"
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        yield (separator + ",\n".join(_json_objects(columns, batch))).encode()
+        separator = ",\n"
+    yield b"[]\n" if separator == "[\n" else b"\n]\n"
+
+
+def _write_json_lines(columns: Sequence[Column], schema: pa.Schema, batches: _Batches) -> Iterator[bytes]:
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        yield ("\n".join(_json_objects(columns, batch)) + "\n").encode()
+
+
+def _write_csv(columns: Sequence[Column], schema: pa.Schema, batches: _Batches) -> Iterator[bytes]:
+    header = [_quoted(pa.array([column.name], pa.string()))[0].as_py() for column in columns]
+    yield (",".join(header) + "\r\n").encode()
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        cells = []
+        for column, array in zip(columns, batch.columns, strict=True):
+            text = text_column(array, column.type)
+            bare = is_number(array.type) or pa.types.is_boolean(array.type)
+            cells.append(pc.fill_null(text if bare else _quoted(text), ""))
+        lines = _joined(cells, [""] * len(cells), ("", ""))
+        yield ("\r\n".join(lines) + "\r\n").encode()
+
+
+def _write_arrow(columns: Sequence[Column], schema: pa.Schema, batches: _Batches) -> Iterator[bytes]:
+    schema = _plain_schema(columns, schema)
+    sink = _Chunks()
+    with pa.ipc.new_stream(sink, schema) as writer:
+        for batch in batches:
+            writer.write_batch(_plain_batch(batch, schema))
+            yield sink.take()
+    yield sink.take()
+
+
+def _write_parquet(columns: Sequence[Column], schema: pa.Schema, batches: _Batches) -> Iterator[bytes]:
+    schema = _plain_schema(columns, schema)
+    sink = _Chunks()
+    with parquet.ParquetWriter(sink, schema, compression="zstd") as writer:
+        for batch in batches:
+            writer.write_batch(_plain_batch(batch, schema))
+            yield sink.take()
+    yield sink.take()
+
+
+class _Chunks(io.RawIOBase):
+    """A file to write to, whose bytes are taken away as they come."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+        self._taken = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: object) -> int:
+        view = memoryview(data)  # type: ignore[arg-type]  # as io.RawIOBase: anything with the buffer protocol
+        self._buffer += view
+        return view.nbytes
+
+    def tell(self) -> int:
+        return self._taken + len(self._buffer)
+
+    def take(self) -> bytes:
+        chunk = bytes(self._buffer)
+        self._taken += len(chunk)
+        self._buffer.clear()
+        return chunk
+
+
+def _json_objects(columns: Sequence[Column], batch: pa.RecordBatch) -> list[str]:
+    labels = [orjson.dumps(name).decode() + ":" for name in _unique(columns)]
+    return _joined(_json_columns(columns, batch), labels, ("{", "}"))
+
+
+def _json_columns(columns: Sequence[Column], batch: pa.RecordBatch) -> list[pa.Array]:
+    return [json_column(array, column.type) for column, array in zip(columns, batch.columns, strict=True)]
+
+
+def _joined(cells: Sequence[pa.Array], labels: Sequence[str], around: tuple[str, str]) -> list[str]:
+    """The cells of each row with labels before them and commas between."""
+    parts: list[pa.Array | str] = []
+    for number, (label, cell) in enumerate(zip(labels, cells, strict=True)):
+        parts += [("," if number else around[0]) + label, cell]
+    rows: list[str] = pc.binary_join_element_wise(*parts, around[1], "").to_pylist()
+    return rows
+
+
+def _quoted(text: pa.Array) -> pa.Array:
+    return pc.binary_join_element_wise('"', pc.replace_substring(text, '"', '""'), '"', "")
+
+
+def _plain_schema(columns: Sequence[Column], schema: pa.Schema) -> pa.Schema:
+    types = [plain_type(field.type) for field in schema]
+    return pa.schema(list(zip(_unique(columns), types, strict=True)))
+
+
+def _plain_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([plain(array) for array in batch.columns], schema=schema)
+
+
+def _unique(columns: Sequence[Column]) -> list[str]:
+    names: list[str] = []
+    taken = {column.name for column in columns}
+    seen: Counter[str] = Counter()
+    for column in columns:
+        name = column.name
+        while name in names or (seen[column.name] and name in taken):
+            name = f"{column.name}_{seen[column.name]}"
+            seen[column.name] += 1
+        seen[column.name] = max(seen[column.name], 1)
+        names.append(name)
+    return names
+
+
+FORMATS: dict[str, Format] = {
+    known.name: known
+    for known in (
+        Format(name="json", media_type="application/json", suffix="json", write=_write_json),
+        Format(name="jsonl", media_type="application/jsonl", suffix="jsonl", write=_write_json_lines),
+        Format(name="csv", media_type="text/csv", suffix="csv", write=_write_csv),
+        Format(
+            name="arrow",
+            media_type="application/vnd.apache.arrow.stream",
+            suffix="arrows",
+            write=_write_arrow,
+        ),
+        Format(
+            name="parquet",
+            media_type="application/vnd.apache.parquet",
+            suffix="parquet",
+            write=_write_parquet,
+        ),
+    )
+}

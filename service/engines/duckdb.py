@@ -1,0 +1,427 @@
+"""DuckDB, in this process.
+
+A table is a subclass of `pyarrow.dataset.Dataset` whose `scanner(columns, filter)` opens a `Scan`: DuckDB hands it the
+columns and the conditions it has left after planning, and takes batches until it has enough. What DuckDB 2.0 makes of
+it:
+
+* the filter is trusted: its columns are not asked for and it is not applied again, so the scan applies it exactly;
+* `COUNT(*)` asks for the first column, so the dataset has the cheapest ones first, and a view has the table's order;
+* an error inside a scan comes back as text with a trace in it, so the error itself is kept aside and raised instead.
+
+One root connection has the settings, hardened and locked; each execution has a connection of its own to the same engine,
+with the tables of its statement and nothing else. Before a text runs, DuckDB's own parser says what is in it: a
+statement that it reads differently from sqlglot is refused.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import tempfile
+import threading
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import duckdb
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import dataset
+
+from catalog import Scan
+from catalog.errors import near_names
+from readers.states import KEY_GROUP, SUBTASK
+from service.engines.engine import Column, Execution, Progress
+from service.engines.parallel import SplitCount, read_splits
+from service.errors import (
+    ColumnNotFoundError,
+    EngineError,
+    ForbiddenError,
+    InvalidQueryError,
+    InvalidValueError,
+    MemoryExceededError,
+    QueryCancelledError,
+    QueryError,
+    QuerySyntaxError,
+    near_names_hint,
+    query_error_of,
+    without_folders,
+)
+from service.functions import MACROS, is_allowed_function, is_allowed_table_function
+from service.settings import Settings
+from service.sql import Plan, TableReference
+
+_BATCH_ROWS = 65_536
+_CHEAPEST = (SUBTASK, KEY_GROUP)
+_MAX_EXPRESSION_DEPTH = 250
+
+# Of what DuckDB's parser may find, by `type`: statements, FROM and their modifiers.
+_NODES = frozenset(
+    {
+        "BASE_TABLE",
+        "COLUMN_DATA",
+        "CTE_NODE",
+        "DISTINCT_MODIFIER",
+        "EMPTY",
+        "EMPTY_FROM",
+        "EXPRESSION_LIST",
+        "JOIN",
+        "LIMIT_MODIFIER",
+        "LIMIT_PERCENT_MODIFIER",
+        "ORDER_MODIFIER",
+        "PIVOT",
+        "RECURSIVE_CTE_NODE",
+        "SELECT_NODE",
+        "SET_OPERATION_NODE",
+        "SUBQUERY",
+        "TABLE_FUNCTION",
+    }
+)
+_MISSING_COLUMN = re.compile(
+    r'(?:Referenced column|does not have a column named) "(?P<name>(?:[^"]|"")+)"'
+    r"|Could not find key \"(?P<key>[^\"]+)\" in struct"
+)
+_MISSING_TABLE = re.compile(r'Referenced table "(?P<name>[^"]+)" not found')
+_CANDIDATES = re.compile(r"Candidate (?:bindings|tables|Entries): (?P<names>[^\n]*)")
+_KIND = re.compile(r"^(?P<kind>[A-Za-z][A-Za-z ]*?) Error: (?P<message>.*)", re.DOTALL)
+_END_OF_MESSAGE = re.compile(
+    r"\n\s*(?:LINE \d+:|Candidate functions:|Possible solutions:|Detail:).*", re.DOTALL
+)
+
+
+class DuckDBEngine:
+    """DuckDB with the settings' limits.
+
+    Args:
+        settings: memory, threads and where to spill.
+    """
+
+    name = "duckdb"
+
+    def __init__(self, settings: Settings) -> None:
+        self._threads = settings.threads or os.cpu_count() or 1
+        self._spill = tempfile.mkdtemp(prefix="savepointdb-", dir=settings.temp_directory or None)
+        self._root = duckdb.connect(":memory:")
+        for name, value in _engine_settings(settings, self._threads, self._spill).items():
+            self._root.execute(f"SET GLOBAL {name}={_literal(value)}")
+        for definition in MACROS:
+            self._root.execute(definition)
+
+    def execution(self, plan: Plan) -> DuckDBExecution:
+        """As `Engine.execution`."""
+        return DuckDBExecution(plan, self._root.cursor(), self._threads)
+
+    def close(self) -> None:
+        """As `Engine.close`."""
+        self._root.close()
+        shutil.rmtree(self._spill, ignore_errors=True)
+
+
+class DuckDBExecution(Execution):
+    """One plan on a connection of its own."""
+
+    def __init__(self, plan: Plan, connection: duckdb.DuckDBPyConnection, threads: int) -> None:
+        self._plan = plan
+        self._connection = connection
+        self._threads = threads
+        self._scans: list[Scan] = []
+        self._counts: list[SplitCount] = []
+        self._columns: tuple[Column, ...] = ()
+        self._failure: QueryError | None = None
+        self._closed = False
+        self._lock = threading.Lock()
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """As `Execution.columns`."""
+        return self._columns
+
+    @property
+    def bytes_read(self) -> int:
+        """As `Execution.bytes_read`."""
+        return sum(scan.bytes_read for scan in self._scans)
+
+    @property
+    def bytes_total(self) -> int:
+        """As `Execution.bytes_total`."""
+        return sum(scan.bytes_total for scan in self._scans)
+
+    @property
+    def progress(self) -> Progress:
+        """As `Execution.progress`."""
+        return Progress(
+            bytes_read=self.bytes_read,
+            bytes_total=self.bytes_total,
+            rows_read=sum(count.rows for count in self._counts),
+            splits_read=sum(count.splits for count in self._counts),
+            splits_total=sum(len(scan.parts) for scan in self._scans),
+        )
+
+    def open(self) -> pa.RecordBatchReader:
+        """As `Execution.open`."""
+        sql = self._plan.query_sql()
+        with self._errors():
+            self._check_not_cancelled()
+            for reference in self._plan.tables:
+                self._register(reference)
+            self._check(sql)
+            relation = self._connection.sql(f"{self._plan.prefix} {sql}")
+            self._columns = tuple(
+                Column(name, str(kind).replace('"NULL"', "NULL"))
+                for name, kind in zip(relation.columns, relation.types, strict=True)
+            )
+            self._check_not_cancelled()
+            reader = relation.to_arrow_reader(_BATCH_ROWS)
+        return pa.RecordBatchReader.from_batches(reader.schema, self._batches(reader))
+
+    def cancel(self, error: QueryError) -> None:
+        """As `Execution.cancel`."""
+        with self._lock:
+            if self._closed:
+                return
+            self._failure = self._failure or error
+            self._connection.interrupt()
+
+    def close(self) -> None:
+        """As `Execution.close`."""
+        with self._lock:
+            self._closed = True
+            self._failure = self._failure or QueryCancelledError("the query was closed")
+        self._connection.close()
+
+    def _batches(self, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+        while True:
+            with self._errors():
+                self._check_not_cancelled()
+                try:
+                    batch = reader.read_next_batch()
+                except StopIteration:
+                    return
+            if batch.num_rows:
+                yield batch
+
+    def _register(self, reference: TableReference) -> None:
+        """The table under its name in the plan, with its columns in the table's order."""
+        source = f"scan of {reference.name}"
+        self._connection.register(source, _TableDataset(reference, self))
+        columns = ", ".join(map(_identifier, reference.table.schema.names))
+        self._connection.execute(
+            f"CREATE TEMP VIEW {_identifier(reference.name)} AS SELECT {columns} FROM {_identifier(source)}"
+        )
+
+    def scan(self, reference: TableReference, columns: list[str], condition: pc.Expression | None) -> Scan:
+        """Start to read a table."""
+        scan = reference.table.scan(columns, reference.predicate, condition)
+        self._scans.append(scan)
+        return scan
+
+    def batches_of(self, scan: Scan) -> Iterator[pa.RecordBatch]:
+        """The batches of a scan; an error of theirs is the execution's."""
+        count = SplitCount()
+        self._counts.append(count)
+        try:
+            yield from read_splits(scan, self._threads, self._check_not_cancelled, count)
+        except GeneratorExit:
+            raise
+        except Exception as error:
+            self.fail(error)
+            raise
+
+    def fail(self, error: Exception) -> None:
+        """Keep an error of a scan: DuckDB would make text of it."""
+        failure = query_error_of(error)
+        failure.__cause__ = None if failure is error else error
+        self._failure = self._failure or failure
+
+    def _check_not_cancelled(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+
+    @contextlib.contextmanager
+    def _errors(self) -> Iterator[None]:
+        """Translates what DuckDB and Arrow raise."""
+        try:
+            yield
+        except QueryError:
+            raise
+        except (duckdb.Error, pa.ArrowException, OSError, RuntimeError, ValueError) as error:
+            if self._failure is not None:
+                raise self._failure from self._failure.__cause__
+            raise _translated(str(error), self._plan) from error
+
+    def _check(self, sql: str) -> None:
+        """Refuse what DuckDB's parser reads differently from what the plan allows.
+
+        Raises:
+            QueryError: it is no statement to DuckDB, or not one that may run.
+        """
+        tree = self._connection.execute("SELECT json_serialize_sql(?)", [sql]).fetchall()
+        found = orjson.loads(tree[0][0])
+        if found.get("error", True):
+            text = str(found.get("error_message", ""))
+            raise QuerySyntaxError(without_folders(text) or "expected one query")
+        if len(found["statements"]) != 1:
+            raise ForbiddenError("expected one statement, found several")
+        tables = {reference.name for reference in self._plan.tables}
+        tables |= {
+            entry["key"]
+            for node in _dictionaries(found)
+            if "cte_map" in node
+            for entry in node["cte_map"]["map"]
+        }
+        for node in _dictionaries(found):
+            _check_node(node, tables)
+
+
+class _TableDataset(dataset.InMemoryDataset):  # type: ignore[misc]  # pyarrow has no types
+    """A table as DuckDB reads it."""
+
+    def __init__(self, reference: TableReference, execution: DuckDBExecution) -> None:
+        schema = reference.table.schema
+        cheapest = [name for name in _CHEAPEST if name in schema.names]
+        others = [name for name in schema.names if name not in cheapest]
+        ordered = pa.schema([schema.field(name) for name in (*cheapest, *others)])
+        super().__init__(ordered.empty_table())
+        self._reference = reference
+        self._execution = execution
+
+    def scanner(
+        self, columns: Sequence[str] | None = None, filter: pc.Expression | None = None, **_: Any
+    ) -> _Scanner:
+        """What DuckDB calls to read: `columns` is None for all of them, in the dataset's order."""
+        try:
+            names = list(self.schema.names if columns is None else columns)
+            return _Scanner(self._execution, self._execution.scan(self._reference, names, filter))
+        except Exception as error:
+            self._execution.fail(error)
+            raise
+
+
+class _Scanner:
+    """What DuckDB needs of a scanner: Arrow's own would read 16 batches ahead."""
+
+    def __init__(self, execution: DuckDBExecution, scan: Scan) -> None:
+        self.projected_schema = scan.schema
+        self._execution = execution
+        self._scan = scan
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """The rows, read when asked for."""
+        batches = self._execution.batches_of(self._scan)
+        return pa.RecordBatchReader.from_batches(self.projected_schema, batches)
+
+
+def _engine_settings(settings: Settings, threads: int, spill: str) -> dict[str, str | int | bool]:
+    """In this order: where to spill cannot be set once external access is off, and nothing once all is locked.
+
+    They are set globally: several of them hold for the root connection only otherwise, and not for those of queries.
+    """
+    limits: dict[str, str | int | bool] = {
+        "temp_directory": spill,
+        "max_temp_directory_size": settings.max_temp_size,
+        "threads": threads,
+    }
+    if settings.memory_limit:
+        limits["memory_limit"] = settings.memory_limit
+    return limits | {
+        "TimeZone": "UTC",
+        "autoinstall_known_extensions": False,
+        "autoload_known_extensions": False,
+        "allow_community_extensions": False,
+        "allow_extension_repositories": "forbidden",
+        "allow_persistent_secrets": False,
+        "python_enable_replacements": False,
+        "max_expression_depth": _MAX_EXPRESSION_DEPTH,
+        "enable_external_access": False,
+        "lock_configuration": True,
+    }
+
+
+def _dictionaries(tree: Any) -> Iterator[dict[str, Any]]:
+    waiting = [tree]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, dict):
+            yield node
+            waiting += node.values()
+        elif isinstance(node, list):
+            waiting += node
+
+
+def _check_node(node: dict[str, Any], tables: set[str]) -> None:
+    kind = node.get("type")
+    if not isinstance(kind, str):
+        return
+    if kind == "BASE_TABLE":
+        path = node["qualified_name"]["path"]
+        if len(path) != 1 or path[0].casefold() not in {table.casefold() for table in tables}:
+            raise ForbiddenError("the statement names a table in a way that is not understood")
+    elif kind == "TABLE_FUNCTION":
+        name = node["function"]["function_name"]
+        if not is_allowed_table_function(name):
+            raise ForbiddenError(f"reading from {name}() is not allowed")
+    elif node.get("class") == "FUNCTION" or kind == "FUNCTION":
+        if not is_allowed_function(node["function_name"]):
+            raise ForbiddenError(f"{node['function_name']}() is not allowed")
+    elif kind.endswith(("_NODE", "_REF", "_MODIFIER")) and "class" not in node and kind not in _NODES:
+        raise ForbiddenError("only queries are allowed")
+
+
+def _translated(text: str, plan: Plan) -> QueryError:
+    """The error that a text of DuckDB's means."""
+    found = _KIND.match(text)
+    kind, message = (found["kind"], found["message"]) if found else ("", text)
+    candidates = _CANDIDATES.search(message)
+    plain = without_folders(_CANDIDATES.sub("", _END_OF_MESSAGE.sub("", message)).strip())
+    missing = _MISSING_COLUMN.search(message)
+    if missing is not None:
+        return _missing_column(missing["name"] or missing["key"], candidates, plan)
+    unknown = _MISSING_TABLE.search(message)
+    position = plan.position_of(unknown["name"]) if unknown else None
+    hint = near_names_hint(tuple(re.findall(r'"([^"]+)"', candidates["names"]))) if candidates else None
+    plain, _, advice = plain.partition("\n")
+    error = _ERRORS.get(kind, EngineError)
+    return error(
+        _RENAMED.get(kind, plain), hint=hint or advice.strip() or None, position=position, detail=text
+    )
+
+
+def _missing_column(name: str, candidates: re.Match[str] | None, plan: Plan) -> ColumnNotFoundError:
+    known = {column for reference in plan.tables for column in reference.table.schema.names}
+    listed = re.findall(r'"([^"]+)"', candidates["names"]) if candidates else []
+    near = tuple(dict.fromkeys([*near_names(name, known), *listed]))[:3]
+    return ColumnNotFoundError(
+        f"there is no column {name!r}", hint=near_names_hint(near), position=plan.position_of(name)
+    )
+
+
+def _identifier(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _literal(value: str | int | bool) -> str:
+    return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else str(value).lower()
+
+
+_ERRORS: dict[str, type[QueryError]] = {
+    "Binder": InvalidQueryError,
+    "Catalog": InvalidQueryError,
+    "Parser": QuerySyntaxError,
+    "Syntax": QuerySyntaxError,
+    "Conversion": InvalidValueError,
+    "Out of Range": InvalidValueError,
+    "Invalid Input": InvalidValueError,
+    "Invalid Type": InvalidValueError,
+    "Mismatch Type": InvalidValueError,
+    "Not implemented": InvalidQueryError,
+    "Not Implemented": InvalidQueryError,
+    "Permission": ForbiddenError,
+    "Out of Memory": MemoryExceededError,
+    "INTERRUPT": QueryCancelledError,
+}
+_RENAMED = {
+    "Out of Memory": "the query needs more memory than it may have",
+    "INTERRUPT": "the query was cancelled",
+}

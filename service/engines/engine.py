@@ -1,0 +1,95 @@
+"""What an engine is: the seam between queries and DuckDB, Spark and whatever comes.
+
+A query takes an `Execution` from its engine, opens it, reads it, and closes it. `cancel` may come at any time, from any
+thread; what was given to it is then raised by `open` or by the reader.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyarrow as pa
+
+from service.errors import QueryError
+from service.sql import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of an answer.
+
+    Attributes:
+        name: as the statement calls it; several may have the same.
+        type: in SQL.
+    """
+
+    name: str
+    type: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """What has been read, of all scans started so far.
+
+    Attributes:
+        bytes_read: of savepoints.
+        bytes_total: about how many there are to read.
+        rows_read: as the scans gave them; None where that is not known.
+        splits_read: those that were read to their end; None where that is not known.
+        splits_total: None where that is not known.
+    """
+
+    bytes_read: int = 0
+    bytes_total: int = 0
+    rows_read: int | None = None
+    splits_read: int | None = None
+    splits_total: int | None = None
+
+
+class Execution(Protocol):
+    """A plan that runs, once."""
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The columns of the answer; known once it is open."""
+
+    @property
+    def bytes_read(self) -> int:
+        """Bytes of savepoints read so far."""
+
+    @property
+    def bytes_total(self) -> int:
+        """About how many bytes the scans started so far are going to read."""
+
+    @property
+    def progress(self) -> Progress:
+        """What it has read; may be asked from any thread, also when it is closed."""
+        return Progress(bytes_read=self.bytes_read, bytes_total=self.bytes_total)
+
+    def open(self) -> pa.RecordBatchReader:
+        """Start; returns when the first rows are there. The reader raises QueryError as `open` does.
+
+        Raises:
+            QueryError: the statement means nothing to the engine, or it failed.
+        """
+
+    def cancel(self, error: QueryError) -> None:
+        """End it as soon as possible with this error. May be called again until it has ended."""
+
+    def close(self) -> None:
+        """Let go of everything; ends it if it has not ended."""
+
+
+class Engine(Protocol):
+    """Something that runs plans, many at a time."""
+
+    @property
+    def name(self) -> str:
+        """As requests call it."""
+
+    def execution(self, plan: Plan) -> Execution:
+        """A run of this plan, not yet started."""
+
+    def close(self) -> None:
+        """Let go of everything; no execution may be open."""

@@ -1,0 +1,59 @@
+"""QueryError → the error of an answer, with Trino's names and numbers.
+
+Source: Trino: StandardErrorCode.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from service.errors import QueryError
+
+_USER, _INTERNAL, _RESOURCES = "USER_ERROR", "INTERNAL_ERROR", "INSUFFICIENT_RESOURCES"
+_GENERIC = ("GENERIC_INTERNAL_ERROR", 65_536, _INTERNAL)
+
+
+def error_of(error: QueryError) -> dict[str, Any]:
+    """An error as the protocol tells it."""
+    code = "DIVISION_BY_ZERO" if error.message.startswith("Division by zero") else error.code
+    name, number, kind = _ERRORS.get(code) or _BY_STATUS.get(error.status // 100, _GENERIC)
+    message = error.message if error.hint is None else f"{error.message} ({error.hint})"
+    position = error.position
+    if position is not None:
+        message = f"line {position.line}:{position.column}: {message}"
+    told: dict[str, Any] = {
+        "message": message,
+        "errorCode": number,
+        "errorName": name,
+        "errorType": kind,
+        "failureInfo": {"type": error.code, "message": message, "stack": [], "suppressed": []},
+    }
+    if position is not None:
+        told["errorLocation"] = {"lineNumber": position.line, "columnNumber": position.column}
+    return told
+
+
+_BY_STATUS = {4: ("GENERIC_USER_ERROR", 0, _USER)}
+_ERRORS: dict[str, tuple[str, int, str]] = {
+    "SYNTAX_ERROR": ("SYNTAX_ERROR", 1, _USER),
+    "ABANDONED": ("ABANDONED_QUERY", 2, _USER),
+    "CANCELLED": ("USER_CANCELED", 3, _USER),
+    "FORBIDDEN": ("PERMISSION_DENIED", 4, _USER),
+    "NOT_FOUND": ("NOT_FOUND", 5, _USER),
+    "QUERY_NOT_FOUND": ("NOT_FOUND", 5, _USER),
+    "FUNCTION_NOT_FOUND": ("FUNCTION_NOT_FOUND", 6, _USER),
+    "DIVISION_BY_ZERO": ("DIVISION_BY_ZERO", 8, _USER),
+    "INVALID_VALUE": ("INVALID_CAST_ARGUMENT", 9, _USER),
+    "NOT_SUPPORTED": ("NOT_SUPPORTED", 13, _USER),
+    "INVALID_SESSION_PROPERTY": ("INVALID_SESSION_PROPERTY", 14, _USER),
+    "LIMIT_EXCEEDED": ("QUERY_TEXT_TOO_LARGE", 29, _USER),
+    "CATALOG_NOT_FOUND": ("CATALOG_NOT_FOUND", 44, _USER),
+    "DATABASE_NOT_FOUND": ("SCHEMA_NOT_FOUND", 45, _USER),
+    "TABLE_NOT_FOUND": ("TABLE_NOT_FOUND", 46, _USER),
+    "COLUMN_NOT_FOUND": ("COLUMN_NOT_FOUND", 47, _USER),
+    "ENGINE_ERROR": _GENERIC,
+    "ENGINE_UNAVAILABLE": ("REMOTE_TASK_ERROR", 65_544, _INTERNAL),
+    "EXCEEDED_MEMORY": ("EXCEEDED_LOCAL_MEMORY_LIMIT", 131_079, _RESOURCES),
+    "TOO_MANY_QUERIES": ("QUERY_QUEUE_FULL", 131_074, _RESOURCES),
+    "EXCEEDED_TIME_LIMIT": ("EXCEEDED_TIME_LIMIT", 131_075, _RESOURCES),
+}

@@ -1,0 +1,343 @@
+"""The answers of SHOW and DESCRIBE.
+
+| statement | lists |
+|---|---|
+| SHOW CATALOGS, SCHEMAS, TABLES, COLUMNS | what there is; LIKE filters |
+| SHOW CREATE TABLE | the columns of a table, as a statement |
+| SHOW STATS FOR table | nothing that is known without a scan |
+| SHOW FUNCTIONS | the functions that Trino and DuckDB both have, for completion |
+| SHOW SESSION | the properties that SET SESSION knows |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from catalog import Catalog, Table
+from service.errors import (
+    DatabaseNotFoundError,
+    InvalidQueryError,
+    InvalidRequestError,
+    Position,
+    QuerySyntaxError,
+    TableNotFoundError,
+    query_error_of,
+)
+from service.information_schema import INFORMATION_SCHEMA
+from service.protocols.trino.lexer import Word, name_length, names_of
+from service.protocols.trino.session import Session, data_size_bytes, duration_s
+from service.protocols.trino.systemtables import CATALOGS, SYSTEM, TrinoTables
+from service.protocols.trino.types import trino_type
+from service.sql import CATALOG, like_pattern
+
+_SYSTEM_SCHEMAS = (INFORMATION_SCHEMA, "jdbc", "metadata", "runtime")
+_ENGINES = ("auto", "duckdb", "spark")
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """Rows that are there already."""
+
+    columns: tuple[tuple[str, pa.DataType], ...]
+    rows: tuple[tuple[Any, ...], ...]
+
+    @classmethod
+    def of(cls, columns: Sequence[tuple[str, pa.DataType]], rows: Sequence[tuple[Any, ...]]) -> Listed:
+        """These rows."""
+        return cls(tuple(columns), tuple(rows))
+
+    def like(self, pattern: str | None, escape: str = "") -> Listed:
+        """The rows whose first column is like the pattern."""
+        if pattern is None:
+            return self
+        test = like_pattern(pattern, escape)
+        return Listed(self.columns, tuple(row for row in self.rows if test.fullmatch(row[0])))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionProperty:
+    """What SET SESSION may set.
+
+    Attributes:
+        default: as SHOW SESSION lists it.
+        type: in Trino.
+        meaning: for people.
+        check: raises if a value is not of the type.
+    """
+
+    default: str
+    type: str
+    meaning: str
+    check: Callable[[str], object]
+
+
+class Listings:
+    """Answers SHOW for one session.
+
+    Args:
+        catalog: what is listed.
+        tables: those beside the catalog's.
+        session: where names are looked up.
+    """
+
+    def __init__(self, catalog: Catalog, tables: TrinoTables, session: Session) -> None:
+        self._catalog = catalog
+        self._tables = tables
+        self._session = session
+
+    def show(self, sql: str, words: Sequence[Word]) -> Listed:
+        """The answer of a SHOW statement.
+
+        Raises:
+            QueryError: nothing of that kind can be shown, or it is not there.
+        """
+        what = words[1].keyword if len(words) > 1 else ""
+        known = _SHOWN.get(what)
+        if known is None:
+            raise InvalidQueryError(
+                f"SHOW {what} is not supported",
+                hint=f"SHOW {', '.join(_SHOWN)}",
+                code="NOT_SUPPORTED",
+                position=Position.of(sql, words[0].start),
+            )
+        return known(self, sql, list(words[2:]))
+
+    def columns(self, path: tuple[str, ...]) -> Listed:
+        """The columns of a table."""
+        table = self._table(path)
+        rows = [(column.name, trino_type(column.type), "", "") for column in table.schema]
+        return Listed.of([(name, pa.string()) for name in ("Column", "Type", "Extra", "Comment")], rows)
+
+    def schema(self, catalog: str, name: str) -> str:
+        """A schema's name as it is written in the catalog.
+
+        Raises:
+            DatabaseNotFoundError: it is not there, or the catalog is not.
+        """
+        for known in self._schemas(catalog):
+            if known.casefold() == name.casefold():
+                return known
+        raise DatabaseNotFoundError(
+            f"there is no schema {name!r} in catalog {catalog!r}", hint="SHOW SCHEMAS lists them"
+        )
+
+    def _show_catalogs(self, sql: str, words: list[Word]) -> Listed:
+        return _filtered([("Catalog", pa.string())], [(name,) for name in CATALOGS], sql, words)
+
+    def _show_schemas(self, sql: str, words: list[Word]) -> Listed:
+        path, rest = _from(sql, words)
+        if len(path) > 1:
+            raise QuerySyntaxError("expected the name of a catalog")
+        names = self._schemas(path[0] if path else self._session.catalog or CATALOG)
+        return _filtered([("Schema", pa.string())], [(name,) for name in sorted(names)], sql, rest)
+
+    def _show_tables(self, sql: str, words: list[Word]) -> Listed:
+        path, rest = _from(sql, words)
+        schema = self._named_schema(path)
+        if schema.casefold() in _SYSTEM_SCHEMAS:
+            names = [
+                name for name in _TABLES_OF_INFORMATION_SCHEMA if schema.casefold() == INFORMATION_SCHEMA
+            ]
+        else:
+            names = sorted(self._catalog.database(schema).tables)
+        return _filtered([("Table", pa.string())], [(name,) for name in names], sql, rest)
+
+    def _show_columns(self, sql: str, words: list[Word]) -> Listed:
+        path, rest = _from(sql, words)
+        if not path:
+            raise QuerySyntaxError("expected SHOW COLUMNS FROM table")
+        found = self.columns(path)
+        return _filtered(found.columns, found.rows, sql, rest)
+
+    def _show_create(self, sql: str, words: list[Word]) -> Listed:
+        kind = words[0].keyword if words else ""
+        if kind not in ("TABLE", "VIEW"):
+            raise InvalidQueryError(f"SHOW CREATE {kind} is not supported", code="NOT_SUPPORTED")
+        path = names_of(sql, words[1:])
+        table = self._table(path)
+        if kind == "VIEW":
+            raise InvalidQueryError(f"{'.'.join(path)!r} is a table, not a view", code="NOT_SUPPORTED")
+        columns = ",\n".join(
+            f"   {_quoted(column.name)} {trino_type(column.type)}" for column in table.schema
+        )
+        name = ".".join(map(_quoted, self._full(path, table.name)))
+        return Listed.of([("Create Table", pa.string())], [(f"CREATE TABLE {name} (\n{columns}\n)",)])
+
+    def _show_stats(self, sql: str, words: list[Word]) -> Listed:
+        if not words or words[0].keyword != "FOR":
+            raise QuerySyntaxError("expected SHOW STATS FOR table")
+        table = self._table(names_of(sql, words[1:]))
+        names = (*table.schema.names, None)
+        number, text = pa.float64(), pa.string()
+        columns = [
+            ("column_name", text),
+            ("data_size", number),
+            ("distinct_values_count", number),
+            ("nulls_fraction", number),
+            ("row_count", number),
+            ("low_value", text),
+            ("high_value", text),
+        ]
+        return Listed.of(columns, [(name, *[None] * 6) for name in names])
+
+    def _show_functions(self, sql: str, words: list[Word]) -> Listed:
+        path, rest = _from(sql, words)
+        columns = (
+            "Function",
+            "Return Type",
+            "Argument Types",
+            "Function Type",
+            "Deterministic",
+            "Description",
+        )
+        kinds = [(name, pa.bool_() if name == "Deterministic" else pa.string()) for name in columns]
+        rows = [
+            (name, "", "", kind, True, "") for kind, names in _FUNCTIONS.items() for name in names.split()
+        ]
+        return _filtered(kinds, sorted(rows) if not path else [], sql, rest)
+
+    def _show_session(self, sql: str, words: list[Word]) -> Listed:
+        columns = [(name, pa.string()) for name in ("Name", "Value", "Default", "Type", "Description")]
+        rows = [
+            (
+                name,
+                self._session.properties.get(name, known.default),
+                known.default,
+                known.type,
+                known.meaning,
+            )
+            for name, known in session_properties().items()
+        ]
+        return _filtered(columns, rows, sql, words)
+
+    def _schemas(self, catalog: str) -> list[str]:
+        if catalog.casefold() == SYSTEM:
+            return list(_SYSTEM_SCHEMAS)
+        if catalog.casefold() != CATALOG:
+            raise DatabaseNotFoundError(
+                f"there is no catalog {catalog!r}",
+                hint=f"catalogs are {' and '.join(CATALOGS)}",
+                code="CATALOG_NOT_FOUND",
+            )
+        return [*self._catalog.databases, INFORMATION_SCHEMA]
+
+    def _named_schema(self, path: tuple[str, ...]) -> str:
+        """The schema that a path names, or the session, or the only one."""
+        if len(path) > 2:
+            raise QuerySyntaxError("expected the name of a schema")
+        catalog = path[0] if len(path) == 2 else self._session.catalog or CATALOG
+        if path or self._session.schema is not None:
+            return self.schema(catalog, path[-1] if path else str(self._session.schema))
+        default = self._catalog.default
+        if default is None:
+            raise InvalidQueryError("the session names no schema", hint="USE one, or SHOW TABLES FROM schema")
+        return default.name
+
+    def _table(self, path: tuple[str, ...]) -> Table:
+        system = self._tables.table(tuple(part.casefold() for part in path), None)
+        if system is not None:
+            return system
+        if len(path) > 3:
+            raise TableNotFoundError(f"there is no table {'.'.join(path)!r}")
+        try:
+            return self._catalog.database(self._named_schema(path[:-1])).table(path[-1])
+        except LookupError as error:
+            raise query_error_of(error) from error
+
+    def _full(self, path: tuple[str, ...], table: str) -> tuple[str, str, str]:
+        return (CATALOG, self._named_schema(path[:-1]), table)
+
+
+def session_properties() -> Mapping[str, SessionProperty]:
+    """What SET SESSION may set, by name."""
+    return _PROPERTIES
+
+
+def _check_engine(value: str) -> None:
+    if value not in _ENGINES:
+        raise InvalidRequestError(
+            f"expected one of {', '.join(_ENGINES)}, found {value[:50]!r}", code="INVALID_SESSION_PROPERTY"
+        )
+
+
+def _from(sql: str, words: list[Word]) -> tuple[tuple[str, ...], list[Word]]:
+    """The name behind FROM or IN, if there is one, and the words behind it."""
+    if not words or words[0].keyword not in ("FROM", "IN"):
+        return (), words
+    length = name_length(words[1:])
+    return names_of(sql, words[1 : 1 + length]), words[1 + length :]
+
+
+def _filtered(
+    columns: Sequence[tuple[str, pa.DataType]], rows: Sequence[tuple[Any, ...]], sql: str, words: list[Word]
+) -> Listed:
+    """The rows that `[LIKE pattern [ESCAPE character]]` lets through."""
+    listed = Listed.of(columns, rows)
+    if not words:
+        return listed
+    keywords = [word.keyword for word in words]
+    strings = [word.value for word in words if word.kind == "string"]
+    if keywords == ["LIKE", ""] and len(strings) == 1:
+        return listed.like(strings[0])
+    if keywords == ["LIKE", "", "ESCAPE", ""] and len(strings) == 2:
+        return listed.like(*strings)
+    raise QuerySyntaxError(
+        "expected LIKE and a pattern, or nothing", position=Position.of(sql, words[0].start)
+    )
+
+
+def _quoted(name: str) -> str:
+    simple = name.isascii() and name.isidentifier() and name == name.lower()
+    return name if simple else '"' + name.replace('"', '""') + '"'
+
+
+def _names(texts: str) -> Iterator[str]:
+    yield from texts.split()
+
+
+_TABLES_OF_INFORMATION_SCHEMA = ("columns", "schemata", "tables", "views")
+_FUNCTIONS = {
+    "scalar": """abs acos asin atan atan2 bit_count cardinality cbrt ceil ceiling chr coalesce concat concat_ws contains
+        cos date date_add date_diff date_format date_parse date_trunc day day_of_month day_of_week day_of_year degrees
+        element_at ends_with exp floor from_unixtime greatest hour if json_extract json_extract_scalar last_day_of_month
+        least length ln log10 log2 lower lpad ltrim md5 minute mod month now nullif pi pow power quarter radians
+        random regexp_extract regexp_like regexp_replace repeat replace reverse round rpad rtrim second sign sin split
+        split_part sqrt starts_with strpos substr substring tan to_hex to_unixtime translate trim try typeof upper
+        week year""",
+    "aggregate": """any_value approx_distinct approx_percentile arbitrary array_agg avg bool_and bool_or corr count count_if
+        covar_pop covar_samp listagg max max_by min min_by stddev stddev_pop stddev_samp sum var_pop var_samp
+        variance""",
+    "window": "dense_rank first_value lag last_value lead nth_value ntile percent_rank rank row_number",
+}
+_PROPERTIES: dict[str, SessionProperty] = {
+    "engine": SessionProperty(
+        default="auto",
+        type="varchar",
+        meaning="what runs queries: auto, duckdb or spark",
+        check=_check_engine,
+    ),
+    "query_max_execution_time": SessionProperty(
+        default="", type="varchar", meaning="time a query may take, such as 30s", check=duration_s
+    ),
+    "query_max_run_time": SessionProperty(
+        default="", type="varchar", meaning="time a query may take, the queue included", check=duration_s
+    ),
+    "query_max_scan_physical_bytes": SessionProperty(
+        default="", type="varchar", meaning="what a query may read, such as 10GB", check=data_size_bytes
+    ),
+}
+_Show = Callable[[Listings, str, list[Word]], Listed]
+_SHOWN: dict[str, _Show] = {
+    "CATALOGS": Listings._show_catalogs,
+    "COLUMNS": Listings._show_columns,
+    "CREATE": Listings._show_create,
+    "FUNCTIONS": Listings._show_functions,
+    "SCHEMAS": Listings._show_schemas,
+    "SESSION": Listings._show_session,
+    "STATS": Listings._show_stats,
+    "TABLES": Listings._show_tables,
+}

@@ -1,0 +1,281 @@
+"""One statement, from its first page to its last.
+
+Each page has a number, the token in its address, and names the address of the next. Asking for the page that was given last gives
+the same page again, so a client may repeat a request that broke. Asking for the next one waits a second at most: a page
+without rows says that it goes on. What is found and not asked for yet waits in the query's buffer, which is bounded; a page
+is made when it is asked for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+import pyarrow as pa
+from anyio import to_thread
+from starlette.status import HTTP_500_INTERNAL_SERVER_ERROR
+
+from service.api.waiting import wait_until_ready
+from service.errors import QueryCancelledError, QueryError, query_error_of
+from service.protocols.trino.errors import error_of
+from service.protocols.trino.listings import Listed
+from service.protocols.trino.session import Session
+from service.protocols.trino.statements import Answered, Interpreter, Shape, output_columns
+from service.protocols.trino.types import column_of, named_column, rows_of, trino_type, values_of
+from service.queries import Queries, Query
+from service.querystate import QueryState
+
+logger = logging.getLogger("savepointdb")
+
+_WAIT_S = 1.0
+_PAGE_BYTES = 1 << 20
+_SLICE_ROWS = 4096
+_PLAN = "Query Plan"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """An answer.
+
+    Attributes:
+        facts: all of it but the rows and the addresses.
+        rows: JSON arrays with commas between; None if it has none.
+        is_last: whether none follows.
+        headers: for the client's session.
+    """
+
+    facts: Mapping[str, Any]
+    rows: bytes | None
+    is_last: bool
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    def content(self, addresses: Mapping[str, str]) -> bytes:
+        """The page as JSON."""
+        told = orjson.dumps({**self.facts, **addresses})
+        return told if self.rows is None else b"".join((told[:-1], b',"data":[', self.rows, b"]}"))
+
+
+class StatementRun:
+    """A statement that a client sent.
+
+    Args:
+        sql: its text.
+        session: the client's.
+        interpreter: says what it asks for.
+        queries: runs it.
+    """
+
+    def __init__(self, sql: str, session: Session, interpreter: Interpreter, queries: Queries) -> None:
+        self.id = interpreter.query_id
+        self.slug = secrets.token_urlsafe(16)
+        self.session = session
+        self.touched = time.monotonic()
+        self.has_ended = False
+        self._interpreter = interpreter
+        self._queries = queries
+        self._created = time.monotonic()
+        self._query: Query | None = None
+        self._shape = Shape.ROWS
+        self._columns: list[dict[str, Any]] | None = None
+        self._rest: pa.RecordBatch | None = None
+        self._pages: dict[int, Page] = {}
+        self._turn = asyncio.Lock()
+        self._is_cancelled = False
+        self._started = asyncio.create_task(to_thread.run_sync(self._start, sql))
+
+    def first(self) -> Page:
+        """The page that answers the statement itself: that it was taken."""
+        self._pages = {0: Page(facts=self._facts("QUEUED"), rows=None, is_last=False)}
+        return self._pages[0]
+
+    async def page(self, token: int) -> Page | None:
+        """A page; None if it is neither the last one given nor the next one."""
+        self.touched = time.monotonic()
+        async with self._turn:
+            if token in self._pages:
+                return self._pages[token]
+            last = max(self._pages)
+            if token != last + 1 or self._pages[last].is_last:
+                return None
+            page = await self._next()
+            self._pages = {last: self._pages[last], token: page}
+            self.has_ended = page.is_last
+            self.touched = time.monotonic()
+            return page
+
+    def touch(self) -> None:
+        """Somebody still reads it."""
+        self.touched = time.monotonic()
+        if self._query is not None:
+            self._query.touch()
+
+    async def cancel(self) -> None:
+        """End it."""
+        self._is_cancelled = True
+        query = self._query
+        if query is not None:
+            await to_thread.run_sync(query.close)
+
+    async def _next(self) -> Page:
+        try:
+            done, _ = await asyncio.wait([self._started], timeout=_WAIT_S)
+            if not done:
+                return Page(facts=self._facts("PLANNING"), rows=None, is_last=False)
+            answered = self._started.result()
+            if isinstance(answered, QueryError):
+                return await self._failed(answered)
+            return await self._of_query() if answered is None else self._answered(answered)
+        except QueryError as error:
+            return await self._failed(error)
+
+    async def _failed(self, error: QueryError) -> Page:
+        facts = {**self._facts("FAILED"), "error": error_of(error)}
+        await self.cancel()
+        return Page(facts=facts, rows=None, is_last=True)
+
+    def _start(self, sql: str) -> Answered | QueryError | None:
+        """Find out what the text asks for, and start its query if it is one; an error is for the next page to tell."""
+        try:
+            asked = self._interpreter.interpret(sql)
+            if isinstance(asked, Answered):
+                return asked
+            query = self._queries.start(asked.request)
+        except Exception as error:
+            found = query_error_of(error)
+            if found.status == HTTP_500_INTERNAL_SERVER_ERROR:
+                logger.error("POST /v1/statement: %s", found.detail, exc_info=error)
+            return found
+        self._shape = asked.shape
+        self._query = query
+        if self._is_cancelled:
+            query.close()
+            return QueryCancelledError("the query was cancelled")
+        return None
+
+    def _answered(self, answered: Answered) -> Page:
+        facts = self._facts("FINISHED")
+        if answered.update_type is not None:
+            facts["updateType"] = answered.update_type
+        facts["columns"], rows = _listed(answered.listed)
+        return Page(facts=facts, rows=rows, is_last=True, headers=answered.headers)
+
+    async def _of_query(self) -> Page:
+        query = self._query
+        assert query is not None
+        with query.attended():
+            is_ready = self._rest is not None or await wait_until_ready(query, _WAIT_S)
+        if not is_ready:
+            facts = self._facts("QUEUED" if query.state is QueryState.QUEUED else "RUNNING")
+            return Page(facts=facts, rows=None, is_last=False)
+        return await to_thread.run_sync(self._filled, query)
+
+    def _filled(self, query: Query) -> Page:
+        """A page with the rows that are there, up to its size."""
+        if self._shape is Shape.COLUMNS:
+            page = self._described(query)
+        else:
+            parts: list[bytes] = []
+            size_bytes, is_last = 0, False
+            while size_bytes < _PAGE_BYTES and (self._rest is not None or query.is_ready):
+                found = self._slice(query)
+                if found is None:
+                    is_last = True
+                    break
+                parts.append(rows_of(found, parametric=self.session.is_parametric))
+                size_bytes += len(parts[-1])
+            columns = self._described_columns(query)
+            facts = {**self._facts("FINISHED" if is_last else "RUNNING"), "columns": columns}
+            page = Page(facts=facts, rows=b",".join(parts) if parts else None, is_last=is_last)
+        if page.is_last:
+            query.close()
+        return page
+
+    def _slice(self, query: Query) -> pa.RecordBatch | None:
+        """The next few rows; None if there are no more."""
+        batch = query.take() if self._rest is None else self._rest
+        if batch is None:
+            return None
+        rows = max(1, min(_SLICE_ROWS, _PAGE_BYTES * batch.num_rows // max(1, batch.nbytes)))
+        self._rest = batch.slice(rows) if batch.num_rows > rows else None
+        found = batch.slice(0, rows)
+        return found.select([found.num_columns - 1]) if self._shape is Shape.PLAN else found
+
+    def _described_columns(self, query: Query) -> list[dict[str, Any]]:
+        if self._columns is None:
+            if self._shape is Shape.PLAN:
+                self._columns = [named_column(_PLAN, pa.string())]
+            else:
+                self._columns = [
+                    column_of(column, field.type, parametric=self.session.is_parametric)
+                    for column, field in zip(query.columns, query.schema, strict=True)
+                ]
+        return self._columns
+
+    def _described(self, query: Query) -> Page:
+        """The answer of DESCRIBE OUTPUT: the columns are the rows."""
+        types = [trino_type(found.type) for found in query.schema]
+        facts = self._facts("FINISHED")
+        facts["columns"], rows = _listed(output_columns([column.name for column in query.columns], types))
+        return Page(facts=facts, rows=rows, is_last=True)
+
+    def _facts(self, state: str) -> dict[str, Any]:
+        return {"id": self.id, "stats": self._stats(state), "warnings": []}
+
+    def _stats(self, state: str) -> dict[str, Any]:
+        query = self._query
+        elapsed_ms = round((time.monotonic() - self._created) * 1000)
+        progress = None if query is None else query.progress
+        total = (progress.splits_total or 0) if progress else 0
+        done = (progress.splits_read or 0) if progress else 0
+        numbers = {
+            "totalSplits": total,
+            "queuedSplits": 0,
+            "runningSplits": total - done,
+            "completedSplits": done,
+            "planningTimeMillis": 0,
+            "analysisTimeMillis": 0,
+            "cpuTimeMillis": elapsed_ms,
+            "wallTimeMillis": elapsed_ms,
+            "queuedTimeMillis": 0 if query is None else round(query.queued_ms),
+            "elapsedTimeMillis": elapsed_ms,
+            "finishingTimeMillis": 0,
+            "physicalInputTimeMillis": 0,
+            "processedRows": (progress.rows_read or 0) if progress else 0,
+            "processedBytes": progress.bytes_read if progress else 0,
+            "physicalInputBytes": progress.bytes_read if progress else 0,
+            "physicalWrittenBytes": 0,
+            "internalNetworkInputBytes": 0,
+            "peakMemoryBytes": 0,
+            "spilledBytes": 0,
+        }
+        known = 0.0
+        if progress and progress.bytes_total:
+            known = min(100.0, 100.0 * progress.bytes_read / progress.bytes_total)
+        share = 100.0 if state == "FINISHED" else known
+        return {
+            "state": state,
+            "queued": state == "QUEUED",
+            "scheduled": state not in ("QUEUED", "PLANNING"),
+            "progressPercentage": share,
+            "runningPercentage": 0.0 if state == "FINISHED" else 100.0 - share,
+            "nodes": 1,
+            **numbers,
+        }
+
+
+def _listed(listed: Listed) -> tuple[list[dict[str, Any]], bytes | None]:
+    """Columns and rows as the protocol has them."""
+    columns = [named_column(name, kind) for name, kind in listed.columns]
+    if not listed.rows:
+        return columns, None
+    arrays = [
+        pa.array([row[index] for row in listed.rows], kind) for index, (_, kind) in enumerate(listed.columns)
+    ]
+    rows = list(zip(*map(values_of, arrays), strict=True))
+    return columns, orjson.dumps(rows)[1:-1]

@@ -1,0 +1,160 @@
+"""`/v1/statement` and `/v1/info`.
+
+Errors of SQL are answers like others, with status 200. Any other status tells of the request itself: 401 without a user, 404 for
+a statement that is not there or another user's, 410 for a page that was given already, 413 for a text that is too long,
+429 with `Retry-After` when too many queries wait.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Request
+from starlette.responses import Response
+from starlette.status import HTTP_204_NO_CONTENT
+
+from catalog import Catalog
+from service.errors import (
+    InvalidRequestError,
+    QueryNotFoundError,
+    ResultGoneError,
+    TooManyQueriesError,
+)
+from service.protocols.trino.pages import Page, StatementRun
+from service.protocols.trino.session import session_of
+from service.protocols.trino.statements import Interpreter
+from service.queries import Queries
+from service.settings import Settings
+from service.sql import check_length
+from service.version import installed_version
+
+router = APIRouter(prefix="/v1", tags=["trino"], include_in_schema=False)
+_KEPT_AFTER_END_S = 30.0
+_RETRY_AFTER_S = 1
+
+
+class Statements:
+    """The statements that clients are reading, and those that have just ended.
+
+    Args:
+        catalog: what they ask.
+        queries: where they run.
+        settings: their limits.
+    """
+
+    def __init__(self, catalog: Catalog, queries: Queries, settings: Settings) -> None:
+        self._catalog = catalog
+        self._queries = queries
+        self._settings = settings
+        self._runs: dict[str, StatementRun] = {}
+
+    def start(self, sql: str, request: Request) -> StatementRun:
+        """Take a statement.
+
+        Raises:
+            QueryError: of the request itself.
+        """
+        session = session_of(request.headers)
+        check_length(sql, self._settings.max_sql_bytes)
+        self._forget()
+        self._queries.check_room(session.user)
+        if len(self._runs) >= self._settings.max_running + self._settings.max_queued:
+            raise TooManyQueriesError("too many statements are read already", retry_after_s=_RETRY_AFTER_S)
+        query_id = secrets.token_hex(16)
+        interpreter = Interpreter(self._catalog, self._queries, self._settings, session, query_id)
+        run = StatementRun(sql, session, interpreter, self._queries)
+        self._runs[run.id] = run
+        return run
+
+    def find(self, query_id: str, slug: str, user: str | None) -> StatementRun:
+        """A statement of this user; where the request names none, the slug suffices.
+
+        Raises:
+            QueryNotFoundError: there is none.
+        """
+        run = self._runs.get(query_id)
+        if run is None or not secrets.compare_digest(run.slug.encode(), slug.encode()):
+            raise QueryNotFoundError("there is no such query")
+        if user is not None and user != run.session.user:
+            raise QueryNotFoundError("there is no such query")
+        return run
+
+    def _forget(self) -> None:
+        """Let go of statements that ended, and of those that nobody asks for: their queries end by themselves."""
+        now = time.monotonic()
+        for run in list(self._runs.values()):
+            limit_s = _KEPT_AFTER_END_S if run.has_ended else self._settings.abandoned_after_s
+            if now - run.touched > limit_s:
+                del self._runs[run.id]
+
+
+def _statements(request: Request) -> Statements:
+    statements: Statements = request.app.state.trino
+    return statements
+
+
+_Statements = Annotated[Statements, Depends(_statements)]
+
+
+@router.post("/statement")
+async def post_statement(request: Request, statements: _Statements) -> Response:
+    """Take a statement; its answer is at the address of the next page."""
+    try:
+        sql = (await request.body()).decode()
+    except UnicodeDecodeError as error:
+        raise InvalidRequestError("expected a statement in UTF-8") from error
+    run = statements.start(sql, request)
+    return _response(request, run, 0, run.first())
+
+
+@router.get("/statement/executing/{query_id}/{slug}/{token}")
+async def get_page(
+    query_id: str, slug: str, token: int, request: Request, statements: _Statements
+) -> Response:
+    """A page of an answer."""
+    run = statements.find(query_id, slug, request.headers.get("x-trino-user"))
+    page = await run.page(token)
+    if page is None:
+        raise ResultGoneError("the page was given already, or is not the next one")
+    return _response(request, run, token, page)
+
+
+@router.head("/statement/executing/{query_id}/{slug}/{token}")
+async def touch(query_id: str, slug: str, token: int, request: Request, statements: _Statements) -> Response:
+    """Say that somebody still reads."""
+    run = statements.find(query_id, slug, request.headers.get("x-trino-user"))
+    run.touch()
+    return Response()
+
+
+@router.delete("/statement/executing/{query_id}/{slug}/{token}")
+async def cancel(query_id: str, slug: str, token: int, request: Request, statements: _Statements) -> Response:
+    """End a statement."""
+    await statements.find(query_id, slug, request.headers.get("x-trino-user")).cancel()
+    return Response(status_code=HTTP_204_NO_CONTENT)
+
+
+@router.get("/info")
+async def info() -> dict[str, object]:
+    """What the service is, as Trino's clients ask."""
+    return {
+        "nodeVersion": {"version": installed_version()},
+        "environment": "savepointdb",
+        "coordinator": True,
+        "starting": False,
+        "uptime": "1.00m",
+    }
+
+
+def _response(request: Request, run: StatementRun, token: int, page: Page) -> Response:
+    base = str(request.base_url).rstrip("/")
+    addresses = {"infoUri": f"{base}/api/queries/{run.id}"}
+    if not page.is_last:
+        addresses["nextUri"] = f"{base}/v1/statement/executing/{run.id}/{run.slug}/{token + 1}"
+    return Response(
+        page.content(addresses),
+        media_type="application/json",
+        headers={**page.headers, "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"},
+    )

@@ -1,0 +1,291 @@
+"""Arrow types and values as Trino's protocol writes them.
+
+| Arrow | Trino | value in JSON |
+|---|---|---|
+| bool, int8 … int64 | boolean, tinyint … bigint | as they are |
+| uint8, uint16, uint32 | smallint, integer, bigint | numbers |
+| uint64 | decimal(20,0) | text |
+| float, double | real, double | numbers; `NaN`, `Infinity`, `-Infinity` as text |
+| decimal | decimal(p,s) | text |
+| string | varchar | text |
+| binary | varbinary | base64 text |
+| date, time, timestamp | date, time(p), timestamp(p) [with time zone] | text, `2026-01-01 00:00:00.000 UTC` |
+| struct, list, map | row, array, map | array, array, object whose keys are text |
+| null | unknown | null |
+
+A client that does not know `timestamp(6)` (capability PARAMETRIC_DATETIME) gets timestamps and times in milliseconds. A HUGEINT
+of DuckDB comes as decimal(38,0). What Trino has no type for, such as intervals, is text.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from catalog.jsontext import iso_timestamp, json_text
+from service.encode.columns import decimal_text, plain
+from service.engines import Column
+
+_PRECISIONS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
+_UNBOUNDED = 2_147_483_647
+_SECONDS_A_DAY = 86_400
+# Types of DuckDB that Arrow has as text.
+_TEXT_TYPES = {"JSON": "json", "UUID": "uuid"}
+_ZONE = " UTC"
+
+
+def column_of(column: Column, arrow_type: pa.DataType, *, parametric: bool = True) -> dict[str, Any]:
+    """A column of an answer, as the protocol describes it."""
+    if column.type in _TEXT_TYPES:
+        name = _TEXT_TYPES[column.type]
+        return {"name": column.name, "type": name, "typeSignature": _signature(name)}
+    return named_column(column.name, arrow_type, parametric=parametric)
+
+
+def named_column(name: str, arrow_type: pa.DataType, *, parametric: bool = True) -> dict[str, Any]:
+    """A column of this type, as the protocol describes it."""
+    shown, signature = _described(arrow_type, parametric)
+    return {"name": name, "type": shown, "typeSignature": signature}
+
+
+def trino_type(arrow_type: pa.DataType) -> str:
+    """The name of a type in Trino."""
+    return _described(arrow_type, True)[0]
+
+
+def rows_of(batch: pa.RecordBatch, *, parametric: bool = True) -> bytes:
+    """The rows as JSON arrays with commas between."""
+    columns = [values_of(array, parametric=parametric) for array in batch.columns]
+    return orjson.dumps(list(zip(*columns, strict=True)))[1:-1]
+
+
+def values_of(array: pa.Array, *, parametric: bool = True) -> list[Any]:
+    """The values, each ready for JSON."""
+    array = plain(array)
+    for test, convert in _VALUES:
+        if test(array.type):
+            return convert(array, parametric)
+    values: list[Any] = array.to_pylist()
+    return values
+
+
+def _described(arrow_type: pa.DataType, parametric: bool) -> tuple[str, dict[str, Any]]:
+    """The name of a type and its signature."""
+    for test, describe in _TYPES:
+        if test(arrow_type):
+            return describe(arrow_type, parametric)
+    name = _PLAIN.get(arrow_type.id, "varchar")
+    return name, _signature(name)
+
+
+def _signature(name: str, *arguments: tuple[str, Any]) -> dict[str, Any]:
+    if name == "varchar":
+        arguments = (("LONG", _UNBOUNDED),)
+    return {"rawType": name, "arguments": [{"kind": kind, "value": value} for kind, value in arguments]}
+
+
+def _decimal(arrow_type: pa.DataType, _parametric: bool) -> tuple[str, dict[str, Any]]:
+    precision, scale = arrow_type.precision, arrow_type.scale
+    signature = _signature("decimal", ("LONG", precision), ("LONG", scale))
+    return f"decimal({precision},{scale})", signature
+
+
+def _unsigned(_type: pa.DataType, _parametric: bool) -> tuple[str, dict[str, Any]]:
+    return "decimal(20,0)", _signature("decimal", ("LONG", 20), ("LONG", 0))
+
+
+def _timestamp(arrow_type: pa.DataType, parametric: bool) -> tuple[str, dict[str, Any]]:
+    tail = " with time zone" if arrow_type.tz else ""
+    if not parametric:
+        return f"timestamp{tail}", _signature(f"timestamp{tail}")
+    precision = _PRECISIONS[arrow_type.unit]
+    return f"timestamp({precision}){tail}", _signature(f"timestamp{tail}", ("LONG", precision))
+
+
+def _time(arrow_type: pa.DataType, parametric: bool) -> tuple[str, dict[str, Any]]:
+    if not parametric:
+        return "time", _signature("time")
+    precision = _PRECISIONS[arrow_type.unit]
+    return f"time({precision})", _signature("time", ("LONG", precision))
+
+
+def _row(arrow_type: pa.DataType, parametric: bool) -> tuple[str, dict[str, Any]]:
+    names, arguments = [], []
+    for field in arrow_type:
+        shown, signature = _described(field.type, parametric)
+        names.append(f"{_field_name(field.name)} {shown}")
+        value = {"fieldName": {"name": field.name}, "typeSignature": signature}
+        arguments.append(("NAMED_TYPE", value))
+    return f"row({', '.join(names)})", _signature("row", *arguments)
+
+
+def _field_name(name: str) -> str:
+    simple = name.isascii() and name.isidentifier() and name == name.lower()
+    return name if simple else '"' + name.replace('"', '""') + '"'
+
+
+def _array(arrow_type: pa.DataType, parametric: bool) -> tuple[str, dict[str, Any]]:
+    shown, signature = _described(arrow_type.value_type, parametric)
+    return f"array({shown})", _signature("array", ("TYPE", signature))
+
+
+def _map(arrow_type: pa.DataType, parametric: bool) -> tuple[str, dict[str, Any]]:
+    key, key_signature = _described(arrow_type.key_type, parametric)
+    value, value_signature = _described(arrow_type.item_type, parametric)
+    return f"map({key}, {value})", _signature("map", ("TYPE", key_signature), ("TYPE", value_signature))
+
+
+def _float_values(array: pa.Array, _parametric: bool) -> list[Any]:
+    values: list[Any] = array.to_pylist()
+    if pc.all(pc.fill_null(pc.is_finite(array), True)).as_py() is not False:
+        return values
+    return [_NOT_FINITE.get(str(value), value) for value in values]
+
+
+def _decimal_values(array: pa.Array, _parametric: bool) -> list[Any]:
+    return _texts(decimal_text(array))
+
+
+def _text_values(array: pa.Array, _parametric: bool) -> list[Any]:
+    return _texts(array.cast(pa.string()))
+
+
+def _binary_values(array: pa.Array, _parametric: bool) -> list[Any]:
+    return [None if value is None else base64.b64encode(value).decode() for value in array.to_pylist()]
+
+
+def _date_values(array: pa.Array, _parametric: bool) -> list[Any]:
+    numbers = array.cast(pa.date32()).cast(pa.int32()).cast(pa.int64())
+    return _moments(
+        numbers, _texts(array.cast(pa.string())), lambda value: _iso(value * _SECONDS_A_DAY, "s")[:-9]
+    )
+
+
+def _timestamp_values(array: pa.Array, parametric: bool) -> list[Any]:
+    unit = array.type.unit
+    zone = _ZONE if array.type.tz else ""
+    numbers = array.cast(pa.int64())
+    texts = _texts(numbers.cast(pa.timestamp(unit)).cast(pa.string()))
+    found = _moments(numbers, texts, lambda value: _iso(value, unit))
+    if parametric:
+        return [value and value + zone for value in found] if zone else found
+    return [value and _in_milliseconds(value) + zone for value in found]
+
+
+def _time_values(array: pa.Array, parametric: bool) -> list[Any]:
+    texts = _texts(array.cast(pa.string()))
+    return texts if parametric else [value and _in_milliseconds(value) for value in texts]
+
+
+def _in_milliseconds(text: str) -> str:
+    whole, _, fraction = text.partition(".")
+    return f"{whole}.{fraction[:3]:0<3}"
+
+
+def _moments(numbers: pa.Array, texts: list[str | None], convert: Callable[[int], str]) -> list[Any]:
+    """The texts; what Arrow does not write in ISO form (years outside 0000 to 9999) converted one by one."""
+    odd = [
+        index
+        for index, text in enumerate(texts)
+        if text is not None and (len(text) < 5 or text[4] != "-" or not text[0].isdigit())
+    ]
+    for index in odd:
+        texts[index] = convert(numbers[index].as_py())
+    return texts
+
+
+def _iso(value: int, unit: str) -> str:
+    return iso_timestamp(value, unit).replace("T", " ")
+
+
+def _struct_values(array: pa.Array, parametric: bool) -> list[Any]:
+    children = [
+        values_of(array.field(index), parametric=parametric) for index in range(array.type.num_fields)
+    ]
+    valid = array.is_valid().to_pylist()
+    rows: Sequence[Any] = list(zip(*children, strict=True)) if children else [()] * len(array)
+    return [list(row) if is_valid else None for row, is_valid in zip(rows, valid, strict=True)]
+
+
+def _list_values(array: pa.Array, parametric: bool) -> list[Any]:
+    return _sliced(array, values_of(array.values, parametric=parametric))
+
+
+def _map_values(array: pa.Array, parametric: bool) -> list[Any]:
+    keys = _keys(array.keys, parametric)
+    items = values_of(array.items, parametric=parametric)
+    pairs = _sliced(array, list(zip(keys, items, strict=True)))
+    return [None if value is None else dict(value) for value in pairs]
+
+
+def _keys(array: pa.Array, parametric: bool) -> list[str]:
+    if pa.types.is_boolean(array.type) or pa.types.is_nested(array.type):
+        return _texts(json_text(array))
+    return [str(value) for value in values_of(array, parametric=parametric)]
+
+
+def _sliced(array: pa.Array, values: list[Any]) -> list[Any]:
+    """The values of each list of an array of lists."""
+    offsets = array.offsets.to_pylist()
+    valid = array.is_valid().to_pylist()
+    return [
+        values[offsets[index] : offsets[index + 1]] if is_valid else None
+        for index, is_valid in enumerate(valid)
+    ]
+
+
+def _texts(array: pa.Array) -> list[Any]:
+    values: list[Any] = array.to_pylist()
+    return values
+
+
+_NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
+
+_Describe = Callable[[pa.DataType, bool], tuple[str, dict[str, Any]]]
+_TYPES: tuple[tuple[Callable[[pa.DataType], bool], _Describe], ...] = (
+    (pa.types.is_decimal, _decimal),
+    (pa.types.is_uint64, _unsigned),
+    (pa.types.is_timestamp, _timestamp),
+    (pa.types.is_time, _time),
+    (pa.types.is_struct, _row),
+    (pa.types.is_list, _array),
+    (pa.types.is_large_list, _array),
+    (pa.types.is_fixed_size_list, _array),
+    (pa.types.is_map, _map),
+)
+_PLAIN = {
+    pa.null().id: "unknown",
+    pa.bool_().id: "boolean",
+    pa.int8().id: "tinyint",
+    pa.int16().id: "smallint",
+    pa.int32().id: "integer",
+    pa.int64().id: "bigint",
+    pa.uint8().id: "smallint",
+    pa.uint16().id: "integer",
+    pa.uint32().id: "bigint",
+    pa.float16().id: "real",
+    pa.float32().id: "real",
+    pa.float64().id: "double",
+    pa.binary().id: "varbinary",
+    pa.large_binary().id: "varbinary",
+    pa.date32().id: "date",
+    pa.date64().id: "date",
+}
+_Values = Callable[[pa.Array, bool], list[Any]]
+_VALUES: tuple[tuple[Callable[[pa.DataType], bool], _Values], ...] = (
+    (pa.types.is_floating, _float_values),
+    (pa.types.is_decimal, _decimal_values),
+    (pa.types.is_uint64, _text_values),
+    (pa.types.is_binary, _binary_values),
+    (pa.types.is_date, _date_values),
+    (pa.types.is_timestamp, _timestamp_values),
+    (pa.types.is_time, _time_values),
+    (pa.types.is_struct, _struct_values),
+    (pa.types.is_map, _map_values),
+    (pa.types.is_list, _list_values),
+)

@@ -1,0 +1,250 @@
+"""All queries: starts them, finds them again by id, ends those that are late or forgotten, remembers those that ended.
+
+    with queries.start(QueryRequest(sql="SELECT …")) as query:
+        for batch in query.batches():
+            …
+
+Every query of the service comes here, whatever its protocol, and waits for one of the same slots (`service.slots`). A
+query is found by its id, by its user, until its answer was read; after that its record is. The deadline holds from
+`start` until the last row was found. One thread watches over all queries while there are any.
+"""
+
+from __future__ import annotations
+
+import atexit
+import threading
+import time
+from collections.abc import Mapping, Sequence
+
+from catalog import Catalog, CatalogError
+from readers.errors import ReaderError
+from service.dialects import planned
+from service.engines import Engine
+from service.errors import (
+    ConflictError,
+    EngineUnavailableError,
+    InvalidRequestError,
+    LimitExceededError,
+    QueryNotFoundError,
+    query_error_of,
+)
+from service.history import History, QueryRecord
+from service.query import AUTO, Query, QueryRequest
+from service.settings import Settings
+from service.slots import SlotLimits, Slots
+from service.sql import Plan
+
+__all__ = ["AUTO", "Queries", "Query", "QueryRequest"]
+
+_CHECK_EVERY_S = 0.1
+_UNAVAILABLE = {"spark": "Spark is not available in this version; DuckDB answers all queries"}
+
+
+class Queries:
+    """Starts queries.
+
+    Args:
+        catalog: what they read.
+        engines: by name; the first is taken where the request does not say.
+        settings: their limits.
+    """
+
+    def __init__(self, catalog: Catalog, engines: Mapping[str, Engine], settings: Settings) -> None:
+        self.catalog = catalog
+        self._engines = engines
+        self._settings = settings
+        self._slots = Slots(
+            SlotLimits(
+                running=settings.max_running,
+                running_per_user=settings.max_running_per_user,
+                queued=settings.max_queued,
+                queued_per_user=settings.max_queued_per_user,
+            )
+        )
+        self._history = History(settings.history_length)
+        self._lock = threading.Lock()
+        self._open: dict[str, Query] = {}
+        self._watch: threading.Thread | None = None
+        self._none_is_open = threading.Event()
+        # An engine that is still open when the interpreter ends complains on standard error.
+        atexit.register(self.close)
+
+    def start(self, request: QueryRequest) -> Query:
+        """Plan a query and put it before the slots.
+
+        Raises:
+            QueryError: the statement means nothing, or may not run; or too many wait already.
+        """
+        timeout_s = self._timeout_s(request)
+        engine, reason = self._engine(request.engine)
+        self.check_room(request.user)
+        started = time.monotonic()
+        try:
+            plan = planned(request, self.catalog, self._settings.max_sql_bytes)
+            size_bytes = _size_bytes(plan)
+        except (CatalogError, ReaderError) as error:
+            raise query_error_of(error) from error
+        self._check_scan(size_bytes, request)
+        query = Query(
+            request=request,
+            plan=plan,
+            engine=engine,
+            engine_reason=reason,
+            timeout_s=timeout_s,
+            started=started,
+            is_large=size_bytes > self._settings.large_scan_bytes,
+            buffer_bytes=self._settings.result_buffer_bytes,
+            slots=self._slots,
+            owner=self,
+        )
+        self._keep(query)
+        try:
+            query.enter()
+        except BaseException:
+            self.closed(query)
+            raise
+        return query
+
+    def check_room(self, user: str) -> None:
+        """Whether one more query of this user may wait.
+
+        Raises:
+            TooManyQueriesError: as many wait as may.
+        """
+        self._slots.check_room(user)
+
+    def find(self, query_id: str, user: str) -> Query | None:
+        """A query of this user whose answer is not read yet; None if it was read, or dropped.
+
+        Raises:
+            QueryNotFoundError: there is none, or it is another user's.
+        """
+        with self._lock:
+            query = self._open.get(query_id)
+        if query is not None and query.user == user:
+            return query
+        self._remembered(query_id, user)
+        return None
+
+    def take(self, query_id: str, user: str) -> Query | None:
+        """As `find`, for one who is going to read its answer: nobody else is, then.
+
+        Raises:
+            QueryNotFoundError: there is none, or it is another user's.
+            ConflictError: somebody reads it already.
+        """
+        query = self.find(query_id, user)
+        if query is not None and not query.claim():
+            raise ConflictError("somebody reads the result already")
+        return query
+
+    def record(self, query_id: str, user: str) -> QueryRecord:
+        """How a query of this user is, or was when it ended.
+
+        Raises:
+            QueryNotFoundError: there is none, or it is another user's.
+        """
+        query = self.find(query_id, user)
+        if query is None:
+            return self._remembered(query_id, user)
+        with query.attended():
+            return query.record
+
+    def records(self, user: str) -> Sequence[QueryRecord]:
+        """All queries of this user, the latest first."""
+        with self._lock:
+            running = [query for query in self._open.values() if not query.state.has_ended]
+        live = [query.record for query in reversed(running)]
+        known = {record.id for record in live}
+        past = (record for record in self._history.records() if record.id not in known)
+        return [record for record in (*live, *past) if record.user == user]
+
+    def ended(self, query: Query) -> None:
+        """As `Owner.ended`."""
+        self._history.add(query.record)
+
+    def closed(self, query: Query) -> None:
+        """As `Owner.closed`."""
+        with self._lock:
+            self._open.pop(query.id, None)
+            if self._open:
+                return
+            self._none_is_open.set()
+            watch, self._watch = self._watch, None
+        if watch is not None and watch is not threading.current_thread():
+            watch.join()
+
+    def close(self) -> None:
+        """End all queries and let go of the engines."""
+        atexit.unregister(self.close)
+        with self._lock:
+            left = list(self._open.values())
+        for query in left:
+            query.cancel()
+        for query in left:
+            query.close()
+        for engine in self._engines.values():
+            engine.close()
+
+    def _keep(self, query: Query) -> None:
+        with self._lock:
+            self._open[query.id] = query
+            if self._watch is None:
+                self._none_is_open = threading.Event()
+                self._watch = threading.Thread(
+                    target=self._look_after, args=(self._none_is_open,), name="queries", daemon=True
+                )
+                self._watch.start()
+
+    def _look_after(self, stop: threading.Event) -> None:
+        while not stop.wait(_CHECK_EVERY_S):
+            now = time.monotonic()
+            with self._lock:
+                queries = list(self._open.values())
+            for query in queries:
+                query.check(now)
+
+    def _remembered(self, query_id: str, user: str) -> QueryRecord:
+        record = self._history.find(query_id)
+        if record is None or record.user != user:
+            raise QueryNotFoundError("there is no such query")
+        return record
+
+    def _timeout_s(self, request: QueryRequest) -> float:
+        if request.max_rows is not None and request.max_rows < 0:
+            raise InvalidRequestError(f"expected max_rows of 0 or more, found {request.max_rows}")
+        timeout_s = self._settings.timeout_s if request.timeout_s is None else request.timeout_s
+        if not timeout_s > 0:
+            raise InvalidRequestError(f"expected timeout_s above 0, found {timeout_s}")
+        return min(timeout_s, self._settings.max_timeout_s)
+
+    def _check_scan(self, size_bytes: int, request: QueryRequest) -> None:
+        limits = [
+            limit for limit in (self._settings.max_scan_bytes or None, request.max_bytes) if limit is not None
+        ]
+        if limits and size_bytes > min(limits):
+            raise LimitExceededError(
+                f"expected a query that reads at most {min(limits)} bytes, found one of {size_bytes}",
+                hint="ask for single keys, or for fewer tables",
+            )
+
+    def _engine(self, name: str) -> tuple[Engine, str]:
+        if name == AUTO:
+            engine = next(iter(self._engines.values()))
+            return engine, f"{engine.name} runs in this process and needs no start"
+        if name in self._engines:
+            return self._engines[name], "the request names it"
+        if name in _UNAVAILABLE:
+            raise EngineUnavailableError(_UNAVAILABLE[name])
+        raise InvalidRequestError(
+            f"expected an engine, found {name!r}", hint=f"engines are {', '.join([AUTO, *self._engines])}"
+        )
+
+
+def _size_bytes(plan: Plan) -> int:
+    """About how many bytes of savepoints a plan reads; what lists the catalog reads none."""
+    return sum(
+        reference.table.scan(list(reference.columns or ()) or None, reference.predicate).bytes_total
+        for reference in plan.tables
+        if reference.database is not None
+    )

@@ -1,0 +1,107 @@
+"""The settings, in one table: the fields of `Settings`. They feed the command line and the environment.
+
+A field `timeout_s` is `--timeout-s` on the command line and `SAVEPOINTDB_TIMEOUT_S` in the environment; the command
+line wins.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Mapping
+from dataclasses import Field, dataclass, field, fields
+from typing import Any, TypeVar
+
+ENVIRONMENT_PREFIX = "SAVEPOINTDB_"
+
+_Value = TypeVar("_Value")
+
+
+def _setting(default: _Value, meaning: str) -> _Value:
+    value: _Value = field(default=default, metadata={"help": meaning})
+    return value
+
+
+class InvalidSettingError(ValueError):
+    """A value that is not of the setting's type."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Each field is a setting: its default, and what it means."""
+
+    host: str = _setting("127.0.0.1", "address to listen on")
+    port: int = _setting(8080, "port to listen on; 0 takes any free one")
+    max_rows: int = _setting(10_000, "rows of a JSON answer, where the request does not say")
+    max_rows_limit: int = _setting(1_000_000, "rows of a JSON answer at most, whatever the request says")
+    timeout_s: float = _setting(60.0, "seconds a query may take, where the request does not say")
+    max_timeout_s: float = _setting(3600.0, "seconds a query may take at most, whatever the request says")
+    max_sql_bytes: int = _setting(256 * 1024, "length of a SQL text at most")
+    max_request_bytes: int = _setting(1024 * 1024, "length of a request at most")
+    max_scan_bytes: int = _setting(0, "bytes of savepoints a query may read at most; any number where 0")
+    max_running: int = _setting(16, "queries that run at a time")
+    max_running_per_user: int = _setting(8, "queries of one user that run at a time")
+    max_queued: int = _setting(1000, "queries that wait at most; more are told to come again")
+    max_queued_per_user: int = _setting(500, "queries of one user that wait at most")
+    large_scan_bytes: int = _setting(
+        64 * 1024 * 1024, "a query that reads more leaves the last slots to others"
+    )
+    result_buffer_bytes: int = _setting(4 * 1024 * 1024, "bytes of an answer that wait to be read, at most")
+    abandoned_after_s: float = _setting(300.0, "seconds after which a query ends that nobody asks for")
+    history_length: int = _setting(1000, "queries that are remembered after their end")
+    memory_limit: str = _setting("", "memory of the engine, such as 4GB; 80 % of the machine's where empty")
+    temp_directory: str = _setting("", "where large sorts and groups spill to; the system's where empty")
+    max_temp_size: str = _setting("100GB", "size of the spilled data at most")
+    threads: int = _setting(0, "threads of the engine and of the readers; as many as cores where 0")
+
+
+def settings_of(options: Mapping[str, Any], environment: Mapping[str, str]) -> Settings:
+    """The settings of a command line and of an environment.
+
+    Args:
+        options: parsed arguments; those that are None or no settings are passed over.
+        environment: such as `os.environ`.
+
+    Raises:
+        InvalidSettingError: a variable that is not of the setting's type.
+    """
+    values: dict[str, Any] = {}
+    for setting in fields(Settings):
+        text = environment.get(ENVIRONMENT_PREFIX + setting.name.upper())
+        if options.get(setting.name) is not None:
+            values[setting.name] = options[setting.name]
+        elif text is not None:
+            values[setting.name] = _parsed(setting, text)
+    return Settings(**values)
+
+
+def add_arguments(parser: argparse.ArgumentParser, names: Iterable[str]) -> None:
+    """An option for each of these settings."""
+    known = {setting.name: setting for setting in fields(Settings)}
+    for name in names:
+        setting = known[name]
+        parser.add_argument(
+            f"--{name.replace('_', '-')}",
+            type=_type_of(setting),
+            metavar=name.rpartition("_")[2].upper(),
+            help=f"{setting.metadata['help']} (default: {setting.default or 'none'})".replace("%", "%%"),
+        )
+
+
+def names() -> tuple[str, ...]:
+    """The names of all settings."""
+    return tuple(setting.name for setting in fields(Settings))
+
+
+def _parsed(setting: Field[Any], text: str) -> Any:
+    kind = _type_of(setting)
+    try:
+        return kind(text)
+    except ValueError as error:
+        raise InvalidSettingError(
+            f"{ENVIRONMENT_PREFIX}{setting.name.upper()}: expected a value of type {kind.__name__}, found {text!r}"
+        ) from error
+
+
+def _type_of(setting: Field[Any]) -> type[Any]:
+    kind: type[Any] = type(setting.default)
+    return kind

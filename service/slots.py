@@ -1,0 +1,167 @@
+"""Who runs now: a limited number of slots, and the queue before them.
+
+Of those that wait, the one whose user has the fewest running goes first; of these, a small one before a large one that has not
+waited long; of these, the one that came first. Large ones never take the last slots, so a small one finds a slot
+even while as many large ones run as may. One that has run for long counts as large, whatever it was thought to be. A query
+whose reader stalls gives its slot back and waits for another when the reader goes on, at the place it once came to.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from service.errors import TooManyQueriesError
+
+_LARGE_AFTER_S = 2.0
+_PATIENCE_S = 5.0
+_LONGEST_RETRY_S = 30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlotLimits:
+    """How many queries may run and wait.
+
+    Attributes:
+        running: at a time.
+        running_per_user: at a time, of one user.
+        queued: that wait.
+        queued_per_user: that wait, of one user.
+    """
+
+    running: int
+    running_per_user: int
+    queued: int
+    queued_per_user: int
+
+    @property
+    def running_large(self) -> int:
+        """Large ones at a time: all slots but a quarter, where there is more than one."""
+        return max(1, self.running - max(1, self.running // 4))
+
+
+@dataclass(eq=False, slots=True, kw_only=True)
+class Ticket:
+    """A query before the slots.
+
+    Attributes:
+        user: whose it is.
+        is_large: whether it reads much.
+        grant: called when it gets a slot, from any thread, at once if there is one free; must not take long.
+        arrived: when it came, by the monotonic clock.
+    """
+
+    user: str
+    is_large: bool
+    grant: Callable[[], None]
+    arrived: float = field(default_factory=time.monotonic)
+    _started: float = 0.0
+
+    def start(self) -> None:
+        """It has a slot from now on."""
+        self._started = time.monotonic()
+
+    def counts_as_large(self, now: float) -> bool:
+        """Whether it is large, or has run for as long as if it were."""
+        return self.is_large or now - self._started > _LARGE_AFTER_S
+
+
+class Slots:
+    """Safe to share between threads.
+
+    Args:
+        limits: how many may run and wait.
+    """
+
+    def __init__(self, limits: SlotLimits) -> None:
+        self._limits = limits
+        self._lock = threading.Lock()
+        self._running: set[Ticket] = set()
+        self._waiting: list[Ticket] = []
+
+    @property
+    def running(self) -> int:
+        """How many have a slot."""
+        return len(self._running)
+
+    @property
+    def waiting(self) -> int:
+        """How many wait for one."""
+        return len(self._waiting)
+
+    def enter(self, ticket: Ticket) -> None:
+        """Wait for a slot; its `grant` tells.
+
+        Raises:
+            TooManyQueriesError: as many wait as may.
+        """
+        with self._lock:
+            self._check_room(ticket.user)
+            self._waiting.append(ticket)
+        self._grant()
+
+    def check_room(self, user: str) -> None:
+        """Whether a query of this user may wait.
+
+        Raises:
+            TooManyQueriesError: as many wait as may.
+        """
+        with self._lock:
+            self._check_room(user)
+
+    def enter_again(self, ticket: Ticket) -> None:
+        """Wait for another slot after `leave`; never refused."""
+        with self._lock:
+            self._waiting.append(ticket)
+        self._grant()
+
+    def leave(self, ticket: Ticket) -> None:
+        """Give the slot back, or wait no more."""
+        with self._lock:
+            self._running.discard(ticket)
+            if ticket in self._waiting:
+                self._waiting.remove(ticket)
+        self._grant()
+
+    def _check_room(self, user: str) -> None:
+        own = sum(ticket.user == user for ticket in self._waiting)
+        if len(self._waiting) >= self._limits.queued or own >= self._limits.queued_per_user:
+            whose = "of yours " if own >= self._limits.queued_per_user else ""
+            raise TooManyQueriesError(
+                f"too many queries {whose}wait already",
+                retry_after_s=min(_LONGEST_RETRY_S, 1 + len(self._waiting) // self._limits.running),
+            )
+
+    def _grant(self) -> None:
+        """Give free slots to those that wait."""
+        while True:
+            with self._lock:
+                ticket = self._next()
+                if ticket is None:
+                    return
+                self._waiting.remove(ticket)
+                self._running.add(ticket)
+                ticket.start()
+            ticket.grant()
+
+    def _next(self) -> Ticket | None:
+        if len(self._running) >= self._limits.running:
+            return None
+        now = time.monotonic()
+        busy = Counter(ticket.user for ticket in self._running)
+        large = sum(ticket.counts_as_large(now) for ticket in self._running)
+        able = [
+            ticket
+            for ticket in self._waiting
+            if busy[ticket.user] < self._limits.running_per_user
+            and not (ticket.is_large and large >= self._limits.running_large)
+        ]
+
+        def rank(ticket: Ticket) -> tuple[int, bool, float]:
+            yields = ticket.is_large and now - ticket.arrived < _PATIENCE_S
+            return busy[ticket.user], yields, ticket.arrived
+
+        return min(able, key=rank, default=None)

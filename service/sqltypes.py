@@ -1,0 +1,57 @@
+"""Arrow types as SQL writes them (DuckDB's names): what answers, `information_schema` and `inspect` show."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+_TIMESTAMPS = {"s": "TIMESTAMP_S", "ms": "TIMESTAMP_MS", "us": "TIMESTAMP", "ns": "TIMESTAMP_NS"}
+
+
+def sql_type(arrow_type: pa.DataType) -> str:
+    """The SQL name of an Arrow type."""
+    if pa.types.is_struct(arrow_type):
+        fields = ", ".join(f"{_identifier(field.name)} {sql_type(field.type)}" for field in arrow_type)
+        return f"STRUCT({fields})"
+    if pa.types.is_map(arrow_type):
+        return f"MAP({sql_type(arrow_type.key_type)}, {sql_type(arrow_type.item_type)})"
+    if pa.types.is_list(arrow_type) or pa.types.is_large_list(arrow_type):
+        return f"{sql_type(arrow_type.value_type)}[]"
+    if pa.types.is_fixed_size_list(arrow_type):
+        return f"{sql_type(arrow_type.value_type)}[{arrow_type.list_size}]"
+    if pa.types.is_decimal(arrow_type):
+        return f"DECIMAL({arrow_type.precision},{arrow_type.scale})"
+    if pa.types.is_timestamp(arrow_type):
+        return "TIMESTAMP WITH TIME ZONE" if arrow_type.tz else _TIMESTAMPS[arrow_type.unit]
+    if pa.types.is_time(arrow_type):
+        return "TIME_NS" if arrow_type.unit == "ns" else "TIME"
+    if pa.types.is_dictionary(arrow_type):
+        return sql_type(arrow_type.value_type)
+    return _PLAIN.get(arrow_type.id, str(arrow_type).upper())
+
+
+def _identifier(name: str) -> str:
+    return name if name.isidentifier() and name.isascii() else '"' + name.replace('"', '""') + '"'
+
+
+_PLAIN = {
+    pa.null().id: "NULL",
+    pa.bool_().id: "BOOLEAN",
+    pa.int8().id: "TINYINT",
+    pa.int16().id: "SMALLINT",
+    pa.int32().id: "INTEGER",
+    pa.int64().id: "BIGINT",
+    pa.uint8().id: "UTINYINT",
+    pa.uint16().id: "USMALLINT",
+    pa.uint32().id: "UINTEGER",
+    pa.uint64().id: "UBIGINT",
+    pa.float16().id: "FLOAT",
+    pa.float32().id: "FLOAT",
+    pa.float64().id: "DOUBLE",
+    pa.string().id: "VARCHAR",
+    pa.large_string().id: "VARCHAR",
+    pa.binary().id: "BLOB",
+    pa.large_binary().id: "BLOB",
+    pa.date32().id: "DATE",
+    pa.date64().id: "DATE",
+    pa.month_day_nano_interval().id: "INTERVAL",
+}

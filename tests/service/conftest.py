@@ -1,0 +1,111 @@
+"""Savepoints written by real Flink, and the real application over them."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import uvicorn
+from fastapi import FastAPI
+
+from catalog import Catalog, connect
+from catalog.catalog import Root
+from service.app import create_app
+from service.engines import DuckDBEngine
+from service.queries import Queries, QueryRequest
+from service.settings import Settings
+
+FLINK = Path(__file__).parent.parent / "data" / "flink"
+NATIVE = FLINK / "2.3.0" / "wordcount-rocksdb-savepoints" / "native"
+
+
+class Asker:
+    """Asks a catalog through the whole service, in process."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self.catalog = catalog
+        settings = Settings()
+        self.engine = DuckDBEngine(settings)
+        self.queries = Queries(catalog, {"duckdb": self.engine}, settings)
+        self.bytes_read = 0
+
+    def rows(self, sql: str, **request: Any) -> list[tuple[Any, ...]]:
+        with self.queries.start(QueryRequest(sql=sql, **request)) as query:
+            batches = list(query.batches())
+            self.bytes_read = query.bytes_read
+        return [tuple(row) for batch in batches for row in zip(*map(_values, batch.columns), strict=True)]
+
+
+def _values(array: Any) -> list[Any]:
+    values: list[Any] = array.to_pylist()
+    return values
+
+
+@pytest.fixture
+def ask_of() -> Iterator[Callable[[Catalog], Asker]]:
+    """Makes an `Asker` of a catalog; closed at the end of the test."""
+    made: list[Asker] = []
+
+    def ask(catalog: Catalog) -> Asker:
+        made.append(Asker(catalog))
+        return made[-1]
+
+    yield ask
+    for asker in made:
+        asker.queries.close()
+
+
+@pytest.fixture(scope="session")
+def native() -> Iterator[Asker]:
+    """The sample savepoint: WordCount of Flink 2.3.0, RocksDB, native format."""
+    asker = Asker(connect(NATIVE))
+    yield asker
+    asker.queries.close()
+
+
+@pytest.fixture(scope="session")
+def two() -> Iterator[Asker]:
+    """Two savepoints of one job: `canonical` and `native`."""
+    asker = Asker(Catalog([Root(path=str(NATIVE.parent))]))
+    yield asker
+    asker.queries.close()
+
+
+@pytest.fixture(scope="session")
+def client() -> Iterator[httpx.Client]:
+    """A client of the service, which listens on a port of its own, over both savepoints.
+
+    Paths under the fixtures of Flink 2.3.0 may be registered.
+    """
+    catalog = Catalog([Root(path=str(NATIVE.parent))])
+    settings = Settings(max_sql_bytes=64 * 1024, max_request_bytes=128 * 1024)
+    app = create_app(settings, catalog, roots=[str(FLINK / "2.3.0")])
+    with listening(app) as address, httpx.Client(base_url=address, timeout=60) as http:
+        yield http
+
+
+@pytest.fixture(scope="session")
+def serving() -> Callable[[FastAPI], AbstractContextManager[str]]:
+    """Serves an application; gives its address."""
+    return listening
+
+
+@contextmanager
+def listening(app: FastAPI) -> Iterator[str]:
+    """The address of an application while the block lasts."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    server = uvicorn.Server(uvicorn.Config(app, log_level="critical"))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join()
+        listener.close()

@@ -1,0 +1,274 @@
+"""Pages, tokens, cancel, limits; and what a client must not be able to do."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from catalog import connect
+from service.app import create_app
+from service.settings import Settings
+
+NATIVE = Path(__file__).parents[3] / "data" / "flink" / "2.3.0" / "wordcount-rocksdb-savepoints" / "native"
+ENDLESS = "SELECT count(*) FROM range(1000000000000)"
+
+Serving = Callable[[FastAPI], AbstractContextManager[str]]
+
+
+@pytest.fixture
+def small(serving: Serving, trino: Any) -> Iterator[Any]:
+    """A service with low limits: one query at a time, one that waits."""
+    settings = Settings(max_running=1, max_queued=1, abandoned_after_s=1)
+    with serving(create_app(settings, connect(NATIVE))) as address, type(trino)(address) as speaker:
+        yield speaker
+
+
+def test_the_first_answer_comes_at_once_and_names_the_next(trino: Any) -> None:
+    started = time.monotonic()
+    answer = trino.post(ENDLESS).json()
+
+    assert time.monotonic() - started < 0.5
+    assert answer["stats"]["state"] == "QUEUED"
+    assert "data" not in answer
+    trino.http.delete(answer["nextUri"])
+
+
+def test_a_page_without_rows_comes_after_a_second_at_most(trino: Any) -> None:
+    first = trino.post(ENDLESS).json()
+    started = time.monotonic()
+    second = trino.http.get(first["nextUri"]).json()
+
+    assert 0.5 < time.monotonic() - started < 1.9
+    assert second["stats"]["state"] == "RUNNING"
+    assert "data" not in second
+    trino.http.delete(second["nextUri"])
+
+
+def test_statistics_have_all_numbers_that_jdbc_takes_for_granted(trino: Any) -> None:
+    stats = trino.pages("SELECT count(*) FROM aggregate")[-1]["stats"]
+    numbers = ["nodes", "totalSplits", "queuedSplits", "runningSplits", "completedSplits", "cpuTimeMillis"]
+    numbers += ["wallTimeMillis", "queuedTimeMillis", "elapsedTimeMillis", "processedRows", "processedBytes"]
+    numbers += ["peakMemoryBytes", "progressPercentage"]
+
+    assert all(isinstance(stats[name], int | float) for name in numbers)
+    assert (stats["state"], stats["progressPercentage"], stats["processedRows"]) == ("FINISHED", 100.0, 1000)
+
+
+def test_the_same_token_gives_the_same_page(trino: Any) -> None:
+    page = trino.post("SELECT * FROM range(300000) t(x)").json()
+    rows: list[Any] = []
+    while "nextUri" in page:
+        address = page["nextUri"]
+        page = trino.http.get(address).json()
+        assert trino.http.get(address).json() == page
+        rows += page.get("data", [])
+
+    assert rows == [[number] for number in range(300_000)]
+
+
+def test_the_same_token_asked_twice_at_once_gives_the_same_page(trino: Any) -> None:
+    address = trino.post("SELECT * FROM range(100000)").json()["nextUri"]
+
+    with ThreadPoolExecutor(4) as pool:
+        pages = list(pool.map(lambda _: trino.http.get(address).text, range(4)))
+
+    assert len(set(pages)) == 1
+
+
+def test_tokens_that_are_stale_or_too_far_are_gone(trino: Any) -> None:
+    address = trino.post("SELECT * FROM range(300000)").json()["nextUri"]
+    first = trino.http.get(address).json()
+    second = trino.http.get(first["nextUri"]).json()
+    trino.http.get(second["nextUri"])
+    base, token = address.rsplit("/", 1)
+
+    assert trino.http.get(address).status_code == 410
+    assert trino.http.get(f"{base}/{int(token) + 100}").status_code == 410
+    assert trino.http.get(f"{base}/-1").status_code in (404, 410)
+    assert trino.http.get(f"{base}/x").status_code == 400
+
+
+def test_another_users_query_cannot_be_read_or_ended(trino: Any, address: str) -> None:
+    page = trino.post(ENDLESS).json()
+    uri, query_id = page["nextUri"], page["id"]
+    mallory = {"X-Trino-User": "mallory"}
+    base, slug, token = uri.rsplit("/", 2)
+
+    assert httpx.get(uri, headers=mallory).status_code == 404
+    assert httpx.delete(uri, headers=mallory).status_code == 404
+    assert httpx.get(f"{base}/{slug[::-1]}/{token}").status_code == 404
+    assert httpx.delete(f"{base}/x/{token}").status_code == 404
+    assert httpx.get(f"{address}/api/queries/{query_id}").status_code == 404
+    assert httpx.get(f"{address}/api/queries/{query_id}/result").status_code == 404
+    assert httpx.delete(f"{address}/api/queries/{query_id}").status_code == 404
+    kill = f"CALL system.runtime.kill_query(query_id => '{query_id}', message => 'x')"
+    assert trino.error(kill, **mallory)["errorName"] == "NOT_FOUND"
+    assert (
+        trino.rows(f"SELECT state FROM system.runtime.queries WHERE query_id = '{query_id}'", **mallory) == []
+    )
+    assert trino.http.get(uri).json()["stats"]["state"] == "RUNNING"
+    assert trino.http.delete(uri).status_code == 204
+
+
+def test_ids_and_slugs_cannot_be_guessed(trino: Any) -> None:
+    uris = {trino.post("SELECT 1").json()["nextUri"] for _ in range(20)}
+    parts = [uri.rsplit("/", 3)[1:3] for uri in uris]
+
+    assert all(len(query_id) == 32 and len(slug) >= 20 for query_id, slug in parts)
+    assert len({query_id for query_id, _ in parts}) == len({slug for _, slug in parts}) == 20
+
+
+def test_a_query_is_cancelled_by_delete(trino: Any) -> None:
+    page = trino.post(ENDLESS).json()
+    page = trino.http.get(page["nextUri"]).json()
+
+    assert trino.http.delete(page["nextUri"]).status_code == 204
+    error = trino.http.get(page["nextUri"]).json()["error"]
+    assert error["errorName"] == "USER_CANCELED"
+    assert state(trino, page["id"]) == "FAILED"
+
+
+def test_a_query_that_was_not_planned_yet_is_cancelled_too(trino: Any) -> None:
+    page = trino.post(ENDLESS).json()
+    trino.http.delete(page["nextUri"])
+
+    wait_until(lambda: state(trino, page["id"]) in ("FAILED", None))
+
+
+def test_a_query_is_ended_by_kill_query(trino: Any) -> None:
+    page = trino.post(ENDLESS).json()
+    page = trino.http.get(page["nextUri"]).json()
+
+    killed = trino.pages(
+        f"CALL system.runtime.kill_query(query_id => '{page['id']}', message => 'Superset')"
+    )[-1]
+
+    assert "error" not in killed
+    assert trino.http.get(page["nextUri"]).json()["error"]["errorName"] == "USER_CANCELED"
+
+
+def test_the_deadline_of_the_session_holds_and_can_only_be_lower(small: Any) -> None:
+    started = time.monotonic()
+    error = small.error(ENDLESS, **{"X-Trino-Session": "query_max_run_time=0.5s,unknown=1"})
+
+    assert error["errorName"] == "EXCEEDED_TIME_LIMIT"
+    assert error["errorType"] == "INSUFFICIENT_RESOURCES"
+    assert time.monotonic() - started < 3
+
+
+def test_a_scan_larger_than_the_session_allows_is_refused(trino: Any) -> None:
+    session = {"X-Trino-Session": "query_max_scan_physical_bytes=1kB"}
+
+    assert "at most 1024 bytes" in trino.error("SELECT * FROM aggregate", **session)["message"]
+    assert trino.rows("SELECT 1", **session) == [[1]]
+
+
+def test_a_query_that_nobody_reads_ends(small: Any) -> None:
+    page = small.post(ENDLESS).json()
+
+    wait_until(lambda: state(small, page["id"]) == "FAILED", 8)
+
+
+def test_too_many_queries_are_told_to_come_again(small: Any) -> None:
+    pages = [small.post(ENDLESS).json() for _ in range(2)]
+    wait_until(lambda: small.post("SELECT 1").status_code == 429)
+    refused = small.post("SELECT 1")
+    for page in pages:
+        small.http.delete(page["nextUri"])
+
+    assert int(refused.headers["retry-after"]) >= 1
+    wait_until(lambda: small.post("SELECT 1").status_code == 200)
+
+
+def test_many_clients_at_once(address: str, trino: Any) -> None:
+    def one(number: int) -> Any:
+        with type(trino)(address, **{"X-Trino-User": f"user-{number % 5}"}) as speaker:
+            return speaker.rows(f"SELECT count(*) FROM aggregate WHERE key = 'key_{number}'")
+
+    with ThreadPoolExecutor(16) as pool:
+        assert list(pool.map(one, range(60))) == [[[1]]] * 60
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"X-Trino-User": ""}, 401),
+        ({"X-Trino-User": "x" * 2000}, 431),
+        ({"X-Trino-Schema": "x" * 2000}, 431),
+        ({"X-Trino-Session": "query_max_run_time"}, 400),
+        ({"X-Trino-Prepared-Statement": "x"}, 400),
+    ],
+)
+def test_headers_that_are_not_as_documented_are_refused(
+    trino: Any, headers: dict[str, str], status: int
+) -> None:
+    assert trino.post("SELECT 1", **headers).status_code == status
+
+
+def test_a_head_that_is_too_long_is_refused(trino: Any) -> None:
+    host, port = trino.http.base_url.host, trino.http.base_url.port
+    head = "POST /v1/statement HTTP/1.1\r\nHost: x\r\nX-Trino-User: " + "x" * 200_000
+    with socket.create_connection((host, port), timeout=10) as connection:
+        connection.sendall(head.encode())
+        answer = connection.recv(100)
+
+    assert answer.split()[1] in (b"400", b"431")
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (b"SELECT '" + b"x" * 70_000 + b"'", 413),
+        (b"SELECT '" + b"x" * 200_000 + b"'", 413),
+        (b"SELECT \xff", 400),
+    ],
+)
+def test_bodies_that_are_too_long_or_no_text_are_refused(trino: Any, body: bytes, status: int) -> None:
+    response = trino.http.post("/v1/statement", content=body, headers=trino.headers)
+
+    assert response.status_code == status
+    assert response.json()["error"]["code"]
+
+
+def test_a_statement_nested_too_deeply_is_refused(trino: Any) -> None:
+    assert trino.error("SELECT " + "(" * 5000 + "1" + ")" * 5000)["errorType"] == "USER_ERROR"
+    assert trino.rows("SELECT 1") == [[1]]
+
+
+def test_the_service_says_what_it_is(trino: Any) -> None:
+    told = trino.http.get("/v1/info").json()
+
+    assert told["coordinator"] is True
+    assert told["starting"] is False
+    assert told["nodeVersion"]["version"]
+
+
+def test_a_client_without_parametric_types_gets_milliseconds(trino: Any) -> None:
+    pages = trino.pages(
+        "SELECT TIMESTAMP '2026-01-02 03:04:05.123456' AS moment", **{"X-Trino-Client-Capabilities": ""}
+    )
+    [page] = [page for page in pages if "data" in page]
+
+    assert page["columns"][0]["type"] == "timestamp"
+    assert page["data"] == [["2026-01-02 03:04:05.123"]]
+
+
+def state(trino: Any, query_id: str) -> Any:
+    found = trino.rows(f"SELECT state FROM system.runtime.queries WHERE query_id = '{query_id}'")
+    return found[0][0] if found else None
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 5) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
