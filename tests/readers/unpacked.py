@@ -13,6 +13,8 @@ ARCHIVES = Path(__file__).parent.parent / "data" / "snapshots"
 def unpacked(archive: str, folder: Path) -> Snapshot:
     """The one snapshot in `<archive>.tar.xz`, unpacked into `folder`."""
     with tarfile.open(ARCHIVES / f"{archive}.tar.xz") as tar:
-        tar.extractall(folder, filter="data")
+        if hasattr(tarfile, "data_filter"):  # since 3.11.4
+            tar.extraction_filter = tarfile.data_filter
+        tar.extractall(folder)
     (snapshot,) = snapshots_of(folder)
     return snapshot

@@ -1,0 +1,303 @@
+"""A Spark session, started when first wanted and kept: where it runs, and with which code.
+
+| setting | runs |
+|---|---|
+| none | in a JVM of its own on this machine, with all cores |
+| `spark_master` | on a cluster: `spark://…`, `k8s://…`, `yarn`; or `local[2]` |
+| `spark_remote` | on a Spark Connect server: `sc://…` |
+
+Executors need the packages `service.spark`, `catalog` and `readers`. On this machine they are found where this process found
+them; to a cluster they are sent as a zip. What they import (numpy, numba, pyarrow, …) has to be installed on the workers, or
+sent with `spark.archives` by `spark_options`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import re
+import shutil
+import subprocess
+import sys
+import threading
+import zipfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import catalog
+import readers
+import service
+from service.errors import EngineUnavailableError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_OLDEST_JAVA = 17
+_JAVA_VERSION = re.compile(r'version "(?:1\.)?(\d+)')
+_DUCKDB_GOES_ON = 'ask for "engine": "duckdb", which needs nothing else'
+_INSTALL = "pip install 'savepointdb[spark]'"
+
+# Spark logs the errors that it raises; they are raised here, too.
+_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkSettings:
+    """Where and how Spark runs.
+
+    Attributes:
+        master: as Spark has it; empty for this machine.
+        remote: a Spark Connect server instead; empty for none.
+        python: the interpreter of the workers; empty for this one's path.
+        options: more of Spark's own settings.
+        export_directory: where executors write answers too large for the driver; they and this process see it by this
+            path. Empty for a temporary one, which does for this machine only.
+        threshold_bytes: what a query may read before it goes to a cluster; None to go by this machine's memory.
+    """
+
+    master: str = ""
+    remote: str = ""
+    python: str = ""
+    options: Mapping[str, str] = field(default_factory=dict)
+    export_directory: str = ""
+    threshold_bytes: int | None = None
+
+    @property
+    def is_local(self) -> bool:
+        """Whether Spark runs on this machine, in this process' own JVM."""
+        return not self.remote and (not self.master or self.master.startswith("local"))
+
+    @property
+    def place(self) -> str:
+        """Where it runs, for people."""
+        return self.remote or self.master or "local[*]"
+
+
+class SparkSessions:
+    """The session, and one for each query. Safe to share between threads.
+
+    Args:
+        settings: where it runs.
+        directory: where the zip of our packages is written.
+    """
+
+    def __init__(self, settings: SparkSettings, directory: Path) -> None:
+        self._settings = settings
+        self._directory = directory
+        self._lock = threading.Lock()
+        self._session: SparkSession | None = None
+        self._owned = False
+
+    def new(self) -> SparkSession:
+        """A session of its own: nobody else sees its views.
+
+        Raises:
+            EngineUnavailableError: Spark does not start: no pyspark, no Java, no cluster.
+        """
+        with self._lock:
+            if self._session is None:
+                self._session = self._started()
+            session = self._session
+        from service.spark import SavepointDataSource
+
+        made = session.newSession()
+        for name, value in _MEANING.items():
+            made.conf.set(name, value)
+        made.dataSource.register(SavepointDataSource)
+        return made
+
+    @property
+    def parallelism(self) -> int:
+        """How many tasks run at a time, as far as is known."""
+        session = self._session
+        if session is None or self._settings.remote:
+            return 1
+        return int(session.sparkContext.defaultParallelism)
+
+    @contextlib.contextmanager
+    def tagged(self, session: SparkSession, tag: str) -> Iterator[None]:
+        """The jobs of this thread have this tag."""
+        if self._settings.remote:
+            session.addTag(tag)
+            yield
+            return
+        context = session.sparkContext
+        context.addJobTag(tag)
+        context.setInterruptOnCancel(True)
+        try:
+            yield
+        finally:
+            with contextlib.suppress(Exception):
+                context.removeJobTag(tag)
+
+    def cancel(self, tag: str) -> None:
+        """End the jobs that have this tag, if there are any."""
+        session = self._session
+        if session is None:
+            return
+        with contextlib.suppress(Exception):
+            if self._settings.remote:
+                session.interruptTag(tag)
+            else:
+                session.sparkContext.cancelJobsWithTag(tag)
+
+    def tasks(self, tag: str) -> tuple[int, int]:
+        """(tasks done, tasks in all) of the jobs that have this tag, as far as they are planned."""
+        session = self._session
+        if session is None or self._settings.remote:
+            return 0, 0
+        done = total = 0
+        with contextlib.suppress(Exception):
+            tracker = session.sparkContext.statusTracker()
+            java: Any = session.sparkContext._jsc.sc().statusTracker()
+            for job in java.getJobIdsForTag(tag):
+                found = tracker.getJobInfo(int(job))
+                for stage in found.stageIds if found is not None else ():
+                    info = tracker.getStageInfo(stage)
+                    if info is not None:
+                        done += info.numCompletedTasks
+                        total += info.numTasks
+        return done, total
+
+    def forget(self) -> None:
+        """Start anew next time: the session is broken."""
+        self.close()
+
+    def close(self) -> None:
+        """Stop Spark, if it runs."""
+        with self._lock:
+            session, self._session = self._session, None
+            owned, self._owned = self._owned, False
+        if session is not None and owned:
+            with contextlib.suppress(Exception):
+                session.stop()
+
+    def _started(self) -> SparkSession:
+        try:
+            import pyspark  # noqa: F401  # is it there?
+            from pyspark.sql import SparkSession
+        except ImportError as error:
+            raise EngineUnavailableError(
+                "Spark is not installed", hint=f"{_INSTALL}; or {_DUCKDB_GOES_ON}", detail=str(error)
+            ) from error
+        for name in _LOGGERS:
+            logging.getLogger(name).setLevel(logging.CRITICAL)
+        if self._settings.remote:
+            return self._connected()
+        check_java()
+        python = self._settings.python or os.environ.get("PYSPARK_PYTHON") or sys.executable
+        os.environ["PYSPARK_PYTHON"] = python  # pyspark reads it from there alone
+        os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+        builder = SparkSession.builder.master(self._settings.master or "local[*]").appName("savepointdb")
+        for name, value in self._options().items():
+            builder = builder.config(name, value)
+        self._owned = (
+            SparkSession.getActiveSession() is None
+        )  # one that a program has already is not ours to stop
+        try:
+            session = builder.getOrCreate()
+            session.sparkContext.setLogLevel("ERROR")
+        except Exception as error:  # Java's errors and Python's, of any kind
+            raise self._unavailable(error) from error
+        return session
+
+    def _connected(self) -> SparkSession:
+        from pyspark.sql import SparkSession
+
+        try:
+            session = SparkSession.builder.remote(self._settings.remote).getOrCreate()
+            for name, value in (_MEANING | dict(self._settings.options)).items():
+                session.conf.set(name, value)
+            session.addArtifacts(str(write_packages(self._directory / "savepointdb.zip")), pyfile=True)
+        except Exception as error:  # gRPC's errors, pyspark's, and those of missing packages
+            raise self._unavailable(error) from error
+        return session
+
+    def _unavailable(self, error: Exception) -> EngineUnavailableError:
+        return EngineUnavailableError(
+            f"Spark does not start at {self._settings.place}", hint=_DUCKDB_GOES_ON, detail=f"{error}"
+        )
+
+    def _options(self) -> dict[str, str]:
+        options = dict(_MEANING) | {
+            "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
+            "spark.sql.shuffle.partitions": "64",
+            "spark.sql.execution.arrow.pyspark.enabled": "true",
+        }
+        if self._settings.is_local:
+            options |= {
+                "spark.driver.host": "127.0.0.1",
+                "spark.driver.bindAddress": "127.0.0.1",
+                "spark.sql.shuffle.partitions": str(max(2, os.cpu_count() or 2)),
+                "spark.executorEnv.PYTHONPATH": os.pathsep.join(map(str, _package_folders())),
+            }
+        else:
+            options["spark.submit.pyFiles"] = str(write_packages(self._directory / "savepointdb.zip"))
+        return options | dict(self._settings.options)
+
+
+def check_java() -> None:
+    """Whether there is a Java that Spark runs on.
+
+    Raises:
+        EngineUnavailableError: there is none, or it is too old.
+    """
+    home = os.environ.get("JAVA_HOME")
+    java = shutil.which("java", path=os.path.join(home, "bin") if home else None)
+    wanted = f"Spark needs Java {_OLDEST_JAVA} or newer"
+    if java is None:
+        raise EngineUnavailableError(f"{wanted}, found none", hint=_DUCKDB_GOES_ON)
+    try:
+        shown = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise EngineUnavailableError(
+            f"{wanted}, found one that does not run", hint=_DUCKDB_GOES_ON
+        ) from error
+    found = _JAVA_VERSION.search(shown.stderr + shown.stdout)
+    if found is None or int(found[1]) < _OLDEST_JAVA:
+        raise EngineUnavailableError(
+            f"{wanted}, found {found[1] if found else 'one that does not say its version'}",
+            hint=_DUCKDB_GOES_ON,
+        )
+
+
+def write_packages(path: Path) -> Path:
+    """A zip of the packages that executors need; returns `path`."""
+    parts = [*_modules(service, "*.py"), *_modules(service, "spark/**/*.py")]
+    parts += [*_modules(catalog, "**/*.py"), *_modules(readers, "**/*.py")]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for file, name in sorted(parts, key=lambda part: part[1]):
+            archive.write(file, name)
+    return path
+
+
+def _modules(package: Any, pattern: str) -> Iterator[tuple[Path, str]]:
+    folder = Path(package.__file__).parent
+    for file in folder.glob(pattern):
+        if package is not service or file.name == "__init__.py" or file.parent != folder:
+            yield file, str(file.relative_to(folder.parent))
+
+
+def _package_folders() -> list[Path]:
+    """Where this process found our packages."""
+    return list(
+        dict.fromkeys(Path(package.__file__ or "").parent.parent for package in (service, catalog, readers))
+    )
+
+
+_MEANING = {
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.caseSensitive": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.timestampType": "TIMESTAMP_NTZ",
+    "spark.sql.runSQLOnFiles": "false",
+    "spark.sql.python.filterPushdown.enabled": "true",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.parquet.inferTimestampNTZ.enabled": "true",
+}
+"""What the translation of `sparksql.py` relies on."""

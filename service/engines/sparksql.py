@@ -1,0 +1,456 @@
+"""A `Plan`'s query, in DuckDB's SQL → one for Spark that means the same.
+
+sqlglot qualifies the names; then each query is translated from its FROM outwards, so that every expression has a type:
+DuckDB's. Clauses and joins that are not listed here are refused, as expressions are in `sparkexpressions.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+from sqlglot import exp
+from sqlglot.errors import ErrorLevel, SqlglotError
+from sqlglot.optimizer.qualify import qualify
+from sqlglot.schema import MappingSchema
+
+from service.engines.sparkexpressions import (
+    cast,
+    has_aggregate,
+    has_map,
+    ordered,
+    translate,
+    truth,
+)
+from service.engines.sparktypes import NotOnSparkError, Typed, common_type, is_nested
+from service.errors import InvalidQueryError
+from service.sqltypes import sql_type
+
+Columns = list[tuple[str, pa.DataType]]
+
+_SELECT = frozenset(
+    {
+        "expressions",
+        "from_",
+        "joins",
+        "where",
+        "group",
+        "having",
+        "qualify",
+        "order",
+        "limit",
+        "offset",
+        "distinct",
+    }
+    | {"with_", "kind"}
+)
+_SET = frozenset({"this", "expression", "distinct", "order", "limit", "offset", "with_"})
+_GROUP = frozenset({"expressions", "rollup", "cube", "grouping_sets", "all"})
+_SIDES = frozenset({"", "LEFT", "RIGHT", "FULL"})
+_KINDS = frozenset({"", "INNER", "OUTER", "CROSS", "SEMI", "ANTI"})
+
+
+@dataclass(frozen=True, slots=True)
+class SparkQuery:
+    """A query for Spark.
+
+    Attributes:
+        sql: its text.
+        types: DuckDB's types of its columns.
+        columns: of each table of the plan, by its name there: those it needs, in order; never none.
+    """
+
+    sql: str
+    types: tuple[pa.DataType, ...]
+    columns: Mapping[str, tuple[str, ...]]
+
+
+def spark_query(query: exp.Query, schemas: Mapping[str, pa.Schema], views: Mapping[str, str]) -> SparkQuery:
+    """Translate a query.
+
+    Args:
+        query: a plan's; it is left as it is.
+        schemas: the tables of the plan by their names.
+        views: what the tables are called on Spark.
+
+    Raises:
+        NotOnSparkError: Spark cannot answer it as DuckDB does.
+        InvalidQueryError: a name in it means nothing.
+    """
+    known = {
+        name: {column.name: sql_type(column.type) for column in schema} for name, schema in schemas.items()
+    }
+    try:
+        qualified = qualify(
+            query.copy(),
+            schema=MappingSchema(
+                {
+                    exp.to_identifier(name, quoted=True).sql("duckdb"): columns
+                    for name, columns in known.items()
+                },
+                dialect="duckdb",
+            ),
+            dialect="duckdb",
+        )
+    except SqlglotError as error:
+        raise InvalidQueryError(str(error).partition("\n")[0]) from error
+    translator = _Translator(
+        {name.casefold(): schema for name, schema in schemas.items()},
+        {name.casefold(): view for name, view in views.items()},
+    )
+    translated, columns = translator.query(qualified, _Names())
+    text = translated.sql("spark", identify=True, comments=False, unsupported_level=ErrorLevel.RAISE)
+    return SparkQuery(
+        sql=text,
+        types=tuple(kind for _, kind in columns),
+        columns={name: translator.used(name) for name in schemas},
+    )
+
+
+@dataclass(slots=True)
+class _Names:
+    """What names mean at one place of a query: `Scope` of `sparkexpressions`.
+
+    Attributes:
+        tables: alias → column → type, casefolded.
+        common: the queries of WITH.
+        aliases: the columns of the answer by name, for ORDER BY.
+        kinds: their types by place.
+        outer: the names around a subquery.
+    """
+
+    translator: _Translator | None = None
+    tables: dict[str, dict[str, tuple[str, pa.DataType]]] = field(default_factory=dict)
+    origins: dict[str, str] = field(default_factory=dict)
+    common: dict[str, Columns] = field(default_factory=dict)
+    aliases: dict[str, pa.DataType] = field(default_factory=dict)
+    kinds: list[pa.DataType] = field(default_factory=list)
+    outer: _Names | None = None
+
+    def column(self, node: exp.Column) -> Typed:
+        """The column that a name stands for.
+
+        Raises:
+            NotOnSparkError: it is not sure which.
+        """
+        alias, name = node.table.casefold(), node.name.casefold()
+        if not alias and name in self.aliases:
+            return Typed(exp.column(exp.to_identifier(node.name, quoted=True)), self.aliases[name])
+        scope: _Names | None = self
+        while scope is not None:
+            if name in scope.tables.get(alias, {}):
+                written, kind = scope.tables[alias][name]
+                if scope.translator is not None and alias in scope.origins:
+                    scope.translator.use(scope.origins[alias], written)
+                return Typed(
+                    exp.column(
+                        exp.to_identifier(written, quoted=True), exp.to_identifier(node.table, quoted=True)
+                    ),
+                    kind,
+                )
+            scope = scope.outer
+        raise NotOnSparkError(f"the name {node.name!r}")
+
+    def subquery(self, query: exp.Query) -> tuple[exp.Query, Columns]:
+        """A query inside an expression."""
+        assert self.translator is not None
+        return self.translator.query(query, self)
+
+
+class _Translator:
+    """One statement on its way to Spark."""
+
+    def __init__(self, schemas: Mapping[str, pa.Schema], views: Mapping[str, str]) -> None:
+        self._schemas = schemas
+        self._views = views
+        self._used: dict[str, set[str]] = {name: set() for name in schemas}
+
+    def use(self, table: str, column: str) -> None:
+        """Note that a column of a table is needed."""
+        self._used[table].add(column)
+
+    def used(self, table: str) -> tuple[str, ...]:
+        """The columns of a table that are needed, in its order; the last, which is cheap, where none is."""
+        schema, used = self._schemas[table.casefold()], self._used[table.casefold()]
+        return tuple(name for name in schema.names if name in used) or (schema.names[-1],)
+
+    def query(self, query: exp.Expr, outer: _Names) -> tuple[exp.Query, Columns]:
+        """A query of any kind, and its columns."""
+        if isinstance(query, exp.Subquery):
+            _knows(query, frozenset({"this", "alias"}))
+            return self.query(query.this, outer)
+        common = dict(outer.common)
+        with_ = self._with(query, outer, common)
+        scope = _Names(translator=self, common=common, outer=outer if outer.tables or outer.outer else None)
+        if isinstance(query, exp.Select):
+            made, columns = self._select(query, scope)
+        elif isinstance(query, exp.SetOperation):
+            made, columns = self._set_operation(query, scope)
+        else:
+            raise NotOnSparkError(query.key.upper())
+        if with_ is not None:
+            made.set("with_", with_)
+        return made, columns
+
+    def _with(self, query: exp.Expr, outer: _Names, common: dict[str, Columns]) -> exp.With | None:
+        with_ = query.args.get("with_")
+        if with_ is None:
+            return None
+        if with_.args.get("recursive"):
+            raise NotOnSparkError("WITH RECURSIVE")
+        made = []
+        for item in with_.expressions:
+            alias = item.args["alias"]
+            inner, columns = self.query(item.this, _Names(translator=self, common=dict(common)))
+            names = [name.name for name in alias.args.get("columns") or ()]
+            columns = _renamed(columns, names)
+            common[alias.name.casefold()] = columns
+            table = exp.TableAlias(
+                this=exp.to_identifier(alias.name, quoted=True),
+                columns=[exp.to_identifier(name, quoted=True) for name, _ in columns],
+            )
+            made.append(exp.CTE(this=inner, alias=table))
+        return exp.With(expressions=made)
+
+    def _select(self, query: exp.Select, scope: _Names) -> tuple[exp.Query, Columns]:
+        _knows(query, _SELECT)
+        made = exp.Select()
+        if query.args.get("from_") is not None:
+            made.set("from_", exp.From(this=self._source(query.args["from_"].this, scope)))
+            made.set("joins", [self._join(join, scope) for join in query.args.get("joins") or ()])
+        if query.args.get("where") is not None:
+            made.set("where", exp.Where(this=truth(query.args["where"].this, scope)))
+        items = [_projected(item) for item in query.expressions]
+        typed = [(name, translate(item, scope)) for name, item in items]
+        made.set("expressions", [_named(cast_literal(value), name) for name, value in typed])
+        made.set("group", self._group(query, [item for _, item in items], scope))
+        for clause in ("having", "qualify"):
+            if query.args.get(clause) is not None:
+                made.set(clause, type(query.args[clause])(this=truth(query.args[clause].this, scope)))
+        columns = [(name, value.type) for name, value in typed]
+        if query.args.get("distinct") is not None:
+            _knows(query.args["distinct"], frozenset())
+            _check_groups(columns)
+            made.set("distinct", exp.Distinct())
+        scope.aliases = {name.casefold(): kind for name, kind in columns}
+        scope.kinds = [kind for _, kind in columns]
+        self._modifiers(query, made, scope)
+        return made, columns
+
+    def _modifiers(self, query: exp.Expr, made: exp.Expr, scope: _Names) -> None:
+        """ORDER BY, LIMIT and OFFSET."""
+        order = query.args.get("order")
+        if order is not None:
+            made.set("order", exp.Order(expressions=list(_order(order, scope))))
+        for clause in ("limit", "offset"):
+            limit = query.args.get(clause)
+            if limit is not None:
+                _knows(limit, frozenset({"expression"}))
+                number = limit.expression
+                if not (isinstance(number, exp.Literal) and number.is_int):
+                    raise NotOnSparkError(f"{clause.upper()} but of a number")
+                made.set(clause, type(limit)(expression=number.copy()))
+
+    def _group(self, query: exp.Select, items: Sequence[exp.Expr], scope: _Names) -> exp.Group | None:
+        group = query.args.get("group")
+        if group is None:
+            return None
+        _knows(group, _GROUP)
+        nodes = list(group.expressions)
+        if group.args.get("all"):
+            nodes = [item for item in items if not has_aggregate(item) and not isinstance(item, exp.Literal)]
+        if any(group.args.get(name) for name in ("rollup", "cube", "grouping_sets")):
+            raise NotOnSparkError("GROUP BY … WITH")
+        return exp.Group(expressions=self._group_items(nodes, scope)) if nodes else None
+
+    def _group_items(self, nodes: Sequence[exp.Expr], scope: _Names) -> list[exp.Expr]:
+        made: list[exp.Expr] = []
+        for node in nodes:
+            if isinstance(node, exp.Rollup | exp.Cube):
+                _knows(node, frozenset({"expressions"}))
+                made.append(type(node)(expressions=self._group_items(node.expressions, scope)))
+                continue
+            value = translate(node, scope)
+            _check_groups([("", value.type)])
+            made.append(value.node)
+        return made
+
+    def _source(self, node: exp.Expr, scope: _Names) -> exp.Expr:
+        """A table or subquery of FROM or JOIN; its columns become names of the scope."""
+        if isinstance(node, exp.Table):
+            return self._table(node, scope)
+        if isinstance(node, exp.Subquery):
+            _knows(node, frozenset({"this", "alias"}))
+            inner, columns = self.query(node.this, _Names(translator=self, common=scope.common))
+            alias = node.args.get("alias")
+            if alias is None:
+                raise NotOnSparkError("a query without a name in FROM")
+            columns = _renamed(columns, [name.name for name in alias.args.get("columns") or ()])
+            scope.tables[alias.name.casefold()] = _by_name(columns)
+            return exp.Subquery(this=inner, alias=_alias(alias.name, columns))
+        raise NotOnSparkError(f"FROM {node.key.upper()}")
+
+    def _table(self, node: exp.Table, scope: _Names) -> exp.Expr:
+        _knows(node, frozenset({"this", "alias"}))
+        if not isinstance(node.this, exp.Identifier):
+            raise NotOnSparkError(f"FROM {node.this.sql_name().lower()}()")
+        name, alias = node.name.casefold(), node.alias_or_name
+        named = node.args.get("alias")
+        renamed = [column.name for column in named.args.get("columns") or ()] if named else []
+        if name in scope.common:
+            columns = _renamed(scope.common[name], renamed)
+            scope.tables[alias.casefold()] = _by_name(columns)
+            return exp.Table(this=exp.to_identifier(node.name, quoted=True), alias=_alias(alias, columns))
+        if name not in self._schemas:
+            raise NotOnSparkError(f"the table {node.name!r}")
+        if renamed:
+            raise NotOnSparkError("other names for the columns of a table")
+        columns = [(column.name, column.type) for column in self._schemas[name]]
+        scope.tables[alias.casefold()] = _by_name(columns)
+        scope.origins[alias.casefold()] = name
+        return exp.Table(this=exp.to_identifier(self._views[name], quoted=True), alias=_alias(alias))
+
+    def _join(self, join: exp.Join, scope: _Names) -> exp.Join:
+        _knows(join, frozenset({"this", "side", "kind", "on"}))
+        side, kind = join.side.upper(), join.kind.upper()
+        if side not in _SIDES or kind not in _KINDS:
+            raise NotOnSparkError(f"{side} {kind} JOIN".strip())
+        source = self._source(join.this, scope)
+        condition = join.args.get("on")
+        made = exp.Join(this=source, side=join.side or None, kind=join.kind or None)
+        if condition is not None:
+            made.set("on", truth(condition, scope))
+        elif kind != "CROSS":
+            made.set("kind", "CROSS")
+            if side or kind in ("SEMI", "ANTI"):
+                raise NotOnSparkError(f"{side} {kind} JOIN without ON".strip())
+        return made
+
+    def _set_operation(self, query: exp.SetOperation, scope: _Names) -> tuple[exp.Query, Columns]:
+        _knows(query, _SET)
+        inner = _Names(translator=self, common=scope.common, outer=scope.outer)
+        left, first = self.query(query.this, inner)
+        right, second = self.query(query.expression, inner)
+        if len(first) != len(second):
+            raise InvalidQueryError(
+                f"expected as many columns on both sides, found {len(first)} and {len(second)}"
+            )
+        columns = [
+            (name, common_type(Typed(exp.Null(), kind), Typed(exp.Null(), other)))
+            for (name, kind), (_, other) in zip(first, second, strict=True)
+        ]
+        if query.args.get("distinct"):
+            _check_groups(columns)
+        made = type(query)(
+            this=_conformed(left, first, columns),
+            expression=_conformed(right, second, columns),
+            distinct=query.args.get("distinct"),
+        )
+        ordered_by = _Names(
+            translator=self,
+            aliases={name.casefold(): kind for name, kind in columns},
+            kinds=[kind for _, kind in columns],
+        )
+        self._modifiers(query, made, ordered_by)
+        return made, columns
+
+
+def cast_literal(value: Typed) -> exp.Expr:
+    """An untyped NULL of the answer has DuckDB's type for it; all else its own."""
+    return (
+        exp.Cast(this=value.node, to=exp.DataType.build("STRING", dialect="spark"))
+        if value.type == pa.null()
+        else value.node
+    )
+
+
+def _order(order: exp.Order, scope: _Names) -> Iterator[exp.Ordered]:
+    for item in order.expressions:
+        if isinstance(item.this, exp.Var) and item.this.name.upper() == "ALL":
+            for name, kind in scope.aliases.items():
+                if is_nested(kind):
+                    raise NotOnSparkError(f"an order of {kind}")
+                column = exp.column(exp.to_identifier(name, quoted=True))
+                yield exp.Ordered(
+                    this=column,
+                    desc=bool(item.args.get("desc")),
+                    nulls_first=bool(item.args.get("nulls_first")),
+                )
+        elif isinstance(item.this, exp.Literal):
+            _knows(item, frozenset({"this", "desc", "nulls_first"}))
+            if not item.this.is_int or not 1 <= int(item.this.name) <= len(scope.kinds):
+                raise NotOnSparkError("ORDER BY a literal")
+            _check_order(scope.kinds[int(item.this.name) - 1])
+            yield _same_order(item.this.copy(), item)
+        else:
+            yield ordered(item, scope)
+
+
+def _same_order(node: exp.Expr, item: exp.Ordered) -> exp.Ordered:
+    descending, nulls_first = bool(item.args.get("desc")), bool(item.args.get("nulls_first"))
+    return exp.Ordered(this=node, desc=descending, nulls_first=nulls_first)
+
+
+def _check_order(kind: pa.DataType) -> None:
+    if is_nested(kind):
+        raise NotOnSparkError(f"an order of {kind}")
+
+
+def _projected(item: exp.Expr) -> tuple[str, exp.Expr]:
+    """(name, expression) of an item of SELECT."""
+    if isinstance(item, exp.Alias):
+        return item.alias, item.this
+    if isinstance(item, exp.Star) or item.is_star:
+        raise NotOnSparkError("such a *")
+    return item.alias_or_name, item
+
+
+def _named(node: exp.Expr, name: str) -> exp.Expr:
+    return exp.Alias(this=node, alias=exp.to_identifier(name, quoted=True))
+
+
+def _alias(name: str, columns: Columns | None = None) -> exp.TableAlias:
+    return exp.TableAlias(
+        this=exp.to_identifier(name, quoted=True),
+        columns=[exp.to_identifier(column, quoted=True) for column, _ in columns or ()] or None,
+    )
+
+
+def _by_name(columns: Columns) -> dict[str, tuple[str, pa.DataType]]:
+    names = [name.casefold() for name, _ in columns]
+    return {folded: column for folded, column in zip(names, columns, strict=True) if names.count(folded) == 1}
+
+
+def _renamed(columns: Columns, names: Sequence[str]) -> Columns:
+    kinds = [kind for _, kind in columns]
+    own = [name for name, _ in columns]
+    return list(zip([*names, *own[len(names) :]], kinds, strict=True))
+
+
+def _conformed(query: exp.Query, have: Columns, want: Columns) -> exp.Query:
+    """One side of a set operation, with the types of the whole."""
+    if [kind for _, kind in have] == [kind for _, kind in want]:
+        return exp.Subquery(this=query) if _is_modified(query) else query
+    numbered = [(f"c{place}", kind) for place, (_, kind) in enumerate(have)]
+    items = [
+        _named(cast(Typed(exp.column(exp.to_identifier(name, quoted=True)), kind), target), column)
+        for (name, kind), (column, target) in zip(numbered, want, strict=True)
+    ]
+    return exp.select(*items).from_(exp.Subquery(this=query, alias=_alias("side", numbered)))
+
+
+def _is_modified(query: exp.Query) -> bool:
+    return any(query.args.get(name) for name in ("order", "limit", "offset", "with_"))
+
+
+def _check_groups(columns: Columns) -> None:
+    for _, kind in columns:
+        if has_map(kind):
+            raise NotOnSparkError(f"a group of {kind}")
+
+
+def _knows(node: exp.Expr, arguments: frozenset[str]) -> None:
+    for name, value in node.args.items():
+        if name not in arguments and value not in (None, False, []):
+            raise NotOnSparkError(f"{node.key.upper()} with {name.strip('_').replace('_', ' ').upper()}")

@@ -1,0 +1,236 @@
+"""Arrow types and the Spark types that stand for them. The one place that knows.
+
+| Arrow | Spark |
+|---|---|
+| bool, int8–int64, float32, float64, string, binary, date32, decimal128 | the same |
+| uint8, uint16, uint32 | SMALLINT, INT, BIGINT |
+| uint64 | DECIMAL(20,0) |
+| float16 | FLOAT |
+| timestamp[s, ms, us] | TIMESTAMP_NTZ; with a time zone TIMESTAMP |
+| timestamp[ns] | TIMESTAMP_NTZ, and an error where a value is finer than a microsecond; or BIGINT |
+| time32, time64 | STRING, `12:34:56.123456789`; or BIGINT |
+| duration | INTERVAL DAY TO SECOND |
+| null | STRING |
+| dictionary | what it holds |
+| list of any kind, struct, map | ARRAY, STRUCT, MAP |
+
+Spark has no nanoseconds, and no TIME unless a preview of it is switched on. With `nanoseconds="bigint"` times and
+timestamp[ns] are BIGINT: nanoseconds of the day or since the epoch, exact for every value, and in the same order.
+
+A value that its Spark type cannot hold is an error (milliseconds beyond the range of microseconds); none is ever wrapped
+or rounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+import pyarrow as pa
+from pyspark.sql import types as spark
+
+from readers.errors import ValueOutOfRangeError
+
+Nanoseconds = Literal["error", "bigint"]
+
+_MAX_PRECISION = 38
+
+
+class UnsupportedTypeError(TypeError):
+    """An Arrow type that no Spark type stands for."""
+
+
+def wire_type(arrow_type: pa.DataType, nanoseconds: Nanoseconds = "error") -> pa.DataType:
+    """The Arrow type in which Spark takes values of this Arrow type.
+
+    Raises:
+        UnsupportedTypeError: no Spark type stands for it.
+    """
+    for test, convert in _WIRE_TYPES:
+        if test(arrow_type):
+            return convert(arrow_type, nanoseconds)
+    raise UnsupportedTypeError(f"expected a type that Spark can hold, found {arrow_type}")
+
+
+def spark_type(arrow_type: pa.DataType, nanoseconds: Nanoseconds = "error") -> spark.DataType:
+    """The Spark type that stands for an Arrow type.
+
+    Raises:
+        UnsupportedTypeError: there is none.
+    """
+    return _spark_type(wire_type(arrow_type, nanoseconds))
+
+
+def spark_schema(schema: pa.Schema, nanoseconds: Nanoseconds = "error") -> spark.StructType:
+    """The Spark schema that stands for an Arrow schema; all columns may be null."""
+    return spark.StructType(
+        [spark.StructField(column.name, spark_type(column.type, nanoseconds)) for column in schema]
+    )
+
+
+def wire_schema(schema: pa.Schema, nanoseconds: Nanoseconds = "error") -> pa.Schema:
+    """The Arrow schema in which Spark takes rows of this schema."""
+    return pa.schema([pa.field(column.name, wire_type(column.type, nanoseconds)) for column in schema])
+
+
+def to_wire(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """A batch as Spark takes it.
+
+    Args:
+        batch: the rows.
+        schema: of `wire_schema`.
+
+    Raises:
+        ValueOutOfRangeError: a value that its type in `schema` cannot hold.
+    """
+    arrays = []
+    for column, target in zip(batch.columns, schema, strict=True):
+        try:
+            arrays.append(_cast(column, target.type))
+        except pa.ArrowInvalid as error:
+            raise ValueOutOfRangeError(
+                f"expected values of column {target.name!r} that {spark_name(target.type)} can hold, found one that it "
+                f"cannot: {error}"
+            ) from error
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def spark_name(wire: pa.DataType) -> str:
+    """The SQL name of the Spark type of a wire type."""
+    return _spark_type(wire).simpleString().upper()
+
+
+def _cast(array: pa.Array, target: pa.DataType) -> pa.Array:
+    if array.type.equals(target):
+        return array
+    return array.cast(_between(array.type, target)).cast(target)
+
+
+def _between(source: pa.DataType, target: pa.DataType) -> pa.DataType:
+    """The type on the way to `target`: Arrow has no cast from every type to its wire type.
+
+    A dictionary is decoded, a time counts nanoseconds before it becomes a number or a text.
+    """
+    if pa.types.is_dictionary(source):
+        return _between(source.value_type, target)
+    if pa.types.is_time(source):
+        return pa.time64("ns")
+    if pa.types.is_struct(source):
+        return pa.struct(
+            [(own.name, _between(own.type, new.type)) for own, new in zip(source, target, strict=True)]
+        )
+    if pa.types.is_map(source):
+        return pa.map_(
+            _between(source.key_type, target.key_type), _between(source.item_type, target.item_type)
+        )
+    if _is_list(source):
+        return pa.list_(_between(source.value_type, target.value_type))
+    return source
+
+
+def _is_list(arrow_type: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_list(arrow_type)
+        or pa.types.is_large_list(arrow_type)
+        or pa.types.is_fixed_size_list(arrow_type)
+    )
+
+
+def _same(arrow_type: pa.DataType, _: Nanoseconds) -> pa.DataType:
+    return arrow_type
+
+
+def _always(wire: pa.DataType) -> Callable[[pa.DataType, Nanoseconds], pa.DataType]:
+    return lambda _, __: wire
+
+
+def _wire_timestamp(arrow_type: pa.DataType, nanoseconds: Nanoseconds) -> pa.DataType:
+    if arrow_type.unit == "ns" and nanoseconds == "bigint":
+        return pa.int64()
+    return pa.timestamp("us", tz="UTC" if arrow_type.tz else None)
+
+
+def _wire_time(_: pa.DataType, nanoseconds: Nanoseconds) -> pa.DataType:
+    return pa.int64() if nanoseconds == "bigint" else pa.string()
+
+
+def _wire_decimal(arrow_type: pa.DataType, _: Nanoseconds) -> pa.DataType:
+    if arrow_type.precision > _MAX_PRECISION or arrow_type.scale < 0:
+        raise UnsupportedTypeError(f"expected at most {_MAX_PRECISION} digits, found {arrow_type}")
+    return pa.decimal128(arrow_type.precision, arrow_type.scale)
+
+
+def _wire_list(arrow_type: pa.DataType, nanoseconds: Nanoseconds) -> pa.DataType:
+    return pa.list_(pa.field("element", wire_type(arrow_type.value_type, nanoseconds)))
+
+
+def _wire_map(arrow_type: pa.DataType, nanoseconds: Nanoseconds) -> pa.DataType:
+    return pa.map_(wire_type(arrow_type.key_type, nanoseconds), wire_type(arrow_type.item_type, nanoseconds))
+
+
+def _wire_struct(arrow_type: pa.DataType, nanoseconds: Nanoseconds) -> pa.DataType:
+    return pa.struct([(part.name, wire_type(part.type, nanoseconds)) for part in arrow_type])
+
+
+def _wire_dictionary(arrow_type: pa.DataType, nanoseconds: Nanoseconds) -> pa.DataType:
+    return wire_type(arrow_type.value_type, nanoseconds)
+
+
+def _spark_type(wire: pa.DataType) -> spark.DataType:
+    for test, convert in _SPARK_TYPES:
+        if test(wire):
+            return convert(wire)
+    raise UnsupportedTypeError(f"expected a type that Spark can hold, found {wire}")
+
+
+def _spark_struct(wire: pa.DataType) -> spark.StructType:
+    return spark.StructType([spark.StructField(part.name, _spark_type(part.type)) for part in wire])
+
+
+_WIRE_TYPES: tuple[
+    tuple[Callable[[pa.DataType], bool], Callable[[pa.DataType, Nanoseconds], pa.DataType]], ...
+] = (
+    (pa.types.is_boolean, _same),
+    (pa.types.is_signed_integer, _same),
+    (pa.types.is_uint8, _always(pa.int16())),
+    (pa.types.is_uint16, _always(pa.int32())),
+    (pa.types.is_uint32, _always(pa.int64())),
+    (pa.types.is_uint64, _always(pa.decimal128(20, 0))),
+    (pa.types.is_float16, _always(pa.float32())),
+    (pa.types.is_floating, _same),
+    (pa.types.is_decimal, _wire_decimal),
+    (pa.types.is_string, _same),
+    (pa.types.is_large_string, _always(pa.string())),
+    (pa.types.is_string_view, _always(pa.string())),
+    (pa.types.is_null, _always(pa.string())),
+    (pa.types.is_binary, _same),
+    (pa.types.is_large_binary, _always(pa.binary())),
+    (pa.types.is_binary_view, _always(pa.binary())),
+    (pa.types.is_fixed_size_binary, _always(pa.binary())),
+    (pa.types.is_date, _always(pa.date32())),
+    (pa.types.is_timestamp, _wire_timestamp),
+    (pa.types.is_time, _wire_time),
+    (pa.types.is_duration, _always(pa.duration("us"))),
+    (pa.types.is_struct, _wire_struct),
+    (pa.types.is_map, _wire_map),
+    (_is_list, _wire_list),
+    (pa.types.is_dictionary, _wire_dictionary),
+)
+_SPARK_TYPES: tuple[tuple[Callable[[pa.DataType], bool], Callable[[pa.DataType], spark.DataType]], ...] = (
+    (pa.types.is_boolean, lambda _: spark.BooleanType()),
+    (pa.types.is_int8, lambda _: spark.ByteType()),
+    (pa.types.is_int16, lambda _: spark.ShortType()),
+    (pa.types.is_int32, lambda _: spark.IntegerType()),
+    (pa.types.is_int64, lambda _: spark.LongType()),
+    (pa.types.is_float32, lambda _: spark.FloatType()),
+    (pa.types.is_float64, lambda _: spark.DoubleType()),
+    (pa.types.is_decimal, lambda wire: spark.DecimalType(wire.precision, wire.scale)),
+    (pa.types.is_string, lambda _: spark.StringType()),
+    (pa.types.is_binary, lambda _: spark.BinaryType()),
+    (pa.types.is_date32, lambda _: spark.DateType()),
+    (pa.types.is_timestamp, lambda wire: spark.TimestampType() if wire.tz else spark.TimestampNTZType()),
+    (pa.types.is_duration, lambda _: spark.DayTimeIntervalType()),
+    (pa.types.is_struct, _spark_struct),
+    (pa.types.is_map, lambda wire: spark.MapType(_spark_type(wire.key_type), _spark_type(wire.item_type))),
+    (pa.types.is_list, lambda wire: spark.ArrayType(_spark_type(wire.value_type))),
+)

@@ -1,0 +1,176 @@
+"""A session as any program may have it, and the engine beside DuckDB. One JVM for all tests."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import socket
+import subprocess
+import sys
+import sysconfig
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from catalog import Catalog
+from catalog.catalog import Root
+from service.engines import DuckDBEngine
+from service.engines.spark import SparkEngine
+from service.engines.sparksession import SparkSettings
+from service.settings import Settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PROJECT = Path(__file__).parent.parent.parent
+FLINK = PROJECT / "tests" / "data" / "flink"
+EVERYTHING = FLINK / "2.3.0" / "everything-rocksdb-savepoints" / "canonical"
+WORDCOUNT = FLINK / "2.3.0" / "wordcount-rocksdb-savepoints" / "canonical"
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """A session without any setting of ours."""
+    from pyspark.sql import SparkSession
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    session = (
+        SparkSession.builder.master("local[2]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.executorEnv.PYTHONPATH", str(PROJECT))
+        .config("spark.sql.shuffle.partitions", "2")
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("OFF")
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="session")
+def savepoints() -> Catalog:
+    """`e` is everything, `w` is wordcount."""
+    return Catalog([Root(path=str(EVERYTHING), label="e"), Root(path=str(WORDCOUNT), label="w")])
+
+
+@pytest.fixture(scope="session")
+def duckdb_engine() -> Iterator[DuckDBEngine]:
+    engine = DuckDBEngine(Settings())
+    yield engine
+    engine.close()
+
+
+@pytest.fixture(scope="session")
+def spark_engine(
+    spark: SparkSession, duckdb_engine: DuckDBEngine, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[SparkEngine]:
+    """The engine, in the JVM of `spark`."""
+    engine = SparkEngine(SparkSettings(), duckdb_engine, tmp_path_factory.mktemp("spark"))
+    yield engine
+    engine.close()
+
+
+class Standalone:
+    """A master and two workers of one core each, as processes; their Python has what is installed, but not our code.
+
+    Attributes:
+        folder: where it works.
+        url: of the master.
+        master, workers: the processes.
+    """
+
+    def __init__(self, folder: Path, python: Path) -> None:
+        self.folder = folder
+        self.python = python
+        self._environment = {
+            name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")
+        } | {
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "SPARK_DAEMON_MEMORY": "256m",
+            "SPARK_WORKER_DIR": str(folder / "work"),
+            "SPARK_LOG_DIR": str(folder),
+            "PYSPARK_PYTHON": str(python),
+        }
+        self.url = f"spark://127.0.0.1:{_free_port()}"
+        self.master = self._start(
+            "master.Master", "--host", "127.0.0.1", "--port", self.url.rpartition(":")[2]
+        )
+        self._wait_for(self.master, "New state: ALIVE")
+        self.workers = [self._start_worker() for _ in range(2)]
+        for worker in self.workers:
+            self._wait_for(worker, "Successfully registered with master")
+
+    def run(self, script: str, *arguments: str, timeout_s: float = 240) -> list[dict[str, Any]]:
+        """Run a driver's script in a process of its own; the lines that it prints, each of JSON."""
+        ran = subprocess.run(
+            [sys.executable, "-c", script, self.url, str(self.python), *arguments],
+            cwd=PROJECT,
+            env=self._environment | {"PYTHONPATH": str(PROJECT)},
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            check=False,
+        )
+        assert ran.returncode == 0, ran.stderr[-4000:]
+        return [json.loads(line) for line in ran.stdout.splitlines()]
+
+    def stop(self) -> None:
+        for process in (*self.workers, self.master):
+            process.terminate()
+        for process in (*self.workers, self.master):
+            process.wait(timeout=30)
+
+    def _start_worker(self) -> subprocess.Popen[bytes]:
+        return self._start("worker.Worker", "-c", "1", "-m", "1g", "--host", "127.0.0.1", self.url)
+
+    def _start(self, name: str, *arguments: str) -> subprocess.Popen[bytes]:
+        import pyspark
+
+        spark_class = Path(pyspark.__file__).parent / "bin" / "spark-class"
+        log = self.folder / f"{name}-{secrets.token_hex(4)}.log"
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                [spark_class, f"org.apache.spark.deploy.{name}", "--webui-port", "0", *arguments],
+                cwd=self.folder,
+                env=self._environment,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
+        process.log = log  # type: ignore[attr-defined]
+        return process
+
+    def _wait_for(self, process: subprocess.Popen[bytes], text: str) -> None:
+        log: Path = process.log  # type: ignore[attr-defined]
+        deadline = time.monotonic() + 60
+        while text not in log.read_text():
+            assert process.poll() is None, log.read_text()[-2000:]
+            assert time.monotonic() < deadline, log.read_text()[-2000:]
+            time.sleep(0.2)
+
+
+@pytest.fixture
+def standalone(tmp_path: Path) -> Iterator[Standalone]:
+    cluster = Standalone(tmp_path, python_without_our_code(tmp_path))
+    yield cluster
+    cluster.stop()
+
+
+def python_without_our_code(folder: Path) -> Path:
+    """An interpreter with the packages of this one, but none that is installed editable: no `.pth` file is read."""
+    python = folder / "python"
+    packages = sysconfig.get_path("purelib")
+    python.write_text(f'#!/bin/sh\nPYTHONPATH="$PYTHONPATH:{packages}" exec {sys.executable} -S "$@"\n')
+    python.chmod(0o755)
+    return python
+
+
+def _free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])

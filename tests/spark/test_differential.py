@@ -1,0 +1,117 @@
+"""One meaning: what DuckDB answers, Spark answers, to the last digit; or it says that it does not.
+
+`queries.sql` and `refused.sql` hold the statements, one a paragraph: add to them.
+"""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from catalog import Catalog
+from catalog.jsontext import json_text
+from service.engines import Column, DuckDBEngine
+from service.engines.engine import Execution
+from service.engines.spark import SparkEngine, translation
+from service.engines.sparktypes import NotOnSparkError
+from service.sql import plan
+
+pytestmark = pytest.mark.spark
+
+_FOLDER = Path(__file__).parent
+_OPERANDS = {
+    "types__v_byte": ["value", "1", "100", "-1", "NULL"],
+    "types__v_int": ["value", "2", "0", "1.5", "_subtask"],
+    "types__v_long": ["value", "3", "2.25", "_key_group"],
+    "types__v_double": ["value", "2", "0.5", "0"],
+    "types__v_float": ["value", "2", "0.1"],
+}
+_AGGREGATES = [
+    "count(value)",
+    "sum(value)",
+    "avg(value)",
+    "min(value)",
+    "max(value)",
+    "count(DISTINCT value)",
+]
+_TABLES = [*_OPERANDS, "types__v_short", "types__v_boolean"]
+
+
+def statements(name: str) -> list[str]:
+    paragraphs = (_FOLDER / name).read_text().split("\n\n")
+    return [text.strip() for text in paragraphs if not text.startswith("--")]
+
+
+def generated() -> list[str]:
+    """Operators over all pairs of operands, and aggregates over all numbers."""
+    made = []
+    for table, operands in _OPERANDS.items():
+        pairs = [
+            (left, right) for left, right in itertools.product(operands, operands) if "value" in (left, right)
+        ]
+        for operator in ("=", "<", ">=", "IS DISTINCT FROM"):
+            items = ", ".join(f"{left} {operator} {right}" for left, right in pairs)
+            made.append(f"SELECT key, {items} FROM e.{table} ORDER BY key")
+        items = ", ".join(f"{left} / {right}" for left, right in pairs if "NULL" not in (left, right))
+        made.append(f"SELECT key, {items} FROM e.{table} ORDER BY key")
+        items = ", ".join(f"coalesce({left}, {right}), greatest({left}, {right})" for left, right in pairs)
+        made.append(f"SELECT key, {items} FROM e.{table} ORDER BY key")
+    for table in _OPERANDS:
+        if table != "types__v_long":
+            made += [f"SELECT {aggregate} FROM e.{table}" for aggregate in _AGGREGATES]
+    for one, other in itertools.combinations(_TABLES, 2):
+        if "boolean" not in other:
+            made.append(f"SELECT value FROM e.{one} UNION SELECT value FROM e.{other} ORDER BY value")
+    return made
+
+
+def answer(execution: Execution) -> tuple[pa.Table, tuple[Column, ...]]:
+    try:
+        table = execution.open().read_all()
+        return table, execution.columns
+    finally:
+        execution.close()
+
+
+def rows(table: pa.Table, *, in_order: bool) -> list[str]:
+    columns = [json_text(_jsonable(column.combine_chunks())).to_pylist() for column in table.columns]
+    texts = [str(row) for row in zip(*columns, strict=True)]
+    return texts if in_order else sorted(texts)
+
+
+def _jsonable(array: pa.Array) -> pa.Array:
+    return array.cast(pa.string()) if pa.types.is_time(array.type) or pa.types.is_null(array.type) else array
+
+
+@pytest.mark.parametrize("sql", [*statements("queries.sql"), *generated()])
+def test_both_engines_give_the_same_answer(
+    sql: str, savepoints: Catalog, duckdb_engine: DuckDBEngine, spark_engine: SparkEngine
+) -> None:
+    planned = plan(sql, savepoints)
+
+    expected, expected_columns = answer(duckdb_engine.execution(planned))
+    found, columns = answer(spark_engine.execution(planned, 100_000))
+
+    assert columns == expected_columns
+    assert found.schema.equals(expected.schema)
+    assert rows(found, in_order="ORDER BY" in sql) == rows(expected, in_order="ORDER BY" in sql)
+
+
+@pytest.mark.parametrize("sql", statements("refused.sql"))
+def test_what_would_differ_is_refused(sql: str, savepoints: Catalog, spark_engine: SparkEngine) -> None:
+    with pytest.raises(NotOnSparkError) as raised:
+        answer(spark_engine.execution(plan(sql, savepoints), 100_000))
+
+    assert raised.value.code == "NOT_ON_SPARK"
+    assert raised.value.hint
+
+
+@pytest.mark.parametrize("sql", statements("queries.sql"))
+def test_an_untranslated_function_never_reaches_spark(sql: str, savepoints: Catalog) -> None:
+    text = translation(plan(sql, savepoints)).sql
+
+    assert "savepoint_table_" in text or " FROM " not in sql or "FROM (SELECT" in sql
+    assert not any(name in text.lower() for name in ("reflect(", "java_method(", "using savepoint"))

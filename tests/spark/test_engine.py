@@ -1,0 +1,194 @@
+"""The engine: answers, exports, EXPLAIN, cancel, errors."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from catalog import Catalog
+from service.engines import DuckDBEngine
+from service.engines.spark import SparkEngine
+from service.errors import (
+    ColumnNotFoundError,
+    InvalidValueError,
+    QueryCancelledError,
+    QueryError,
+)
+from service.sql import plan
+
+pytestmark = pytest.mark.spark
+
+MANY = "SELECT count(*) FROM w.aggregate__count a, w.aggregate__count b, w.aggregate__count c, w.aggregate__count d"
+
+
+def test_an_answer_without_a_limit_is_written_by_the_executors_and_taken_away_after(
+    savepoints: Catalog, spark_engine: SparkEngine
+) -> None:
+    sql = "SELECT key, value, key AS again, {'a': value} AS s FROM w.aggregate__count ORDER BY key DESC"
+    execution = spark_engine.execution(plan(sql, savepoints))
+
+    table = execution.open().read_all()
+    execution.close()
+
+    assert table.num_rows == 1000
+    assert table.schema.names == ["key", "value", "again", "s"]
+    assert table.column(0).to_pylist() == sorted(table.column(0).to_pylist(), reverse=True)
+    assert list(_exports(spark_engine)) == []
+
+
+def test_no_more_rows_than_are_asked_for_reach_the_driver(
+    savepoints: Catalog, spark_engine: SparkEngine
+) -> None:
+    execution = spark_engine.execution(plan("FROM w.aggregate__count", savepoints), 10)
+
+    rows = execution.open().read_all().num_rows
+    execution.close()
+
+    assert rows == 11  # one more, by which it is known that there are more
+
+
+def test_explain_shows_the_plan_without_paths(savepoints: Catalog, spark_engine: SparkEngine) -> None:
+    sql = "EXPLAIN SELECT value FROM w.aggregate__count WHERE key = 'key_1'"
+    execution = spark_engine.execution(plan(sql, savepoints), 10)
+
+    (row,) = execution.open().read_all().to_pylist()
+    execution.close()
+
+    assert [column.name for column in execution.columns] == ["explain_key", "explain_value"]
+    assert "BatchScan savepoint" in row["explain_value"]
+    assert "namespace" not in row["explain_value"]
+
+
+def test_describe_is_what_duckdb_says(
+    savepoints: Catalog, spark_engine: SparkEngine, duckdb_engine: DuckDBEngine
+) -> None:
+    planned = plan("DESCRIBE w.aggregate__count", savepoints)
+
+    found, expected = (
+        engine.execution(planned).open().read_all() for engine in (spark_engine, duckdb_engine)
+    )
+
+    assert found.equals(expected)
+
+
+def test_a_cancel_is_told_at_once_and_ends_the_jobs(savepoints: Catalog, spark_engine: SparkEngine) -> None:
+    execution = spark_engine.execution(plan(MANY, savepoints), 1)
+    asked: list[float] = []
+
+    def cancel() -> None:
+        asked.append(time.monotonic())
+        execution.cancel(QueryCancelledError("enough"))
+
+    timer = threading.Timer(2, cancel)
+    timer.start()
+    with pytest.raises(QueryCancelledError, match="enough"):
+        execution.open()
+    told = time.monotonic()
+    timer.join()
+    execution.close()
+
+    assert told - asked[0] < 1
+    assert _ends_within(spark_engine, 5)
+
+
+def test_a_cancel_before_it_starts_is_raised(savepoints: Catalog, spark_engine: SparkEngine) -> None:
+    execution = spark_engine.execution(plan("FROM w.aggregate__count", savepoints), 1)
+
+    execution.cancel(QueryCancelledError("never mind"))
+
+    with pytest.raises(QueryCancelledError, match="never mind"):
+        execution.open()
+    execution.close()
+
+
+def test_progress_is_told_while_it_runs_and_after(savepoints: Catalog, spark_engine: SparkEngine) -> None:
+    execution = spark_engine.execution(plan("SELECT sum(value) FROM w.aggregate__count", savepoints), 1)
+
+    execution.open().read_all()
+    progress = execution.progress
+    execution.close()
+
+    assert progress.bytes_read == progress.bytes_total > 0
+    assert progress.splits_total
+    assert progress.splits_read == progress.splits_total
+
+
+@pytest.mark.parametrize(
+    ("sql", "error"),
+    [
+        ("SELECT kee FROM w.aggregate__count", ColumnNotFoundError),
+        ("SELECT value // (value - value) FROM w.aggregate__count", InvalidValueError),
+        ("SELECT value::TINYINT * 100::TINYINT FROM w.aggregate__count", InvalidValueError),
+    ],
+)
+def test_errors_are_those_of_duckdb(
+    sql: str,
+    error: type[QueryError],
+    savepoints: Catalog,
+    spark_engine: SparkEngine,
+    duckdb_engine: DuckDBEngine,
+) -> None:
+    for engine in (duckdb_engine, spark_engine):
+        execution = engine.execution(plan(sql, savepoints))
+        with pytest.raises(error):
+            execution.open().read_all()
+        execution.close()
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT reflect('java.lang.System', 'getenv', 'HOME')",
+        "SELECT java_method('java.lang.System', 'exit', 1)",
+        "SELECT * FROM text.`/etc/passwd`",
+        "SELECT * FROM '/etc/passwd'",
+        "SET spark.sql.ansi.enabled = false",
+        "ADD JAR '/tmp/x.jar'",
+        "CREATE TEMP VIEW v USING text OPTIONS (path '/etc/passwd')",
+        "CREATE FUNCTION f AS 'java.lang.Object'",
+        "SELECT 1; SELECT 2",
+        "SELECT * FROM savepoint_table_1",
+    ],
+)
+def test_what_is_no_query_of_the_catalog_never_reaches_spark(sql: str, savepoints: Catalog) -> None:
+    with pytest.raises(QueryError) as raised:
+        plan(sql, savepoints)
+
+    assert raised.value.status in (400, 403, 404)
+
+
+def test_queries_do_not_see_each_other(savepoints: Catalog, spark_engine: SparkEngine) -> None:
+    found: dict[str, list[int]] = {}
+
+    def run(table: str) -> None:
+        execution = spark_engine.execution(plan(f"SELECT count(*) FROM {table}", savepoints), 1)
+        found[table] = execution.open().read_all().column(0).to_pylist()
+        execution.close()
+
+    threads = [
+        threading.Thread(target=run, args=(table,))
+        for table in ("w.aggregate__count", 'w."mod7-no-uid__seen"', "e.types__v_int")
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert found == {"w.aggregate__count": [1000], 'w."mod7-no-uid__seen"': [7], "e.types__v_int": [3]}
+
+
+def _exports(engine: SparkEngine) -> list[Path]:
+    return list((engine._directory / "exports").iterdir())
+
+
+def _ends_within(engine: SparkEngine, seconds: float) -> bool:
+    from pyspark import SparkContext
+
+    context = SparkContext.getOrCreate()
+    deadline = time.monotonic() + seconds
+    while context.statusTracker().getActiveJobsIds() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return not context.statusTracker().getActiveJobsIds()
