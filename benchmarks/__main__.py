@@ -19,7 +19,6 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from resource import RUSAGE_SELF, getrusage
 
 import catalog
 from benchmarks.rocksdb import write_native_savepoint
@@ -67,7 +66,7 @@ def main() -> int:
 def _report(layout: str, savepoint: Path, keys: int) -> None:
     size = sum(file.stat().st_size for file in savepoint.iterdir())
     print(
-        f"{keys:,} keys, four states, {size / 1e6:,.0f} MB canonical; {os.cpu_count()} cores, {platform.machine()}, ",
+        f"\n{keys:,} keys, four states, {size / 1e6:,.0f} MB {layout}; {os.cpu_count()} cores, {platform.machine()}, ",
         end="",
     )
     print(f"Python {platform.python_version()}\n")
@@ -118,8 +117,13 @@ def _measure(name: str, savepoint: Path) -> Measured:
         started = time.perf_counter()
         rows = once()
         seconds.append(time.perf_counter() - started)
-    peak_mib = getrusage(RUSAGE_SELF).ru_maxrss / 1024
-    return Measured(seconds=seconds, rows=rows, whole=whole, peak_mib=peak_mib)
+    return Measured(seconds=seconds, rows=rows, whole=whole, peak_mib=_peak_bytes() / (1 << 20))
+
+
+def _peak_bytes() -> int:
+    """Peak memory of this process; not from `getrusage`, which begins with that of the process it was forked from."""
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    return next(int(line.split()[1]) << 10 for line in status.splitlines() if line.startswith("VmHWM:"))
 
 
 def _read_files(savepoint: Path) -> Callable[[], int]:
