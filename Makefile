@@ -33,10 +33,10 @@ test: $(INSTALLED) ## run the tests, without those marked slow, spark or flink
 	$(PY) -m pytest -n auto $(ARGS)
 
 test-slow: $(INSTALLED) ## run the tests marked slow
-	$(PY) -m pytest -n auto -m slow $(ARGS)
+	$(PY) -m pytest -n auto -m "slow and not spark" $(ARGS)
 
-test-spark: $(INSTALLED) ## run the tests marked spark (needs Java 17 or newer)
-	$(PY) -m pytest -m spark $(ARGS) || [ $$? -eq 5 ] # 5: there was none to run
+test-spark: $(INSTALLED) ## run the tests marked spark, without the slow ones of a cluster (needs Java 17 or newer)
+	$(PY) -m pytest -m "spark and not slow" $(ARGS) || [ $$? -eq 5 ] # 5: there was none to run
 
 test-all: $(INSTALLED) ## run every test
 	$(PY) -m pytest -m '' $(ARGS)

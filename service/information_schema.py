@@ -54,7 +54,7 @@ def _schemata(database: Database) -> Iterator[dict[str, Any]]:
 
 
 def _tables(database: Database) -> Iterator[dict[str, Any]]:
-    for table in _tables_of(database):
+    for table in tables_of(database):
         yield {
             "table_catalog": _CATALOG,
             "table_schema": database.name,
@@ -65,7 +65,7 @@ def _tables(database: Database) -> Iterator[dict[str, Any]]:
 
 
 def _columns(database: Database) -> Iterator[dict[str, Any]]:
-    for table in _tables_of(database):
+    for table in tables_of(database):
         for position, column in enumerate(table.schema, start=1):
             yield {
                 "table_catalog": _CATALOG,
@@ -78,7 +78,8 @@ def _columns(database: Database) -> Iterator[dict[str, Any]]:
             }
 
 
-def _tables_of(database: Database) -> list[Table]:
+def tables_of(database: Database) -> list[Table]:
+    """The tables of a database; none if it cannot be read."""
     try:
         return [database.table(name) for name in database.tables]
     except ReaderError:

@@ -12,6 +12,7 @@ query is found by its id, by its user, until its answer was read; after that its
 from __future__ import annotations
 
 import atexit
+import os
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -26,6 +27,7 @@ from service.errors import (
     InvalidRequestError,
     LimitExceededError,
     QueryNotFoundError,
+    TooManyQueriesError,
     query_error_of,
 )
 from service.history import History, QueryRecord
@@ -37,6 +39,9 @@ from service.sql import Plan
 __all__ = ["AUTO", "Queries", "Query", "QueryRequest"]
 
 _CHECK_EVERY_S = 0.1
+_RETRY_AFTER_S = 5
+_RUNNING_A_CORE = 4
+_LEAST_RUNNING = 8
 _UNAVAILABLE = {"spark": "Spark is not available in this version; DuckDB answers all queries"}
 
 
@@ -53,14 +58,8 @@ class Queries:
         self.catalog = catalog
         self._engines = engines
         self._settings = settings
-        self._slots = Slots(
-            SlotLimits(
-                running=settings.max_running,
-                running_per_user=settings.max_running_per_user,
-                queued=settings.max_queued,
-                queued_per_user=settings.max_queued_per_user,
-            )
-        )
+        self._limits = slot_limits(settings)
+        self._slots = Slots(self._limits)
         self._history = History(settings.history_length)
         self._lock = threading.Lock()
         self._open: dict[str, Query] = {}
@@ -112,6 +111,11 @@ class Queries:
             TooManyQueriesError: as many wait as may.
         """
         self._slots.check_room(user)
+        limit = self._limits.running + self._limits.queued + self._limits.stalled
+        with self._lock:
+            count = len(self._open)
+        if count >= limit:
+            raise TooManyQueriesError("too many answers wait to be read", retry_after_s=_RETRY_AFTER_S)
 
     def find(self, query_id: str, user: str) -> Query | None:
         """A query of this user whose answer is not read yet; None if it was read, or dropped.
@@ -239,6 +243,19 @@ class Queries:
         raise InvalidRequestError(
             f"expected an engine, found {name!r}", hint=f"engines are {', '.join([AUTO, *self._engines])}"
         )
+
+
+def slot_limits(settings: Settings) -> SlotLimits:
+    """How many queries may run and wait, where the settings leave it open by the cores of the machine."""
+    cores = settings.threads or os.cpu_count() or 1
+    running = settings.max_running or max(_LEAST_RUNNING, _RUNNING_A_CORE * cores)
+    return SlotLimits(
+        running=running,
+        running_per_user=settings.max_running_per_user or max(1, running // 2),
+        queued=settings.max_queued,
+        queued_per_user=settings.max_queued_per_user,
+        stalled=settings.max_stalled,
+    )
 
 
 def _size_bytes(plan: Plan) -> int:

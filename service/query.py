@@ -170,6 +170,11 @@ class Query:
         return self._results.is_ready
 
     @property
+    def buffered_bytes(self) -> int:
+        """Bytes of the answer that wait to be read."""
+        return self._results.size_bytes
+
+    @property
     def databases(self) -> tuple[Database, ...]:
         """The databases it reads."""
         return self.plan.databases
@@ -372,10 +377,10 @@ class Query:
         if not kept.num_rows or self._results.put(kept, _STALLED_AFTER_S):
             return
         self._resumed.clear()
-        self._slots.leave(self._ticket)
+        is_paused = self._slots.pause(self._ticket)
         while not self._results.put(kept, _LOOK_UP_S):
             self._check_not_cancelled()
-        if not self.truncated:
+        if is_paused and not self.truncated:
             self._slots.enter_again(self._ticket)
             self._resumed.wait()
         self._check_not_cancelled()

@@ -38,14 +38,15 @@ class Settings:
     max_sql_bytes: int = _setting(256 * 1024, "length of a SQL text at most")
     max_request_bytes: int = _setting(1024 * 1024, "length of a request at most")
     max_scan_bytes: int = _setting(0, "bytes of savepoints a query may read at most; any number where 0")
-    max_running: int = _setting(16, "queries that run at a time")
-    max_running_per_user: int = _setting(8, "queries of one user that run at a time")
+    max_running: int = _setting(0, "queries that run at a time; 4 a core where 0, 8 at least")
+    max_running_per_user: int = _setting(0, "queries of one user that run at a time; half of all where 0")
+    max_stalled: int = _setting(64, "queries that have no slot while nobody reads their rows, at most")
     max_queued: int = _setting(1000, "queries that wait at most; more are told to come again")
     max_queued_per_user: int = _setting(500, "queries of one user that wait at most")
     large_scan_bytes: int = _setting(
         64 * 1024 * 1024, "a query that reads more leaves the last slots to others"
     )
-    result_buffer_bytes: int = _setting(4 * 1024 * 1024, "bytes of an answer that wait to be read, at most")
+    result_buffer_bytes: int = _setting(2 * 1024 * 1024, "bytes of an answer that wait to be read, at most")
     abandoned_after_s: float = _setting(300.0, "seconds after which a query ends that nobody asks for")
     history_length: int = _setting(1000, "queries that are remembered after their end")
     memory_limit: str = _setting("", "memory of the engine, such as 4GB; 80 % of the machine's where empty")

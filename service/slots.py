@@ -30,12 +30,14 @@ class SlotLimits:
         running_per_user: at a time, of one user.
         queued: that wait.
         queued_per_user: that wait, of one user.
+        stalled: that have given their slot back until their reader goes on; a user may have a quarter of them.
     """
 
     running: int
     running_per_user: int
     queued: int
     queued_per_user: int
+    stalled: int = 0
 
     @property
     def running_large(self) -> int:
@@ -81,6 +83,7 @@ class Slots:
         self._lock = threading.Lock()
         self._running: set[Ticket] = set()
         self._waiting: list[Ticket] = []
+        self._stalled: set[Ticket] = set()
 
     @property
     def running(self) -> int:
@@ -112,9 +115,21 @@ class Slots:
         with self._lock:
             self._check_room(user)
 
-    def enter_again(self, ticket: Ticket) -> None:
-        """Wait for another slot after `leave`; never refused."""
+    def pause(self, ticket: Ticket) -> bool:
+        """Give the slot back for a while; False if it must be kept, for what is held meanwhile costs memory."""
         with self._lock:
+            own = sum(other.user == ticket.user for other in self._stalled)
+            if len(self._stalled) >= self._limits.stalled or own >= max(1, self._limits.stalled // 4):
+                return False
+            self._running.discard(ticket)
+            self._stalled.add(ticket)
+        self._grant()
+        return True
+
+    def enter_again(self, ticket: Ticket) -> None:
+        """Wait for another slot after `pause`; never refused."""
+        with self._lock:
+            self._stalled.discard(ticket)
             self._waiting.append(ticket)
         self._grant()
 
@@ -122,6 +137,7 @@ class Slots:
         """Give the slot back, or wait no more."""
         with self._lock:
             self._running.discard(ticket)
+            self._stalled.discard(ticket)
             if ticket in self._waiting:
                 self._waiting.remove(ticket)
         self._grant()

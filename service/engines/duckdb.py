@@ -21,6 +21,7 @@ import re
 import shutil
 import tempfile
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -53,7 +54,11 @@ from service.functions import MACROS, is_allowed_function, is_allowed_table_func
 from service.settings import Settings
 from service.sql import Plan, TableReference
 
+# What DuckDB finds at a time: a batch of more rows holds them in its memory and in ours.
+_VECTOR_ROWS = 2048
 _BATCH_ROWS = 65_536
+_BATCH_BYTES = 1 << 20
+_GATHER_S = 0.05
 _CHEAPEST = (SUBTASK, KEY_GROUP)
 _MAX_EXPRESSION_DEPTH = 250
 
@@ -173,7 +178,7 @@ class DuckDBExecution(Execution):
                 for name, kind in zip(relation.columns, relation.types, strict=True)
             )
             self._check_not_cancelled()
-            reader = relation.to_arrow_reader(_BATCH_ROWS)
+            reader = relation.to_arrow_reader(_VECTOR_ROWS)
         return pa.RecordBatchReader.from_batches(reader.schema, self._batches(reader))
 
     def cancel(self, error: QueryError) -> None:
@@ -192,15 +197,32 @@ class DuckDBExecution(Execution):
         self._connection.close()
 
     def _batches(self, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+        """The rows, the first ones at once; then some more at a time, but never many bytes: they wait to be read."""
+        waiting: list[pa.RecordBatch] = []
+        size_bytes, rows, is_first, since = 0, 0, True, time.monotonic()
+        while (batch := self._next(reader)) is not None:
+            waiting.append(batch)
+            size_bytes += batch.nbytes
+            rows += batch.num_rows
+            is_late = time.monotonic() - since > _GATHER_S
+            if is_first or is_late or size_bytes >= _BATCH_BYTES or rows >= _BATCH_ROWS:
+                yield pa.concat_batches(waiting)
+                waiting.clear()
+                size_bytes, rows, is_first, since = 0, 0, False, time.monotonic()
+        if waiting:
+            yield pa.concat_batches(waiting)
+
+    def _next(self, reader: pa.RecordBatchReader) -> pa.RecordBatch | None:
+        """The next rows; None if there are no more."""
         while True:
             with self._errors():
                 self._check_not_cancelled()
                 try:
                     batch = reader.read_next_batch()
                 except StopIteration:
-                    return
+                    return None
             if batch.num_rows:
-                yield batch
+                return batch
 
     def _register(self, reference: TableReference) -> None:
         """The table under its name in the plan, with its columns in the table's order."""

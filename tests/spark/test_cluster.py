@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 _EVERYTHING = "tests/data/flink/2.3.0/everything-rocksdb-savepoints/canonical"
 _WORDCOUNT = "tests/data/flink/2.3.0/wordcount-rocksdb-savepoints/canonical"

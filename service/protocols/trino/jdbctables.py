@@ -13,8 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from catalog import Database
-from catalog.tables import Table
-from readers.errors import ReaderError
+from service.information_schema import tables_of
 from service.protocols.trino.types import trino_type
 from service.sql import CATALOG
 
@@ -42,7 +41,7 @@ def _table_types(_databases: Iterator[Database]) -> Iterator[dict[str, Any]]:
 
 def _tables(databases: Iterator[Database]) -> Iterator[dict[str, Any]]:
     for database in databases:
-        for table in _tables_of(database):
+        for table in tables_of(database):
             yield {
                 "table_cat": CATALOG,
                 "table_schem": database.name,
@@ -54,7 +53,7 @@ def _tables(databases: Iterator[Database]) -> Iterator[dict[str, Any]]:
 
 def _columns(databases: Iterator[Database]) -> Iterator[dict[str, Any]]:
     for database in databases:
-        for table in _tables_of(database):
+        for table in tables_of(database):
             for position, column in enumerate(table.schema, start=1):
                 yield {
                     "table_cat": CATALOG,
@@ -108,13 +107,6 @@ def _types(_databases: Iterator[Database]) -> Iterator[dict[str, Any]]:
 
 def _none(_databases: Iterator[Database]) -> Iterator[dict[str, Any]]:
     return iter(())
-
-
-def _tables_of(database: Database) -> list[Table]:
-    try:
-        return [database.table(name) for name in database.tables]
-    except ReaderError:
-        return []
 
 
 def _schema(names: str, integers: str = "", booleans: str = "") -> pa.Schema:

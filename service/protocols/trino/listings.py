@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -210,7 +210,7 @@ class Listings:
                 known.type,
                 known.meaning,
             )
-            for name, known in session_properties().items()
+            for name, known in SESSION_PROPERTIES.items()
         ]
         return _filtered(columns, rows, sql, words)
 
@@ -252,11 +252,6 @@ class Listings:
         return (CATALOG, self._named_schema(path[:-1]), table)
 
 
-def session_properties() -> Mapping[str, SessionProperty]:
-    """What SET SESSION may set, by name."""
-    return _PROPERTIES
-
-
 def _check_engine(value: str) -> None:
     if value not in _ENGINES:
         raise InvalidRequestError(
@@ -295,10 +290,6 @@ def _quoted(name: str) -> str:
     return name if simple else '"' + name.replace('"', '""') + '"'
 
 
-def _names(texts: str) -> Iterator[str]:
-    yield from texts.split()
-
-
 _TABLES_OF_INFORMATION_SCHEMA = ("columns", "schemata", "tables", "views")
 _FUNCTIONS = {
     "scalar": """abs acos asin atan atan2 bit_count cardinality cbrt ceil ceiling chr coalesce concat concat_ws contains
@@ -313,7 +304,7 @@ _FUNCTIONS = {
         variance""",
     "window": "dense_rank first_value lag last_value lead nth_value ntile percent_rank rank row_number",
 }
-_PROPERTIES: dict[str, SessionProperty] = {
+SESSION_PROPERTIES: dict[str, SessionProperty] = {
     "engine": SessionProperty(
         default="auto",
         type="varchar",

@@ -104,7 +104,7 @@ class StatementRun:
             if token != last + 1 or self._pages[last].is_last:
                 return None
             page = await self._next()
-            self._pages = {last: self._pages[last], token: page}
+            self._pages = {token: page} if page.is_last else {last: self._pages[last], token: page}
             self.has_ended = page.is_last
             self.touched = time.monotonic()
             return page
@@ -149,7 +149,7 @@ class StatementRun:
         except Exception as error:
             found = query_error_of(error)
             if found.status == HTTP_500_INTERNAL_SERVER_ERROR:
-                logger.error("POST /v1/statement: %s", found.detail, exc_info=error)
+                logger.exception("POST /v1/statement: %s", found.detail)
             return found
         self._shape = asked.shape
         self._query = query

@@ -31,8 +31,9 @@ from service.sql import check_length
 from service.version import installed_version
 
 router = APIRouter(prefix="/v1", tags=["trino"], include_in_schema=False)
-_KEPT_AFTER_END_S = 30.0
+_KEPT_AFTER_END_S = 10.0
 _RETRY_AFTER_S = 1
+_STATEMENTS_PER_QUEUED = 2
 
 
 class Statements:
@@ -60,7 +61,7 @@ class Statements:
         check_length(sql, self._settings.max_sql_bytes)
         self._forget()
         self._queries.check_room(session.user)
-        if len(self._runs) >= self._settings.max_running + self._settings.max_queued:
+        if len(self._runs) >= _STATEMENTS_PER_QUEUED * (self._settings.max_queued + 1):
             raise TooManyQueriesError("too many statements are read already", retry_after_s=_RETRY_AFTER_S)
         query_id = secrets.token_hex(16)
         interpreter = Interpreter(self._catalog, self._queries, self._settings, session, query_id)

@@ -48,7 +48,7 @@ from service.protocols.trino.lexer import (
     with_arguments,
     words_of,
 )
-from service.protocols.trino.listings import Listed, Listings, session_properties
+from service.protocols.trino.listings import SESSION_PROPERTIES, Listed, Listings
 from service.protocols.trino.session import Session, data_size_bytes, duration_s
 from service.protocols.trino.systemtables import TrinoTables
 from service.queries import AUTO, Queries, QueryRequest
@@ -313,7 +313,7 @@ class Interpreter:
         if len(words) != equals + 2 or words[-1].kind not in ("string", "number", "name"):
             raise _expected("a literal behind =", sql, words)
         value = words[-1].value
-        session_properties()[name].check(value)
+        SESSION_PROPERTIES[name].check(value)
         return Answered(
             update_type="SET SESSION", headers={"X-Trino-Set-Session": f"{name}={quote_plus(value)}"}
         )
@@ -393,7 +393,7 @@ def output_columns(names: Sequence[str], types: Sequence[str]) -> Listed:
 
 def _property(names: Sequence[str]) -> str:
     name = names[-1].casefold()
-    if len(names) > 2 or name not in session_properties():
+    if len(names) > 2 or name not in SESSION_PROPERTIES:
         raise InvalidRequestError(
             f"there is no session property {'.'.join(names)!r}",
             hint="SHOW SESSION lists them",

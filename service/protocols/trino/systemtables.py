@@ -22,10 +22,9 @@ import pyarrow as pa
 from catalog import Catalog, Database
 from catalog.errors import near_names
 from catalog.tables import FactsTable, Table
-from readers.errors import ReaderError
 from service.errors import DatabaseNotFoundError, TableNotFoundError, near_names_hint
 from service.history import QueryRecord
-from service.information_schema import INFORMATION_SCHEMA
+from service.information_schema import INFORMATION_SCHEMA, tables_of
 from service.protocols.trino.jdbctables import JDBC_TABLES
 from service.protocols.trino.session import Session
 from service.protocols.trino.types import trino_type
@@ -104,14 +103,6 @@ class TrinoTables:
         for name in self.catalog.databases:
             if names is None or name.casefold() in names:
                 yield self.catalog.database(name)
-
-
-def tables_of(database: Database) -> list[Table]:
-    """The tables of a database; none if it cannot be read."""
-    try:
-        return [database.table(name) for name in database.tables]
-    except ReaderError:
-        return []
 
 
 def _schemata(_tables: TrinoTables, databases: Iterator[Database]) -> Iterator[dict[str, Any]]:

@@ -85,7 +85,7 @@ def everything(serving: Serving) -> Iterator[str]:
         yield found
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def trino(address: str) -> Iterator[Speaker]:
     """Speaks to the service."""
     with Speaker(address) as speaker:

@@ -191,10 +191,8 @@ def test_queries_that_sqlalchemy_writes(engine: sqlalchemy.Engine) -> None:
         .limit(2)
     )
     with engine.connect() as connection:
-        assert connection.execute(grouped).fetchall()[0] == (
-            "key_66",
-            Decimal(connection.scalar(select(aggregate.c.value).where(aggregate.c.key == "key_66"))),
-        )
+        value = connection.execute(select(aggregate.c.value).where(aggregate.c.key == "key_66")).scalar_one()
+        assert connection.execute(grouped).fetchall()[0] == ("key_66", value)
         assert connection.scalar(sqlalchemy.text("SELECT version()"))
 
 
