@@ -24,6 +24,8 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from readers.serializers.timetext import civil_from_days, date_text
+
 _NEEDS_ESCAPE = '["\\\\\\x00-\\x1f]'
 _OUT_OF_RANGE = "<value out of range"
 _NOT_FINITE = {"nan": "NaN", "-nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
@@ -122,22 +124,10 @@ def iso_timestamp(value: int, unit: str) -> str:
     """
     seconds, fraction = divmod(value, _UNITS[unit])
     days, second_of_day = divmod(seconds, _SECONDS_A_DAY)
-    year, month, day = civil_from_days(days)
-    sign = "-" if year < 0 else "+" if year > 9999 else ""
     digits = _DIGITS[unit]
     decimals = f".{fraction:0{digits}d}" if digits else ""
     clock = f"{second_of_day // 3600:02d}:{second_of_day // 60 % 60:02d}:{second_of_day % 60:02d}"
-    return f"{sign}{abs(year):04d}-{month:02d}-{day:02d}T{clock}{decimals}"
-
-
-def civil_from_days(days: int) -> tuple[int, int, int]:
-    """(year, month, day) of days since 1970-01-01 in the proleptic Gregorian calendar."""
-    era, day_of_era = divmod(days + 719_468, 146_097)
-    year_of_era = (day_of_era - day_of_era // 1460 + day_of_era // 36_524 - day_of_era // 146_096) // 365
-    day_of_year = day_of_era - (365 * year_of_era + year_of_era // 4 - year_of_era // 100)
-    shifted = (5 * day_of_year + 2) // 153
-    month = shifted + 3 if shifted < 10 else shifted - 9
-    return year_of_era + era * 400 + (month <= 2), month, day_of_year - (153 * shifted + 2) // 5 + 1
+    return f"{date_text(*civil_from_days(days))}T{clock}{decimals}"
 
 
 _CONVERTERS: tuple[tuple[Callable[[pa.DataType], bool], Callable[[pa.Array], pa.Array]], ...] = (

@@ -24,7 +24,7 @@ def instant_text(seconds: int, nano: int) -> str:
     """`Instant#toString`: always with seconds."""
     days, rest = divmod(seconds, _SECONDS_A_DAY)
     clock = f"{rest // 3600:02d}:{rest // 60 % 60:02d}:{rest % 60:02d}"
-    return f"{date_text(*_civil(days))}T{clock}{_fraction(nano)}Z"
+    return f"{date_text(*civil_from_days(days))}T{clock}{_fraction(nano)}Z"
 
 
 def duration_text(seconds: int, nano: int) -> str:
@@ -49,7 +49,7 @@ def _fraction(nano: int) -> str:
     return f".{digits}"
 
 
-def _civil(days: int) -> tuple[int, int, int]:
+def civil_from_days(days: int) -> tuple[int, int, int]:
     """Year, month and day of a day since 1970-01-01 in the proleptic Gregorian calendar."""
     days += 719_468
     era, day_of_era = divmod(days, 146_097)
