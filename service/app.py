@@ -13,6 +13,7 @@ from service.api.body import RequestSizeLimit
 from service.api.errors import install_error_handlers
 from service.api.state import ServiceState
 from service.engines import DuckDBEngine
+from service.engines.spark import SparkEngine
 from service.protocols.trino import router as trino
 from service.queries import Queries
 from service.settings import Settings
@@ -27,8 +28,9 @@ def create_app(settings: Settings, catalog: Catalog, *, roots: Sequence[str] = (
         catalog: what it serves.
         roots: folders from which clients may register savepoints.
     """
-    engine = DuckDBEngine(settings)
-    all_queries = Queries(catalog, {engine.name: engine}, settings)
+    duckdb = DuckDBEngine(settings)
+    spark = SparkEngine.of(settings, duckdb)
+    all_queries = Queries(catalog, {duckdb.name: duckdb, spark.name: spark}, settings)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:

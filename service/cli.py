@@ -17,7 +17,10 @@ _FORMATS = ("table", "json", "jsonl", "csv", "arrow", "parquet")
 _SOURCE = (
     "a savepoint, a checkpoint (chk-N), a _metadata file, or a folder that holds several; local or remote"
 )
-_QUERY_SETTINGS = ("timeout_s", "memory_limit", "temp_directory", "max_temp_size", "threads")
+_QUERY_SETTINGS = (
+    *("timeout_s", "memory_limit", "temp_directory", "max_temp_size", "threads"),
+    *(name for name in settings.names() if name.startswith("spark_")),
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

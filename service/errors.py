@@ -10,6 +10,7 @@
         TableNotFoundError           404 TABLE_NOT_FOUND
         DatabaseNotFoundError        404 DATABASE_NOT_FOUND
         InvalidValueError            400 INVALID_VALUE        a cast or computation that fails on the data
+        NotOnSparkError              400 NOT_ON_SPARK         Spark cannot answer it, or would answer otherwise
       ForbiddenError                 403 FORBIDDEN            SQL that does more than read tables of the catalog
       ConflictError                  409 CONFLICT             a database name that is taken
       LimitExceededError             413 LIMIT_EXCEEDED       request, statement or scan too large
@@ -165,6 +166,19 @@ class InvalidValueError(InvalidQueryError):
     """A cast or a computation that fails on a value."""
 
     code = "INVALID_VALUE"
+
+
+class NotOnSparkError(InvalidQueryError):
+    """A statement that Spark cannot answer, or would answer differently from DuckDB.
+
+    Args:
+        what: the part of the statement; the message goes on behind it.
+    """
+
+    code = "NOT_ON_SPARK"
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{what} is not answered by Spark as by DuckDB", hint='ask for "engine": "duckdb"')
 
 
 class ForbiddenError(QueryError):

@@ -21,9 +21,10 @@ from catalog import Catalog, CatalogError
 from readers.errors import ReaderError
 from service.dialects import planned
 from service.engines import Engine
+from service.engines.sparkchoice import choose
+from service.engines.sparksession import spark_settings
 from service.errors import (
     ConflictError,
-    EngineUnavailableError,
     InvalidRequestError,
     LimitExceededError,
     QueryNotFoundError,
@@ -42,7 +43,7 @@ _CHECK_EVERY_S = 0.1
 _RETRY_AFTER_S = 5
 _RUNNING_A_CORE = 4
 _LEAST_RUNNING = 8
-_UNAVAILABLE = {"spark": "Spark is not available in this version; DuckDB answers all queries"}
+_DUCKDB, _SPARK = "duckdb", "spark"
 
 
 class Queries:
@@ -50,7 +51,7 @@ class Queries:
 
     Args:
         catalog: what they read.
-        engines: by name; the first is taken where the request does not say.
+        engines: by name. Where a request does not say, DuckDB is taken, or Spark if there is one and the query is for it.
         settings: their limits.
     """
 
@@ -58,6 +59,7 @@ class Queries:
         self.catalog = catalog
         self._engines = engines
         self._settings = settings
+        self._spark = spark_settings(settings) if _SPARK in engines else None
         self._limits = slot_limits(settings)
         self._slots = Slots(self._limits)
         self._history = History(settings.history_length)
@@ -75,7 +77,7 @@ class Queries:
             QueryError: the statement means nothing, or may not run; or too many wait already.
         """
         timeout_s = self._timeout_s(request)
-        engine, reason = self._engine(request.engine)
+        self._check_engine(request.engine)
         self.check_room(request.user)
         started = time.monotonic()
         try:
@@ -84,11 +86,13 @@ class Queries:
         except (CatalogError, ReaderError) as error:
             raise query_error_of(error) from error
         self._check_scan(size_bytes, request)
+        engine, reason = self._engine(request.engine, plan, size_bytes)
         query = Query(
             request=request,
             plan=plan,
             engine=engine,
             engine_reason=reason,
+            fallback=self._engines[_DUCKDB] if request.engine == AUTO and engine.name != _DUCKDB else None,
             timeout_s=timeout_s,
             started=started,
             is_large=size_bytes > self._settings.large_scan_bytes,
@@ -232,17 +236,18 @@ class Queries:
                 hint="ask for single keys, or for fewer tables",
             )
 
-    def _engine(self, name: str) -> tuple[Engine, str]:
-        if name == AUTO:
-            engine = next(iter(self._engines.values()))
-            return engine, f"{engine.name} runs in this process and needs no start"
-        if name in self._engines:
+    def _check_engine(self, name: str) -> None:
+        if name not in (AUTO, *self._engines):
+            raise InvalidRequestError(
+                f"expected an engine, found {name!r}", hint=f"engines are {', '.join([AUTO, *self._engines])}"
+            )
+
+    def _engine(self, name: str, plan: Plan, size_bytes: int) -> tuple[Engine, str]:
+        """The engine of a query, and why that one."""
+        if name != AUTO:
             return self._engines[name], "the request names it"
-        if name in _UNAVAILABLE:
-            raise EngineUnavailableError(_UNAVAILABLE[name])
-        raise InvalidRequestError(
-            f"expected an engine, found {name!r}", hint=f"engines are {', '.join([AUTO, *self._engines])}"
-        )
+        choice = choose(plan, size_bytes, self._spark)
+        return self._engines[choice.engine], choice.reason
 
 
 def slot_limits(settings: Settings) -> SlotLimits:

@@ -21,7 +21,14 @@ import pyarrow as pa
 
 from catalog import Database
 from service.engines import Column, Engine, Execution, Progress
-from service.errors import QueryCancelledError, QueryError, QueryTimeoutError, query_error_of
+from service.errors import (
+    EngineUnavailableError,
+    NotOnSparkError,
+    QueryCancelledError,
+    QueryError,
+    QueryTimeoutError,
+    query_error_of,
+)
 from service.history import QueryRecord
 from service.querystate import QueryState
 from service.results import Listener, ResultBuffer
@@ -87,6 +94,7 @@ class Query:
         plan: what it means.
         engine: what runs it.
         engine_reason: why that one.
+        fallback: what runs it where that one cannot; None if the request is for that one alone.
         timeout_s: seconds until it ends with QueryTimeoutError, those in the queue included.
         is_large: whether it reads much.
         buffer_bytes: of the answer that may wait to be read.
@@ -101,6 +109,7 @@ class Query:
         plan: Plan,
         engine: Engine,
         engine_reason: str,
+        fallback: Engine | None = None,
         timeout_s: float,
         started: float,
         is_large: bool,
@@ -120,6 +129,7 @@ class Query:
         self.error: QueryError | None = None
         self.created = time.time()
         self._engine = engine
+        self._fallback = fallback
         self._timeout_s = timeout_s
         self._started = started
         self._granted_after_s: float | None = None
@@ -358,14 +368,38 @@ class Query:
         self._end(error)
 
     def _execute(self) -> None:
-        self._execution = self._engine.execution(self.plan)
-        self._check_not_cancelled()
-        reader = self._execution.open()
-        self._results.open(self._execution.columns, reader.schema)
+        execution, reader = self._opened()
+        self._results.open(execution.columns, reader.schema)
         for batch in reader:
-            self._put(batch)
+            self._put(self._explained(batch))
             if self.truncated:
                 return
+
+    def _opened(self) -> tuple[Execution, pa.RecordBatchReader]:
+        """What runs, and its rows."""
+        try:
+            return self._opened_by(self._engine)
+        except (EngineUnavailableError, NotOnSparkError) as error:
+            if self._fallback is None or self._failure is not None or self._execution is None:
+                raise
+            self._execution.close()
+            self.engine = self._fallback.name
+            self.engine_reason = f"{self.engine_reason}; but {error.message}"
+        return self._opened_by(self._fallback)
+
+    def _opened_by(self, engine: Engine) -> tuple[Execution, pa.RecordBatchReader]:
+        execution = self._execution = engine.execution(self.plan, self.request.max_rows)
+        self._check_not_cancelled()
+        return execution, execution.open()
+
+    def _explained(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The engine and why it was chosen, at the head of a plan that it explains; other rows as they are."""
+        if not self.plan.prefix.startswith("EXPLAIN"):
+            return batch
+        *names, texts = batch.columns
+        head = f"engine: {self.engine}\nreason: {self.engine_reason}\n"
+        told = pa.array([f"{head}{text}" for text in texts.to_pylist()], texts.type)
+        return pa.RecordBatch.from_arrays([*names, told], schema=batch.schema)
 
     def _put(self, batch: pa.RecordBatch) -> None:
         """Hand on a batch, as far as there may be rows; waits where nobody reads, without a slot."""

@@ -53,6 +53,18 @@ class Settings:
     temp_directory: str = _setting("", "where large sorts and groups spill to; the system's where empty")
     max_temp_size: str = _setting("100GB", "size of the spilled data at most")
     threads: int = _setting(0, "threads of the engine and of the readers; as many as cores where 0")
+    spark_master: str = _setting("", "Spark's master, such as spark://host:7077, k8s://…, yarn or local[4]")
+    spark_remote: str = _setting("", "a Spark Connect server instead of a master, such as sc://host:15002")
+    spark_python: str = _setting("", "Python of Spark's workers; by the path of this one where empty")
+    spark_options: str = _setting(
+        "", "more of Spark's settings, such as 'spark.executor.memory=4g spark.executor.cores=4'"
+    )
+    spark_export_directory: str = _setting(
+        "", "where Spark's executors write long answers; they and this service see it by this path"
+    )
+    spark_threshold_bytes: int = _setting(
+        0, "a query that reads more goes to Spark, if it has a cluster; the machine's memory where 0"
+    )
 
 
 def settings_of(options: Mapping[str, Any], environment: Mapping[str, str]) -> Settings:

@@ -29,7 +29,10 @@ class QueryBody(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     sql: str = Field(description="one SELECT, EXPLAIN, SHOW or DESCRIBE")
-    engine: str = Field(default=AUTO, description="auto, duckdb or spark")
+    engine: str = Field(
+        default=AUTO,
+        description="auto, duckdb or spark; auto is DuckDB, or Spark for what outgrows this machine",
+    )
     max_rows: int | None = Field(
         None, ge=0, description="rows at most; 10000 for JSON if not given, else all"
     )

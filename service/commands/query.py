@@ -12,6 +12,7 @@ from service.commands.output import check_output, write_rows
 from service.commands.progress import Progress
 from service.commands.sources import catalog_of
 from service.engines import DuckDBEngine
+from service.engines.spark import SparkEngine
 from service.queries import Queries, QueryRequest
 from service.settings import settings_of
 
@@ -26,8 +27,9 @@ def _query(options: Namespace) -> None:
     settings = settings_of(vars(options), os.environ)
     sql = sys.stdin.read() if options.sql == "-" else options.sql
     catalog = catalog_of(options.savepoint, options)
-    engine = DuckDBEngine(settings)
-    with closing(Queries(catalog, {engine.name: engine}, settings)) as queries:
+    duckdb = DuckDBEngine(settings)
+    spark = SparkEngine.of(settings, duckdb)
+    with closing(Queries(catalog, {duckdb.name: duckdb, spark.name: spark}, settings)) as queries:
         request = QueryRequest(
             sql=sql, engine=options.engine, max_rows=options.max_rows, timeout_s=options.timeout_s
         )

@@ -3,6 +3,10 @@
     engine.py    what an engine is: Engine, Execution, Column, Progress
     duckdb.py    DuckDB, in this process
     parallel.py  reads the splits of a scan by several threads
+    spark.py     Spark, on a cluster or on this machine
+    sparkchoice.py   which of them answers
+    sparksession.py  Spark's session: started when first wanted
+    sparksql.py      DuckDB's SQL as Spark has it, by sparkexpressions.py and sparktypes.py
 
 An engine gets a plan whose tables are resolved, and reads them by `Scan`; it never opens a file itself.
 """

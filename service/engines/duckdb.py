@@ -114,8 +114,8 @@ class DuckDBEngine:
         for definition in MACROS:
             self._root.execute(definition)
 
-    def execution(self, plan: Plan) -> DuckDBExecution:
-        """As `Engine.execution`."""
+    def execution(self, plan: Plan, max_rows: int | None = None) -> DuckDBExecution:
+        """As `Engine.execution`; rows are found as they are read."""
         return DuckDBExecution(plan, self._root.cursor(), self._threads)
 
     def close(self) -> None:

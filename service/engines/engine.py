@@ -88,8 +88,14 @@ class Engine(Protocol):
     def name(self) -> str:
         """As requests call it."""
 
-    def execution(self, plan: Plan) -> Execution:
-        """A run of this plan, not yet started."""
+    def execution(self, plan: Plan, max_rows: int | None = None) -> Execution:
+        """A run of this plan, not yet started.
+
+        Args:
+            plan: what runs.
+            max_rows: rows that are wanted at most, None for all. One more tells that there are more; what comes beyond
+                that is passed over, so an engine that fetches rows before they are read stops there.
+        """
 
     def close(self) -> None:
         """Let go of everything; no execution may be open."""

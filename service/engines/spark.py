@@ -5,8 +5,8 @@ errors of a statement that means nothing. `sparksql.py` writes the same for Spar
 DuckDB's, it is refused, too. Each table becomes a view of the data source `savepoint`, with just the columns that are needed.
 
 A query has a session of its own and runs in a thread of its own, under a tag by which it is cancelled; whoever waits for
-it is told at once. An answer of limited length comes to the driver as a whole; one without a limit is written by the
-executors as Parquet files, and read from these.
+it is told at once. A short answer comes to the driver as a whole; one that may be long is written by the executors as
+Parquet files, and read from these.
 """
 
 from __future__ import annotations
@@ -30,19 +30,20 @@ import catalog.errors
 import readers.errors
 from catalog.tables import FactsTable
 from service.engines.engine import Column, Engine, Execution, Progress
-from service.engines.sparksession import SparkSessions, SparkSettings
+from service.engines.sparksession import SparkSessions, SparkSettings, spark_settings
 from service.engines.sparksql import SparkQuery, spark_query
-from service.engines.sparktypes import NotOnSparkError
 from service.errors import (
     EngineError,
     EngineUnavailableError,
     InvalidQueryError,
     InvalidValueError,
+    NotOnSparkError,
     QueryCancelledError,
     QueryError,
     query_error_of,
     without_folders,
 )
+from service.settings import Settings
 from service.sql import Plan, TableReference
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
 
 _PARTITIONS_A_CORE = 4
 _BATCH_ROWS = 65_536
+_MOST_COLLECTED_ROWS = 1_000_000
 _CARRIED = re.compile(r"\[savepoint (?P<kind>\w+)\] (?P<text>[^\n]*)")
 _MISSING_MODULE = re.compile(r"ModuleNotFoundError: No module named '(?P<name>[\w.]+)'")
 _RAISED = re.compile(r"\[USER_RAISED_EXCEPTION\] (?P<text>.*?) is not answered by Spark as by DuckDB")
@@ -63,7 +65,7 @@ class SparkEngine:
     Args:
         settings: where it runs.
         duckdb: the engine that says what statements mean.
-        directory: for files of our own; a temporary one if None.
+        directory: for files of our own; a temporary one, made when first wanted, if None.
     """
 
     name = "spark"
@@ -71,16 +73,20 @@ class SparkEngine:
     def __init__(self, settings: SparkSettings, duckdb: Engine, directory: Path | None = None) -> None:
         self.settings = settings
         self._duckdb = duckdb
-        self._directory = directory or Path(tempfile.mkdtemp(prefix="savepointdb-spark-"))
+        self._directory = directory or _temporary(None)
         self._sessions = SparkSessions(settings, self._directory)
 
-    def execution(self, plan: Plan, max_rows: int | None = None) -> Execution:
-        """As `Engine.execution`.
+    @classmethod
+    def of(cls, settings: Settings, duckdb: Engine) -> SparkEngine:
+        """By the service's settings.
 
-        Args:
-            plan: what runs.
-            max_rows: rows that are wanted at most; None for all.
+        Raises:
+            InvalidSettingError: they contradict each other.
         """
+        return cls(spark_settings(settings), duckdb, _temporary(settings.temp_directory))
+
+    def execution(self, plan: Plan, max_rows: int | None = None) -> Execution:
+        """As `Engine.execution`."""
         if plan.prefix == "DESCRIBE":
             return self._duckdb.execution(plan)
         return SparkExecution(plan, max_rows, self._duckdb, self._sessions, self._exports())
@@ -102,6 +108,11 @@ class SparkEngine:
         if self.settings.export_directory:
             return Path(self.settings.export_directory)
         return self._directory / "exports" if self.settings.is_local else None
+
+
+def _temporary(parent: str | None) -> Path:
+    """A path where nothing is yet."""
+    return Path(parent or tempfile.gettempdir(), f"savepointdb-spark-{secrets.token_hex(8)}")
 
 
 def translation(plan: Plan) -> SparkQuery:
@@ -220,6 +231,8 @@ class SparkExecution(Execution):
             self._meaning()
             raise
         self._meaning()
+        if self._plan.prefix == "EXPLAIN ANALYZE":
+            raise NotOnSparkError("EXPLAIN ANALYZE")
         if self._plan.prefix:
             return query
         expected = tuple(column.type for column in self._schema)
@@ -287,17 +300,23 @@ class SparkExecution(Execution):
     def _answer(self, frame: DataFrame) -> pa.RecordBatchReader:
         if self._plan.prefix:
             return self._explained(frame)
+        frame = frame.toDF(*_numbered(self._schema))
         if self._max_rows is not None:
             frame = frame.limit(self._max_rows + 1)
-            return self._conformed(frame.toDF(*_numbered(self._schema)).toArrow().to_batches(_BATCH_ROWS))
-        if self._export is None:
+        if self._max_rows is not None and self._max_rows <= _MOST_COLLECTED_ROWS:
+            return self._conformed(frame.toArrow().to_batches(_BATCH_ROWS))
+        if self._export is not None:
+            self._export.parent.mkdir(parents=True, exist_ok=True)
+            frame.write.parquet(self._export.as_uri())
+            return self._conformed(_written(self._export))
+        rows = frame.limit(_MOST_COLLECTED_ROWS + 1).toArrow()
+        if rows.num_rows > _MOST_COLLECTED_ROWS:
             raise EngineError(
-                "an answer of any length needs a directory that the executors and this service share",
+                f"an answer of more than {_MOST_COLLECTED_ROWS} rows needs a directory that the executors and this "
+                "service share",
                 hint="set spark_export_directory, or ask for max_rows",
             )
-        self._export.parent.mkdir(parents=True, exist_ok=True)
-        frame.toDF(*_numbered(self._schema)).write.parquet(self._export.as_uri())
-        return self._conformed(_written(self._export))
+        return self._conformed(rows.to_batches(_BATCH_ROWS))
 
     def _explained(self, frame: DataFrame) -> pa.RecordBatchReader:
         """The plan, as DuckDB shows its own: a row of a name and a text."""

@@ -29,16 +29,16 @@ class Choice:
     reason: str
 
 
-def choose(plan: Plan, settings: SparkSettings | None) -> Choice:
+def choose(plan: Plan, size_bytes: int, settings: SparkSettings | None) -> Choice:
     """The engine for a plan.
 
     Args:
-        plan: what is to run; its savepoints' headers are read.
+        plan: what is to run.
+        size_bytes: that it reads, after pruning.
         settings: Spark's; None where there is none.
     """
     if settings is None or settings.is_local:
-        return Choice(DUCKDB, "it runs in this process, and no Spark cluster is set")
-    size_bytes = plan.size_bytes
+        return Choice(DUCKDB, "it runs on this machine and needs no start, and no Spark cluster is set")
     limit_bytes = memory_bytes() if settings.threshold_bytes is None else settings.threshold_bytes
     limit = f"{'the memory of this machine' if settings.threshold_bytes is None else 'the threshold'}"
     read = f"{shown_bytes(size_bytes)} to read"

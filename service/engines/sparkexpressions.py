@@ -35,7 +35,6 @@ from sqlglot.dialects.dialect import Dialect
 from service.engines.sparktypes import (
     HUGEINT,
     TIMESTAMP,
-    NotOnSparkError,
     Typed,
     common_type,
     decimal,
@@ -48,6 +47,7 @@ from service.engines.sparktypes import (
     is_number,
     spark_name,
 )
+from service.errors import NotOnSparkError
 
 DOUBLE, BIGINT, INTEGER, TEXT, BOOLEAN, DATE = (
     pa.float64(),

@@ -17,7 +17,9 @@ import contextlib
 import logging
 import os
 import re
+import shlex
 import shutil
+import socket
 import subprocess
 import sys
 import threading
@@ -31,6 +33,7 @@ import catalog
 import readers
 import service
 from service.errors import EngineUnavailableError
+from service.settings import InvalidSettingError, Settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,6 +42,8 @@ _OLDEST_JAVA = 17
 _JAVA_VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 _DUCKDB_GOES_ON = 'ask for "engine": "duckdb", which needs nothing else'
 _INSTALL = "pip install 'savepointdb[spark]'"
+_CONNECT_S = 5.0
+_ADDRESS = re.compile(r"(?P<host>[^:/,;]+|\[[^\]]+\]):(?P<port>\d+)")
 
 # Spark logs the errors that it raises; they are raised here, too.
 _LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
@@ -74,6 +79,35 @@ class SparkSettings:
     def place(self) -> str:
         """Where it runs, for people."""
         return self.remote or self.master or "local[*]"
+
+
+def spark_settings(settings: Settings) -> SparkSettings:
+    """Spark's part of the service's settings.
+
+    Raises:
+        InvalidSettingError: `spark_options` are not NAME=VALUE, or both a master and a Connect server are set.
+    """
+    if settings.spark_master and settings.spark_remote:
+        raise InvalidSettingError("expected spark_master or spark_remote, found both")
+    return SparkSettings(
+        master=settings.spark_master,
+        remote=settings.spark_remote,
+        python=settings.spark_python,
+        options=_named(settings.spark_options),
+        export_directory=settings.spark_export_directory,
+        threshold_bytes=settings.spark_threshold_bytes or None,
+    )
+
+
+def _named(text: str) -> dict[str, str]:
+    try:
+        pairs = [word.partition("=") for word in shlex.split(text)]
+    except ValueError as error:
+        raise InvalidSettingError(f"spark_options: {error}") from error
+    for name, separator, _ in pairs:
+        if not (name.startswith("spark.") and separator):
+            raise InvalidSettingError(f"spark_options: expected spark.NAME=VALUE, found {name + separator!r}")
+    return {name: value for name, _, value in pairs}
 
 
 class SparkSessions:
@@ -176,6 +210,7 @@ class SparkSessions:
                 session.stop()
 
     def _started(self) -> SparkSession:
+        self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         try:
             import pyspark  # noqa: F401  # is it there?
             from pyspark.sql import SparkSession
@@ -186,8 +221,10 @@ class SparkSessions:
         for name in _LOGGERS:
             logging.getLogger(name).setLevel(logging.CRITICAL)
         if self._settings.remote:
+            check_reachable(self._settings.remote)
             return self._connected()
         check_java()
+        check_reachable(self._settings.master)
         python = self._settings.python or os.environ.get("PYSPARK_PYTHON") or sys.executable
         os.environ["PYSPARK_PYTHON"] = python  # pyspark reads it from there alone
         os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
@@ -212,7 +249,13 @@ class SparkSessions:
             for name, value in (_MEANING | dict(self._settings.options)).items():
                 session.conf.set(name, value)
             session.addArtifacts(str(write_packages(self._directory / "savepointdb.zip")), pyfile=True)
-        except Exception as error:  # gRPC's errors, pyspark's, and those of missing packages
+        except ImportError as error:
+            raise EngineUnavailableError(
+                "what Spark Connect needs is not installed",
+                hint=f"pip install 'pyspark[connect]'; or {_DUCKDB_GOES_ON}",
+                detail=str(error),
+            ) from error
+        except Exception as error:  # gRPC's errors and pyspark's
             raise self._unavailable(error) from error
         return session
 
@@ -262,6 +305,28 @@ def check_java() -> None:
         raise EngineUnavailableError(
             f"{wanted}, found {found[1] if found else 'one that does not say its version'}",
             hint=_DUCKDB_GOES_ON,
+        )
+
+
+def check_reachable(address: str) -> None:
+    """Whether anybody listens at `spark://…` or `sc://…`; others are passed over. Spark itself tries for a minute.
+
+    Raises:
+        EngineUnavailableError: nobody does.
+    """
+    if not address.startswith(("spark://", "sc://")):
+        return
+    failures = []
+    for found in _ADDRESS.finditer(address.partition("://")[2].partition("/")[0]):
+        try:
+            socket.create_connection((found["host"].strip("[]"), int(found["port"])), _CONNECT_S).close()
+        except (OSError, OverflowError) as error:
+            failures.append(f"{found.group()}: {error}")
+        else:
+            return
+    if failures:
+        raise EngineUnavailableError(
+            f"nobody answers at {address.partition(';')[0]}", hint=_DUCKDB_GOES_ON, detail="; ".join(failures)
         )
 
 

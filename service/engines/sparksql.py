@@ -23,8 +23,8 @@ from service.engines.sparkexpressions import (
     translate,
     truth,
 )
-from service.engines.sparktypes import NotOnSparkError, Typed, common_type, is_nested
-from service.errors import InvalidQueryError
+from service.engines.sparktypes import Typed, common_type, is_nested
+from service.errors import InvalidQueryError, NotOnSparkError
 from service.sqltypes import sql_type
 
 Columns = list[tuple[str, pa.DataType]]

@@ -12,21 +12,12 @@ from functools import reduce
 import pyarrow as pa
 from sqlglot import exp
 
-from service.errors import InvalidQueryError
+from service.errors import NotOnSparkError
 
 MAX_PRECISION = 38
 HUGEINT = pa.decimal128(MAX_PRECISION, 0)
 TIMESTAMP = pa.timestamp("us")
 _DIGITS = {pa.int8(): 3, pa.int16(): 5, pa.int32(): 10, pa.int64(): 19}
-
-
-class NotOnSparkError(InvalidQueryError):
-    """A statement that Spark cannot answer, or would answer differently from DuckDB."""
-
-    code = "NOT_ON_SPARK"
-
-    def __init__(self, what: str) -> None:
-        super().__init__(f"{what} is not answered by Spark as by DuckDB", hint='ask for "engine": "duckdb"')
 
 
 @dataclass(frozen=True, slots=True)

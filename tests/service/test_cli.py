@@ -109,7 +109,19 @@ def test_max_rows_is_told_on_standard_error(run: Any) -> None:
         ),
         (["query", "SELECT vlaue FROM aggregate", "--savepoint", NATIVE], 1, "there is no column 'vlaue'"),
         (["query", "DROP TABLE x", "--savepoint", NATIVE], 1, "DROP is not allowed"),
-        (["query", "SELECT 1", "--savepoint", NATIVE, "--engine", "spark"], 1, "Spark is not available"),
+        (
+            [
+                *("query", "SELECT 1", "--savepoint", NATIVE),
+                *("--engine", "spark", "--spark-master", "spark://127.0.0.1:1"),
+            ],
+            1,
+            "duckdb",
+        ),
+        (
+            ["query", "SELECT 1", "--savepoint", NATIVE, "--spark-options", "x"],
+            2,
+            "expected spark.NAME=VALUE",
+        ),
         (
             [
                 "query",

@@ -23,9 +23,9 @@ from readers.errors import CorruptDataError
 from readers.storage import ReadCounter
 from service.engines import DuckDBEngine
 from service.errors import (
-    EngineError,
     ForbiddenError,
     InvalidQueryError,
+    InvalidRequestError,
     MemoryExceededError,
     QueryCancelledError,
     QueryError,
@@ -418,5 +418,5 @@ print("read")
 
 
 def test_an_engine_that_is_not_there_says_so(native: Any) -> None:
-    with pytest.raises(EngineError, match="Spark is not available"):
+    with pytest.raises(InvalidRequestError, match="expected an engine, found 'spark'"):
         native.rows("SELECT 1", engine="spark")

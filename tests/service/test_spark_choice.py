@@ -2,20 +2,46 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
+import httpx
 import pytest
 
 from catalog import Catalog
 from catalog.catalog import Root
-from service.engines.spark import spark_error_of
+from service.app import create_app
+from service.engines import DuckDBEngine
+from service.engines.spark import SparkEngine, spark_error_of
 from service.engines.sparkchoice import choose, shown_bytes
-from service.engines.sparksession import SparkSessions, SparkSettings, check_java, write_packages
+from service.engines.sparksession import (
+    SparkSessions,
+    SparkSettings,
+    check_java,
+    check_reachable,
+    spark_settings,
+    write_packages,
+)
 from service.errors import EngineUnavailableError
+from service.queries import Queries, QueryRequest
+from service.settings import InvalidSettingError, Settings
 from service.sql import plan
 
 DATA = Path(__file__).parent.parent / "data" / "flink" / "2.3.0"
 CLUSTER = SparkSettings(master="spark://host:7077", threshold_bytes=10)
+GONE = Settings(spark_master="spark://127.0.0.1:1", spark_threshold_bytes=1)
+COUNT = "SELECT count(*) AS n FROM w.aggregate__count"
+
+
+@contextmanager
+def queries_of(catalog: Catalog, settings: Settings) -> Iterator[Queries]:
+    duckdb = DuckDBEngine(settings)
+    spark = SparkEngine.of(settings, duckdb)
+    with closing(Queries(catalog, {"duckdb": duckdb, "spark": spark}, settings)) as queries:
+        yield queries
 
 
 @pytest.fixture(scope="module")
@@ -26,13 +52,13 @@ def wordcount() -> Catalog:
 def test_without_a_cluster_duckdb_answers(wordcount: Catalog) -> None:
     planned = plan("SELECT sum(value) FROM w.aggregate__count", wordcount)
 
-    assert choose(planned, None).engine == "duckdb"
-    assert choose(planned, SparkSettings()).engine == "duckdb"
-    assert choose(planned, SparkSettings(master="local[4]", threshold_bytes=0)).engine == "duckdb"
+    assert choose(planned, 1000, None).engine == "duckdb"
+    assert choose(planned, 1000, SparkSettings()).engine == "duckdb"
+    assert choose(planned, 1000, SparkSettings(master="local[4]", threshold_bytes=0)).engine == "duckdb"
 
 
 def test_a_cluster_answers_what_is_more_than_the_threshold(wordcount: Catalog) -> None:
-    choice = choose(plan("SELECT sum(value) FROM w.aggregate__count", wordcount), CLUSTER)
+    choice = choose(plan("SELECT sum(value) FROM w.aggregate__count", wordcount), 11, CLUSTER)
 
     assert choice.engine == "spark"
     assert "more than the threshold, 10 bytes: Spark at spark://host:7077" in choice.reason
@@ -43,19 +69,19 @@ def test_what_is_pruned_is_not_counted(wordcount: Catalog) -> None:
     one_key = plan("SELECT value FROM w.aggregate__count WHERE key = 'key_1'", wordcount)
     settings = SparkSettings(master="spark://host:7077", threshold_bytes=whole.size_bytes // 2)
 
-    assert choose(whole, settings).engine == "spark"
-    assert choose(one_key, settings).engine == "duckdb"
+    assert choose(whole, whole.size_bytes, settings).engine == "spark"
+    assert choose(one_key, one_key.size_bytes, settings).engine == "duckdb"
 
 
 def test_what_spark_would_answer_differently_stays_with_duckdb(wordcount: Catalog) -> None:
-    choice = choose(plan("SELECT approx_count_distinct(key) FROM w.aggregate__count", wordcount), CLUSTER)
+    choice = choose(plan("SELECT approx_count_distinct(key) FROM w.aggregate__count", wordcount), 11, CLUSTER)
 
     assert choice.engine == "duckdb"
     assert "is not answered by Spark as by DuckDB" in choice.reason
 
 
 def test_the_memory_of_the_machine_is_the_threshold_by_default(wordcount: Catalog) -> None:
-    choice = choose(plan("FROM w.aggregate__count", wordcount), SparkSettings(master="yarn"))
+    choice = choose(plan("FROM w.aggregate__count", wordcount), 1000, SparkSettings(master="yarn"))
 
     assert choice.engine == "duckdb"
     assert "the memory of this machine" in choice.reason
@@ -148,3 +174,125 @@ def test_errors_of_spark_are_told_without_java(text: str, code: str, message: st
     assert message in error.message
     assert "/opt/" not in error.message
     assert "\n" not in error.message
+
+
+def test_settings_are_those_of_the_service() -> None:
+    found = spark_settings(
+        Settings(
+            spark_master="spark://host:7077",
+            spark_python="/opt/python",
+            spark_options="spark.executor.memory=4g 'spark.executor.extraJavaOptions=-Xss4m -ea'",
+            spark_export_directory="/shared",
+            spark_threshold_bytes=5,
+        )
+    )
+
+    assert found == SparkSettings(
+        master="spark://host:7077",
+        python="/opt/python",
+        options={"spark.executor.memory": "4g", "spark.executor.extraJavaOptions": "-Xss4m -ea"},
+        export_directory="/shared",
+        threshold_bytes=5,
+    )
+    assert spark_settings(Settings()) == SparkSettings()
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        Settings(spark_options="executor.memory=4g"),
+        Settings(spark_options="spark.executor.memory"),
+        Settings(spark_options="spark.executor.memory='4g"),
+        Settings(spark_master="yarn", spark_remote="sc://host"),
+    ],
+)
+def test_settings_that_contradict_are_refused(settings: Settings) -> None:
+    with pytest.raises(InvalidSettingError):
+        spark_settings(settings)
+
+
+@pytest.mark.parametrize(
+    "address", ["spark://127.0.0.1:1", "spark://127.0.0.1:1,127.0.0.1:2", "sc://[::1]:1/;token=x"]
+)
+def test_an_address_where_nobody_listens_is_told_at_once(address: str) -> None:
+    with pytest.raises(EngineUnavailableError, match="nobody answers at") as raised:
+        check_reachable(address)
+
+    assert "token" not in raised.value.message
+
+
+@pytest.mark.parametrize("address", ["", "local[2]", "yarn", "k8s://https://host:1", "sc://host"])
+def test_other_addresses_are_left_to_spark(address: str) -> None:
+    check_reachable(address)
+
+
+def test_duckdb_answers_where_spark_does_not_start_and_says_why(wordcount: Catalog) -> None:
+    with queries_of(wordcount, GONE) as queries, queries.start(QueryRequest(sql=COUNT)) as query:
+        rows = [row for batch in query.batches() for row in batch.to_pylist()]
+
+        assert rows == [{"n": 1000}]
+        assert query.engine == "duckdb"
+        assert "more than the threshold, 1 bytes: Spark at spark://127.0.0.1:1; but " in query.engine_reason
+
+
+def test_spark_by_name_is_an_error_where_it_does_not_start(wordcount: Catalog) -> None:
+    with (
+        queries_of(wordcount, GONE) as queries,
+        queries.start(QueryRequest(sql=COUNT, engine="spark")) as query,
+        pytest.raises(EngineUnavailableError) as raised,
+    ):
+        list(query.batches())
+
+    assert "duckdb" in str(raised.value.hint)
+
+
+def test_without_pyspark_duckdb_answers_and_says_why(
+    wordcount: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+
+    with queries_of(wordcount, GONE) as queries, queries.start(QueryRequest(sql=COUNT)) as query:
+        assert [batch.to_pylist() for batch in query.batches()] == [[{"n": 1000}]]
+        assert query.engine_reason.endswith("; but Spark is not installed")
+
+
+def test_explain_shows_the_choice(wordcount: Catalog) -> None:
+    with (
+        queries_of(wordcount, Settings()) as queries,
+        queries.start(QueryRequest(sql=f"EXPLAIN {COUNT}")) as query,
+    ):
+        [row] = [row for batch in query.batches() for row in batch.to_pylist()]
+        reason = query.engine_reason
+
+    assert row["explain_value"].startswith(f"engine: duckdb\nreason: {reason}\n")
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "code"),
+    [
+        ({"engine": "spark"}, 503, "ENGINE_UNAVAILABLE"),
+        ({"engine": "auto"}, 200, None),
+        ({"engine": "duckdb"}, 200, None),
+    ],
+)
+def test_over_http(
+    wordcount: Catalog, serving: Callable[..., Any], body: dict[str, str], status: int, code: str | None
+) -> None:
+    with serving(create_app(GONE, wordcount)) as address:
+        response = httpx.post(f"{address}/api/query", json={"sql": COUNT} | body, timeout=60)
+
+    answer = response.json()
+    assert response.status_code == status
+    assert answer.get("error", {}).get("code") == code
+    assert code or (answer["engine"], answer["rows"]) == ("duckdb", [[1000]])
+
+
+def test_nothing_is_made_before_spark_is_wanted(tmp_path: Path, wordcount: Catalog) -> None:
+    settings = Settings(temp_directory=str(tmp_path))
+    duckdb = DuckDBEngine(settings)
+    before = set(tmp_path.iterdir())
+
+    SparkEngine.of(settings, duckdb).close()
+
+    assert set(tmp_path.iterdir()) == before
+    duckdb.close()

@@ -16,7 +16,7 @@ from catalog.jsontext import json_text
 from service.engines import Column, DuckDBEngine
 from service.engines.engine import Execution
 from service.engines.spark import SparkEngine, translation
-from service.engines.sparktypes import NotOnSparkError
+from service.errors import NotOnSparkError
 from service.sql import plan
 
 pytestmark = pytest.mark.spark
