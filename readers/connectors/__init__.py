@@ -9,8 +9,10 @@ one layout to its last byte, with nothing in it that its connector could not hav
     kafka.py        KafkaSource, KafkaSink
     files.py        FileSource, FileSink
     sequences.py    NumberSequenceSource, DataGeneratorSource
-    cdc.py          MySqlSource of Flink CDC
+    cdc.py          the sources of Flink CDC: MySQL's, and those of Postgres, Oracle, SQL Server, MongoDB
+    cdcassigner.py  their enumerators
     kinesis.py      KinesisStreamsSource
+    pulsar.py       PulsarSource
     committer.py    the committables of any sink
     recognition.py  state name → layouts, and which of them it is
     source.py       a `Source` whose values are read with a layout

@@ -1,38 +1,41 @@
-"""The MySQL source of Flink CDC. Package `org.apache.flink.cdc.connectors.mysql` (before 3.0 `com.ververica.cdc…`).
+"""The incremental sources of Flink CDC: splits. Package `org.apache.flink.cdc.connectors` (before 3.0 `com.ververica.cdc…`).
+
+MySQL has serializers of its own; Postgres, Oracle, SQL Server, MongoDB and others share those of `base`, which add what is marked +:
 
 | part | bytes |
 |---|---|
-| snapshot split | i4 1, utf table, utf split id, utf key type, utf start, utf end, offset (high watermark), schemas |
-| binlog split | i4 2, utf split id, utf, offset (starting), offset (ending), i4 n, n × finished, schemas |
-| | since version 3 i4 number of finished splits, since 4 bool suspended |
-| finished | utf table, utf split id, utf start, utf end, offset (high watermark) |
-| offset | bool → i4 length, JSON object of texts: `file`, `pos`, `gtids`, …; in version 1 utf file, i8 position |
-| schemas | i4 n, n × (utf table, i4 length, JSON; in version 1 utf JSON) |
+| snapshot split | i4 1, [+ since 4 flag], utf table, utf split id, utf key type, utf start, utf end, offset (high watermark), schemas |
+| stream split | i4 2, utf split id, utf, offset (starting), offset (ending), i4 n, n × finished, schemas |
+| | since version 3 i4 number of finished splits; since 4 (+ 5) bool suspended; [+ since 6 bool snapshot completed] |
+| finished | utf table, utf split id, utf start, utf end, [+ utf offset factory], offset (high watermark), [+ since 4 flag] |
+| offset | bool → i4 length, JSON object of texts: `file`, `pos`, `lsn`, `scn`, …; in version 1 utf file, i8 position |
+| schemas | i4 n, n × ([+ flag], utf table, i4 length, JSON; in version 1 utf JSON) |
 
-Flink CDC: MySqlSplitSerializer (1 to 4), BinlogOffsetSerializer.
+A flag says how the table's name is to be read. Starts and ends of splits are texts of Java objects, and stay texts.
+
+Flink CDC: MySqlSplitSerializer (1 to 4), SourceSplitSerializer (1 to 6), BinlogOffsetSerializer.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
-from readers.connectors.layout import SourceOffset, unknown_version, versioned_layout
+from readers.connectors.layout import Layout, SourceOffset, unknown_version, versioned_layout
 from readers.cursor import Cursor
 
-_SNAPSHOT, _BINLOG = 1, 2
-_VERSIONS = (1, 2, 3, 4)
+_SNAPSHOT, _STREAM = 1, 2
 _FINISHED = pa.struct(
     [
         pa.field(name, pa.string())
         for name in ("table_id", "split_id", "split_start", "split_end", "high_watermark")
     ]
 )
-_SCHEMA = pa.struct([pa.field("table_id", pa.string()), pa.field("table_change", pa.string())])
-
+SCHEMAS = pa.list_(pa.struct([pa.field("table_id", pa.string()), pa.field("table_change", pa.string())]))
 SPLIT = pa.struct(
     [
         pa.field("split_kind", pa.string()),
@@ -45,68 +48,124 @@ SPLIT = pa.struct(
         pa.field("starting_offset", pa.string()),
         pa.field("ending_offset", pa.string()),
         pa.field("finished_splits", pa.list_(_FINISHED)),
-        pa.field("table_schemas", pa.list_(_SCHEMA)),
+        pa.field("table_schemas", SCHEMAS),
         pa.field("total_finished_split_size", pa.int32()),
         pa.field("is_suspended", pa.bool_()),
+        pa.field("is_snapshot_completed", pa.bool_()),
     ]
 )
+# Where a number says how far a source is: a place in a file, in a log, a system change number.
+_POSITIONS = ("pos", "lsn", "scn")
 
 
-def read_split(version: int, cursor: Cursor) -> dict[str, Any]:
-    """A MySqlSplit; offsets and schemas are JSON texts."""
-    if version not in _VERSIONS:
-        raise unknown_version(cursor, "a MySqlSplit", version, "1 to 4")
-    start = cursor.position
-    kind = cursor.i4()
-    if kind == _SNAPSHOT:
-        return _snapshot_split(version, cursor)
-    if kind == _BINLOG:
-        return _binlog_split(version, cursor)
-    raise cursor.corrupt(f"expected a snapshot or a binlog split, found kind {kind}", start)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Splits:
+    """The splits of one family of sources.
+
+    Attributes:
+        source: what `details` call it.
+        stream_kind: what they call a split that reads the log.
+        last_version: that is known.
+        is_base: whether what is marked + is there.
+    """
+
+    source: str
+    stream_kind: str
+    last_version: int
+    is_base: bool
+
+    def read(self, version: int, cursor: Cursor) -> dict[str, Any]:
+        """A split; offsets and schemas are JSON texts."""
+        if not 1 <= version <= self.last_version:
+            raise unknown_version(cursor, "a split of a CDC source", version, f"1 to {self.last_version}")
+        start = cursor.position
+        kind = cursor.i4()
+        if kind == _SNAPSHOT:
+            return self._snapshot(version, cursor)
+        if kind == _STREAM:
+            return self._stream(version, cursor)
+        raise cursor.corrupt(f"expected a snapshot or a stream split, found kind {kind}", start)
+
+    def schemas(self, version: int, cursor: Cursor) -> list[dict[str, Any]]:
+        """The schemas of tables as JSON texts."""
+        found = []
+        for _ in range(cursor.count("table schemas", 4)):
+            if self.is_base:
+                flag(cursor)
+            table = cursor.utf("table")
+            change = cursor.utf("table change") if version == 1 else _json(cursor)
+            found.append({"table_id": table, "table_change": change})
+        return found
+
+    def offsets(self, split: dict[str, Any]) -> Iterator[SourceOffset]:
+        """Where the source stands in a split."""
+        details = {name: split[name] for name in ("split_kind", "split_id", "table_id") if split.get(name)}
+        offsets = {}
+        for name in ("starting_offset", "ending_offset", "high_watermark"):
+            if split.get(name) is not None:
+                offsets[name] = details[name] = json.loads(split[name])
+        yield SourceOffset(
+            starting_offset=_position(offsets.get("starting_offset")),
+            stopping_offset=_position(offsets.get("ending_offset")),
+            details={"source": self.source} | details,
+        )
+
+    def _snapshot(self, version: int, cursor: Cursor) -> dict[str, Any]:
+        split: dict[str, Any] = {"split_kind": "SNAPSHOT"}
+        if self.is_base and version >= 4:
+            flag(cursor)
+        for name in ("table_id", "split_id", "split_key_type", "split_start", "split_end"):
+            split[name] = cursor.utf(name)
+        split["high_watermark"] = offset(version, cursor)
+        return split | {"table_schemas": self.schemas(version, cursor)}
+
+    def _stream(self, version: int, cursor: Cursor) -> dict[str, Any]:
+        split: dict[str, Any] = {"split_kind": self.stream_kind, "split_id": cursor.utf("split id")}
+        cursor.utf("split key type")
+        split["starting_offset"] = offset(version, cursor)
+        split["ending_offset"] = offset(version, cursor)
+        count = cursor.count("finished splits", 9)
+        split["finished_splits"] = [self._finished(version, cursor) for _ in range(count)]
+        split["table_schemas"] = self.schemas(version, cursor)
+        if version >= 3:
+            split["total_finished_split_size"] = cursor.i4()
+        if version >= (5 if self.is_base else 4):
+            split["is_suspended"] = flag(cursor)
+        if version >= 6:
+            split["is_snapshot_completed"] = flag(cursor)
+        return split
+
+    def _finished(self, version: int, cursor: Cursor) -> dict[str, Any]:
+        names = ("table_id", "split_id", "split_start", "split_end")
+        found: dict[str, Any] = {name: cursor.utf(name) for name in names}
+        if self.is_base:
+            cursor.utf("offset factory")
+        found["high_watermark"] = offset(version, cursor)
+        if self.is_base and version >= 4:
+            flag(cursor)
+        return found
 
 
-def _snapshot_split(version: int, cursor: Cursor) -> dict[str, Any]:
-    split: dict[str, Any] = {"split_kind": "SNAPSHOT"}
-    for name in ("table_id", "split_id", "split_key_type", "split_start", "split_end"):
-        split[name] = cursor.utf(name)
-    split["high_watermark"] = _offset(version, cursor)
-    return split | {"table_schemas": _schemas(version, cursor)}
-
-
-def _binlog_split(version: int, cursor: Cursor) -> dict[str, Any]:
-    split: dict[str, Any] = {"split_kind": "BINLOG", "split_id": cursor.utf("split id")}
-    cursor.utf("split key type")
-    split["starting_offset"] = _offset(version, cursor)
-    split["ending_offset"] = _offset(version, cursor)
-    split["finished_splits"] = [_finished(version, cursor) for _ in range(cursor.count("finished splits", 9))]
-    split["table_schemas"] = _schemas(version, cursor)
-    if version >= 3:
-        split["total_finished_split_size"] = cursor.i4()
-    if version >= 4:
-        split["is_suspended"] = _flag(cursor)
-    return split
-
-
-def _finished(version: int, cursor: Cursor) -> dict[str, Any]:
-    names = ("table_id", "split_id", "split_start", "split_end")
-    return {name: cursor.utf(name) for name in names} | {"high_watermark": _offset(version, cursor)}
-
-
-def _schemas(version: int, cursor: Cursor) -> list[dict[str, Any]]:
-    found = []
-    for _ in range(cursor.count("table schemas", 4)):
-        table = cursor.utf("table")
-        change = cursor.utf("table change") if version == 1 else _json(cursor)
-        found.append({"table_id": table, "table_change": change})
-    return found
-
-
-def _offset(version: int, cursor: Cursor) -> str | None:
-    if not _flag(cursor):
+def offset(version: int, cursor: Cursor) -> str | None:
+    """A place in a log as a JSON text; None for none."""
+    if not flag(cursor):
         return None
     if version == 1:
-        return json.dumps({"file": cursor.utf("binlog file"), "pos": str(cursor.i8())})
+        return json.dumps({"file": cursor.utf("log file"), "pos": str(cursor.i8())})
     return _json(cursor)
+
+
+def flag(cursor: Cursor) -> bool:
+    """A byte 0 or 1.
+
+    Raises:
+        CorruptDataError: another one.
+    """
+    start = cursor.position
+    found = cursor.u1()
+    if found > 1:
+        raise cursor.corrupt(f"expected a flag 0 or 1, found {found}", start)
+    return found == 1
 
 
 def _json(cursor: Cursor) -> str:
@@ -121,37 +180,20 @@ def _json(cursor: Cursor) -> str:
     return text
 
 
-def _flag(cursor: Cursor) -> bool:
-    start = cursor.position
-    found = cursor.u1()
-    if found > 1:
-        raise cursor.corrupt(f"expected a flag 0 or 1, found {found}", start)
-    return found == 1
+def _position(place: dict[str, Any] | None) -> int | None:
+    """The number of a place; None for places without one, such as "never", or with one that is no int64."""
+    found = next((str(place[name]) for name in _POSITIONS if place and place.get(name)), "")
+    return int(found) if found.isascii() and found.isdecimal() and len(found) < 19 else None
 
 
-def _split_offsets(split: dict[str, Any]) -> Iterator[SourceOffset]:
-    details = {name: split[name] for name in ("split_kind", "split_id", "table_id") if split.get(name)}
-    offsets = {}
-    for name in ("starting_offset", "ending_offset", "high_watermark"):
-        if split.get(name) is not None:
-            offsets[name] = details[name] = json.loads(split[name])
-    yield SourceOffset(
-        starting_offset=_position(offsets.get("starting_offset")),
-        stopping_offset=_position(offsets.get("ending_offset")),
-        details={"source": "MySqlSource"} | details,
-    )
+MYSQL = Splits(source="MySqlSource", stream_kind="BINLOG", last_version=4, is_base=False)
+BASE = Splits(source="IncrementalSource", stream_kind="STREAM", last_version=6, is_base=True)
 
 
-def _position(offset: dict[str, Any] | None) -> int | None:
-    """The position in its binlog file; None for places without one, such as "never"."""
-    position = str((offset or {}).get("pos") or "")
-    return int(position) if position.isascii() and position.isdecimal() and len(position) < 19 else None
+def _layout(connector: str, java_class: str, splits: Splits) -> Layout:
+    return versioned_layout(connector, java_class, SPLIT, splits.read, splits.offsets)
 
 
-SPLITS = versioned_layout(
-    "mysql-cdc",
-    "org.apache.flink.cdc.connectors.mysql.source.split.MySqlSplit",
-    SPLIT,
-    read_split,
-    _split_offsets,
-)
+_PACKAGE = "org.apache.flink.cdc.connectors."
+SPLITS = _layout("mysql-cdc", _PACKAGE + "mysql.source.split.MySqlSplit", MYSQL)
+BASE_SPLITS = _layout("cdc", _PACKAGE + "base.source.meta.split.SourceSplitBase", BASE)

@@ -3,8 +3,12 @@
 | value | version | bytes |
 |---|---|---|
 | KinesisShardSplit | 0 | utf stream ARN, utf shard id, utf iterator type, bool has marker → bool → i8 ms, bool → utf sequence number |
+| | 1 | as 0, i4 n, n × utf parent shard id, utf first hash key, utf last hash key |
+| | 2 | as 1, bool is finished |
+| enumerator | 0 | bool → utf last seen shard id, i4 n, i4 split version, n × (i4 length, split) |
+| | 1 | as 0, behind each split i4 status: 0 assigned, 1 not assigned |
 
-Flink: KinesisShardSplitSerializer (of later versions, the layout is not known here).
+Flink: KinesisShardSplitSerializer, KinesisStreamsSourceEnumeratorStateSerializer.
 """
 
 from __future__ import annotations
@@ -14,9 +18,18 @@ from typing import Any
 
 import pyarrow as pa
 
-from readers.connectors.layout import SourceOffset, unknown_version, versioned_layout
+from readers.connectors.layout import (
+    SourceOffset,
+    coordinator_layout,
+    expect_end,
+    unknown_version,
+    versioned_layout,
+)
 from readers.cursor import Cursor
 
+_PACKAGE = "org.apache.flink.connector.kinesis.source."
+_VERSIONS = (0, 1, 2)
+_STATUS = ("ASSIGNED", "UNASSIGNED")
 _ITERATOR_TYPES = frozenset(
     {"TRIM_HORIZON", "LATEST", "AT_TIMESTAMP", "AT_SEQUENCE_NUMBER", "AFTER_SEQUENCE_NUMBER"}
 )
@@ -28,14 +41,24 @@ SPLIT = pa.struct(
         pa.field("shard_iterator_type", pa.string()),
         pa.field("starting_timestamp", pa.timestamp("ms")),
         pa.field("starting_sequence_number", pa.string()),
+        pa.field("parent_shard_ids", pa.list_(pa.string())),
+        pa.field("starting_hash_key", pa.string()),
+        pa.field("ending_hash_key", pa.string()),
+        pa.field("is_finished", pa.bool_()),
+    ]
+)
+_ENUMERATOR = pa.struct(
+    [
+        pa.field("last_seen_shard_id", pa.string()),
+        pa.field("splits", pa.list_(pa.struct([*SPLIT, pa.field("assignment_status", pa.string())]))),
     ]
 )
 
 
 def read_split(version: int, cursor: Cursor) -> dict[str, Any]:
     """A KinesisShardSplit."""
-    if version != 0:
-        raise unknown_version(cursor, "a KinesisShardSplit", version, "0")
+    if version not in _VERSIONS:
+        raise unknown_version(cursor, "a KinesisShardSplit", version, "0 to 2")
     start = cursor.position
     split: dict[str, Any] = {"stream_arn": cursor.utf("stream"), "shard_id": cursor.utf("shard")}
     split["shard_iterator_type"] = cursor.utf("iterator type")
@@ -44,7 +67,37 @@ def read_split(version: int, cursor: Cursor) -> dict[str, Any]:
     if cursor.boolean():
         split["starting_timestamp"] = cursor.i8() if cursor.boolean() else None
         split["starting_sequence_number"] = cursor.utf("sequence number") if cursor.boolean() else None
+    if version >= 1:
+        parents = cursor.count("parent shards", 2)
+        split["parent_shard_ids"] = [cursor.utf("parent shard") for _ in range(parents)]
+        split["starting_hash_key"] = cursor.utf("hash key")
+        split["ending_hash_key"] = cursor.utf("hash key")
+    if version >= 2:
+        split["is_finished"] = cursor.boolean()
     return split
+
+
+def read_enumerator(version: int, cursor: Cursor) -> dict[str, Any]:
+    """A KinesisStreamsSourceEnumeratorState; in version 0 it knows only the splits that no reader has."""
+    if version not in (0, 1):
+        raise unknown_version(cursor, "a KinesisStreamsSourceEnumeratorState", version, "0 or 1")
+    last_seen = cursor.utf("last seen shard") if cursor.boolean() else None
+    count, split_version = cursor.count("splits", 4), cursor.i4()
+    splits = []
+    for _ in range(count):
+        body = cursor.sub(cursor.i4(), "split")
+        split = read_split(split_version, body)
+        expect_end(body)
+        splits.append(split | {"assignment_status": _status(cursor) if version >= 1 else _STATUS[1]})
+    return {"last_seen_shard_id": last_seen, "splits": splits}
+
+
+def _status(cursor: Cursor) -> str:
+    start = cursor.position
+    code = cursor.i4()
+    if not 0 <= code < len(_STATUS):
+        raise cursor.corrupt(f"expected an assignment status below {len(_STATUS)}, found {code}", start)
+    return _STATUS[code]
 
 
 def _split_offsets(split: dict[str, Any]) -> Iterator[SourceOffset]:
@@ -52,10 +105,18 @@ def _split_offsets(split: dict[str, Any]) -> Iterator[SourceOffset]:
     yield SourceOffset(topic=split["stream_arn"], details={"source": "KinesisStreamsSource"} | split)
 
 
-SPLITS = versioned_layout(
+def _enumerator_offsets(state: dict[str, Any]) -> Iterator[SourceOffset]:
+    """Those that no reader has: the readers know the others better."""
+    for split in state["splits"]:
+        if split["assignment_status"] == _STATUS[1]:
+            yield from _split_offsets(split)
+
+
+SPLITS = versioned_layout("kinesis", _PACKAGE + "split.KinesisShardSplit", SPLIT, read_split, _split_offsets)
+ENUMERATOR = coordinator_layout(
     "kinesis",
-    "org.apache.flink.connector.kinesis.source.split.KinesisShardSplit",
-    SPLIT,
-    read_split,
-    _split_offsets,
+    _PACKAGE + "enumerator.KinesisStreamsSourceEnumeratorState",
+    _ENUMERATOR,
+    read_enumerator,
+    _enumerator_offsets,
 )

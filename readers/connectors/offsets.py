@@ -4,8 +4,8 @@
 |---|---|---|
 | operator_id, operator_uid, operator_name | string | the source; uid and name are null where the savepoint has none |
 | subtask | int32 | that reads it; null for splits that no reader has yet |
-| connector | string | `kafka`, `filesystem`, `datagen`, `mysql-cdc`, `kinesis`; null for a source whose layout is not known |
-| topic, partition | string, int32 | of Kafka; the stream of Kinesis |
+| connector | string | `kafka`, `filesystem`, `datagen`, `mysql-cdc`, `cdc`, `kinesis`, `pulsar`; null: of unknown layout |
+| topic, partition | string, int32 | of Kafka and Pulsar; the stream of Kinesis |
 | starting_offset | int64 | the next to read: a record, byte or number; negative (Kafka): a place, named in details |
 | stopping_offset | int64 | the first not to read; null: the source goes on for ever |
 | details | string | JSON: the source class, the split's id and path, …; of unknown layouts version and base64 of the split |

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from readers.connectors import cdc, committer, files, kafka, kinesis, sequences
+from readers.connectors import cdc, cdcassigner, committer, files, kafka, kinesis, pulsar, sequences
 from readers.connectors.layout import Layout
 from readers.errors import ReaderError
 from readers.formats.entry import Entry, StateKind
@@ -27,8 +27,24 @@ READER_STATE = "SourceReaderState"
 MAX_BYTES = 64 << 20  # values are read when states are listed: larger states stay bytes
 
 LAYOUTS: dict[str, tuple[Layout, ...]] = {
-    READER_STATE: (kafka.SPLITS, files.SPLITS, sequences.SPLITS, kinesis.SPLITS, cdc.SPLITS),
-    COORDINATOR_STATE: (kafka.ENUMERATOR, files.PENDING, sequences.ENUMERATOR),
+    READER_STATE: (
+        kafka.SPLITS,
+        files.SPLITS,
+        sequences.SPLITS,
+        kinesis.SPLITS,
+        pulsar.SPLITS,
+        cdc.SPLITS,
+        cdc.BASE_SPLITS,
+    ),
+    COORDINATOR_STATE: (
+        kafka.ENUMERATOR,
+        files.PENDING,
+        sequences.ENUMERATOR,
+        kinesis.ENUMERATOR,
+        pulsar.ENUMERATOR,
+        cdcassigner.ENUMERATOR,
+        cdcassigner.BASE_ENUMERATOR,
+    ),
     "writer_raw_states": (kafka.WRITER, files.WRITER),
     "streaming_committer_raw_states": (committer.COLLECTOR,),
 }

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from readers.connectors import cdc, committer, files, kafka, kinesis, sequences
+from readers.connectors import cdc, cdcassigner, committer, files, kafka, kinesis, pulsar, sequences
 from readers.connectors.layout import Layout
 from readers.connectors.offsets import SCHEMA, source_offsets
 from readers.connectors.recoded import RecodedSerializer, recode
@@ -25,6 +25,8 @@ from tests.readers.expected import Snapshot, snapshots_of
 from tests.readers.single_values import decode_one
 from tests.readers.unpacked import unpacked
 
+DATA = Path(__file__).parents[1] / "data" / "connectors"
+PULSAR_CURSORS = "org.apache.flink.connector.pulsar.source.enumerator.cursor.stop."
 COMPILED = settings(deadline=None, max_examples=60)  # the first example may compile the machine
 SOURCES = (
     "1.20.3-source-kafka-hashmap-canonical",
@@ -65,6 +67,16 @@ def binlog_split(tail: bytes) -> bytes:
     offsets = b"\1" + i4(len(offset)) + offset + b"\0"
     schemas = i4(1) + utf("db.t") + i4(2) + b"{}"
     return i4(2) + utf("binlog-split") + utf("") + offsets + i4(0) + schemas + i4(0) + tail
+
+
+KINESIS_SPLIT = (
+    utf("arn:s") + utf("shard-2") + utf("LATEST") + b"\0" + i4(1) + utf("shard-1") + utf("0") + utf("99")
+)
+
+
+def kinesis_enumerator(status: bytes) -> bytes:
+    split = KINESIS_SPLIT + b"\0"
+    return b"\1" + utf("shard-2") + i4(1) + i4(2) + i4(len(split)) + split + status
 
 
 # ---- real Flink ----
@@ -277,6 +289,38 @@ def test_the_legacy_consumer_keeps_tuples_of_topic_partition_and_offset(tmp_path
             },
         ),
         (
+            kinesis.SPLITS,
+            versioned(2, KINESIS_SPLIT + b"\1"),
+            {
+                "stream_arn": "arn:s",
+                "shard_id": "shard-2",
+                "shard_iterator_type": "LATEST",
+                "parent_shard_ids": ["shard-1"],
+                "starting_hash_key": "0",
+                "ending_hash_key": "99",
+                "is_finished": True,
+            },
+        ),
+        (
+            kinesis.ENUMERATOR,
+            i4(1) + versioned(0, kinesis_enumerator(b"")),
+            {
+                "last_seen_shard_id": "shard-2",
+                "splits": [
+                    {
+                        "stream_arn": "arn:s",
+                        "shard_id": "shard-2",
+                        "shard_iterator_type": "LATEST",
+                        "parent_shard_ids": ["shard-1"],
+                        "starting_hash_key": "0",
+                        "ending_hash_key": "99",
+                        "is_finished": False,
+                        "assignment_status": "UNASSIGNED",
+                    }
+                ],
+            },
+        ),
+        (
             cdc.SPLITS,
             versioned(4, binlog_split(b"\0")),
             {
@@ -351,6 +395,167 @@ def test_a_truncated_element_of_the_legacy_consumer_is_an_error(length):
         kafka.read_legacy_offset(Cursor(element[:length]))
 
 
+# ---- what the connectors' own serializers wrote ----
+
+WRITTEN = {
+    name: bytes.fromhex(data)
+    for name, data in (line.split() for line in (DATA / "values.txt").read_text().splitlines())
+}
+WRITTEN_LAYOUTS = {
+    "pulsar-split-new": pulsar.SPLITS,
+    "pulsar-split-read": pulsar.SPLITS,
+    "pulsar-split-keyed": pulsar.SPLITS,
+    "pulsar-enumerator": pulsar.ENUMERATOR,
+    "mysql-snapshot-split": cdc.SPLITS,
+    "mysql-binlog-split": cdc.SPLITS,
+    "mysql-enumerator-snapshot": cdcassigner.ENUMERATOR,
+    "mysql-enumerator-hybrid": cdcassigner.ENUMERATOR,
+    "mysql-enumerator-binlog": cdcassigner.ENUMERATOR,
+    "postgres-snapshot-split": cdc.BASE_SPLITS,
+    "postgres-stream-split": cdc.BASE_SPLITS,
+    "postgres-enumerator-snapshot": cdcassigner.BASE_ENUMERATOR,
+    "postgres-enumerator-hybrid": cdcassigner.BASE_ENUMERATOR,
+    "postgres-enumerator-stream": cdcassigner.BASE_ENUMERATOR,
+}
+BINLOG = '{"ts_sec":"0","file":"mysql-bin.000003","pos":"154","kind":"SPECIFIC","row":"0","event":"0"}'
+LSN = '{"ts_usec":"1700000000000000","lsn":"24023128","txId":"565"}'
+
+
+def written(name: str) -> bytes:
+    """A value as the state holds it: a coordinator puts its own version in front."""
+    return (i4(1) if "enumerator" in name else b"") + WRITTEN[name]
+
+
+def read_written(name: str) -> dict[str, Any]:
+    value: dict[str, Any] = WRITTEN_LAYOUTS[name].read_whole(written(name))
+    return value
+
+
+def offset_of(name: str) -> tuple[Any, ...]:
+    layout = WRITTEN_LAYOUTS[name]
+    assert layout.offsets is not None
+    (offset,) = layout.offsets(layout.read_whole(written(name)))
+    return offset.topic, offset.partition, offset.starting_offset, offset.stopping_offset
+
+
+def test_every_written_value_has_its_layout():
+    assert WRITTEN.keys() == WRITTEN_LAYOUTS.keys()
+
+
+@pytest.mark.parametrize("name", WRITTEN_LAYOUTS)
+def test_a_written_value_is_recognised_as_its_layout_and_no_other(name):
+    layout = WRITTEN_LAYOUTS[name]
+    found = {COORDINATOR_STATE if "enumerator" in name else READER_STATE: [written(name)]}
+    if layout in (cdcassigner.ENUMERATOR, cdcassigner.BASE_ENUMERATOR):
+        family = "mysql-binlog-split" if layout.connector == "mysql-cdc" else "postgres-stream-split"
+        found[READER_STATE] = [written(family)]
+
+    assert recognised(found)[next(iter(found))] is layout
+
+
+def test_a_pulsar_split_tells_the_last_message():
+    read = read_written("pulsar-split-read")
+
+    assert read == {
+        "topic": "persistent://shop/prod/orders",
+        "partition": 3,
+        "ranges": [{"start": 0, "end": 65535}],
+        "stop_cursor": f"{PULSAR_CURSORS}LatestMessageStopCursor",
+        "ledger_id": 4711,
+        "entry_id": 42,
+        "transaction_most_bits": 1,
+        "transaction_least_bits": 99,
+    }
+    assert offset_of("pulsar-split-read") == ("persistent://shop/prod/orders", 3, None, None)
+
+
+def test_a_pulsar_split_of_a_topic_without_partitions_has_ranges_of_hashes():
+    read = read_written("pulsar-split-keyed")
+
+    assert read["ranges"] == [{"start": 0, "end": 100}, {"start": 200, "end": 65535}]
+    assert (read["ledger_id"], read["entry_id"]) == (7, 8)
+    assert offset_of("pulsar-split-keyed") == ("persistent://shop/prod/clicks", None, None, None)
+
+
+def test_a_pulsar_split_that_was_not_read_has_no_message():
+    assert read_written("pulsar-split-new") == {
+        "topic": "persistent://shop/prod/orders",
+        "partition": 3,
+        "ranges": [{"start": 0, "end": 65535}],
+        "stop_cursor": f"{PULSAR_CURSORS}NeverStopCursor",
+    }
+    assert read_written("pulsar-enumerator") == {
+        "partitions": [
+            {
+                "topic": "persistent://shop/prod/orders",
+                "partition": 3,
+                "ranges": [{"start": 0, "end": 65535}],
+            }
+        ]
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "starting_offset"), [("mysql-binlog-split", 154), ("postgres-stream-split", 24023128)]
+)
+def test_the_place_in_a_log_is_an_offset(name, starting_offset):
+    assert offset_of(name) == (None, None, starting_offset, None)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "table", "place", "extra"),
+    [
+        ("mysql-binlog-split", "BINLOG", "shop.orders", BINLOG, {"is_suspended": True}),
+        (
+            "postgres-stream-split",
+            "STREAM",
+            "public.orders",
+            LSN,
+            {"is_suspended": False, "is_snapshot_completed": True},
+        ),
+    ],
+)
+def test_a_split_of_the_log_knows_the_finished_ones(name, kind, table, place, extra):
+    split = read_written(name)
+
+    (finished,) = split["finished_splits"]
+    assert (split["split_kind"], split["starting_offset"]) == (kind, place)
+    assert (finished["table_id"], finished["split_id"]) == (table, f"{table}:0")
+    assert finished["high_watermark"] == place
+    assert {field: split[field] for field in split if field.startswith("is_")} == extra
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "place", "extra"),
+    [
+        ("mysql-enumerator-snapshot", "SNAPSHOT", BINLOG, {}),
+        ("mysql-enumerator-hybrid", "HYBRID", BINLOG, {"is_stream_split_assigned": True}),
+        ("postgres-enumerator-snapshot", "SNAPSHOT", LSN, {}),
+        ("postgres-enumerator-hybrid", "HYBRID", LSN, {"is_stream_split_assigned": True}),
+    ],
+)
+def test_an_enumerator_knows_what_is_left(name, kind, place, extra):
+    state = read_written(name)
+
+    assert state["kind"] == kind
+    assert [split["split_id"].rpartition(".")[2] for split in state["remaining_splits"]] == ["orders:0"]
+    assert state["assigned_splits"] == state["remaining_splits"]
+    assert [offset["offset"] for offset in state["finished_offsets"]] == [place]
+    assert [table.replace('"', "").rpartition(".")[2] for table in state["remaining_tables"]] == ["customers"]
+    assert state["next_chunk_id"] == 7
+    assert {field: state[field] for field in state if field.startswith("is_stream")} == extra
+    assert state.get("finished_checkpoints", []) == (
+        [{"split_id": "public.orders:0", "checkpoint_id": 12}] if place == LSN else []
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "is_assigned"), [("mysql-enumerator-binlog", True), ("postgres-enumerator-stream", False)]
+)
+def test_an_enumerator_of_the_log_only_has_nothing_left(name, is_assigned):
+    assert read_written(name) == {"kind": "STREAM", "is_stream_split_assigned": is_assigned}
+
+
 # ---- recognition ----
 
 
@@ -390,7 +595,10 @@ def real_values() -> list[tuple[Layout, bytes]]:
         (sequences.SPLITS, versioned(1, number)),
         (cdc.SPLITS, versioned(4, binlog_split(b"\1"))),
         (kinesis.SPLITS, versioned(0, utf("arn") + utf("s") + utf("LATEST") + b"\0")),
+        (kinesis.SPLITS, versioned(2, KINESIS_SPLIT + b"\1")),
+        (kinesis.ENUMERATOR, i4(1) + versioned(1, kinesis_enumerator(i4(1)))),
         (sequences.ENUMERATOR, i4(1) + versioned(1, i4(1) + number)),
+        *((layout, written(name)) for name, layout in WRITTEN_LAYOUTS.items()),
     ]
 
 

@@ -1,0 +1,156 @@
+"""The enumerators of Flink CDC's incremental sources: which splits are left, and how far those are that were read.
+
+What MySQL writes; the sources of `base` (`readers.connectors.cdc`) add what is marked +:
+
+| part | bytes |
+|---|---|
+| state | i4 version of splits, i4 kind, snapshot (kind 1); bool stream split assigned (kind 2); both (kind 3) |
+| snapshot | tables (processed), i4 n, n × split (remaining), i4 n, n × (utf id, split) (assigned), i4 n, n × (utf id, offset), status |
+| | since version 3 tables (remaining), bool about the case of names; since 4 schemas; [+ since 7 i4 n, n × (utf id, i8 checkpoint)] |
+| | since 5 (+ 8) bool → utf table being split, utf next start, i4 next id; since 6 (not +) bool snapshot metadata released |
+| status | i4 since version 3 (+ 6), before bool is finished |
+| tables | i4 n, n × ([+ since 5 flag], utf table) |
+| split | i4 length, split |
+
+Flink CDC: PendingSplitsStateSerializer of `mysql` (1 to 6) and of `base` (1 to 8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from readers.connectors.cdc import BASE, MYSQL, SCHEMAS, SPLIT, Splits, flag, offset
+from readers.connectors.layout import SourceOffset, coordinator_layout, expect_end, unknown_version
+from readers.cursor import Cursor
+
+_KINDS = {1: "SNAPSHOT", 2: "STREAM", 3: "HYBRID"}
+_OFFSET = pa.struct([pa.field("split_id", pa.string()), pa.field("offset", pa.string())])
+_CHECKPOINT = pa.struct([pa.field("split_id", pa.string()), pa.field("checkpoint_id", pa.int64())])
+
+_STATE = pa.struct(
+    [
+        pa.field("kind", pa.string()),
+        pa.field("already_processed_tables", pa.list_(pa.string())),
+        pa.field("remaining_splits", pa.list_(SPLIT)),
+        pa.field("assigned_splits", pa.list_(SPLIT)),
+        pa.field("finished_offsets", pa.list_(_OFFSET)),
+        pa.field("assigner_status", pa.int32()),
+        pa.field("remaining_tables", pa.list_(pa.string())),
+        pa.field("table_schemas", SCHEMAS),
+        pa.field("finished_checkpoints", pa.list_(_CHECKPOINT)),
+        pa.field("splitting_table", pa.string()),
+        pa.field("next_chunk_start", pa.string()),
+        pa.field("next_chunk_id", pa.int32()),
+        pa.field("is_snapshot_metadata_released", pa.bool_()),
+        pa.field("is_stream_split_assigned", pa.bool_()),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assigner:
+    """The enumerators of one family of sources.
+
+    Attributes:
+        splits: of that family.
+        last_version: that is known.
+        status_since, splitting_since: the versions that brought these parts.
+    """
+
+    splits: Splits
+    last_version: int
+    status_since: int
+    splitting_since: int
+
+    def read(self, version: int, cursor: Cursor) -> dict[str, Any]:
+        """A PendingSplitsState; offsets and schemas are JSON texts."""
+        if not 1 <= version <= self.last_version:
+            raise unknown_version(cursor, "a PendingSplitsState", version, f"1 to {self.last_version}")
+        split_version, start = cursor.i4(), cursor.position
+        kind = cursor.i4()
+        if kind not in _KINDS:
+            raise cursor.corrupt(f"expected a kind 1 to 3 of pending splits, found {kind}", start)
+        state: dict[str, Any] = {"kind": _KINDS[kind]}
+        if kind != 2:
+            state |= self._snapshot(version, split_version, cursor)
+        if kind != 1:
+            state["is_stream_split_assigned"] = flag(cursor)
+        return state
+
+    def offsets(self, state: dict[str, Any]) -> Iterator[SourceOffset]:
+        """Those of the splits that no reader has: the readers know the others better."""
+        for split in state.get("remaining_splits", ()):
+            yield from self.splits.offsets(split)
+
+    def _snapshot(self, version: int, split_version: int, cursor: Cursor) -> dict[str, Any]:
+        state: dict[str, Any] = {"already_processed_tables": self._tables(version, cursor)}
+        count = cursor.count("remaining splits", 4)
+        state["remaining_splits"] = [self._split(split_version, cursor) for _ in range(count)]
+        state["assigned_splits"] = []
+        for _ in range(cursor.count("assigned splits", 6)):
+            cursor.utf("split id")
+            state["assigned_splits"].append(self._split(split_version, cursor))
+        state["finished_offsets"] = [
+            {"split_id": cursor.utf("split id"), "offset": offset(split_version, cursor)}
+            for _ in range(cursor.count("offsets", 3))
+        ]
+        state["assigner_status"] = cursor.i4() if version >= self.status_since else int(flag(cursor))
+        return state | self._later_parts(version, split_version, cursor)
+
+    def _later_parts(self, version: int, split_version: int, cursor: Cursor) -> dict[str, Any]:
+        state: dict[str, Any] = {}
+        if version >= 3:
+            state["remaining_tables"] = self._tables(version, cursor)
+            flag(cursor)
+        if version >= 4:
+            state["table_schemas"] = self.splits.schemas(split_version, cursor)
+        if version >= 7:
+            state["finished_checkpoints"] = [
+                {"split_id": cursor.utf("split id"), "checkpoint_id": cursor.i8()}
+                for _ in range(cursor.count("checkpoints", 10))
+            ]
+        if version >= self.splitting_since and flag(cursor):
+            state["splitting_table"] = cursor.utf("table")
+            state["next_chunk_start"] = cursor.utf("next start")
+            state["next_chunk_id"] = cursor.i4()
+        if version >= 6 and not self.splits.is_base:
+            state["is_snapshot_metadata_released"] = flag(cursor)
+        return state
+
+    def _split(self, version: int, cursor: Cursor) -> dict[str, Any]:
+        body = cursor.sub(cursor.i4(), "split")
+        split = self.splits.read(version, body)
+        expect_end(body)
+        return split
+
+    def _tables(self, version: int, cursor: Cursor) -> list[str]:
+        tables = []
+        for _ in range(cursor.count("tables", 2)):
+            if self.splits.is_base and version >= 5:
+                flag(cursor)
+            tables.append(cursor.utf("table"))
+        return tables
+
+
+_MYSQL = Assigner(splits=MYSQL, last_version=6, status_since=3, splitting_since=5)
+_BASE = Assigner(splits=BASE, last_version=8, status_since=6, splitting_since=8)
+_PACKAGE = "org.apache.flink.cdc.connectors."
+
+ENUMERATOR = coordinator_layout(
+    "mysql-cdc",
+    _PACKAGE + "mysql.source.assigners.state.PendingSplitsState",
+    _STATE,
+    _MYSQL.read,
+    _MYSQL.offsets,
+)
+BASE_ENUMERATOR = coordinator_layout(
+    "cdc",
+    _PACKAGE + "base.source.assigner.state.PendingSplitsState",
+    _STATE,
+    _BASE.read,
+    _BASE.offsets,
+)

@@ -1,0 +1,152 @@
+"""PulsarSource. Package `org.apache.flink.connector.pulsar.source`.
+
+| value | version | bytes |
+|---|---|---|
+| PulsarPartitionSplit | 0–2 | partition, i4 length, stop cursor, bool → i4 length, message id, bool → i8, i8 transaction |
+| partition | 0 | utf topic, i4 partition (-1: the topic is not partitioned), i4 first hash, i4 last hash |
+| | 1 | utf topic, i4 partition, i4 n, n × (i4 first hash, i4 last hash), i4 mode of ranges |
+| | 2 | as in 1, without the mode |
+| PulsarSourceEnumState | 1, 2, 3 | i4 n, n × partition of version 0, 1, 2 |
+
+A message id is Pulsar's protobuf message MessageIdData: 1 ledger, 2 entry, 3 partition, 5 index in a batch. A stop cursor is a
+Java object, of the connector or of the user: only its class is told.
+
+Flink: PulsarPartitionSplitSerializer, PulsarSourceEnumStateSerializer (the enumerator's version 0 is not known here).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from readers.connectors.layout import (
+    SourceOffset,
+    coordinator_layout,
+    expect_end,
+    unknown_version,
+    versioned_layout,
+)
+from readers.cursor import Cursor
+from readers.stateinfo.javaio import JavaEnum, JavaObject, read_object
+
+_PACKAGE = "org.apache.flink.connector.pulsar.source."
+_SPLIT_VERSIONS = (0, 1, 2)
+_HASHES = 1 << 16
+_VARINT, _FIXED_64, _BYTES, _FIXED_32 = 0, 1, 2, 5
+_MESSAGE_ID = {1: "ledger_id", 2: "entry_id", 5: "batch_index"}
+_RANGES = pa.list_(pa.struct([pa.field("start", pa.int32()), pa.field("end", pa.int32())]))
+_PARTITION = [
+    pa.field("topic", pa.string()),
+    pa.field("partition", pa.int32()),
+    pa.field("ranges", _RANGES),
+]
+
+SPLIT = pa.struct(
+    [
+        *_PARTITION,
+        pa.field("stop_cursor", pa.string()),
+        pa.field("ledger_id", pa.int64()),
+        pa.field("entry_id", pa.int64()),
+        pa.field("batch_index", pa.int64()),
+        pa.field("transaction_most_bits", pa.int64()),
+        pa.field("transaction_least_bits", pa.int64()),
+    ]
+)
+_ENUMERATOR = pa.struct([pa.field("partitions", pa.list_(pa.struct(_PARTITION)))])
+
+
+def read_split(version: int, cursor: Cursor) -> dict[str, Any]:
+    """A PulsarPartitionSplit; `ledger_id` and `entry_id` are of the message that was read last, null before the first."""
+    if version not in _SPLIT_VERSIONS:
+        raise unknown_version(cursor, "a PulsarPartitionSplit", version, "0 to 2")
+    split = _partition(version, cursor)
+    split["stop_cursor"] = _class_of(cursor.sub(cursor.i4(), "stop cursor"))
+    if cursor.boolean():
+        split |= _message_id(cursor.sub(cursor.i4(), "message id"))
+    if cursor.boolean():
+        split["transaction_most_bits"], split["transaction_least_bits"] = cursor.i8(), cursor.i8()
+    return split
+
+
+def read_enumerator(version: int, cursor: Cursor) -> dict[str, Any]:
+    """A PulsarSourceEnumState: the partitions that were found so far."""
+    if version not in (1, 2, 3):
+        raise unknown_version(cursor, "a PulsarSourceEnumState", version, "1 to 3")
+    count = cursor.count("partitions", 10)
+    return {"partitions": [_partition(version - 1, cursor) for _ in range(count)]}
+
+
+def _partition(version: int, cursor: Cursor) -> dict[str, Any]:
+    start = cursor.position
+    topic, partition = cursor.utf("topic"), cursor.i4()
+    count = 1 if version == 0 else cursor.count("ranges of hashes", 8)
+    ranges = [{"start": cursor.i4(), "end": cursor.i4()} for _ in range(count)]
+    if version == 1:
+        cursor.i4()
+    if not topic or partition < -1 or any(not 0 <= r["start"] <= r["end"] < _HASHES for r in ranges):
+        raise cursor.corrupt(f"expected a partition of a Pulsar topic, found {topic!r:.100}", start)
+    return {"topic": topic, "partition": partition, "ranges": ranges}
+
+
+def _class_of(cursor: Cursor) -> str:
+    start = cursor.position
+    found = read_object(cursor)
+    expect_end(cursor)
+    if isinstance(found, JavaObject):
+        return found.class_name
+    if isinstance(found, JavaEnum):
+        return found.java_class.name
+    raise cursor.corrupt("expected an object", start)
+
+
+def _message_id(cursor: Cursor) -> dict[str, int]:
+    found: dict[str, int] = {}
+    while cursor.remaining:
+        tag = cursor.varint("tag")
+        number, wire_type = tag >> 3, tag & 7
+        if wire_type == _VARINT:
+            value = _varint64(cursor)
+            if number in _MESSAGE_ID:
+                found[_MESSAGE_ID[number]] = value
+        elif wire_type in (_FIXED_64, _FIXED_32):
+            cursor.read(8 if wire_type == _FIXED_64 else 4, "message id")
+        elif wire_type == _BYTES:
+            cursor.read(cursor.varint("length"), "message id")
+        else:
+            raise cursor.corrupt(f"expected a protobuf field, found one of type {wire_type}")
+    if "ledger_id" not in found or "entry_id" not in found:
+        raise cursor.corrupt("expected a message id with its ledger and its entry")
+    return found
+
+
+def _varint64(cursor: Cursor) -> int:
+    value = shift = 0
+    while True:
+        byte = cursor.u1()
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        if not byte & 0x80:
+            break
+        if shift > 63:
+            raise cursor.corrupt("expected a number of 64 bits at most")
+    value &= (1 << 64) - 1
+    return value - (1 << 64) if value >> 63 else value
+
+
+def _split_offsets(split: dict[str, Any]) -> Iterator[SourceOffset]:
+    """A place in a topic is a ledger and an entry: they are in the details."""
+    details = {name: value for name, value in split.items() if name not in ("topic", "partition")}
+    partition = None if split["partition"] < 0 else split["partition"]
+    yield SourceOffset(
+        topic=split["topic"], partition=partition, details={"source": "PulsarSource"} | details
+    )
+
+
+SPLITS = versioned_layout(
+    "pulsar", _PACKAGE + "split.PulsarPartitionSplit", SPLIT, read_split, _split_offsets
+)
+ENUMERATOR = coordinator_layout(
+    "pulsar", _PACKAGE + "enumerator.PulsarSourceEnumState", _ENUMERATOR, read_enumerator
+)
