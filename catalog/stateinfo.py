@@ -8,25 +8,33 @@ from pathlib import Path
 
 from readers.errors import CorruptDataError, StorageError
 from readers.savepoint import Savepoint
+from readers.serializers.protobufdescriptors import Descriptors, read_descriptors
 from readers.stateinfo.file import STATE_INFO_FILE_NAME, read_bounded
 from readers.stateinfo.plans import load_job_plan
 from readers.stateinfo.writer import write_state_info
 
 
-def state_info_of(path: str | os.PathLike[str], *, plan: str | os.PathLike[str] | None = None) -> str:
+def state_info_of(
+    path: str | os.PathLike[str],
+    *,
+    plan: str | os.PathLike[str] | None = None,
+    protobuf: str | os.PathLike[str] | None = None,
+) -> str:
     """The `stateInfo` of a savepoint as text, from the headers of its state files.
 
     Args:
         path: the savepoint.
         plan: a file with the job's plan, for names, uids and columns: of Flink's REST API (`/jobs/:id/plan` or
             `/jobs/:id`), or a compiled SQL plan.
+        protobuf: a file that protoc wrote, with the descriptors of messages: `--descriptor_set_out`.
 
     Raises:
-        ReaderError: the savepoint or the plan cannot be read.
+        ReaderError: the savepoint, the plan or the descriptors cannot be read.
     """
+    descriptors = None if protobuf is None else _descriptors(protobuf)
     savepoint = Savepoint(path)
     try:
-        return write_state_info(savepoint, load_job_plan(plan) if plan is not None else None)
+        return write_state_info(savepoint, load_job_plan(plan) if plan is not None else None, descriptors)
     finally:
         savepoint.close()
 
@@ -36,20 +44,21 @@ def write(
     *,
     output: str | os.PathLike[str] | None = None,
     plan: str | os.PathLike[str] | None = None,
+    protobuf: str | os.PathLike[str] | None = None,
 ) -> str:
     """Write the `stateInfo` of a savepoint; returns where.
 
     Args:
         path: the savepoint.
         output: the file; beside `_metadata` if not given.
-        plan: as in `state_info_of`.
+        plan, protobuf: as in `state_info_of`.
 
     Raises:
-        ReaderError: the savepoint or the plan cannot be read.
+        ReaderError: the savepoint, the plan or the descriptors cannot be read.
         StorageError: the file cannot be written; a remote savepoint without `output`.
     """
     target = Path(output) if output is not None else _beside(path)
-    text = state_info_of(path, plan=plan)
+    text = state_info_of(path, plan=plan, protobuf=protobuf)
     try:
         descriptor, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}-")
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
@@ -75,6 +84,10 @@ def read_uids(path: str | os.PathLike[str]) -> tuple[str, ...]:
     except UnicodeDecodeError as error:
         raise CorruptDataError("expected UTF-8 text", path=os.fspath(path), position=error.start) from error
     return tuple(dict.fromkeys(line.strip() for line in lines if line.strip()))
+
+
+def _descriptors(path: str | os.PathLike[str]) -> Descriptors:
+    return read_descriptors(read_bounded(path, "a FileDescriptorSet"), os.fspath(path))
 
 
 def _beside(path: str | os.PathLike[str]) -> Path:

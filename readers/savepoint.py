@@ -400,6 +400,7 @@ class Savepoint:
             kryo=kryo_of(metadata.version),
             classes=state_info.classes,
             subclasses=state_info.subclasses,
+            descriptors=state_info.descriptors,
             problems=problems,
         )
         self.operators = tuple(

@@ -100,6 +100,9 @@ def _add_stateinfo(parser: argparse.ArgumentParser) -> None:
     write.add_argument(
         "--plan", metavar="FILE", help="names, from the plan of Flink's REST API or a compiled SQL plan"
     )
+    write.add_argument(
+        "--protobuf", metavar="FILE", help="descriptors of messages, from protoc --descriptor_set_out"
+    )
 
 
 def _add_names(parser: argparse.ArgumentParser) -> None:

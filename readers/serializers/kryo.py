@@ -34,6 +34,7 @@ from readers.serializers.base import Problem, Serializer, SnapshotBody, rebuilt
 from readers.serializers.jsontext import json_bytes, json_text
 from readers.serializers.kryoinput import KryoInput
 from readers.serializers.kryoobjects import KryoClass, KryoReader, KryoRegistration, KryoSettings
+from readers.serializers.protobufdescriptors import Descriptors
 from readers.stateinfo.javaio import JavaObject, read_object
 
 if TYPE_CHECKING:
@@ -91,12 +92,15 @@ class KryoSerializer(Serializer):
     def serializer_name(self) -> str:
         return f"KryoSerializer<{self.type_class}>"
 
-    def informed(self, version: int, classes: Mapping[str, KryoClass]) -> KryoSerializer:
+    def informed(
+        self, version: int, classes: Mapping[str, KryoClass], descriptors: Descriptors | None
+    ) -> KryoSerializer:
         """The same with what the snapshot does not say; see the function `informed`."""
         settings = replace(
             self.settings,
             version=self.settings.version or version,
             classes=dict(self.settings.classes) | dict(classes),
+            descriptors=descriptors or self.settings.descriptors,
         )
         return replace(self, settings=settings)
 
@@ -113,6 +117,10 @@ class KryoSerializer(Serializer):
             )
         elif not self.settings.reads(self.type_class):
             yield Problem(path=(), reason=f"{self.type_class}: Kryo stores no field names", sized=False)
+        elif self.settings.lacks_descriptor(self.type_class):
+            yield Problem(
+                path=(), reason=f"{self.type_class}: protobuf, which needs a descriptor", sized=True
+            )
 
     def hash_code(self, value: Any) -> int | None:
         """`UUID#hashCode`, from its JSON text; the others are not known."""
@@ -129,7 +137,10 @@ class KryoSerializer(Serializer):
 
 
 def informed(
-    serializer: Serializer, version: int, classes: Mapping[str, KryoClass] | None = None
+    serializer: Serializer,
+    version: int,
+    classes: Mapping[str, KryoClass] | None = None,
+    descriptors: Descriptors | None = None,
 ) -> Serializer:
     """A type tree whose Kryo serializers know what is beside the snapshot.
 
@@ -137,11 +148,12 @@ def informed(
         serializer: the root.
         version: 2 or 5, from the version of the savepoint; used where the snapshot does not say it.
         classes: what is known of user classes.
+        descriptors: of protobuf messages.
     """
     known = classes or {}
 
     def inform(node: Serializer) -> Serializer:
-        return node.informed(version, known) if isinstance(node, KryoSerializer) else node
+        return node.informed(version, known, descriptors) if isinstance(node, KryoSerializer) else node
 
     return rebuilt(serializer, inform)
 

@@ -42,6 +42,8 @@ from readers.serializers.kryoclasses import (
     java_util,
 )
 from readers.serializers.kryoinput import KryoInput
+from readers.serializers.protobuf import ProtobufReader
+from readers.serializers.protobufdescriptors import Descriptors
 from readers.serializers.timetext import date_text, duration_text, instant_text, time_text
 from readers.stateinfo.javaio import STREAM_HEADER, read_object
 
@@ -71,11 +73,13 @@ class KryoClass:
             Those of a record without type arguments: Kryo makes no use of them there.
         constants: the names, in order, if it is an enum.
         is_final: whether the class is final; enums are.
+        message: the protobuf message that chill's `ProtobufSerializer` writes of it.
     """
 
     fields: tuple[tuple[str, str], ...] = ()
     constants: tuple[str, ...] = ()
     is_final: bool = False
+    message: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,12 +99,14 @@ class KryoSettings:
         registrations: in the order of their ids.
         default_serializers: class → serializer class.
         classes: what is known of user classes.
+        descriptors: of protobuf messages.
     """
 
     version: int
     registrations: tuple[KryoRegistration, ...] = ()
     default_serializers: Mapping[str, str] = field(default_factory=dict)
     classes: Mapping[str, KryoClass] = field(default_factory=dict)
+    descriptors: Descriptors | None = None
 
     @cached_property
     def class_ids(self) -> dict[int, str]:
@@ -130,6 +136,18 @@ class KryoSettings:
             component = _component(class_name)
             return component in PRIMITIVES or self.reads(component)
         return class_name in self.classes or class_name in _BODIES or class_name in OPEN_TYPES
+
+    def message_of(self, class_name: str) -> str | None:
+        """The protobuf message of a class; None if there is no descriptor for it."""
+        if self.descriptors is None:
+            return None
+        stated = self.classes[class_name].message if class_name in self.classes else ""
+        message = stated or self.descriptors.java_classes.get(class_name, "")
+        return message if message in self.descriptors.messages else None
+
+    def lacks_descriptor(self, class_name: str) -> bool:
+        """Whether objects of a class are protobuf messages that cannot be shown but as bytes."""
+        return self.serializers.get(class_name) == PROTOBUF and self.message_of(class_name) is None
 
 
 class KryoReader:
@@ -362,6 +380,16 @@ def _unknown(reader: KryoReader, _class_name: str, _arguments: tuple[KryoType, .
 
 def _java(reader: KryoReader, _class_name: str, _arguments: tuple[KryoType, ...]) -> Any:
     return json_of(read_object(reader.input))
+
+
+def _protobuf(reader: KryoReader, class_name: str, _arguments: tuple[KryoType, ...]) -> Any:
+    """chill writes the length of the message before it."""
+    settings, input_ = reader.settings, reader.input
+    data = input_.read(input_.varint("length"), "protobuf message")
+    message = settings.message_of(class_name)
+    if message is None or settings.descriptors is None:
+        return {"@class": class_name, "@protobuf": json_bytes(bytes(data))}
+    return {"@class": class_name} | ProtobufReader(settings.descriptors).tree(message, data)
 
 
 def _enum(reader: KryoReader, class_name: str, _arguments: tuple[KryoType, ...]) -> Any:
@@ -812,8 +840,10 @@ _BODIES: dict[str, Body] = {
 
 # What a registration or a default serializer may name beside Kryo's own choice.
 _KRYO = "org.apache.flink.api.java.typeutils.runtime.kryo."
+PROTOBUF = "com.twitter.chill.protobuf.ProtobufSerializer"
 _SERIALIZERS: dict[str, Body] = {
     _KRYO + "JavaSerializer": _java,
     "com.esotericsoftware.kryo.serializers.JavaSerializer": _java,
     _KRYO + "Serializers$SpecificInstanceCollectionSerializerForArrayList": _plain_collection,
+    PROTOBUF: _protobuf,
 }

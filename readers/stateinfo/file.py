@@ -4,20 +4,23 @@ UTF-8 JSON beside `_metadata`; `docs/stateinfo.md` describes it, `stateinfo.sche
 
 | object | members; `*` is required |
 |---|---|
-| file | `version`*: 1 · `operators`*: operators · `classes`: classes |
+| file | `version`*: 1 · `operators`*: operators · `classes`: classes · `protobuf`: base64 of a FileDescriptorSet |
 | operator | `id`*: 32 hex digits · `uid` · `name` · `parallelism` · `max_parallelism` · `key`: type · `states`: states |
 | state | `name`* · `kind`* · `namespace`, `map_key`, `value`: types · `ttl`: bool |
-| type | `type`: as StateMeta shows it · `fields`: names for f0, f1, … |
-| class | `name`* · `fields`: `name`* and `type`* of each · `constants` · `final`: bool · `extends` |
+| type | `type`: as StateMeta shows it · `fields`: names for f0, f1, … · `message`: of a `byte[]` |
+| class | `name`* · `fields`: `name`* and `type`* of each · `constants` · `final`: bool · `extends` · `message` |
 
 A class is one whose objects Kryo wrote, and the types of its fields are Java's. With `extends` it is a subclass of a POJO
-that is not described in the savepoint: its own fields, of types as StateMeta shows them.
+that is not described in the savepoint: its own fields, of types as StateMeta shows them. A message is a type of `protobuf`, whose
+messages are also known by the classes that protoc gives them in Java.
 
 What is read is bounded and checked: a member that is not in the table, or of another type, is an error.
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
 import json
 import os
 import re
@@ -26,10 +29,17 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from readers.errors import CorruptDataError, MissingFileError, StorageError, UnsupportedVersionError
+from readers.errors import (
+    CorruptDataError,
+    MissingFileError,
+    ReaderError,
+    StorageError,
+    UnsupportedVersionError,
+)
 from readers.formats.entry import StateKind
 from readers.serializers.kryoobjects import KryoClass
 from readers.serializers.named import serializer_named
+from readers.serializers.protobufdescriptors import Descriptors, read_descriptors
 from readers.serializers.tuples import ROW_KIND
 
 STATE_INFO_FILE_NAME = "stateInfo"
@@ -44,10 +54,14 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypeInfo:
-    """A type as StateMeta shows it, and the names of its fields if it is a record without names of its own."""
+    """A type as StateMeta shows it, and the names of its fields if it is a record without names of its own.
+
+    `message` is the protobuf message that a `byte[]` holds.
+    """
 
     type: str | None = None
     fields: tuple[str, ...] = ()
+    message: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,11 +112,13 @@ class SavepointInfo:
         operators: by operator id.
         classes: class name → what Kryo does not write of it.
         subclasses: of POJOs.
+        descriptors: of protobuf messages.
     """
 
     operators: Mapping[str, OperatorInfo]
     classes: Mapping[str, KryoClass]
     subclasses: tuple[PojoSubclass, ...] = ()
+    descriptors: Descriptors | None = None
 
 
 NO_OPERATOR = OperatorInfo(operator_id="")
@@ -166,6 +182,7 @@ def state_info_text(info: SavepointInfo) -> str:
             *(_subclass_members(subclass) for subclass in info.subclasses),
         ]
         or None,
+        "protobuf": None if info.descriptors is None else base64.b64encode(info.descriptors.data).decode(),
     }
     return json.dumps(_present(document), indent=2, ensure_ascii=False) + "\n"
 
@@ -253,13 +270,24 @@ def _savepoint(value: _Value) -> SavepointInfo:
     members = value.members(MEMBERS["file"], OPTIONAL_MEMBERS["file"])
     operators = members.all("operators", _operator)
     classes = members.all("classes", _class)
+    descriptors = members.optional("protobuf", _descriptors)
     _check_unique(value, "operators", (operator.operator_id for operator in operators))
     _check_unique(value, "classes", (name for name, _ in classes))
     return SavepointInfo(
         operators={operator.operator_id: operator for operator in operators},
         classes={name: known for name, known in classes if isinstance(known, KryoClass)},
         subclasses=tuple(known for _, known in classes if isinstance(known, PojoSubclass)),
+        descriptors=descriptors,
     )
+
+
+def _descriptors(value: _Value) -> Descriptors:
+    if not isinstance(value.value, str):
+        raise value.wrong("base64 text")
+    try:
+        return read_descriptors(base64.b64decode(value.value, validate=True), value.path)
+    except (binascii.Error, ReaderError) as error:
+        raise value.wrong(f"the base64 text of a FileDescriptorSet: {error};") from error
 
 
 def _operator(value: _Value) -> OperatorInfo:
@@ -307,7 +335,11 @@ def _type(value: _Value) -> TypeInfo:
     _check_unique(value, "fields", fields)
     if ROW_KIND in fields:
         raise value.inside("fields", ROW_KIND).wrong(f"names other than {ROW_KIND}")
-    return TypeInfo(type=members.optional("type", _Value.text), fields=fields)
+    return TypeInfo(
+        type=members.optional("type", _Value.text),
+        fields=fields,
+        message=members.optional("message", _Value.text),
+    )
 
 
 def _class(value: _Value) -> tuple[str, KryoClass | PojoSubclass]:
@@ -318,10 +350,11 @@ def _class(value: _Value) -> tuple[str, KryoClass | PojoSubclass]:
     _check_unique(value, "fields", (name for name, _ in fields))
     _check_unique(value, "constants", constants)
     is_final = members.optional("final", _Value.flag) or False
+    message = members.optional("message", _Value.text)
     if extends is None:
-        return name, KryoClass(fields=fields, constants=constants, is_final=is_final)
-    if constants:
-        raise value.wrong("a class that extends a POJO, without constants")
+        return name, KryoClass(fields=fields, constants=constants, is_final=is_final, message=message or "")
+    if constants or message:
+        raise value.wrong("a class that extends a POJO, without constants and message")
     for index, (_, type_name) in enumerate(fields):
         if serializer_named(type_name) is None:
             way = value.inside("fields", None).inside(str(index), None).inside("type", type_name)
@@ -385,7 +418,9 @@ def _state_members(state: StateInfo) -> dict[str, Any]:
 def _type_members(type_info: TypeInfo | None) -> dict[str, Any] | None:
     if type_info is None:
         return None
-    return _present({"type": type_info.type, "fields": list(type_info.fields) or None})
+    return _present(
+        {"type": type_info.type, "fields": list(type_info.fields) or None, "message": type_info.message}
+    )
 
 
 def _class_members(name: str, known: KryoClass) -> dict[str, Any]:
@@ -396,6 +431,7 @@ def _class_members(name: str, known: KryoClass) -> dict[str, Any]:
             "fields": fields or None,
             "constants": list(known.constants) or None,
             "final": known.is_final or None,
+            "message": known.message or None,
         }
     )
 
@@ -420,11 +456,11 @@ MEMBERS: dict[str, tuple[str, ...]] = {
 """The members that each object of a file must have."""
 
 OPTIONAL_MEMBERS: dict[str, tuple[str, ...]] = {
-    "file": ("classes",),
+    "file": ("classes", "protobuf"),
     "operator": ("uid", "name", "parallelism", "max_parallelism", "key", "states"),
     "state": ("namespace", "map_key", "value", "ttl"),
-    "type": ("type", "fields"),
-    "class": ("fields", "constants", "final", "extends"),
+    "type": ("type", "fields", "message"),
+    "class": ("fields", "constants", "final", "extends", "message"),
     "class field": (),
 }
 """The members that it may have."""

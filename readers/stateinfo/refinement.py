@@ -17,6 +17,9 @@ from readers.serializers.kryoobjects import KryoClass
 from readers.serializers.named import serializer_named
 from readers.serializers.operators import TtlSerializer
 from readers.serializers.pojo import PojoField, PojoSerializer, with_subclasses
+from readers.serializers.primitives import BytePrimitiveArraySerializer
+from readers.serializers.protobuf import ProtobufSerializer
+from readers.serializers.protobufdescriptors import Descriptors
 from readers.serializers.rowdata import RowDataSerializer
 from readers.stateinfo.file import OperatorInfo, PojoSubclass, StateInfo, TypeInfo
 
@@ -46,6 +49,7 @@ class Knowledge:
         kryo: which Kryo its Flink has.
         classes: what is known of classes whose objects Kryo wrote.
         subclasses: of POJOs, which the savepoint may not describe.
+        descriptors: of protobuf messages.
         operator: what `stateInfo` says of the operator.
         problems: why there is no `stateInfo`, though there is a file.
     """
@@ -53,12 +57,13 @@ class Knowledge:
     kryo: int
     classes: Mapping[str, KryoClass] = field(default_factory=dict)
     subclasses: tuple[PojoSubclass, ...] = ()
+    descriptors: Descriptors | None = None
     operator: OperatorInfo | None = None
     problems: tuple[Contradiction, ...] = ()
 
     def informed(self, serializer: Serializer) -> Serializer:
         """A type tree whose Kryo serializers know their version and classes, and whose POJOs know their subclasses."""
-        tree = informed(serializer, self.kryo, self.classes)
+        tree = informed(serializer, self.kryo, self.classes, self.descriptors)
         return rebuilt(tree, self._with_subclasses) if self.subclasses else tree
 
     def _with_subclasses(self, node: Serializer) -> Serializer:
@@ -84,9 +89,27 @@ class Knowledge:
         for part, info in parts:
             tree: Serializer | None = getattr(entry, part)
             if info is not None and tree is not None:
-                changed: dict[str, Any] = {part: _refined_tree(part, tree, info, contradictions)}
+                types = {tree.type_name}
+                if info.message is not None:
+                    tree = self._with_message(part, tree, info.message, contradictions)
+                changed: dict[str, Any] = {part: _refined_tree(part, tree, info, types, contradictions)}
                 entry = replace(entry, **changed)
         return entry, tuple(contradictions)
+
+    def _with_message(
+        self, part: str, tree: Serializer, message: str, contradictions: list[Contradiction]
+    ) -> Serializer:
+        """The tree with messages in the place of its `byte[]`."""
+        if self.descriptors is None or message not in self.descriptors.messages:
+            contradictions.append(Contradiction(f"expected a descriptor of {message}, found none"))
+            return tree
+        serializer = ProtobufSerializer(message, self.descriptors)
+        changed = rebuilt(
+            tree, lambda node: serializer if isinstance(node, BytePrimitiveArraySerializer) else node
+        )
+        if changed is tree:
+            contradictions.append(_contradiction(f"the {part} type", tree.type_name, f"a message {message}"))
+        return changed
 
 
 def kryo_of(metadata_version: int) -> int:
@@ -120,10 +143,11 @@ def _refined_kind(entry: Entry, state: StateInfo, contradictions: list[Contradic
 
 
 def _refined_tree(
-    part: str, tree: Serializer, info: TypeInfo, contradictions: list[Contradiction]
+    part: str, tree: Serializer, info: TypeInfo, types: set[str], contradictions: list[Contradiction]
 ) -> Serializer:
+    """The tree with the names of `info`; `types` are what it may be called beside what it is called."""
     plain = tree.value if part == "value" and isinstance(tree, TtlSerializer) else tree
-    if info.type is not None and info.type not in (plain.type_name, tree.type_name):
+    if info.type is not None and info.type not in {plain.type_name, tree.type_name, *types}:
         contradictions.append(_contradiction(f"the {part} type", plain.type_name, info.type))
     if not info.fields:
         return tree

@@ -8,6 +8,7 @@ from readers.formats.entry import Entry
 from readers.savepoint import Operator, Savepoint, State
 from readers.serializers.base import Serializer
 from readers.serializers.operators import TtlSerializer
+from readers.serializers.protobufdescriptors import Descriptors
 from readers.serializers.tuples import ROW_KIND
 from readers.stateinfo.file import (
     NO_OPERATOR,
@@ -22,8 +23,10 @@ from readers.stateinfo.refinement import record_of
 _NOT_PLANNED = PlannedOperator()
 
 
-def write_state_info(savepoint: Savepoint, job_plan: JobPlan | None = None) -> str:
-    """The `stateInfo` of a savepoint. What its own `stateInfo` says and the plan does not is kept.
+def write_state_info(
+    savepoint: Savepoint, job_plan: JobPlan | None = None, descriptors: Descriptors | None = None
+) -> str:
+    """The `stateInfo` of a savepoint. What its own `stateInfo` says, and plan and descriptors do not, is kept.
 
     Raises:
         ReaderError: a header that cannot be read at all; states that do not decode are no error.
@@ -37,7 +40,8 @@ def write_state_info(savepoint: Savepoint, job_plan: JobPlan | None = None) -> s
         )
         for operator in savepoint.operators
     }
-    return state_info_text(replace(savepoint.state_info, operators=operators))
+    known = savepoint.state_info
+    return state_info_text(replace(known, operators=operators, descriptors=descriptors or known.descriptors))
 
 
 def _operator(operator: Operator, known: OperatorInfo, planned: PlannedOperator) -> OperatorInfo:
@@ -83,7 +87,11 @@ def _type(
         return None
     fitting = [names for names in rows if names and record_of(serializer, len(names)) is not None]
     fields = fitting[0] if fitting and _can_be_told_apart(fitting[0]) else None
-    return TypeInfo(type=serializer.type_name, fields=fields or (known.fields if known else ()))
+    return TypeInfo(
+        type=serializer.type_name,
+        fields=fields or (known.fields if known else ()),
+        message=known.message if known else None,
+    )
 
 
 def _can_be_told_apart(names: tuple[str, ...]) -> bool:

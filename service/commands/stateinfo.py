@@ -15,5 +15,5 @@ def main(options: Namespace) -> int:
 
 
 def _write(options: Namespace) -> None:
-    where = write(options.path, output=options.output, plan=options.plan)
+    where = write(options.path, output=options.output, plan=options.plan, protobuf=options.protobuf)
     print(f"written to {where}", file=sys.stderr)

@@ -11,6 +11,8 @@ import pytest
 import catalog
 from catalog.stateinfo import read_uids, state_info_of, write
 from readers.errors import CorruptDataError, MissingFileError, StorageError
+from readers.serializers.protobufdescriptors import read_descriptors
+from readers.stateinfo.file import read_state_info
 
 FLINK = Path(__file__).parent.parent / "data" / "flink"
 OLD = FLINK / "1.20.3" / "wordcount-hashmap-savepoints" / "canonical"
@@ -98,6 +100,24 @@ def test_without_a_plan_the_text_has_the_states() -> None:
             "ttl": False,
         }
     ]
+
+
+def test_the_descriptors_of_protobuf_messages_are_kept(tmp_path: Path) -> None:
+    written = (FLINK.parent / "connectors" / "protobuf.txt").read_text().split()
+    descriptors = tmp_path / "type.desc"
+    descriptors.write_bytes(bytes.fromhex(written[3]))
+
+    info = read_state_info(state_info_of(OLD, protobuf=descriptors).encode())
+
+    assert info.descriptors == read_descriptors(bytes.fromhex(written[3]))
+
+
+def test_a_file_that_is_no_descriptor_set_is_an_error(tmp_path: Path) -> None:
+    file = tmp_path / "all.proto"
+    file.write_text("message All {}")
+
+    with pytest.raises(CorruptDataError, match=r"all\.proto"):
+        state_info_of(OLD, protobuf=file)
 
 
 def test_uids_are_read_a_line_each(tmp_path: Path) -> None:
