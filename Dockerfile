@@ -16,6 +16,7 @@ VOLUME /savepoints
 EXPOSE 8080
 HEALTHCHECK --start-period=30s CMD \
     ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8080/healthz', timeout=3)"]
-# All addresses *of the container*: who reaches them is decided where its port is published (docker-compose.yml).
+# All addresses *of the container*, which asks for keys: SAVEPOINTDB_KEYS_FILE, or --allow-anonymous where the port is
+# published to the machine itself only (docker-compose.yml).
 ENTRYPOINT ["savepointdb"]
 CMD ["serve", "--root", "/savepoints", "--host", "0.0.0.0", "--port", "8080"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from catalog.database import Database
@@ -135,6 +135,10 @@ class Catalog:
                 self._added[folded] = database
             return known or database
 
+    def visible(self, sees: Callable[[str], bool]) -> Catalog:
+        """This catalog with those databases only whose names `sees` says yes to: the others are not there."""
+        return _VisibleCatalog(self, sees)
+
     def _reference(self, path: str) -> SavepointReference:
         return SavepointReference(
             path=path,
@@ -143,6 +147,34 @@ class Catalog:
             version=_version(path, self._state_info),
             state_info=self._state_info,
         )
+
+
+class _VisibleCatalog(Catalog):
+    """A part of another catalog."""
+
+    def __init__(self, whole: Catalog, sees: Callable[[str], bool]) -> None:
+        self._whole = whole
+        self._sees = sees
+
+    def refresh(self) -> None:
+        self._whole.refresh()
+
+    @property
+    def databases(self) -> list[str]:
+        return [name for name in self._whole.databases if self._sees(name)]
+
+    def database(self, name: str) -> Database:
+        if self._sees(name):
+            try:
+                return self._whole.database(name)
+            except NoSuchDatabaseError:
+                pass
+        raise NoSuchDatabaseError(name, self.databases)
+
+    def add(self, name: str, path: str) -> Database:
+        if not self._sees(name):
+            raise NoSuchDatabaseError(name, self.databases)
+        return self._whole.add(name, path)
 
 
 def connect(

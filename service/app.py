@@ -12,6 +12,7 @@ from service.api import databases, health, queries, query
 from service.api.body import RequestSizeLimit
 from service.api.errors import install_error_handlers
 from service.api.state import ServiceState
+from service.auth.gate import Authenticator, Gate, loopback_hosts
 from service.engines import DuckDBEngine
 from service.engines.spark import SparkEngine
 from service.protocols.trino import router as trino
@@ -20,14 +21,22 @@ from service.settings import Settings
 from service.version import installed_version
 
 
-def create_app(settings: Settings, catalog: Catalog, *, roots: Sequence[str] = ()) -> FastAPI:
+def create_app(
+    settings: Settings,
+    catalog: Catalog,
+    *,
+    roots: Sequence[str] = (),
+    authenticator: Authenticator | None = None,
+) -> FastAPI:
     """The application; it closes its engines when it stops.
 
     Args:
         settings: its limits.
         catalog: what it serves.
         roots: folders from which clients may register savepoints.
+        authenticator: knows who asks; anybody may where None.
     """
+    authenticator = authenticator or Authenticator()
     duckdb = DuckDBEngine(settings)
     spark = SparkEngine.of(settings, duckdb)
     all_queries = Queries(catalog, {duckdb.name: duckdb, spark.name: spark}, settings)
@@ -48,7 +57,16 @@ def create_app(settings: Settings, catalog: Catalog, *, roots: Sequence[str] = (
     )
     app.state.trino = trino.Statements(catalog, all_queries, settings)
     app.add_middleware(RequestSizeLimit, max_bytes=settings.max_request_bytes)
+    app.add_middleware(Gate, authenticator=authenticator, hosts=_hosts(settings, authenticator))
     install_error_handlers(app)
     for module in (query, queries, databases, health, trino):
         app.include_router(module.router)
     return app
+
+
+def _hosts(settings: Settings, authenticator: Authenticator) -> frozenset[str]:
+    """What requests may call this service; anything where empty."""
+    named = frozenset(host.strip() for host in settings.allowed_hosts.split(",") if host.strip())
+    if authenticator.is_open and not settings.allow_anonymous:
+        return named | loopback_hosts()
+    return named

@@ -1,4 +1,4 @@
-"""The command line: `savepointdb serve | query | inspect | lookup | stateinfo`.
+"""The command line: `savepointdb serve | query | inspect | lookup | stateinfo | keys`.
 
 Only what parses arguments is loaded here; a command's module is loaded when it is called. Results go to standard
 output, everything else to standard error; exit codes are in `service.commands.outcome`.
@@ -105,6 +105,21 @@ def _add_stateinfo(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_keys(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    create = actions.add_parser("create", help="Make a key and show it, once.")
+    create.add_argument("name", metavar="NAME", help="who gets it; the user of BI tools")
+    create.add_argument(
+        "--grant", action="append", metavar="PATTERN", help="databases, such as prod-*; all if not given"
+    )
+    create.add_argument("--expires-days", type=float, metavar="DAYS", help="never if not given")
+    listing = actions.add_parser("list", help="Show names, grants and times.")
+    revoke = actions.add_parser("revoke", help="Let a key be nobody's.")
+    revoke.add_argument("name", metavar="NAME", help="as it was created")
+    for action in (create, listing, revoke):
+        settings.add_arguments(action, ["keys_file"])
+
+
 def _add_names(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--uids", metavar="FILE", help="uids of operators, one a line, for savepoints that have ids only"
@@ -124,6 +139,7 @@ _COMMANDS = {
     "query": ("Answer one SQL statement.", _add_query),
     "inspect": ("Show operators, states, types and sizes, and what does not decode.", _add_inspect),
     "lookup": ("Show every state and timer of one key.", _add_lookup),
+    "keys": ("Make, list and revoke API keys of a service.", _add_keys),
     "stateinfo": ("Write what is known of a savepoint's states beside it.", _add_stateinfo),
 }
 

@@ -11,6 +11,7 @@
         DatabaseNotFoundError        404 DATABASE_NOT_FOUND
         InvalidValueError            400 INVALID_VALUE        a cast or computation that fails on the data
         NotOnSparkError              400 NOT_ON_SPARK         Spark cannot answer it, or would answer otherwise
+      UnauthorizedError              401 UNAUTHORIZED         no credentials, or wrong ones
       ForbiddenError                 403 FORBIDDEN            SQL that does more than read tables of the catalog
       ConflictError                  409 CONFLICT             a database name that is taken
       LimitExceededError             413 LIMIT_EXCEEDED       request, statement or scan too large
@@ -179,6 +180,12 @@ class NotOnSparkError(InvalidQueryError):
 
     def __init__(self, what: str) -> None:
         super().__init__(f"{what} is not answered by Spark as by DuckDB", hint='ask for "engine": "duckdb"')
+
+
+class UnauthorizedError(QueryError):
+    """No credentials, or wrong ones. Does not say what was wrong with a key."""
+
+    status, code = 401, "UNAUTHORIZED"
 
 
 class ForbiddenError(QueryError):

@@ -81,7 +81,9 @@ class Queries:
         self.check_room(request.user)
         started = time.monotonic()
         try:
-            plan = planned(request, self.catalog, self._settings.max_sql_bytes)
+            plan = planned(
+                request, self.catalog.visible(request.principal.sees), self._settings.max_sql_bytes
+            )
             size_bytes = _size_bytes(plan)
         except (CatalogError, ReaderError) as error:
             raise query_error_of(error) from error

@@ -20,6 +20,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from catalog import Database
+from service.auth.principal import ANYBODY, Principal
 from service.engines import Column, Engine, Execution, Progress
 from service.errors import (
     EngineUnavailableError,
@@ -53,6 +54,7 @@ class QueryRequest:
         timeout_s: seconds at most; the setting's where None.
         dialect: of the statement.
         user: who asks.
+        principal: what they may see.
         source: the client, as it calls itself.
         schema: the database whose tables need no qualifier; the only one there is where None.
         system_tables: tables beside those of the catalog.
@@ -68,6 +70,7 @@ class QueryRequest:
     timeout_s: float | None = None
     dialect: str = DIALECT
     user: str = ""
+    principal: Principal = ANYBODY
     source: str = ""
     schema: str | None = None
     system_tables: SystemTables | None = None

@@ -53,6 +53,23 @@ class Settings:
     temp_directory: str = _setting("", "where large sorts and groups spill to; the system's where empty")
     max_temp_size: str = _setting("100GB", "size of the spilled data at most")
     threads: int = _setting(0, "threads of the engine and of the readers; as many as cores where 0")
+    allow_anonymous: bool = _setting(
+        False, "answer anybody at any address: for where something in front decides who comes"
+    )
+    allowed_hosts: str = _setting(
+        "", "names of this service in requests, with commas between; where anybody may ask, this machine's"
+    )
+    keys_file: str = _setting(
+        "", "file of API keys, as `savepointdb keys` writes it; without it none is asked for"
+    )
+    oidc_issuer: str = _setting("", "identity provider whose tokens are valid, as https://login.example.com")
+    oidc_audience: str = _setting("", "what its tokens must be for")
+    oidc_keys_url: str = _setting("", "where its keys are; the provider is asked where empty")
+    oidc_user_claim: str = _setting("sub", "claim of its tokens that names the user")
+    oidc_grants_claim: str = _setting("savepointdb", "claim of its tokens with patterns of database names")
+    oidc_default_grants: str = _setting("", "patterns, with spaces between, of tokens without that claim")
+    tls_certificate: str = _setting("", "file with the certificate chain, in PEM; http where empty")
+    tls_key: str = _setting("", "file with its private key, in PEM")
     spark_master: str = _setting("", "Spark's master, such as spark://host:7077, k8s://…, yarn or local[4]")
     spark_remote: str = _setting("", "a Spark Connect server instead of a master, such as sc://host:15002")
     spark_python: str = _setting("", "Python of Spark's workers; by the path of this one where empty")
@@ -94,10 +111,15 @@ def add_arguments(parser: argparse.ArgumentParser, names: Iterable[str]) -> None
         setting = known[name]
         parser.add_argument(
             f"--{name.replace('_', '-')}",
-            type=_type_of(setting),
-            metavar=name.rpartition("_")[2].upper(),
             help=f"{setting.metadata['help']} (default: {setting.default or 'none'})".replace("%", "%%"),
+            **_argument(setting),
         )
+
+
+def _argument(setting: Field[Any]) -> dict[str, Any]:
+    if _type_of(setting) is bool:
+        return {"action": "store_const", "const": not setting.default}
+    return {"type": _type_of(setting), "metavar": setting.name.rpartition("_")[2].upper()}
 
 
 def names() -> tuple[str, ...]:
@@ -108,13 +130,28 @@ def names() -> tuple[str, ...]:
 def _parsed(setting: Field[Any], text: str) -> Any:
     kind = _type_of(setting)
     try:
-        return kind(text)
+        return parsed_flag(text) if kind is bool else kind(text)
     except ValueError as error:
         raise InvalidSettingError(
             f"{ENVIRONMENT_PREFIX}{setting.name.upper()}: expected a value of type {kind.__name__}, found {text!r}"
         ) from error
 
 
+def parsed_flag(text: str) -> bool:
+    """`true`, `1`, `yes`, `on` and their opposites.
+
+    Raises:
+        ValueError: another text.
+    """
+    folded = text.strip().casefold()
+    if folded not in _FLAGS:
+        raise ValueError(f"expected true or false, found {text!r}")
+    return _FLAGS[folded]
+
+
 def _type_of(setting: Field[Any]) -> type[Any]:
     kind: type[Any] = type(setting.default)
     return kind
+
+
+_FLAGS = dict.fromkeys(("true", "1", "yes", "on"), True) | dict.fromkeys(("false", "0", "no", "off"), False)

@@ -13,7 +13,8 @@ from starlette.status import HTTP_201_CREATED
 from catalog import Database, Table
 from readers.errors import ReaderError
 from service.api.errors import ErrorAnswer
-from service.api.state import State
+from service.api.state import State, Visible
+from service.api.user import Asker
 from service.errors import ForbiddenError, query_error_of
 from service.sqltypes import sql_type
 
@@ -75,39 +76,40 @@ class Registration(BaseModel):
 
 
 @router.get("")
-def list_databases(service: State) -> DatabaseList:
+def list_databases(catalog: Visible) -> DatabaseList:
     """All databases; those that cannot be read say why."""
-    catalog = service.catalog
     return DatabaseList(databases=[_entry(catalog.database(name)) for name in catalog.databases])
 
 
 @router.post("", status_code=HTTP_201_CREATED)
-def register_database(registration: Registration, service: State) -> DatabaseEntry:
-    """Register a savepoint under one of the folders that are served."""
+def register_database(registration: Registration, service: State, principal: Asker) -> DatabaseEntry:
+    """Register a savepoint under one of the folders that are served; for those who see all databases."""
+    if not principal.sees_everything:
+        raise ForbiddenError("expected somebody who sees all databases: a name could be given to any of them")
     if not is_under(registration.path, service.roots):
         raise ForbiddenError("expected a path under one of the folders that are served")
     return _entry(service.catalog.add(registration.name, registration.path))
 
 
 @router.get("/{database:path}/tables/{table:path}")
-def describe_table(database: str, table: str, service: State) -> TableDetail:
+def describe_table(database: str, table: str, catalog: Visible) -> TableDetail:
     """A table with its columns and types."""
-    found = service.catalog.database(database).table(table)
+    found = catalog.database(database).table(table)
     columns = [ColumnEntry(name=field.name, type=sql_type(field.type)) for field in found.schema]
     return TableDetail(**_table_entry(found).model_dump(), columns=columns)
 
 
 @router.get("/{database:path}/tables")
-def list_tables(database: str, service: State) -> TableList:
+def list_tables(database: str, catalog: Visible) -> TableList:
     """The tables of a database."""
-    found = service.catalog.database(database)
+    found = catalog.database(database)
     return TableList(tables=[_table_entry(found.table(name)) for name in found.tables])
 
 
 @router.get("/{database:path}")
-def describe_database(database: str, service: State) -> DatabaseEntry:
+def describe_database(database: str, catalog: Visible) -> DatabaseEntry:
     """A database."""
-    return _entry(service.catalog.database(database))
+    return _entry(catalog.database(database))
 
 
 def is_under(path: str, roots: tuple[str, ...]) -> bool:

@@ -19,7 +19,7 @@ from service.api.answers import ANSWERS, FAILURES, JSON, QueryAnswer, accepted_f
 from service.api.errors import ErrorBody, error_body
 from service.api.query import QueryBody
 from service.api.state import State
-from service.api.user import User
+from service.api.user import Asker, User
 from service.errors import ResultGoneError
 from service.history import QueryRecord
 from service.querystate import QueryState
@@ -69,10 +69,11 @@ async def start_query(
     response: Response,
     service: State,
     user: User,
+    principal: Asker,
     accept: Annotated[str | None, Header()] = None,
 ) -> QueryStatus:
     """Start a query. `Accept` is that of the result: JSON has fewer rows than the other formats where `max_rows` is not given."""
-    asked = body.asked(request, service, user, accepted_format(accept))
+    asked = body.asked(request, service, user, principal, accepted_format(accept))
     query = await to_thread.run_sync(service.queries.start, asked)
     response.headers["Location"] = f"{router.prefix}/{query.id}"
     return _status(query.record)

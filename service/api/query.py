@@ -14,7 +14,8 @@ from starlette.responses import Response
 
 from service.api.answers import ANSWERS, QueryAnswer, accepted_format, answer, max_rows_of
 from service.api.state import ServiceState, State
-from service.api.user import User
+from service.api.user import Asker, User
+from service.auth.principal import Principal
 from service.encode import Format
 from service.query import AUTO, QueryRequest
 from service.sql import DIALECT
@@ -40,7 +41,9 @@ class QueryBody(BaseModel):
     timeout_s: float | None = Field(default=None, gt=0, description="seconds at most; 60 if not given")
     dialect: str = Field(default=DIALECT, description="of the SQL: duckdb or trino")
 
-    def asked(self, request: Request, service: ServiceState, user: str, wanted: Format) -> QueryRequest:
+    def asked(
+        self, request: Request, service: ServiceState, user: str, principal: Principal, wanted: Format
+    ) -> QueryRequest:
         """What it asks for."""
         return QueryRequest(
             sql=self.sql,
@@ -50,6 +53,7 @@ class QueryBody(BaseModel):
             timeout_s=self.timeout_s,
             dialect=self.dialect,
             user=user,
+            principal=principal,
             source=request.headers.get("user-agent", "")[:_LONGEST_SOURCE],
             abandoned_after_s=service.settings.abandoned_after_s,
         )
@@ -61,9 +65,10 @@ async def query(
     request: Request,
     service: State,
     user: User,
+    principal: Asker,
     accept: Annotated[str | None, Header()] = None,
 ) -> Response:
     """Run a query and answer its rows."""
     wanted = accepted_format(accept)
-    asked = body.asked(request, service, user, wanted)
+    asked = body.asked(request, service, user, principal, wanted)
     return await answer(request, await to_thread.run_sync(service.queries.start, asked), wanted)

@@ -8,6 +8,7 @@ from typing import Annotated
 from fastapi import Depends, Request
 
 from catalog import Catalog
+from service.api.user import Asker
 from service.queries import Queries
 from service.settings import Settings
 
@@ -35,3 +36,10 @@ def _service_state(request: Request) -> ServiceState:
 
 
 State = Annotated[ServiceState, Depends(_service_state)]
+
+
+def _visible_catalog(service: State, principal: Asker) -> Catalog:
+    return service.catalog.visible(principal.sees)
+
+
+Visible = Annotated[Catalog, Depends(_visible_catalog)]

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import os
 import socket
+import ssl
 import sys
 from argparse import Namespace
 
 import uvicorn
 
 from service.app import create_app
+from service.auth.gate import Authenticator, is_loopback
+from service.auth.keys import KeyFile
+from service.auth.principal import checked_grants
+from service.auth.tokens import Provider, TokenVerifier
 from service.commands.outcome import WrongUsageError, ended
 from service.commands.sources import catalog_of, roots_of
 from service.settings import Settings, settings_of
+
+_MAX_HEADER_BYTES = 64 * 1024
+_IDLE_S = 30
 
 
 def main(options: Namespace) -> int:
@@ -23,17 +31,69 @@ def main(options: Namespace) -> int:
 def _serve(options: Namespace) -> None:
     settings = settings_of(vars(options), os.environ)
     catalog = catalog_of(options.root, options)
-    app = create_app(settings, catalog, roots=[root.path for root in roots_of(options.root)])
+    authenticator = authenticator_of(settings)
+    _check_address(settings, authenticator)
+    roots = [root.path for root in roots_of(options.root)]
+    app = create_app(settings, catalog, roots=roots, authenticator=authenticator)
     with _listening(settings) as listener:
         host, port = listener.getsockname()[:2]
-        count = len(catalog.databases)
+        count, scheme = len(catalog.databases), "https" if settings.tls_certificate else "http"
         print(
-            f"savepointdb serves {count} savepoint{'' if count == 1 else 's'} at http://{host}:{port}/docs",
+            f"savepointdb serves {count} savepoint{'' if count == 1 else 's'} at {scheme}://{host}:{port}/docs",
             file=sys.stderr,
         )
         log_level = "info" if options.verbose else "warning"
-        config = uvicorn.Config(app, log_level=log_level, access_log=options.verbose, server_header=False)
+        config = uvicorn.Config(
+            app,
+            log_level=log_level,
+            access_log=options.verbose,
+            server_header=False,
+            ssl_certfile=settings.tls_certificate or None,
+            ssl_keyfile=settings.tls_key or None,
+            h11_max_incomplete_event_size=_MAX_HEADER_BYTES,
+            timeout_keep_alive=_IDLE_S,
+        )
+        try:
+            config.load()
+        except (OSError, ssl.SSLError) as error:
+            raise WrongUsageError(f"expected a certificate and its key in PEM, found {error}") from error
         uvicorn.Server(config).run(sockets=[listener])
+
+
+def authenticator_of(settings: Settings) -> Authenticator:
+    """What the settings say of who may ask.
+
+    Raises:
+        WrongUsageError: files or grants that cannot be used.
+    """
+    try:
+        keys = KeyFile(settings.keys_file) if settings.keys_file else None
+        grants = checked_grants(settings.oidc_default_grants.split())
+    except ValueError as error:
+        raise WrongUsageError(str(error)) from error
+    if not settings.oidc_issuer:
+        return Authenticator(keys)
+    if not settings.oidc_audience:
+        raise WrongUsageError(
+            "expected the setting oidc_audience beside oidc_issuer: tokens for others are not valid"
+        )
+    provider = Provider(
+        issuer=settings.oidc_issuer,
+        audience=settings.oidc_audience,
+        keys_url=settings.oidc_keys_url,
+        user_claim=settings.oidc_user_claim,
+        grants_claim=settings.oidc_grants_claim,
+        default_grants=grants,
+    )
+    return Authenticator(keys, TokenVerifier(provider))
+
+
+def _check_address(settings: Settings, authenticator: Authenticator) -> None:
+    if authenticator.is_open and not settings.allow_anonymous and not is_loopback(settings.host):
+        raise WrongUsageError(
+            f"expected keys or an identity provider to listen on {settings.host}, for others reach it: "
+            "give --keys-file (savepointdb keys create), or --allow-anonymous if something in front decides who comes"
+        )
 
 
 def _listening(settings: Settings) -> socket.socket:

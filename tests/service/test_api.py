@@ -331,7 +331,7 @@ def test_a_client_that_goes_away_cancels_its_query(client: httpx.Client) -> None
     before = watches()
     host, port = client.base_url.host, client.base_url.port
     body = json.dumps({"sql": "SELECT count(*) FROM range(1000000000000)"}).encode()
-    head = f"POST /api/query HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
+    head = f"POST /api/query HTTP/1.1\r\nhost: {host}:{port}\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
     with socket.create_connection((host, port)) as connection:
         connection.sendall(head.encode() + body)
         wait_until(lambda: watches() > before)

@@ -16,6 +16,7 @@ from starlette.responses import Response
 from starlette.status import HTTP_204_NO_CONTENT
 
 from catalog import Catalog
+from service.api.user import principal_of
 from service.errors import (
     InvalidRequestError,
     QueryNotFoundError,
@@ -57,14 +58,16 @@ class Statements:
         Raises:
             QueryError: of the request itself.
         """
-        session = session_of(request.headers)
+        principal = principal_of(request)
+        session = session_of(request.headers, principal)
         check_length(sql, self._settings.max_sql_bytes)
         self._forget()
         self._queries.check_room(session.user)
         if len(self._runs) >= _STATEMENTS_PER_QUEUED * (self._settings.max_queued + 1):
             raise TooManyQueriesError("too many statements are read already", retry_after_s=_RETRY_AFTER_S)
         query_id = secrets.token_hex(16)
-        interpreter = Interpreter(self._catalog, self._queries, self._settings, session, query_id)
+        catalog = self._catalog.visible(principal.sees)
+        interpreter = Interpreter(catalog, self._queries, self._settings, session, query_id)
         run = StatementRun(sql, session, interpreter, self._queries)
         self._runs[run.id] = run
         return run
@@ -115,7 +118,7 @@ async def get_page(
     query_id: str, slug: str, token: int, request: Request, statements: _Statements
 ) -> Response:
     """A page of an answer."""
-    run = statements.find(query_id, slug, request.headers.get("x-trino-user"))
+    run = statements.find(query_id, slug, _user_of(request))
     page = await run.page(token)
     if page is None:
         raise ResultGoneError("the page was given already, or is not the next one")
@@ -125,7 +128,7 @@ async def get_page(
 @router.head("/statement/executing/{query_id}/{slug}/{token}")
 async def touch(query_id: str, slug: str, token: int, request: Request, statements: _Statements) -> Response:
     """Say that somebody still reads."""
-    run = statements.find(query_id, slug, request.headers.get("x-trino-user"))
+    run = statements.find(query_id, slug, _user_of(request))
     run.touch()
     return Response()
 
@@ -133,7 +136,7 @@ async def touch(query_id: str, slug: str, token: int, request: Request, statemen
 @router.delete("/statement/executing/{query_id}/{slug}/{token}")
 async def cancel(query_id: str, slug: str, token: int, request: Request, statements: _Statements) -> Response:
     """End a statement."""
-    await statements.find(query_id, slug, request.headers.get("x-trino-user")).cancel()
+    await statements.find(query_id, slug, _user_of(request)).cancel()
     return Response(status_code=HTTP_204_NO_CONTENT)
 
 
@@ -147,6 +150,11 @@ async def info() -> dict[str, object]:
         "starting": False,
         "uptime": "1.00m",
     }
+
+
+def _user_of(request: Request) -> str | None:
+    """Who asks for a page: whose credentials these are; without them, whom the client names, if it does."""
+    return principal_of(request).name or request.headers.get("x-trino-user")
 
 
 def _response(request: Request, run: StatementRun, token: int, page: Page) -> Response:

@@ -22,7 +22,8 @@ from urllib.parse import unquote_plus
 
 from starlette.datastructures import Headers
 
-from service.errors import InvalidRequestError
+from service.auth.principal import ANYBODY, Principal
+from service.errors import ForbiddenError, InvalidRequestError
 
 _DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ns|us|ms|s|m|h|d)\s*")
 _SECONDS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
@@ -37,6 +38,7 @@ class Session:
 
     Attributes:
         user: who asks.
+        principal: what they may see.
         source: the client, as it calls itself.
         catalog: where names are looked up; None where the client does not say.
         schema: likewise.
@@ -46,6 +48,7 @@ class Session:
     """
 
     user: str
+    principal: Principal = ANYBODY
     source: str = ""
     catalog: str | None = None
     schema: str | None = None
@@ -59,21 +62,29 @@ class Session:
         return "PARAMETRIC_DATETIME" in self.capabilities
 
 
-def session_of(headers: Headers) -> Session:
+def session_of(headers: Headers, principal: Principal = ANYBODY) -> Session:
     """The session of a request.
 
+    Args:
+        headers: as Trino's clients send them.
+        principal: who it is; the user that is named must be they.
+
     Raises:
+        ForbiddenError: another user is named.
         InvalidRequestError: a header is not as documented, or no user is named.
     """
-    user = headers.get("x-trino-user", "").strip()
+    user = headers.get("x-trino-user", "").strip() or principal.name
     if not user:
         raise InvalidRequestError("expected the header X-Trino-User, found none", status=401)
+    if principal.name and user != principal.name:
+        raise ForbiddenError("expected the user of the credentials in X-Trino-User, found another")
     for name in ("x-trino-user", "x-trino-source", "x-trino-catalog", "x-trino-schema"):
         if len(headers.get(name, "")) > _LONGEST:
             raise InvalidRequestError(f"expected a shorter header {name}", status=431)
     capabilities = headers.get("x-trino-client-capabilities", "").split(",")
     return Session(
         user=user,
+        principal=principal,
         source=headers.get("x-trino-source", "") or headers.get("user-agent", "")[:_LONGEST],
         catalog=headers.get("x-trino-catalog") or None,
         schema=headers.get("x-trino-schema") or None,

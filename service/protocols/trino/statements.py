@@ -164,6 +164,7 @@ class Interpreter:
             timeout_s=min(map(duration_s, durations)) if durations else None,
             max_bytes=None if size is None else data_size_bytes(size),
             user=self.session.user,
+            principal=self.session.principal,
             source=self.session.source,
             schema=self.session.schema,
             system_tables=self.tables,

@@ -1,0 +1,126 @@
+"""Tokens of an identity provider: JWTs whose signature one of its published keys made.
+
+The provider says in `/.well-known/openid-configuration` where its keys are. A token must be signed with one of the asymmetric
+algorithms below (so neither `none` nor a key that is shared), be for this audience, from this issuer, and in its time. Who it
+is says the claim `oidc_user_claim`, what they see the claim `oidc_grants_claim`: a list of patterns, or texts with spaces between.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from service.auth.principal import Principal, is_grant
+from service.errors import EngineUnavailableError, UnauthorizedError
+
+if TYPE_CHECKING:
+    import jwt
+
+ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
+_LEEWAY_S = 60
+_ANSWER_WITHIN_S = 10
+_KEYS_KEPT_S = 300
+_CONFIGURATION = "/.well-known/openid-configuration"
+_LONGEST_TOKEN = 16_384
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Provider:
+    """An identity provider and what its tokens say.
+
+    Attributes:
+        issuer: its address, as its tokens name it.
+        audience: what its tokens must be for.
+        keys_url: where its keys are; asked of the issuer where empty.
+        user_claim, grants_claim: claims of its tokens.
+        default_grants: of tokens without the claim.
+    """
+
+    issuer: str
+    audience: str
+    keys_url: str = ""
+    user_claim: str = "sub"
+    grants_claim: str = "savepointdb"
+    default_grants: tuple[str, ...] = ()
+
+
+class TokenVerifier:
+    """Checks tokens; safe to share between threads. Waits for the provider when it sees a new key.
+
+    Raises:
+        EngineUnavailableError: PyJWT is not installed.
+    """
+
+    def __init__(self, provider: Provider) -> None:
+        try:
+            import jwt
+        except ImportError as error:
+            raise EngineUnavailableError(
+                "tokens of an identity provider need PyJWT", hint="pip install 'savepointdb[oidc]'"
+            ) from error
+        self._jwt = jwt
+        self._provider = provider
+        self._lock = threading.Lock()
+        self._keys: jwt.PyJWKClient | None = None
+
+    def principal(self, token: str) -> Principal:
+        """Whose token this is.
+
+        Raises:
+            UnauthorizedError: it is not valid.
+            EngineUnavailableError: the provider does not say which keys it has.
+        """
+        provider = self._provider
+        if len(token) > _LONGEST_TOKEN:
+            raise UnauthorizedError("expected a valid token")
+        try:
+            if self._jwt.get_unverified_header(token).get("alg") not in ALGORITHMS:
+                raise UnauthorizedError("expected a token with an asymmetric signature")
+            key = self._client().get_signing_key_from_jwt(token)
+            claims = self._jwt.decode(
+                token,
+                key.key,  # of which a key set need not say the algorithm
+                algorithms=list(ALGORITHMS),
+                audience=provider.audience,
+                issuer=provider.issuer,
+                leeway=_LEEWAY_S,
+                options={"require": ["exp", "iss", "aud"]},
+            )
+        except self._jwt.PyJWKClientConnectionError as error:
+            raise EngineUnavailableError("the identity provider does not answer") from error
+        except self._jwt.ExpiredSignatureError as error:
+            raise UnauthorizedError("the token has expired") from error
+        except self._jwt.PyJWTError as error:
+            raise UnauthorizedError("expected a valid token") from error
+        name = claims.get(provider.user_claim)
+        if not isinstance(name, str) or not name:
+            raise UnauthorizedError(f"expected a token with the claim {provider.user_claim}")
+        return Principal(name=name, grants=self._grants(claims))
+
+    def _grants(self, claims: dict[str, Any]) -> tuple[str, ...]:
+        found = claims.get(self._provider.grants_claim)
+        if found is None:
+            return self._provider.default_grants
+        texts = found.split() if isinstance(found, str) else found
+        if not isinstance(texts, list):
+            return ()
+        return tuple(text for text in texts if isinstance(text, str) and is_grant(text))
+
+    def _client(self) -> jwt.PyJWKClient:
+        with self._lock:
+            if self._keys is None:
+                url = self._provider.keys_url or self._keys_url()
+                self._keys = self._jwt.PyJWKClient(url, lifespan=_KEYS_KEPT_S, timeout=_ANSWER_WITHIN_S)
+            return self._keys
+
+    def _keys_url(self) -> str:
+        """Where the provider says its keys are: the configuration is fetched as keys are, with the same limits."""
+        client = self._jwt.PyJWKClient(
+            self._provider.issuer.rstrip("/") + _CONFIGURATION, cache_jwk_set=False, timeout=_ANSWER_WITHIN_S
+        )
+        configuration = client.fetch_data()
+        url = configuration.get("jwks_uri") if isinstance(configuration, dict) else None
+        if not isinstance(url, str):
+            raise EngineUnavailableError("the identity provider does not say where its keys are")
+        return url
