@@ -15,6 +15,8 @@ from service.api.state import ServiceState
 from service.auth.gate import Authenticator, Gate, loopback_hosts
 from service.engines import DuckDBEngine
 from service.engines.spark import SparkEngine
+from service.operations import logs
+from service.operations.metrics import Metrics
 from service.protocols.trino import router as trino
 from service.queries import Queries
 from service.settings import Settings
@@ -52,8 +54,13 @@ def create_app(
         version=installed_version(),
         lifespan=lifespan,
     )
+    all_queries.add_observer(logs.audit)
     app.state.service = ServiceState(
-        settings=settings, catalog=catalog, queries=all_queries, roots=tuple(roots)
+        settings=settings,
+        catalog=catalog,
+        queries=all_queries,
+        roots=tuple(roots),
+        metrics=Metrics(all_queries, catalog),
     )
     app.state.trino = trino.Statements(catalog, all_queries, settings)
     app.add_middleware(RequestSizeLimit, max_bytes=settings.max_request_bytes)

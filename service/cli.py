@@ -1,4 +1,5 @@
-"""The command line: `savepointdb serve | query | inspect | lookup | stateinfo | keys`.
+"""The command line: `savepointdb serve | query | inspect | lookup | stateinfo | keys |
+doctor-env`.
 
 Only what parses arguments is loaded here; a command's module is loaded when it is called. Results go to standard
 output, everything else to standard error; exit codes are in `service.commands.outcome`.
@@ -26,7 +27,7 @@ _QUERY_SETTINGS = (
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command that the arguments name; its exit code."""
     options = _parser().parse_args(arguments)
-    command = import_module(f"service.commands.{options.command}")
+    command = import_module(f"service.commands.{options.command.replace('-', '_')}")
     return int(command.main(options))
 
 
@@ -54,8 +55,12 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add_serve(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--root", required=True, action="append", metavar="[LABEL=]DIR", help=f"{_SOURCE}; may be repeated"
+        "--root",
+        action="append",
+        metavar="[LABEL=]DIR",
+        help=f"{_SOURCE}; may be repeated; roots of the settings file if not given",
     )
+    _add_config(parser)
     _add_names(parser)
     settings.add_arguments(parser, settings.names())
 
@@ -105,6 +110,16 @@ def _add_stateinfo(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_doctor(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--root", action="append", metavar="DIR", help="a folder to serve; may be repeated")
+    _add_config(parser)
+    settings.add_arguments(parser, ["temp_directory", "keys_file", "oidc_issuer"])
+
+
+def _add_config(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--config", metavar="FILE", help="settings in TOML, by their names")
+
+
 def _add_keys(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     create = actions.add_parser("create", help="Make a key and show it, once.")
@@ -139,6 +154,7 @@ _COMMANDS = {
     "query": ("Answer one SQL statement.", _add_query),
     "inspect": ("Show operators, states, types and sizes, and what does not decode.", _add_inspect),
     "lookup": ("Show every state and timer of one key.", _add_lookup),
+    "doctor-env": ("Show what this environment has and lacks.", _add_doctor),
     "keys": ("Make, list and revoke API keys of a service.", _add_keys),
     "stateinfo": ("Write what is known of a savepoint's states beside it.", _add_stateinfo),
 }

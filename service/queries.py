@@ -15,7 +15,7 @@ import atexit
 import os
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from catalog import Catalog, CatalogError
 from readers.errors import ReaderError
@@ -33,6 +33,7 @@ from service.errors import (
 )
 from service.history import History, QueryRecord
 from service.query import AUTO, Query, QueryRequest
+from service.querystate import QueryState
 from service.settings import Settings
 from service.slots import SlotLimits, Slots
 from service.sql import Plan
@@ -63,6 +64,7 @@ class Queries:
         self._limits = slot_limits(settings)
         self._slots = Slots(self._limits)
         self._history = History(settings.history_length)
+        self._observers: list[Callable[[Query], None]] = []
         self._lock = threading.Lock()
         self._open: dict[str, Query] = {}
         self._watch: threading.Thread | None = None
@@ -172,6 +174,17 @@ class Queries:
     def ended(self, query: Query) -> None:
         """As `Owner.ended`."""
         self._history.add(query.record)
+        for observer in self._observers:
+            observer(query)
+
+    def add_observer(self, observer: Callable[[Query], None]) -> None:
+        """Call this with every query that ended, from any thread; it must be quick and raise nothing."""
+        self._observers.append(observer)
+
+    def open_states(self) -> list[QueryState]:
+        """The states of all queries whose answer is not read yet."""
+        with self._lock:
+            return [query.state for query in self._open.values()]
 
     def closed(self, query: Query) -> None:
         """As `Owner.closed`."""

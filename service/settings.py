@@ -1,14 +1,16 @@
-"""The settings, in one table: the fields of `Settings`. They feed the command line and the environment.
+"""The settings, in one table: the fields of `Settings`. They feed the command line, the environment and a file.
 
-A field `timeout_s` is `--timeout-s` on the command line and `SAVEPOINTDB_TIMEOUT_S` in the environment; the command
-line wins.
+A field `timeout_s` is `--timeout-s` on the command line, `SAVEPOINTDB_TIMEOUT_S` in the environment and `timeout_s` in the TOML
+file that `--config` or `SAVEPOINTDB_CONFIG` names; the first of these that has it wins.
 """
 
 from __future__ import annotations
 
 import argparse
+import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import Field, dataclass, field, fields
+from difflib import get_close_matches
 from typing import Any, TypeVar
 
 ENVIRONMENT_PREFIX = "SAVEPOINTDB_"
@@ -70,6 +72,9 @@ class Settings:
     oidc_default_grants: str = _setting("", "patterns, with spaces between, of tokens without that claim")
     tls_certificate: str = _setting("", "file with the certificate chain, in PEM; http where empty")
     tls_key: str = _setting("", "file with its private key, in PEM")
+    log_level: str = _setting("warning", "least level that is logged: debug, info, warning or error")
+    log_format: str = _setting("text", "text, or json: an object a line")
+    audit_log: bool = _setting(False, "log every query that ended: who, what shape, how long; never a value")
     spark_master: str = _setting("", "Spark's master, such as spark://host:7077, k8s://…, yarn or local[4]")
     spark_remote: str = _setting("", "a Spark Connect server instead of a master, such as sc://host:15002")
     spark_python: str = _setting("", "Python of Spark's workers; by the path of this one where empty")
@@ -92,9 +97,10 @@ def settings_of(options: Mapping[str, Any], environment: Mapping[str, str]) -> S
         environment: such as `os.environ`.
 
     Raises:
-        InvalidSettingError: a variable that is not of the setting's type.
+        InvalidSettingError: a variable or a member of the file that is not of the setting's type, or no setting.
     """
-    values: dict[str, Any] = {}
+    path = config_path(options, environment)
+    values: dict[str, Any] = {} if path is None else read_config(path).settings
     for setting in fields(Settings):
         text = environment.get(ENVIRONMENT_PREFIX + setting.name.upper())
         if options.get(setting.name) is not None:
@@ -102,6 +108,50 @@ def settings_of(options: Mapping[str, Any], environment: Mapping[str, str]) -> S
         elif text is not None:
             values[setting.name] = _parsed(setting, text)
     return Settings(**values)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """A file of settings: those that it has, and the roots that it names."""
+
+    settings: dict[str, Any]
+    roots: tuple[str, ...] = ()
+
+
+def config_path(options: Mapping[str, Any], environment: Mapping[str, str]) -> str | None:
+    """The file of settings that is named; None for none."""
+    return options.get("config") or environment.get(ENVIRONMENT_PREFIX + "CONFIG") or None
+
+
+def read_config(path: str) -> Config:
+    """A TOML file: settings by their names, and `roots`, a list of `[label=]PATH`.
+
+    Raises:
+        InvalidSettingError: it is not there, no TOML, or has something that is no setting or not of its type.
+    """
+    try:
+        with open(path, "rb") as file:
+            document = tomllib.load(file)
+    except OSError as error:
+        raise InvalidSettingError(f"{path}: expected a file of settings, found {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidSettingError(f"{path}: expected TOML: {error}") from error
+    roots = document.pop("roots", [])
+    if not isinstance(roots, list) or not all(isinstance(root, str) for root in roots):
+        raise InvalidSettingError(f"{path}: expected roots as a list of texts")
+    known = {setting.name: setting for setting in fields(Settings)}
+    for name, value in document.items():
+        if name not in known:
+            near = get_close_matches(name, known, 1)
+            raise InvalidSettingError(
+                f"{path}: expected a setting, found {name}{f'; is it {near[0]}?' if near else ''}"
+            )
+        kind = _type_of(known[name])
+        if type(value) is not kind and not (kind is float and type(value) is int):
+            raise InvalidSettingError(
+                f"{path}: {name}: expected a value of type {kind.__name__}, found {value!r:.100}"
+            )
+    return Config(settings=document, roots=tuple(roots))
 
 
 def add_arguments(parser: argparse.ArgumentParser, names: Iterable[str]) -> None:

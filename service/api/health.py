@@ -1,9 +1,13 @@
-"""`GET /healthz`: whether the service answers."""
+"""`GET /healthz`: whether the service answers; `GET /metrics`: its numbers."""
 
 from __future__ import annotations
 
 from fastapi import APIRouter
 from pydantic import BaseModel
+from starlette.responses import Response
+
+from service.api.state import State
+from service.operations.metrics import CONTENT_TYPE
 
 router = APIRouter(tags=["operations"])
 
@@ -18,3 +22,9 @@ class Health(BaseModel):
 async def health() -> Health:
     """Liveness: the service answers. Says nothing of the savepoints."""
     return Health()
+
+
+@router.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
+def metrics(service: State) -> Response:
+    """Numbers for Prometheus."""
+    return Response(service.metrics.text(), headers={"content-type": CONTENT_TYPE})

@@ -9,6 +9,7 @@ from fastapi import Depends, Request
 
 from catalog import Catalog
 from service.api.user import Asker
+from service.operations.metrics import Metrics
 from service.queries import Queries
 from service.settings import Settings
 
@@ -22,12 +23,14 @@ class ServiceState:
         catalog: what it serves.
         queries: what runs.
         roots: folders from which databases may be registered.
+        metrics: its numbers.
     """
 
     settings: Settings
     catalog: Catalog
     queries: Queries
     roots: tuple[str, ...]
+    metrics: Metrics
 
 
 def _service_state(request: Request) -> ServiceState:

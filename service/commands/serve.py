@@ -7,6 +7,7 @@ import socket
 import ssl
 import sys
 from argparse import Namespace
+from dataclasses import replace
 
 import uvicorn
 
@@ -17,7 +18,8 @@ from service.auth.principal import checked_grants
 from service.auth.tokens import Provider, TokenVerifier
 from service.commands.outcome import WrongUsageError, ended
 from service.commands.sources import catalog_of, roots_of
-from service.settings import Settings, settings_of
+from service.operations import logs
+from service.settings import Settings, config_path, read_config, settings_of
 
 _MAX_HEADER_BYTES = 64 * 1024
 _IDLE_S = 30
@@ -30,10 +32,17 @@ def main(options: Namespace) -> int:
 
 def _serve(options: Namespace) -> None:
     settings = settings_of(vars(options), os.environ)
-    catalog = catalog_of(options.root, options)
+    sources = options.root or _configured_roots(options)
+    if not sources:
+        raise WrongUsageError("expected --root, or roots in the settings file")
+    try:
+        logs.install(replace(settings, log_level="info") if options.verbose else settings)
+    except ValueError as error:
+        raise WrongUsageError(str(error)) from error
+    catalog = catalog_of(sources, options)
     authenticator = authenticator_of(settings)
     _check_address(settings, authenticator)
-    roots = [root.path for root in roots_of(options.root)]
+    roots = [root.path for root in roots_of(sources)]
     app = create_app(settings, catalog, roots=roots, authenticator=authenticator)
     with _listening(settings) as listener:
         host, port = listener.getsockname()[:2]
@@ -42,10 +51,9 @@ def _serve(options: Namespace) -> None:
             f"savepointdb serves {count} savepoint{'' if count == 1 else 's'} at {scheme}://{host}:{port}/docs",
             file=sys.stderr,
         )
-        log_level = "info" if options.verbose else "warning"
         config = uvicorn.Config(
             app,
-            log_level=log_level,
+            log_config=None,
             access_log=options.verbose,
             server_header=False,
             ssl_certfile=settings.tls_certificate or None,
@@ -58,6 +66,11 @@ def _serve(options: Namespace) -> None:
         except (OSError, ssl.SSLError) as error:
             raise WrongUsageError(f"expected a certificate and its key in PEM, found {error}") from error
         uvicorn.Server(config).run(sockets=[listener])
+
+
+def _configured_roots(options: Namespace) -> tuple[str, ...]:
+    path = config_path(vars(options), os.environ)
+    return () if path is None else read_config(path).roots
 
 
 def authenticator_of(settings: Settings) -> Authenticator:

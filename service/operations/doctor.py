@@ -1,0 +1,133 @@
+"""What an environment has and what it lacks: `savepointdb doctor-env`.
+
+A check is `ok`, `missing` (something optional: what it is for is said) or `wrong` (something that has to be). None of them
+changes anything but a file it makes and removes.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+
+from service.engines.sparksession import check_java
+from service.errors import EngineUnavailableError
+from service.settings import Settings
+
+OK, MISSING, WRONG = "ok", "missing", "wrong"
+_NEEDED = ("duckdb", "pyarrow", "numba", "rocksdict", "sqlglot", "fastapi", "uvicorn", "cramjam")
+_OPTIONAL = {
+    "pyspark": "the engine spark: pip install 'savepointdb[spark]'",
+    "jwt": "tokens of identity providers: pip install 'savepointdb[oidc]'",
+}
+_LEAST_MEMORY = 2 << 30
+_LEAST_DISK = 1 << 30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One thing that was looked at: what it is, how it is, what was found."""
+
+    name: str
+    state: str
+    found: str
+
+
+def checks(settings: Settings, roots: tuple[str, ...] = ()) -> Iterator[Check]:
+    """All checks, in the order in which they matter.
+
+    Args:
+        settings: of the service.
+        roots: folders that it is to serve; remote ones are not asked.
+    """
+    yield Check(name="python", state=OK, found=f"{platform.python_version()} at {sys.executable}")
+    for package in _NEEDED:
+        yield _package(package, WRONG, "savepointdb needs it: pip install savepointdb")
+    for module, purpose in _OPTIONAL.items():
+        yield _package(module, MISSING, purpose)
+    yield _java()
+    yield _memory()
+    yield from _folders(settings)
+    yield _keys(settings)
+    for root in roots:
+        yield _root(root)
+
+
+def _package(module: str, otherwise: str, purpose: str) -> Check:
+    if find_spec(module) is None:
+        return Check(name=module, state=otherwise, found=f"not installed; {purpose}")
+    try:
+        return Check(name=module, state=OK, found=version({"jwt": "pyjwt"}.get(module, module)))
+    except PackageNotFoundError:
+        return Check(name=module, state=OK, found="installed")
+
+
+def _java() -> Check:
+    try:
+        check_java()
+    except EngineUnavailableError as error:
+        return Check(
+            name="java", state=MISSING, found=f"{error.message}; without it there is no engine spark"
+        )
+    return Check(name="java", state=OK, found="Spark runs on it")
+
+
+def _memory() -> Check:
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    found = f"{total / (1 << 30):.1f} GiB, {os.cpu_count()} cores"
+    return Check(name="memory", state=OK if total >= _LEAST_MEMORY else WRONG, found=found)
+
+
+def _folders(settings: Settings) -> Iterator[Check]:
+    yield _writable("temp directory", settings.temp_directory or tempfile.gettempdir())
+    yield _writable("compiled code", _cache_folder())
+
+
+def _cache_folder() -> str:
+    given = os.environ.get("SAVEPOINTDB_CACHE_DIR")
+    return given or os.path.join(
+        os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "savepointdb"
+    )
+
+
+def _writable(name: str, folder: str) -> Check:
+    try:
+        os.makedirs(folder, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            free = shutil.disk_usage(folder).free
+    except OSError as error:
+        return Check(name=name, state=WRONG, found=f"{folder}: {error.strerror}")
+    found = f"{folder}, {free / (1 << 30):.1f} GiB free"
+    return Check(name=name, state=OK if free >= _LEAST_DISK else WRONG, found=found)
+
+
+def _keys(settings: Settings) -> Check:
+    if not settings.keys_file and not settings.oidc_issuer:
+        return Check(name="keys", state=MISSING, found="none; without them this machine only is served")
+    path = Path(settings.keys_file)
+    if not settings.keys_file:
+        return Check(name="keys", state=OK, found=f"tokens of {settings.oidc_issuer}")
+    if not path.is_file():
+        return Check(name="keys", state=WRONG, found=f"{path} is not there: savepointdb keys create")
+    shared = path.stat().st_mode & 0o077
+    return Check(
+        name="keys",
+        state=WRONG if shared else OK,
+        found=f"{path}{' is readable by others' if shared else ''}",
+    )
+
+
+def _root(root: str) -> Check:
+    if "://" in root:
+        return Check(name="root", state=OK, found=f"{root} (remote: not asked)")
+    is_there = os.path.isdir(root) and os.access(root, os.R_OK | os.X_OK)
+    return Check(
+        name="root", state=OK if is_there else WRONG, found=root if is_there else f"{root} cannot be read"
+    )

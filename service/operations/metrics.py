@@ -1,0 +1,90 @@
+"""Numbers of a service for Prometheus, in its text format.
+
+| name | kind | labels |
+|---|---|---|
+| savepointdb_queries_total | counter | state, engine, code of the error |
+| savepointdb_query_seconds | histogram | state; from the request to the last row found |
+| savepointdb_queue_seconds | histogram | |
+| savepointdb_read_bytes_total, savepointdb_answer_rows_total | counters | |
+| savepointdb_queries_open | gauge | state |
+| savepointdb_databases | gauge | |
+| process_* | of the operating system, for the serving process | |
+
+No label holds a value of a user: names of states, engines and codes only.
+"""
+
+from __future__ import annotations
+
+from collections import Counter as Count
+from collections.abc import Iterable
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector, generate_latest
+from prometheus_client.core import GaugeMetricFamily, Metric
+
+from catalog import Catalog
+from service.history import QueryRecord
+from service.queries import Queries
+from service.query import Query
+from service.querystate import QueryState
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 3600)
+
+
+class Metrics:
+    """Counts what ends, and looks at what runs when it is asked.
+
+    Args:
+        queries: of the service.
+        catalog: what it serves.
+    """
+
+    def __init__(self, queries: Queries, catalog: Catalog) -> None:
+        self._queries = queries
+        self._catalog = catalog
+        self._registry = CollectorRegistry()
+        self._ended = Counter(
+            "savepointdb_queries", "queries that ended", ("state", "engine", "code"), registry=self._registry
+        )
+        self._seconds = Histogram(
+            "savepointdb_query_seconds",
+            "from the request to the last row found",
+            ("state",),
+            buckets=_SECONDS,
+            registry=self._registry,
+        )
+        self._queued = Histogram(
+            "savepointdb_queue_seconds", "waiting for a slot", buckets=_SECONDS, registry=self._registry
+        )
+        self._bytes = Counter(
+            "savepointdb_read_bytes", "bytes of savepoints that were read", registry=self._registry
+        )
+        self._rows = Counter("savepointdb_answer_rows", "rows of answers", registry=self._registry)
+        ProcessCollector(registry=self._registry)
+        self._registry.register(self)
+        queries.add_observer(self.ended)
+
+    def ended(self, query: Query) -> None:
+        """Count a query."""
+        record: QueryRecord = query.record
+        code = record.error.code if record.error else ""
+        self._ended.labels(record.state.value, record.engine, code).inc()
+        self._seconds.labels(record.state.value).observe(record.elapsed_ms / 1000)
+        self._queued.observe(record.queued_ms / 1000)
+        self._bytes.inc(record.progress.bytes_read)
+        self._rows.inc(record.row_count)
+
+    def collect(self) -> Iterable[Metric]:
+        """What Prometheus' registry asks of a collector: the numbers of this moment."""
+        states = Count(self._queries.open_states())
+        open_ = GaugeMetricFamily("savepointdb_queries_open", "queries by state", labels=("state",))
+        for state in QueryState:
+            open_.add_metric((state.value,), states[state])
+        yield open_
+        yield GaugeMetricFamily(
+            "savepointdb_databases", "savepoints that are served", len(self._catalog.databases)
+        )
+
+    def text(self) -> bytes:
+        """All numbers, as Prometheus reads them."""
+        return generate_latest(self._registry)
