@@ -72,7 +72,7 @@ def test_no_metric_holds_what_was_asked(service: httpx.Client) -> None:
 def test_the_audit_log_has_the_shape_of_a_statement_and_no_value(
     service: httpx.Client, caplog: pytest.LogCaptureFixture
 ) -> None:
-    sql = "SELECT value, 'hunter2' FROM native.aggregate WHERE key = 'key_662' AND value > 171717171717"
+    sql = "SELECT value, 'hunter2' FROM native.aggregate WHERE key = 'key_662' AND value < 171717171717"
     with caplog.at_level(logging.INFO, logger=AUDIT):
         answer = service.post("/api/query", json={"sql": sql}).json()
         service.post("/api/query", json={"sql": "SELECT CAST('key_662' AS INT)"})
