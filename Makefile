@@ -19,7 +19,7 @@ export PYTHON
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install run test test-slow test-spark test-all lint format bench bench-spark fidelity support fixtures lock clean
+.PHONY: help install run test test-slow test-spark test-all lint format bench bench-spark fidelity support reference docs fixtures lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -61,6 +61,12 @@ fidelity: $(INSTALLED) ## scan every table of every savepoint in a folder, and t
 
 support: $(INSTALLED) ## write the support tables of the README
 	$(PY) -m catalog.support README.md
+
+reference: $(INSTALLED) ## write the reference of the documentation
+	$(PY) -m service.reference docs/reference.md
+
+docs: $(INSTALLED) ## build the documentation into dist/site
+	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build
 
 fixtures: ## write tests/data anew with real Flink (needs Java and Maven)
 	tests/flink/generate.sh $(ARGS)

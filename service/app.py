@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from fastapi import FastAPI
 
 from catalog import Catalog
-from service.api import databases, health, queries, query
+from service.api import databases, docs, health, queries, query
 from service.api.body import RequestSizeLimit
 from service.api.errors import install_error_handlers
 from service.api.state import ServiceState
@@ -53,6 +53,8 @@ def create_app(
         summary="SQL over Apache Flink savepoints and checkpoints",
         version=installed_version(),
         lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
     )
     all_queries.add_observer(logs.audit)
     app.state.service = ServiceState(
@@ -66,7 +68,7 @@ def create_app(
     app.add_middleware(RequestSizeLimit, max_bytes=settings.max_request_bytes)
     app.add_middleware(Gate, authenticator=authenticator, hosts=_hosts(settings, authenticator))
     install_error_handlers(app)
-    for module in (query, queries, databases, health, trino):
+    for module in (query, queries, databases, docs, health, trino):
         app.include_router(module.router)
     return app
 

@@ -26,7 +26,7 @@ _QUERY_SETTINGS = (
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command that the arguments name; its exit code."""
-    options = _parser().parse_args(arguments)
+    options = parser_of().parse_args(arguments)
     command = import_module(f"service.commands.{options.command.replace('-', '_')}")
     return int(command.main(options))
 
@@ -40,7 +40,8 @@ class _Version(argparse.Action):
         parser.exit()
 
 
-def _parser() -> argparse.ArgumentParser:
+def parser_of() -> argparse.ArgumentParser:
+    """The parser of all commands."""
     parser = argparse.ArgumentParser(
         prog="savepointdb", description="SQL over Apache Flink savepoints and checkpoints, without Flink."
     )

@@ -298,6 +298,15 @@ def query_error_of(error: Exception) -> QueryError:
     return QueryError("the service failed; its log says why", detail=f"{type(error).__name__}: {error}")
 
 
+def translated_codes() -> list[tuple[str, int, str]]:
+    """Code, status and meaning of the errors of other rooms that are told by codes of their own."""
+    return [
+        (code, status or error_class.status, (kind.__doc__ or "").splitlines()[0])
+        for kind, (error_class, code, status) in _TRANSLATIONS.items()
+        if code is not None
+    ]
+
+
 def near_names_hint(near: tuple[str, ...]) -> str | None:
     """What to try instead of a name that nothing has."""
     quoted = [f'"{name}"' for name in near]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import shutil
 import socket
 import threading
@@ -377,3 +378,15 @@ def wait_until(condition: Callable[[], bool], seconds: float = 5) -> None:
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.01)
+
+
+def test_the_description_is_a_page_that_loads_nothing(client: httpx.Client) -> None:
+    answer = client.get("/docs")
+
+    assert answer.status_code == 200
+    assert answer.headers["content-security-policy"].startswith("default-src 'none'")
+    assert "<script" not in answer.text
+    assert re.findall(r'(?:src|href)="([^"#]+)"', answer.text) == ["/openapi.json"]
+    for path in client.get("/openapi.json").json()["paths"]:
+        assert f" {path}</code>" in answer.text
+    assert client.get("/redoc").status_code == 404

@@ -1,0 +1,46 @@
+"""The documentation says what the code does, and has no dead links."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from service.reference import reference
+
+PROJECT = Path(__file__).parent.parent
+PAGES = sorted((PROJECT / "docs").glob("*.md"))
+
+
+def test_the_reference_is_that_of_the_code() -> None:
+    assert (PROJECT / "docs" / "reference.md").read_text(encoding="utf-8") == reference(), (
+        "run: make reference"
+    )
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_what_a_page_names_in_the_project_is_there(page: Path) -> None:
+    named = re.findall(r"`((?:docs|examples|tests|readers|catalog|service)/[\w./-]+)`", page.read_text())
+
+    assert [name for name in named if not (PROJECT / name).exists()] == []
+
+
+@pytest.mark.slow
+def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
+    built = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)],
+        cwd=PROJECT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert built.returncode == 0, built.stderr
+    pages = {page.stem for page in tmp_path.glob("*.html")}
+    assert pages >= {page.stem for page in PAGES}
+    for page in tmp_path.glob("*.html"):
+        loaded = re.findall(r'(?:src|href)="(https?://[^"]+\.(?:js|css|woff2?))"', page.read_text())
+        assert loaded == []
