@@ -441,6 +441,36 @@ class RawType(NestedType):
             yield Problem(path=problem.path, reason=problem.reason, sized=True)
 
 
+@dataclass(frozen=True)
+class PhysicalType(LogicalType):
+    """A type that only the serializer of the field tells: a DATE is an INT, an interval a number."""
+
+    layout: LogicalType
+
+    @property
+    def name(self) -> str:
+        return self.layout.name
+
+    @property
+    def width(self) -> Width:
+        return self.layout.width
+
+    @property
+    def reserves_space(self) -> bool:
+        return self.layout.reserves_space
+
+    def arrow(self) -> pa.DataType:
+        return self.layout.arrow()
+
+    def emit(self, program: Program, offset: int) -> None:
+        self.layout.emit(program, offset)
+
+    def problems(self) -> Iterator[Problem]:
+        reason = "its SQL type is of a class that is not known; shown as its serializer lays it out"
+        yield Problem(path=(), reason=reason, sized=True)
+        yield from self.layout.problems()
+
+
 def logical_type_of(value: JavaValue, depth: int = 0) -> LogicalType:
     """The type that a Java object describes; BYTES for a root that is not known.
 

@@ -34,25 +34,48 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from readers.decode.program import Program
+from readers.errors import CorruptDataError, UnsupportedSerializerError
 from readers.keygroups import hash_binary_row
 from readers.serializers.base import Problem, RecordSerializer, Serializer, SnapshotBody
 from readers.serializers.containers import MapSerializer
 from readers.serializers.logicaltypes import (
+    BIGINT,
+    BOOLEAN,
+    DOUBLE,
+    FLOAT,
+    INT,
+    SMALLINT,
+    TINYINT,
     ArrayType,
+    BytesType,
     DecimalType,
     LogicalType,
     MapType,
     NestedType,
+    PhysicalType,
     RawType,
     RowType,
+    TextType,
     TimestampType,
     decimal_type,
     logical_type_of,
     timestamp_type,
 )
-from readers.serializers.primitives import BasicSerializer, NothingSerializer, simple_body
+from readers.serializers.primitives import (
+    BasicSerializer,
+    BooleanSerializer,
+    BytePrimitiveArraySerializer,
+    ByteSerializer,
+    DoubleSerializer,
+    FloatSerializer,
+    IntSerializer,
+    LongSerializer,
+    NothingSerializer,
+    ShortSerializer,
+    simple_body,
+)
 from readers.serializers.tuples import ROW_KIND, ROW_KINDS
-from readers.stateinfo.javaio import JavaObject, read_object
+from readers.stateinfo.javaio import JavaObject, JavaValue, read_object
 
 if TYPE_CHECKING:
     from readers.stateinfo.snapshots import SnapshotReader
@@ -63,6 +86,7 @@ _SINK = "org.apache.flink.table.runtime.operators.sink."
 _LINKED = "org.apache.flink.table.runtime.sequencedmultisetstate.linked."
 
 _MIN_TYPE_BYTES = 6  # of a Java stream
+_DELEGATE = bytes.fromhex("001457FD00000001")  # the serializers of the fields: magic, version
 _ROW_KIND_COLUMN = pa.field(ROW_KIND, pa.string())
 
 
@@ -462,22 +486,63 @@ class LinkedPartsSerializer(Serializer):
 
 
 def _row(snapshot: SnapshotReader) -> Serializer:
-    count = snapshot.cursor.count("row fields", _MIN_TYPE_BYTES)
-    types = [logical_type_of(read_object(snapshot.cursor)) for _ in range(count)]
-    serializers = snapshot.nested(count)
-    refined = (kind.refined(serializer) for kind, serializer in zip(types, serializers, strict=True))
-    return RowDataSerializer(RowType(tuple((f"f{index}", kind) for index, kind in enumerate(refined))))
+    """Where a type is of a class that is not known, the serializers of the fields tell how they are laid out."""
+    cursor = snapshot.cursor
+    count = cursor.count("row fields", _MIN_TYPE_BYTES)
+    start = cursor.position
+    types: list[LogicalType | None]
+    try:
+        types = [_known_type(read_object(cursor)) for _ in range(count)]
+    except (CorruptDataError, UnsupportedSerializerError):
+        delegate = _DELEGATE + count.to_bytes(4, "big")
+        found = bytes(cursor.data[start : cursor.end]).find(delegate)
+        if found < 0:
+            raise
+        cursor.position, types = start + found, [None] * count
+    fields = tuple(
+        (f"f{index}", _physical_type(serializer) if kind is None else kind.refined(serializer))
+        for index, (kind, serializer) in enumerate(zip(types, snapshot.nested(count), strict=True))
+    )
+    return RowDataSerializer(RowType(fields))
+
+
+def _known_type(value: JavaValue) -> LogicalType | None:
+    try:
+        return logical_type_of(value)
+    except CorruptDataError:
+        return None
+
+
+def _physical_type(serializer: Serializer) -> LogicalType:
+    if isinstance(serializer, BinarySerializer | DecimalDataSerializer | TimestampDataSerializer):
+        return PhysicalType(serializer.kind)
+    return PhysicalType(_PHYSICAL_TYPES.get(type(serializer)) or BytesType(serializer.type_name))
+
+
+def _element_type(snapshot: SnapshotReader) -> LogicalType:
+    """The type of an element, which nothing else tells."""
+    start = snapshot.cursor.position
+    value = read_object(snapshot.cursor)
+    kind = _known_type(value)
+    if kind is None:
+        found = value.class_name if isinstance(value, JavaObject) else type(value).__name__
+        raise UnsupportedSerializerError(
+            f"expected a known LogicalType, found {found}",
+            path=snapshot.cursor.path,
+            position=start,
+            breadcrumbs=(snapshot.class_name,),
+        )
+    return kind
 
 
 def _array(snapshot: SnapshotReader) -> Serializer:
-    element = logical_type_of(read_object(snapshot.cursor))
+    element = _element_type(snapshot)
     read_object(snapshot.cursor)
     return ArrayDataSerializer(element)
 
 
 def _map(snapshot: SnapshotReader) -> Serializer:
-    key = logical_type_of(read_object(snapshot.cursor))
-    value = logical_type_of(read_object(snapshot.cursor))
+    key, value = _element_type(snapshot), _element_type(snapshot)
     for _ in range(2):
         read_object(snapshot.cursor)
     return MapDataSerializer(key, value)
@@ -561,6 +626,18 @@ def _linked(*names: str) -> SnapshotBody:
 
     return read
 
+
+_PHYSICAL_TYPES: dict[type[Serializer], LogicalType] = {
+    BooleanSerializer: BOOLEAN,
+    ByteSerializer: TINYINT,
+    ShortSerializer: SMALLINT,
+    IntSerializer: INT,
+    LongSerializer: BIGINT,
+    FloatSerializer: FLOAT,
+    DoubleSerializer: DOUBLE,
+    StringDataSerializer: TextType("STRING"),
+    BytePrimitiveArraySerializer: BytesType("BYTES"),
+}
 
 SNAPSHOTS: dict[str, SnapshotBody] = {
     TABLE + "RowDataSerializer$RowDataSerializerSnapshot": _row,

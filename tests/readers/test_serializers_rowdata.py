@@ -13,9 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from readers.errors import CorruptDataError, ReaderError, ValueOutOfRangeError
+from readers.cursor import Cursor
+from readers.errors import CorruptDataError, ReaderError, UnsupportedSerializerError, ValueOutOfRangeError
 from readers.keygroups import hash_binary_row
-from readers.serializers.base import OpaqueSerializer
+from readers.serializers.base import OpaqueSerializer, Serializer
 from readers.serializers.containers import ListSerializer
 from readers.serializers.logicaltypes import (
     BIGINT,
@@ -49,7 +50,16 @@ from readers.serializers.rowdata import (
     TimestampDataSerializer,
 )
 from readers.serializers.tuples import ROW_KIND
-from tests.readers.single_values import decode, decode_columns, decode_one, same, serializer_of, vectors_of
+from readers.stateinfo.snapshots import read_versioned
+from tests.readers.single_values import (
+    decode,
+    decode_columns,
+    decode_one,
+    same,
+    serializer_of,
+    vector,
+    vectors_of,
+)
 
 TABLE = vectors_of("table.runtime.typeutils", "table.dataview")
 EPOCH = datetime.datetime(1970, 1, 1)
@@ -383,3 +393,74 @@ def test_broken_bytes_end_in_a_value_or_an_error(data: st.DataObject) -> None:
 def test_a_row_shorter_than_its_slots_is_corrupt(size: int) -> None:
     with pytest.raises(CorruptDataError):
         decode(row_of(INT), struct.pack(">i", size) + bytes(15))
+
+
+# ---- types of classes that are not known ----
+
+
+def changed_row(
+    old: bytes, new: bytes, name: str = "RowData(INT,VARCHAR)"
+) -> tuple[Serializer, dict[str, Any]]:
+    """The serializer of a row that Flink wrote, its types changed but not the serializers of its fields; and the vector."""
+    entry = vector(name, "1.20")
+    types, magic, fields = bytes.fromhex(entry["snapshot_hex"]).partition(bytes.fromhex("001457fd"))
+    assert old in types
+    cursor = Cursor(types.replace(old, new) + magic + fields)
+    serializer = read_versioned(cursor)
+    assert cursor.remaining == 0
+    return serializer, entry
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        pytest.param(b"typeRoot", b"typeR00t", id="a class without a root"),
+        pytest.param(b"\xac\xed\x00\x05sr", b"\xac\xed\x00\x05yr", id="a stream that is not parsed"),
+    ],
+)
+def test_a_row_whose_types_are_not_known_is_laid_out_by_its_serializers(old: bytes, new: bytes) -> None:
+    serializer, entry = changed_row(old, new)
+
+    assert serializer.type_name == "ROW<INT, STRING>"
+    for value in entry["values"]:
+        assert same(value["value"], decode_one(serializer, bytes.fromhex(value["hex"])))
+    reasons = [(problem.path, problem.reason, problem.sized) for problem in serializer.problems()]
+    reason = "its SQL type is of a class that is not known; shown as its serializer lays it out"
+    assert reasons == [(("f0",), reason, True), (("f1",), reason, True)]
+
+
+def test_dates_and_times_are_numbers_then() -> None:
+    known = serializer_of(vector("RowData(17 mixed fields)", "1.20"))
+    serializer, entry = changed_row(b"typeRoot", b"typeR00t", "RowData(17 mixed fields)")
+    assert isinstance(known, RowDataSerializer)
+    assert isinstance(serializer, RowDataSerializer)
+
+    physical = [kind.name for kind in serializer.field_types]
+    declared = [kind.name for kind in known.field_types]
+
+    assert len(physical) == len(declared) == 17
+    assert {a: b for a, b in zip(declared, physical, strict=True) if a != b} == {
+        "DATE": "INT",
+        "TIME": "INT",
+        "TIMESTAMP_LTZ(9)": "TIMESTAMP(9)",
+        "VARCHAR(20)": "STRING",
+        "VARBINARY(10)": "BYTES",
+        "ROW<n1 INT, n2 VARCHAR(10)>": "ROW<f0 INT, f1 VARCHAR(10)>",
+    }
+    for value in entry["values"]:
+        decode_one(serializer, bytes.fromhex(value["hex"]))
+
+
+def test_without_the_serializers_of_its_fields_such_a_row_is_an_error() -> None:
+    entry = vector("RowData(INT,VARCHAR)", "1.20")
+    data = bytes.fromhex(entry["snapshot_hex"]).partition(bytes.fromhex("001457fd"))[0]
+
+    with pytest.raises(ReaderError):
+        read_versioned(Cursor(data.replace(b"\xac\xed\x00\x05sr", b"\xac\xed\x00\x05yr")))
+
+
+def test_an_array_of_a_type_that_is_not_known_is_an_unknown_serializer() -> None:
+    entry = next(entry for entry in vectors_of("ArrayDataSerializer") if entry["flink"].startswith("1.20"))
+
+    with pytest.raises(UnsupportedSerializerError, match="expected a known LogicalType"):
+        read_versioned(Cursor(bytes.fromhex(entry["snapshot_hex"]).replace(b"typeRoot", b"typeR00t")))
