@@ -6,8 +6,9 @@
 | | | and bool → i8 offset of the reader, i8 records after it |
 | PendingSplitsCheckpoint | 1 | little endian: u4 DEADBEEF, i4 split version, i4 n, i4 m |
 | | | n × (i4 length, split), m × (i4 length, UTF-8 path) |
-| FileWriterBucketState | 3 | u4 1E764B79, versioned bucket id (1: i4 little-endian length, UTF-8), utf path |
+| FileWriterBucketState | 1–3 | u4 1E764B79, versioned bucket id (1: i4 little-endian length, UTF-8), utf path |
 | | | i8 creation time, bool → versioned in-progress file |
+| | 1, 2 | i4 version of pending files, i4 n, n × (i8 checkpoint, i4 m, m × (i4 length, pending file)) |
 
 A path is `bool present`, the scheme, user info and host of its URI, each `bool, string`, i4 port, and path, query, fragment likewise.
 
@@ -35,6 +36,7 @@ from readers.cursor import Cursor
 _PACKAGE = "org.apache.flink.connector.file."
 _PENDING_MAGIC = 0xDEADBEEF
 _BUCKET_MAGIC = 0x1E764B79
+_PENDING_IN_COMMITTABLES = 3
 _NO_OFFSET = -1
 _LE_I4 = struct.Struct("<i")
 _PENDING_HEADER = struct.Struct("<Iiii")
@@ -65,6 +67,13 @@ _BUCKET = pa.struct(
         pa.field("in_progress_file_creation_time", pa.timestamp("ms")),
         pa.field("in_progress_file_version", pa.int32()),
         pa.field("in_progress_file", pa.binary()),
+        pa.field("pending_file_version", pa.int32()),
+        pa.field(
+            "pending_files",
+            pa.list_(
+                pa.struct([pa.field("checkpoint_id", pa.int64()), pa.field("files", pa.list_(pa.binary()))])
+            ),
+        ),
     ]
 )
 
@@ -99,9 +108,9 @@ def read_pending(version: int, cursor: Cursor) -> dict[str, Any]:
 
 
 def read_bucket(version: int, cursor: Cursor) -> dict[str, Any]:
-    """A FileWriterBucketState; the file being written is shown as the bytes of its recoverable."""
-    if version != 3:
-        raise unknown_version(cursor, "a FileWriterBucketState", version, "3")
+    """A FileWriterBucketState, until version 2 BucketState of the StreamingFileSink; files are the bytes of recoverables."""
+    if version not in (1, 2, 3):
+        raise unknown_version(cursor, "a FileWriterBucketState", version, "1 to 3")
     start = cursor.position
     if cursor.i4() != _BUCKET_MAGIC:
         raise cursor.corrupt("expected the state of a file writer's bucket", start)
@@ -115,7 +124,17 @@ def read_bucket(version: int, cursor: Cursor) -> dict[str, Any]:
     if _flag(cursor):
         bucket["in_progress_file_version"], file = versioned(cursor)
         bucket["in_progress_file"] = bytes(file.read(file.remaining))
+    if version < _PENDING_IN_COMMITTABLES:
+        bucket["pending_file_version"] = cursor.i4()
+        bucket["pending_files"] = [
+            {"checkpoint_id": cursor.i8(), "files": _blobs(cursor)}
+            for _ in range(cursor.count("checkpoints", 12))
+        ]
     return bucket
+
+
+def _blobs(cursor: Cursor) -> list[bytes]:
+    return [cursor.blob("pending file") for _ in range(cursor.count("pending files", 4))]
 
 
 def _split_offsets(split: dict[str, Any]) -> Iterator[SourceOffset]:

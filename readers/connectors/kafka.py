@@ -31,6 +31,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -45,6 +46,8 @@ from readers.connectors.layout import (
 from readers.cursor import Cursor
 
 LEGACY_STATE = "topic-partition-offset-states"
+DEFAULT_STATE = "_default_"
+_TOPIC_PARTITION = "org.apache.flink.streaming.connectors.kafka.internals.KafkaTopicPartition"
 _PACKAGE = "org.apache.flink.connector.kafka."
 _NO_STOPPING_OFFSET = -(1 << 63)
 _COMMITTED_OFFSET = -3
@@ -151,6 +154,18 @@ def read_legacy_offset(cursor: Cursor) -> dict[str, Any]:
         raise cursor.corrupt(f"expected a topic: {error}", start) from error
     _check_partition(cursor, topic, partition)
     return {"topic": topic, "partition": partition, "starting_offset": offset}
+
+
+def java_offset(element: Any) -> SourceOffset | None:
+    """Where a FlinkKafkaConsumer of up to 1.3 stands: a Tuple2<KafkaTopicPartition, Long>; None for other objects."""
+    place = element.get("f0") if isinstance(element, dict) else None
+    if not isinstance(place, dict) or place.get("@class") != _TOPIC_PARTITION:
+        return None
+    topic, partition, offset = place.get("topic"), place.get("partition"), element.get("f1")
+    if not isinstance(topic, str) or not isinstance(partition, int) or not isinstance(offset, int):
+        return None
+    found = legacy_offset(topic, partition, offset)
+    return replace(found, details=found.details | {"state_name": DEFAULT_STATE})
 
 
 def legacy_offset(topic: str, partition: int, offset: int) -> SourceOffset:

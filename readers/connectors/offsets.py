@@ -11,7 +11,7 @@
 | details | string | JSON: the source class, the split's id and path, …; of unknown layouts version and base64 of the split |
 
 Kafka consumers of before FLIP-27 keep a list of (topic, partition, offset) in the state `topic-partition-offset-states`; it is
-recognised by name, be its elements of Kryo or tuples.
+recognised by name, be its elements of Kryo or tuples. Until Flink 1.3 they were Java objects in the state `_default_`.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from readers.connectors.source import ConnectorSource, bytes_of
 from readers.cursor import Cursor
 from readers.errors import ReaderError
 from readers.formats.entry import StateKind
+from readers.serializers.streaming import JavaSerializer
 from readers.sources import Selection
 
 if TYPE_CHECKING:
@@ -90,6 +91,11 @@ def _offsets(state: State, part: StatePart) -> Iterator[tuple[str | None, Source
                 yield from ((layout.connector, offset) for offset in layout.offsets(value))
     elif state.name == kafka.LEGACY_STATE and state.kind in (StateKind.OPERATOR_LIST, StateKind.UNION_LIST):
         yield from (("kafka", offset) for offset in _legacy_offsets(part))
+    elif state.name == kafka.DEFAULT_STATE and isinstance(part.entry.value, JavaSerializer):
+        for element in _texts(part):
+            found = kafka.java_offset(json.loads(element))
+            if found is not None:
+                yield "kafka", found
     elif state.name == READER_STATE and is_candidate(state.name, part.entry):
         yield from ((None, _unknown(split)) for split in _elements(part))
 
@@ -110,6 +116,11 @@ def _legacy_offsets(part: StatePart) -> Iterator[SourceOffset]:
             yield _unknown(element)
         else:
             yield kafka.legacy_offset(found["topic"], found["partition"], found["starting_offset"])
+
+
+def _texts(part: StatePart) -> Iterator[str]:
+    for batch in part.read(["value"], pa.schema([("value", pa.string())]), Selection()):
+        yield from (text for text in batch.column(0).to_pylist() if text is not None)
 
 
 def _elements(part: StatePart) -> Iterator[bytes]:

@@ -5,6 +5,7 @@
 | SourceReaderState | OPERATOR_LIST of byte[] | splits |
 | coordinator state | COORDINATOR | what an enumerator keeps |
 | writer_raw_states | OPERATOR_LIST of byte[] | what a sink's writer keeps |
+| bucket-states | OPERATOR_LIST of byte[] | what a StreamingFileSink keeps |
 | streaming_committer_raw_states | OPERATOR_LIST of byte[] | committables |
 
 A layout is recognised if it reads every value to its last byte, and no other does. An empty enumerator may look like that of two
@@ -16,7 +17,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from readers.connectors import cdc, cdcassigner, committer, files, kafka, kinesis, pulsar, sequences
+from readers.connectors import (
+    cdc,
+    cdcassigner,
+    committer,
+    files,
+    kafka,
+    kinesis,
+    pulsar,
+    sequences,
+    stateless,
+)
 from readers.connectors.layout import Layout
 from readers.errors import ReaderError
 from readers.formats.entry import Entry, StateKind
@@ -44,8 +55,10 @@ LAYOUTS: dict[str, tuple[Layout, ...]] = {
         pulsar.ENUMERATOR,
         cdcassigner.ENUMERATOR,
         cdcassigner.BASE_ENUMERATOR,
+        stateless.ENUMERATOR,
     ),
     "writer_raw_states": (kafka.WRITER, files.WRITER),
+    "bucket-states": (files.WRITER,),
     "streaming_committer_raw_states": (committer.COLLECTOR,),
 }
 

@@ -19,6 +19,7 @@ from readers.connectors.layout import SourceOffset, coordinator_layout, unknown_
 from readers.cursor import Cursor
 
 _PACKAGE = "org.apache.flink.api.connector.source.lib."
+_LAST = (1 << 63) - 1  # `Long.MAX_VALUE`: what a source without an end counts to
 SPLIT = pa.struct(
     [pa.field("split_id", pa.string()), pa.field("from", pa.int64()), pa.field("to", pa.int64())]
 )
@@ -44,7 +45,8 @@ def read_enumerator(version: int, cursor: Cursor) -> dict[str, Any]:
 
 def _split_offsets(split: dict[str, Any]) -> Iterator[SourceOffset]:
     details = {"source": "NumberSequenceSource"} | split
-    yield SourceOffset(starting_offset=split["from"], stopping_offset=split["to"] + 1, details=details)
+    stopping_offset = None if split["to"] == _LAST else split["to"] + 1
+    yield SourceOffset(starting_offset=split["from"], stopping_offset=stopping_offset, details=details)
 
 
 def _enumerator_offsets(state: dict[str, Any]) -> Iterator[SourceOffset]:

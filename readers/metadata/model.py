@@ -573,7 +573,7 @@ class OperatorState(StateObject):
 
     Attributes:
         operator_id: 32 hex digits, as Flink prints them. Version 1 only knows the id of the job vertex, which
-            is that of the head of the chain.
+            is that of the head of the chain; the others are called by it and their `chain_index`: `…-0`.
         uid: since version 5.
         name: since version 5.
         parallelism: of the job when the savepoint was taken.

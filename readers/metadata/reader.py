@@ -261,7 +261,7 @@ def _read_task_state(cursor: HandleCursor) -> list[OperatorState]:
 
     16 bytes job vertex id; i4 parallelism; i4 max parallelism; i4 chain length; i4 n; n × subtask. The head
     of the chain is the *last* position: it alone has keyed state, and its operator id is the vertex's. What
-    the others are called only the job graph knows. Flink: SavepointV1Serializer,
+    the others are called only the job graph knows: here the vertex and the position. Flink: SavepointV1Serializer,
     SavepointV2#convertToOperatorStateSavepointV2.
     """
     vertex_id = _read_operator_id(cursor)
@@ -275,7 +275,7 @@ def _read_task_state(cursor: HandleCursor) -> list[OperatorState]:
             chain.setdefault(chain_index, []).append(subtask)
     return [
         OperatorState(
-            operator_id=vertex_id,
+            operator_id=vertex_id if chain_index == chain_length - 1 else f"{vertex_id}-{chain_index}",
             parallelism=parallelism,
             max_parallelism=max_parallelism,
             subtasks=tuple(subtasks),

@@ -238,7 +238,7 @@ def chained_operators(draw, operator_id: str) -> list[OperatorState]:
         if states or position == length - 1:
             chain.append(
                 OperatorState(
-                    operator_id=operator_id,
+                    operator_id=operator_id if position == length - 1 else f"{operator_id}-{position}",
                     parallelism=parallelism,
                     max_parallelism=max_parallelism,
                     subtasks=tuple(states),

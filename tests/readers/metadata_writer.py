@@ -303,10 +303,10 @@ def flagged(state: OperatorStreamStateHandle | None) -> bytes:
 
 
 def task_states(operators: Iterable[OperatorState]) -> Iterable[bytes]:
-    """Version 1: operators of one chain share the id of their vertex; the head is the last of them."""
+    """Version 1: the ids of the operators of a chain begin with that of their vertex; the head is the last of them."""
     chains: dict[str, dict[int, OperatorState]] = {}
     for operator in operators:
-        chains.setdefault(operator.operator_id, {})[operator.chain_index or 0] = operator
+        chains.setdefault(operator.operator_id.partition("-")[0], {})[operator.chain_index or 0] = operator
     for vertex_id, chain in chains.items():
         head = chain[max(chain)]
         yield (

@@ -308,6 +308,7 @@ def test_version_1_gives_keyed_state_to_the_head_which_is_last_in_the_chain():
 
     tail, head = metadata.operators
     assert (tail.chain_index, head.chain_index) == (0, 2)
+    assert (tail.operator_id, head.operator_id) == ("00" * 16 + "-0", "00" * 16)
     assert tail.subtasks == (SubtaskState(index=0, managed_operator_state=tail_state),)
     assert head.subtasks == (SubtaskState(index=0, managed_keyed_state=keyed),)
 
