@@ -26,7 +26,7 @@ from readers.connectors.recognition import MAX_BYTES, is_candidate, recognised
 from readers.connectors.source import ConnectorSource, bytes_of
 from readers.errors import CorruptDataError, MissingFileError, ReaderError
 from readers.formats.channelstate import InFlight
-from readers.formats.entry import Entry, EntryLayout, StateKind
+from readers.formats.entry import Entry, EntryLayout, StateKind, emit_undivided
 from readers.keygroups import key_group_of, operator_id_of
 from readers.metadata import KeyGroupRange, OperatorState, SavepointMetadata, SubtaskState, read_metadata
 from readers.serializers.base import Serializer
@@ -56,6 +56,7 @@ from readers.states import conform, entry_columns, is_keyed, merged_type, rows, 
 from readers.storage import ReadCounter, SavepointLocation
 
 _STREAM_ELEMENT = re.compile(r"StreamElement<(.*)>")
+_UNDIVIDED = "native heap snapshots do not tell where entries end: where that is not certain, a row is what stands in a key group"
 DECODED, PARTIAL, RAW = "decoded", "partial", "raw"
 
 
@@ -87,9 +88,10 @@ class StatePart:
             if source.frames_values and entry.is_open
             else None,
         )
+        undivided = layout.decoder(lambda program, columns: emit_undivided(program, columns, entry))
         try:
             for page in self.source.pages(self.name, selection):
-                for part, arrays in decoder.decode(page):
+                for part, arrays in (undivided if page.undivided else decoder).decode(page):
                     yield _conformed(rows(part, layout.names, arrays, self.entry, made), target)
         except ReaderError as error:
             raise error.within(self.name.name, path=self.source.path) from error
@@ -163,6 +165,8 @@ class State:
         """What is not decoded and why, or which file cannot be opened; empty if all is well."""
         problems = self.entry.problems() if self.entry else ()
         reasons = [f"{'.'.join(problem.path)}: {problem.reason}" for problem in problems]
+        if self.status == RAW and not all(part.source.frames_entries for part in self.parts):
+            reasons.append(_UNDIVIDED)
         failures = [str(error) for _, error in self.failures]
         return "; ".join(dict.fromkeys([*reasons, *failures, *map(str, self.contradictions)]))
 

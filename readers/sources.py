@@ -43,6 +43,7 @@ from readers.formats import (
     deducedkeys,
     full,
     heap,
+    heapmaps,
     operatorstate,
     rawtimers,
     replay,
@@ -108,10 +109,13 @@ class Source(ABC):
         path: the file, as the savepoint names it.
         backend: `hashmap`, `rocksdb`, `forst`, `changelog`, or `canonical` where the layout is the same for all.
         size_bytes: of the handle.
+        frames_values: whether the end of a value is known whatever its type.
+        frames_entries: whether that of an entry is; else entries that cannot be told apart are one row.
     """
 
     backend: str = "canonical"
     frames_values: bool = False
+    frames_entries: bool = True
 
     def __init__(self, subtask: int, path: str, size_bytes: int) -> None:
         self.subtask = subtask
@@ -268,15 +272,20 @@ class HeapSource(KeyedStreamSource):
 
     backend = "hashmap"
     frames_values = True
+    frames_entries = False
 
     def columns(self, entry: Entry) -> dict[str, pa.DataType]:
         return heap.heap_columns(entry)
 
     def emit(self, program: Program, layout: EntryLayout, entry: Entry) -> None:
-        heap.emit_heap(program, layout, entry)
+        heap.emit_heap(program, layout, entry, by_namespace=self._by_namespace)
 
     def emit_undescribed(self, program: Program, layout: EntryLayout, entry: Entry) -> None:
-        heap.emit_heap(program, layout, entry, undescribed=True)
+        heap.emit_heap(program, layout, entry, undescribed=True, by_namespace=self._by_namespace)
+
+    @property
+    def _by_namespace(self) -> bool:
+        return self.header.version <= heapmaps.LAST_HEADER_VERSION
 
     def pages(self, state: StateName, selection: Selection) -> Iterator[Page]:
         number = self._id_of(state)
@@ -286,15 +295,16 @@ class HeapSource(KeyedStreamSource):
                 continue
             selection.account(end - start)
             data, first, last = self._body(key_group, start, end)
-            page = self._page(data, walker.cut(data, first, last, number, key_group), key_group)
+            cut = walker.cut(data, first, last, number, key_group)
+            page = self._page(data, (cut.starts, cut.ends), key_group)
             if len(page):
-                yield page
+                yield replace(page, undivided=True) if cut.undivided else page
             self.stream.release(start, end - start)
 
     @cached_property
     def _order(self) -> tuple[int, ...]:
         """The state ids in the order of the key groups, from the smallest that can be walked; empty if none can."""
-        walker = self._walker()
+        walker = self._heap_walker()
         regions = sorted(self._regions(), key=lambda region: region[2] - region[1])
         for region in regions[:_ORDER_TRIES]:
             try:
@@ -308,7 +318,12 @@ class HeapSource(KeyedStreamSource):
         """Where states that cannot be walked end, as far as that was asked for."""
         return {}
 
-    def _walker(self) -> heap.HeapWalker:
+    def _walker(self) -> heap.HeapWalker | heapmaps.HeapMapsWalker:
+        if self._by_namespace:
+            return heapmaps.HeapMapsWalker([self.entries[name] for name in self._names], self.path)
+        return self._heap_walker()
+
+    def _heap_walker(self) -> heap.HeapWalker:
         states = [(name.name, self.entries[name]) for name in self._names]
         return heap.HeapWalker(states, lambda: self._order, self._ends, self.max_parallelism, self.path)
 
@@ -552,18 +567,19 @@ class ChangelogSource(Source):
     def _found_key(self) -> Serializer | None:
         """From this handle or else one of the siblings, as few of them as it takes."""
         others = (handle for handle in self._siblings if handle is not self.handle)
-        samples = []
+        samples, logs = [], []
         for handle in (self.handle, *others):
             source = self
             if isinstance(handle, ChangelogStateBackendHandle) and handle is not self.handle:
                 source = ChangelogSource(self.subtask, handle, self.storage, self.max_parallelism)
             samples += source._log.sample()
+            logs.append(source._log)
             key = source.key_serializer or deducedkeys.deduced_key(
                 samples, self.max_parallelism, self._stated_key
             )
             if key is not None:
                 return key
-        return None
+        return deducedkeys.sized_key(logs)
 
     def close(self) -> None:
         for base in self.__dict__.get("_bases", ()):
@@ -807,7 +823,8 @@ def raw_keyed_source(subtask: int, handle: KeyedStateHandle, storage: SavepointL
     if all(rawtimers.is_raw_timers(stream.data, start) for _, start, _ in places):
         source = RawTimerSource(subtask, handle, stream)
         try:
-            if source.entries:
+            empty = all(rawtimers.is_no_timers(stream.data, start, end) for _, start, end in places)
+            if source.entries or empty:
                 return source
         except UnsupportedSerializerError as error:
             reason = f"timers: {error.message}"

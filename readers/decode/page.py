@@ -22,6 +22,7 @@ class Page:
         subtask: the subtask whose state this is.
         path: the file, as the savepoint names it, for errors.
         indexes: int32, shape (entries,), the element index of operator list states; None elsewhere.
+        undivided: an entry here is a run of entries whose ends are not known: one segment, shown as bytes.
     """
 
     data: NDArray[np.uint8]
@@ -31,6 +32,7 @@ class Page:
     subtask: int
     path: str
     indexes: NDArray[np.int32] | None = None
+    undivided: bool = False
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -45,6 +47,7 @@ class Page:
             subtask=self.subtask,
             path=self.path,
             indexes=None if self.indexes is None else self.indexes[start:stop],
+            undivided=self.undivided,
         )
 
     def batches(self, entries: int) -> Iterator[Page]:

@@ -154,6 +154,14 @@ class Changelog:
             found.append((changes, indexes[:: max(1, len(indexes) // _SAMPLED_CHANGES)]))
         return found
 
+    def settings(self) -> Iterator[tuple[Announcement, ChangeSet, Bounds]]:
+        """Changes that set the value of a state: its announcement, a change set and indexes into it."""
+        for place, ((_, timers), announcement) in enumerate(self.states.items()):
+            for changes, places in zip(self._sets, self._places, strict=True):
+                indexes = np.flatnonzero((places == place) & (changes.operations == SET))
+                if len(indexes) and not timers:
+                    yield announcement, changes, indexes
+
     def _place(self, name: str, timers: bool) -> int:
         return list(self.states).index((name, timers)) if (name, timers) in self.states else -1
 

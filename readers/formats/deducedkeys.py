@@ -1,7 +1,8 @@
 """Which type the keys of a changelog have.
 
 A log does not say how keys are serialized: that stands in the header of its base, or with the timers. Where there
-is neither, the recorded key groups tell: a key is in the key group that its hash names.
+is neither, the recorded key groups tell: a key is in the key group that its hash names. If there are too few keys to be
+certain, the changes that set values still tell how long keys are: they end where their values end.
 
 Flink: KeyGroupRangeAssignment
 """
@@ -9,15 +10,19 @@ Flink: KeyGroupRangeAssignment
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
+import pyarrow as pa
+
+from readers.decode.decoder import walker
 from readers.decode.page import Page
 from readers.decode.program import Program
 from readers.errors import (
     ReaderError,
 )
-from readers.formats.changelog import SCOPE, Bounds, ChangeSet
-from readers.formats.entry import EntryLayout
+from readers.formats.changelog import SCOPE, Bounds, Changelog, ChangeSet
+from readers.formats.entry import Entry, EntryLayout, StateKind, keyed_entry
 from readers.keygroups import key_group_of
 from readers.serializers.base import Problem, Serializer
 from readers.serializers.primitives import (
@@ -26,9 +31,12 @@ from readers.serializers.primitives import (
     LongSerializer,
     ShortSerializer,
     StringSerializer,
+    VoidNamespaceSerializer,
 )
 
 _CERTAIN_BITS = 40
+_MAX_KEY_BYTES = 64
+_SET_AT_ONCE = (StateKind.VALUE, StateKind.REDUCING, StateKind.AGGREGATING)
 
 
 def deduced_key(
@@ -46,6 +54,44 @@ def deduced_key(
         if evidence is not None and evidence >= _CERTAIN_BITS:
             return serializer
     return None
+
+
+def sized_key(logs: Iterable[Changelog]) -> Serializer | None:
+    """Keys as bytes, where all changes that set a value leave the same length for the key, and no other.
+
+    Args:
+        logs: those of all subtasks, which must agree.
+    """
+    lengths = set(range(1, _MAX_KEY_BYTES + 1))
+    checked = False
+    for announcement, changes, indexes in (setting for log in logs for setting in log.settings()):
+        entry = keyed_entry(announcement.state, VoidNamespaceSerializer())
+        if entry.kind in _SET_AT_ONCE and not announcement.problem and not _is_raw(entry):
+            lengths = {length for length in lengths if _fits(length, entry, changes, indexes)}
+            checked = True
+    return SizedKeySerializer(lengths.pop()) if checked and len(lengths) == 1 else None
+
+
+def _fits(length: int, entry: Entry, changes: ChangeSet, indexes: Bounds) -> bool:
+    starts, ends = changes.starts[indexes] + SCOPE + length, changes.ends[indexes]
+    if (starts >= ends).any():
+        return False
+
+    def emit(program: Program) -> None:
+        assert entry.namespace is not None
+        assert entry.value is not None
+        entry.namespace.emit(program)
+        entry.value.emit(program)
+
+    try:
+        found = walker(emit).measure_each(changes.data, starts, ends, changes.path)
+    except ReaderError:
+        return False
+    return bool((found == ends).all())
+
+
+def _is_raw(entry: Entry) -> bool:
+    return any(entry.is_raw(column) for column in ("namespace", "value"))
 
 
 def _evidence_bits(
@@ -104,6 +150,36 @@ class DeducedShortSerializer(ShortSerializer):
 
     def problems(self) -> Iterator[Problem]:
         yield _deduced("2 bytes that hash as a Short, which a Character does too")
+
+
+@dataclass(frozen=True)
+class SizedKeySerializer(Serializer):
+    """A key of which only the length is known: its bytes."""
+
+    length: int
+
+    java_class = "?"
+
+    @property
+    def fixed_length(self) -> int:  # type: ignore[override]  # derived here
+        return self.length
+
+    @property
+    def type_name(self) -> str:
+        return f"{self.length} bytes"
+
+    def arrow(self) -> pa.DataType:
+        return pa.binary()
+
+    def emit(self, program: Program) -> None:
+        program.raw_bytes(self.length)
+
+    def problems(self) -> Iterator[Problem]:
+        reason = (
+            f"a changelog without a base does not say how keys are serialized, the operator has no timers, and the keys "
+            f"are too few to tell: {self.length} bytes each"
+        )
+        yield Problem(path=(), reason=reason, sized=True)
 
 
 def _deduced(found: str) -> Problem:

@@ -186,6 +186,19 @@ def emit_undescribed(program: Program, layout: EntryLayout, value: str = "value"
         program.rest()
 
 
+def emit_undivided(program: Program, layout: EntryLayout, entry: Entry) -> None:
+    """A run of entries that cannot be told apart: all of its bytes, in the column whose end is not known."""
+    place = next((name for name in ("key", "namespace") if entry.is_raw(name)), "value")
+    if place == "value" and not entry.is_raw("value") and not entry.is_raw("map_key"):
+        place = UNDECODED
+    for name in layout.names:
+        if name != place:
+            with layout.column(program, name):
+                program.null()
+    with layout.column(program, place):
+        program.rest()
+
+
 def is_ambiguous(key: Serializer, namespace: Serializer) -> bool:
     """Whether a composite key carries lengths: both parts vary. Flink: CompositeKeySerializationUtils#isAmbiguousKeyPossible."""
     return key.fixed_length < 0 and namespace.fixed_length < 0

@@ -75,6 +75,13 @@ def _walk(
                 return found, position, -1
 
 
+def is_key_group(data: NDArray[np.uint8], position: int, limit: int) -> bool:
+    """Whether a key group in this layout fills these bytes; reads all of them."""
+    nowhere: NDArray[np.int64] = np.empty((0, 2), dtype=np.int64)
+    _, end, bad = _walk(data, position, limit, -1, nowhere, nowhere)
+    return bad < 0 and end == limit
+
+
 def cut_key_group(
     data: NDArray[np.uint8], position: int, limit: int, state: int, path: str
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

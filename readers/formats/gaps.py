@@ -49,6 +49,10 @@ class Region:
     key_group: int
 
 
+class UncertainEndError(UnsupportedSerializerError):
+    """Where a state ends that cannot be walked is not certain; what stands behind it cannot be read."""
+
+
 class Gaps:
     """Finds the end of states that cannot be walked; belongs to one thread.
 
@@ -82,7 +86,7 @@ class Gaps:
         """Where a state ends; `unseen` are the states that stand behind it.
 
         Raises:
-            UnsupportedSerializerError: it is not certain; the message is that of `error`, and names what is behind.
+            UncertainEndError: several places fit; the message is that of `error`, and names what is behind.
         """
         if not unseen:
             return region.limit
@@ -94,7 +98,7 @@ class Gaps:
             return fitting[0]
         name = self._states[state][0]
         behind = ", ".join(sorted(self._states[other][0] for other in unseen))
-        raise UnsupportedSerializerError(
+        raise UncertainEndError(
             f"{error.message}; entries of native heap snapshots carry no length and the end of state {name} is not "
             f"certain, so in key group {region.key_group} the states behind it cannot be read: {behind}",
             path=self._path,
@@ -102,26 +106,15 @@ class Gaps:
             breadcrumbs=error.breadcrumbs,
         ) from error
 
-    def split(self, region: Region, state: int, count: int, error: ReaderError) -> Bounds:
-        """Where the entries of a state stand that fill the region.
-
-        Raises:
-            UnsupportedSerializerError: where one begins is not certain; or the part without a known end is not the
-                last one of an entry.
-        """
+    def split(self, region: Region, state: int, count: int) -> Bounds | None:
+        """Where the entries of a state stand that fill the region; None where one begins is not certain."""
         starts = [region.position]
         if count > 1:
             if region.limit - region.position <= _MAX_SPLIT_BYTES:
                 places = range(region.position + 1, region.limit)
                 starts += [place for place in places if self.belongs(region, state, [place])]
             if len(starts) != count:
-                raise UnsupportedSerializerError(
-                    f"{error.message}; entries of native heap snapshots carry no length, and where each of {count} "
-                    f"begins in key group {region.key_group} is not certain",
-                    path=self._path,
-                    position=region.position,
-                    breadcrumbs=error.breadcrumbs,
-                ) from error
+                return None
         column = np.array(starts, dtype=np.int64).reshape(-1, 1)
         return column, np.append(column[1:], [[region.limit]], axis=0)
 

@@ -9,8 +9,9 @@ The stream is a `KeyedBackendSerializationProxy`, then at the handle's offset of
 | u2 state id, i4 n, n × element | PRIORITY_QUEUE |
 
 A LIST is `ListSerializer`'s, a MAP `MapSerializer`'s value. No part has a length, so the entries of a state that is not wanted
-are walked by its serializers to find its end; `gaps.py` finds it where that cannot be. With compression each state is
-a snappy stream of its own; the streams of a key group simply follow each other.
+are walked by its serializers to find its end; `gaps.py` finds it where that cannot be. Entries that cannot be told
+apart, in the end from those of the states beside them, are one row of bytes. With compression each state is a snappy
+stream of its own; the streams of a key group simply follow each other. Flink 1.2 laid a state out by its namespaces: see `heapmaps.py`.
 Flink: HeapSnapshotStrategy, CopyOnWriteStateMapSnapshot, HeapRestoreOperation.
 """
 
@@ -20,7 +21,7 @@ import struct
 from collections.abc import Callable, Sequence, Set
 from contextlib import nullcontext
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -41,7 +42,8 @@ from readers.formats.entry import (
     map_serializer,
     value_type,
 )
-from readers.formats.gaps import BLOCK_HEADER_BYTES, Bounds, Gaps, Region
+from readers.formats.full import is_key_group
+from readers.formats.gaps import BLOCK_HEADER_BYTES, Bounds, Gaps, Region, UncertainEndError
 from readers.formats.snappy import decompress
 from readers.serializers.base import Problem
 
@@ -63,19 +65,43 @@ def heap_columns(entry: Entry) -> dict[str, pa.DataType]:
     return columns | {UNDECODED: pa.binary()} if entry.is_open else columns
 
 
-def emit_heap(program: Program, layout: EntryLayout, entry: Entry, *, undescribed: bool = False) -> None:
+def emit_heap(
+    program: Program,
+    layout: EntryLayout,
+    entry: Entry,
+    *,
+    undescribed: bool = False,
+    by_namespace: bool = False,
+) -> None:
     """One segment: namespace, key, value; of a timer timestamp, key, namespace.
 
-    A part that has no known end is shown with all that follows it, and so is an undescribed value.
+    A part that has no known end is shown with all that follows it, and so is an undescribed value. `by_namespace`:
+    the namespace is a segment of its own.
     """
+    if by_namespace:
+        emit_namespace_alone(program, layout, entry)
+        program.segment(1)
     if undescribed:
-        _emit_parts(program, layout, entry, ("namespace", "key"))
+        _emit_parts(program, layout, entry, ("key",) if by_namespace else ("namespace", "key"))
         emit_undescribed(program, layout, WHOLE_MAP if entry.kind is StateKind.MAP else "value")
         return
-    _emit_parts(program, layout, entry, _parts(entry))
+    if by_namespace:
+        emit_key_and_value(program, layout, entry)
+    else:
+        _emit_parts(program, layout, entry, _parts(entry))
     if entry.is_open:
         with layout.column(program, UNDECODED):
             program.null()
+
+
+def emit_namespace_alone(program: Program, layout: EntryLayout, entry: Entry) -> None:
+    """The namespace that entries of Flink 1.2 share."""
+    _emit_parts(program, layout, entry, ("namespace",))
+
+
+def emit_key_and_value(program: Program, layout: EntryLayout, entry: Entry) -> None:
+    """An entry of Flink 1.2 behind its namespace."""
+    _emit_parts(program, layout, entry, ("key", "value"))
 
 
 def emit_scope(program: Program, layout: EntryLayout, entry: Entry) -> None:
@@ -123,6 +149,26 @@ def _emit_part(program: Program, entry: Entry, name: str) -> None:
             entry.value.emit(program)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Cut:
+    """Where the entries of a state stand in a key group.
+
+    Attributes:
+        starts, ends: int64 (entries, segments).
+        undivided: they are one run of entries that cannot be told apart.
+    """
+
+    starts: NDArray[np.int64]
+    ends: NDArray[np.int64]
+    undivided: bool = False
+
+
+def undivided(position: int, limit: int) -> Cut:
+    """All that stands between two places, as one run of entries."""
+    starts, ends = (np.array([[place]], dtype=np.int64) for place in (position, limit))
+    return Cut(starts=starts, ends=ends, undivided=True)
+
+
 class HeapWalker:
     """Finds the entries of states in the key groups of one stream; belongs to one thread.
 
@@ -148,16 +194,12 @@ class HeapWalker:
         self._ends = ends
         self._path = path
 
-    def cut(self, data: NDArray[np.uint8], position: int, limit: int, wanted: int, key_group: int) -> Bounds:
+    def cut(self, data: NDArray[np.uint8], position: int, limit: int, wanted: int, key_group: int) -> Cut:
         """Where the entries of state `wanted` stand between `position` (behind the key group) and `limit`.
-
-        Returns:
-            starts and ends, int64 (entries, 1).
 
         Raises:
             CorruptDataError: the bytes contradict the layout.
-            UnsupportedSerializerError: the state cannot be walked; or one before it cannot, and its end is not
-                certain.
+            UnsupportedSerializerError: a state cannot be walked, and where it ends is not certain.
         """
         unseen = set(range(len(self._states)))
         while unseen:
@@ -170,13 +212,18 @@ class HeapWalker:
                 end = int(ends[-1, 0]) if count else position
             except UnsupportedSerializerError as error:
                 region = Region(data=data, position=position, limit=limit, key_group=key_group)
-                end = self._end(region, state, unseen, error)
+                try:
+                    end = self._end(region, state, unseen, error)
+                except UncertainEndError:
+                    if unsized(self._states[wanted][1]) is None:
+                        raise
+                    return undivided(position, limit)
                 if state == wanted:
                     return self._split(replace(region, limit=end), state, count, error)
             except ReaderError as error:
                 raise error if state == wanted else error.within(self._states[state][0]) from error
             if state == wanted:
-                return starts, ends
+                return Cut(starts=starts, ends=ends)
             position = end
         raise CorruptDataError(
             f"expected state {self._states[wanted][0]} in every key group, found {len(self._states)} others",
@@ -238,24 +285,37 @@ class HeapWalker:
             raise copy(end)
         return end
 
-    def _split(self, region: Region, state: int, count: int, error: ReaderError) -> Bounds:
+    def _split(self, region: Region, state: int, count: int, error: ReaderError) -> Cut:
         """The entries of a state whose value may take all that is left; others cannot be shown."""
         entry = self._states[state][1]
-        if _unsized(entry) is None and not entry.is_open:
+        if unsized(entry) is None and not entry.is_open:
             raise error
-        return self._gaps.split(region, state, count, error)
+        found = self._gaps.split(region, state, count)
+        if found is None:
+            return undivided(region.position, region.limit)
+        return Cut(starts=found[0], ends=found[1])
 
 
 def _walker(entry: Entry) -> Decoder:
-    unsized = _unsized(entry)
-    if unsized is not None:
-        message = f"expected serializers whose values have a known end, found {unsized.reason}"
-        raise UnsupportedSerializerError(message, breadcrumbs=unsized.path)
+    require_sized(entry)
     layout = EntryLayout({})
     return walker(lambda program: emit_heap(program, layout, entry))
 
 
-def _unsized(entry: Entry) -> Problem | None:
+def require_sized(entry: Entry) -> None:
+    """Refuse entries whose end is not known.
+
+    Raises:
+        UnsupportedSerializerError: the reason of the first part without a known end.
+    """
+    problem = unsized(entry)
+    if problem is not None:
+        message = f"expected serializers whose values have a known end, found {problem.reason}"
+        raise UnsupportedSerializerError(message, breadcrumbs=problem.path)
+
+
+def unsized(entry: Entry) -> Problem | None:
+    """The first part of an entry without a known end."""
     return next((problem for problem in entry.problems() if not problem.sized), None)
 
 
@@ -284,7 +344,11 @@ def is_heap_layout(data: NDArray[np.uint8], offsets: NDArray[np.int64], first_ke
     """
     if len(offsets) == 0 or (offsets <= 0).any() or (offsets > len(data) - 4).any():
         return False
-    return all(
+    if not all(
         int.from_bytes(data[offset : offset + 4].tobytes(), "big") == first_key_group + index
         for index, offset in enumerate(offsets.tolist())
-    )
+    ):
+        return False
+    # Key group 0 alone: its number also begins an entry of state 0 with a short key.
+    alone = first_key_group == 0 and len(offsets) == 1
+    return not (alone and is_key_group(data, int(offsets[0]), len(data)))

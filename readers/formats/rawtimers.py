@@ -39,6 +39,9 @@ from readers.stateinfo.snapshots import read_pairs, read_versioned
 MAGIC = bytes.fromhex("F1CD859F")
 _UNVERSIONED, _VERSION_1, _VERSION_2 = 0, 1, 2
 _MAX_SERVICES = 1024
+_NO_SERVICES = frozenset(
+    prefix + bytes(4) for prefix in (b"", *(MAGIC + bytes([0, 0, 0, version]) for version in (1, 2)))
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +75,11 @@ def is_raw_timers(data: NDArray[np.uint8], position: int) -> bool:
     except CorruptDataError:
         return False
     return services == 0
+
+
+def is_no_timers(data: NDArray[np.uint8], position: int, limit: int) -> bool:
+    """Whether a key group's raw state says that there is no timer service: RocksDB jobs of before 1.10 that use none."""
+    return data[position:limit].tobytes() in _NO_SERVICES
 
 
 def read_raw_timers(data: NDArray[np.uint8], position: int, limit: int, path: str) -> Iterator[RawTimers]:

@@ -11,7 +11,16 @@
 | SharedBufferNode | composite 1: [List of edges] | the list |
 | NFAState | composite 2: bool previous timestamps; [DeweyNumber, NodeId, EventId] | partial, completed computations |
 
-Computations are `i4 n`, then n times `string state, NodeId previous, DeweyNumber version, i8 start timestamp,
+| NFA (up to 1.5) | composite 2: [event, SharedBuffer] | states, i8 window, bool timeouts, SharedBuffer, computations |
+| SharedBuffer (up to 1.5) | composite 2: [name, event, version] | pages, edges |
+
+Up to 1.5 a key had its whole automaton in one value, and later versions keep that state registered, and empty. Its states are
+`i4 n, n × (string name, i4 type)`, then n times `string name, i4 m, m × (string from, string to, i4 action,
+bool present, i4 length, Java stream of the condition)`; they are shown as JSON text. A page is `name, i4 n, n × (event,
+i8 timestamp, i4 counter, i4 references)`, an edge `i4 from, i4 to, DeweyNumber`, entries counted over all pages; a
+computation `string state, string previous, i8 timestamp, DeweyNumber, i8 start timestamp, i4 counter, bool present, event`.
+
+Later computations are `i4 n`, then n times `string state, NodeId previous, DeweyNumber version, i8 start timestamp,
 [i8 previous timestamp,] bool present, EventId start event`. Composite version 1 has no previous timestamps.
 """
 
@@ -22,15 +31,28 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from readers.decode.program import Program
+from readers.cursor import Cursor
+from readers.decode.program import Program, PythonLeaf
 from readers.serializers.base import Serializer, SnapshotBody
+from readers.serializers.jsontext import json_text
 from readers.serializers.primitives import BasicSerializer, simple_body
+from readers.stateinfo.javaio import JavaObject, read_object
 
 if TYPE_CHECKING:
     from readers.stateinfo.snapshots import SnapshotReader
 
 _NFA = "org.apache.flink.cep.nfa."
 _BUFFER = _NFA + "sharedbuffer."
+_STATE_TYPES = ("Start", "Final", "Normal", "Stop")
+_ACTIONS = ("TAKE", "IGNORE", "PROCEED")
+_COMPUTATION = (
+    pa.field("state", pa.string()),
+    pa.field("previous", pa.string()),
+    pa.field("timestamp", pa.timestamp("ms")),
+    pa.field("version", pa.list_(pa.int32())),
+    pa.field("start_timestamp", pa.timestamp("ms")),
+    pa.field("counter", pa.int32()),
+)
 
 
 @dataclass(frozen=True)
@@ -233,6 +255,168 @@ class NFAStateSerializer(Serializer):
             self.event_id.emit(program)
 
 
+class StatesLeaf:
+    """The states and transitions of an automaton of up to 1.5, as JSON text."""
+
+    def read(self, data: memoryview, position: int, limit: int) -> tuple[bytes | None, int]:
+        cursor = Cursor(data, position=position, end=limit)
+        count = cursor.count("states", 5)
+        states = [
+            {"name": cursor.string("state"), "type": _named(cursor, _STATE_TYPES)} for _ in range(count)
+        ]
+        transitions = [transition for _ in range(count) for transition in _transitions(cursor)]
+        return json_text({"states": states, "transitions": transitions}), cursor.position
+
+    def last(self) -> PythonLeaf:
+        return self
+
+
+def _transitions(cursor: Cursor) -> list[dict[str, str | None]]:
+    cursor.string("state")
+    return [_transition(cursor) for _ in range(cursor.count("transitions", 7))]
+
+
+def _transition(cursor: Cursor) -> dict[str, str | None]:
+    transition = {
+        "from": cursor.string("state"),
+        "to": cursor.string("state"),
+        "action": _named(cursor, _ACTIONS),
+        "condition": None,
+    }
+    if cursor.boolean():
+        condition = read_object(cursor.sub(cursor.i4(), "condition"))
+        transition["condition"] = condition.class_name if isinstance(condition, JavaObject) else None
+    return transition
+
+
+def _named(cursor: Cursor, names: tuple[str, ...]) -> str:
+    ordinal = cursor.i4()
+    if not 0 <= ordinal < len(names):
+        raise cursor.corrupt(f"expected one of {', '.join(names)}, found {ordinal}", cursor.position - 4)
+    return names[ordinal]
+
+
+@dataclass(frozen=True)
+class PagedBufferSerializer(Serializer):
+    """The shared buffer of up to 1.5."""
+
+    name: Serializer
+    event: Serializer
+
+    java_class = _NFA + "SharedBuffer$SharedBufferSerializer"
+
+    @property
+    def type_name(self) -> str:
+        return f"SharedBuffer<{self.event.type_name}>"
+
+    @property
+    def children(self) -> tuple[tuple[str, Serializer], ...]:
+        return (("name", self.name), ("event", self.event))
+
+    def arrow(self) -> pa.DataType:
+        entry = pa.struct(
+            [
+                pa.field("event", self.event.arrow()),
+                pa.field("timestamp", pa.timestamp("ms")),
+                pa.field("counter", pa.int32()),
+                pa.field("references", pa.int32()),
+            ]
+        )
+        page = pa.struct([pa.field("name", self.name.arrow()), pa.field("entries", pa.list_(entry))])
+        edge = pa.struct(
+            [
+                pa.field("from", pa.int32()),
+                pa.field("to", pa.int32()),
+                pa.field("version", pa.list_(pa.int32())),
+            ]
+        )
+        return pa.struct([pa.field("pages", pa.list_(page)), pa.field("edges", pa.list_(edge))])
+
+    def emit(self, program: Program) -> None:
+        program.struct()
+        with program.field(0), program.list():
+            program.struct()
+            with program.field(0):
+                self.name.emit(program)
+            with program.field(1), program.list():
+                self._emit_entry(program)
+        with program.field(1), program.list():
+            program.struct()
+            for index in range(2):
+                with program.field(index):
+                    program.fixed(4)
+            with program.field(2):
+                program.primitives(4)
+
+    def _emit_entry(self, program: Program) -> None:
+        program.struct()
+        with program.field(0):
+            self.event.emit(program)
+        with program.field(1):
+            program.fixed(8)
+        for index in (2, 3):
+            with program.field(index):
+                program.fixed(4)
+
+
+@dataclass(frozen=True)
+class MigratedNFASerializer(Serializer):
+    """The automaton of up to 1.5, with all that a key keeps."""
+
+    event: Serializer
+    buffer: Serializer
+
+    java_class = _NFA + "NFA$NFASerializer"
+
+    @property
+    def type_name(self) -> str:
+        return f"NFA<{self.event.type_name}>"
+
+    @property
+    def children(self) -> tuple[tuple[str, Serializer], ...]:
+        return (("event", self.event), ("buffer", self.buffer))
+
+    def arrow(self) -> pa.DataType:
+        return pa.struct(
+            [
+                pa.field("states", pa.string()),
+                pa.field("window_time", pa.int64()),
+                pa.field("handle_timeout", pa.bool_()),
+                pa.field("buffer", self.buffer.arrow()),
+                pa.field(
+                    "computations",
+                    pa.list_(pa.struct([*_COMPUTATION, pa.field("event", self.event.arrow())])),
+                ),
+            ]
+        )
+
+    def emit(self, program: Program) -> None:
+        program.struct()
+        with program.field(0):
+            program.python(StatesLeaf())
+        with program.field(1):
+            program.fixed(8)
+        with program.field(2):
+            program.boolean()
+        with program.field(3):
+            self.buffer.emit(program)
+        with program.field(4), program.list():
+            self._emit_computation(program)
+
+    def _emit_computation(self, program: Program) -> None:
+        program.struct()
+        for index, field in enumerate(_COMPUTATION):
+            with program.field(index):
+                if pa.types.is_string(field.type):
+                    program.string()
+                elif pa.types.is_list(field.type):
+                    program.primitives(4)
+                else:
+                    program.fixed(4 if field.type == pa.int32() else 8)
+        with program.field(len(_COMPUTATION)), program.nullable(null_flag=False):
+            self.event.emit(program)
+
+
 def _lockable(snapshot: SnapshotReader) -> Serializer:
     snapshot.composite()
     return LockableTypeSerializer(*snapshot.nested(1))
@@ -265,6 +449,17 @@ def _nfa_state(snapshot: SnapshotReader) -> Serializer:
     return NFAStateSerializer(version_serializer, node_id, event_id, has_previous_timestamps)
 
 
+def _migrated_nfa(snapshot: SnapshotReader) -> Serializer:
+    snapshot.composite()
+    return MigratedNFASerializer(*snapshot.nested(2))
+
+
+def _paged_buffer(snapshot: SnapshotReader) -> Serializer:
+    snapshot.composite()
+    name, event, _ = snapshot.nested(3)
+    return PagedBufferSerializer(name, event)
+
+
 SNAPSHOTS: dict[str, SnapshotBody] = {
     _BUFFER + "LockableTypeSerializerSnapshot": _lockable,
     _BUFFER + "EventId$EventIdSerializer$EventIdSerializerSnapshot": simple_body(EventIdSerializer()),
@@ -276,4 +471,6 @@ SNAPSHOTS: dict[str, SnapshotBody] = {
     _BUFFER + "SharedBufferNodeSerializerSnapshotV2": _node,
     _BUFFER + "SharedBufferNode$SharedBufferNodeSerializer$SharedBufferNodeSerializerSnapshot": _legacy_node,
     _NFA + "NFAStateSerializerSnapshot": _nfa_state,
+    _NFA + "NFA$MigratedNFASerializerSnapshot": _migrated_nfa,
+    _NFA + "SharedBuffer$SharedBufferSerializerSnapshot": _paged_buffer,
 }

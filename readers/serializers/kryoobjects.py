@@ -82,6 +82,14 @@ class KryoClass:
     message: str = ""
 
 
+# What classes of Flink that Kryo writes are made of.
+FLINK_CLASSES: Mapping[str, KryoClass] = {
+    "org.apache.flink.streaming.connectors.kafka.internals.KafkaTopicPartition": KryoClass(
+        fields=(("cachedHash", "int"), ("partition", "int"), ("topic", "java.lang.String")), is_final=True
+    ),
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KryoRegistration:
     """One class that was registered, with the class of the serializer it was given; "" for Kryo's choice."""
@@ -98,14 +106,14 @@ class KryoSettings:
         version: 2 (2.24) or 5.
         registrations: in the order of their ids.
         default_serializers: class → serializer class.
-        classes: what is known of user classes.
+        classes: what is known of user classes, and of those of Flink.
         descriptors: of protobuf messages.
     """
 
     version: int
     registrations: tuple[KryoRegistration, ...] = ()
     default_serializers: Mapping[str, str] = field(default_factory=dict)
-    classes: Mapping[str, KryoClass] = field(default_factory=dict)
+    classes: Mapping[str, KryoClass] = field(default_factory=lambda: FLINK_CLASSES)
     descriptors: Descriptors | None = None
 
     @cached_property

@@ -17,8 +17,10 @@ from readers.serializers import (
     scala,
     streaming,
     temporal,
+    transactions,
     tuples,
     values,
+    variants,
 )
 from readers.serializers.base import SnapshotBody
 
@@ -40,6 +42,7 @@ SNAPSHOTS: dict[str, SnapshotBody] = {
     **containers.SNAPSHOTS,
     **tuples.SNAPSHOTS,
     **values.SNAPSHOTS,
+    **variants.SNAPSHOTS,
     **pojo.SNAPSHOTS,
     **operators.SNAPSHOTS,
     **scala.SNAPSHOTS,
@@ -47,5 +50,6 @@ SNAPSHOTS: dict[str, SnapshotBody] = {
     **avro.SNAPSHOTS,
     **rowdata.SNAPSHOTS,
     **streaming.SNAPSHOTS,
+    **transactions.SNAPSHOTS,
     **cep.SNAPSHOTS,
 }

@@ -15,7 +15,7 @@ subclasses of `ListValue` and `MapValue`, which are abstract: they name no eleme
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
@@ -35,9 +35,6 @@ from readers.serializers.primitives import (
     StringValueSerializer,
 )
 from readers.serializers.tuples import RUNTIME
-
-if TYPE_CHECKING:
-    from readers.stateinfo.snapshots import SnapshotReader
 
 
 class WrittenNullValueSerializer(NothingSerializer):
@@ -87,15 +84,16 @@ class CopyableValueSerializer(ValueSerializer):
         return self.plain.fixed_length
 
 
-def _value_body(serializer: type[ValueSerializer]) -> SnapshotBody:
-    def read(snapshot: SnapshotReader) -> Serializer:
-        value_class = snapshot.cursor.utf("value class")
-        plain = VALUES.get(value_class)
-        if plain is None:
-            return OpaqueSerializer(value_class, "its bytes are what the class itself writes")
-        return serializer(plain)
+def value_serializer(serializer: type[ValueSerializer], value_class: str) -> Serializer:
+    """The serializer of a value class; opaque for those of users."""
+    plain = VALUES.get(value_class)
+    if plain is None:
+        return OpaqueSerializer(value_class, "its bytes are what the class itself writes")
+    return serializer(plain)
 
-    return read
+
+def _value_body(serializer: type[ValueSerializer]) -> SnapshotBody:
+    return lambda snapshot: value_serializer(serializer, snapshot.cursor.utf("value class"))
 
 
 VALUES: dict[str, Serializer] = {

@@ -18,23 +18,37 @@ A config snapshot is framed as in `snapshots`: utf class, i4 version, and by cla
 | TupleSerializer | pairs, Java stream of the tuple class |
 | GenericArraySerializer | 1: pairs, Java stream of the component class; 2: utf component class, nested |
 | EnumSerializer | 1: utf class, Java stream of an array of constants; 2: utf class, i4 n, n × utf constant |
-| KryoSerializer | utf class, i4 n, n × (utf tag, utf class, i4 kind; 1: utf, 2: Java stream, of its serializer) |
+| EnumValueSerializer | 2: utf class, i4 n, n × (utf name, i4 id) |
+| CopyableValueSerializer | utf class |
+| KryoSerializer, ValueSerializer | utf class, i4 n, n × (utf tag, utf class, i4 kind; 1: utf, 2: Java stream, of its serializer) |
 | PojoSerializer | utf class; offsets of fields, of registered, of other subclasses; i4 length, buffer |
 
+Until 1.6 `LockableTypeSerializer` wrote the config snapshot of its element: only the Java object tells.
 The offsets of a POJO are i4 n, n × (i4, i4). They lead to serializer proxy and block in the buffer, a run of
 utf name, serializer proxy, block.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from readers.cursor import Cursor
 from readers.errors import CorruptDataError, UnsupportedSerializerError, UnsupportedVersionError
-from readers.serializers import operators, primitives, scala, streaming, temporal
+from readers.serializers import cep, operators, primitives, scala, streaming, temporal
 from readers.serializers.base import OpaqueSerializer, Serializer, SnapshotBody
+from readers.serializers.cep import (
+    DeweyNumberSerializer,
+    EventIdSerializer,
+    LegacySharedBufferNodeSerializer,
+    LockableTypeSerializer,
+    MigratedNFASerializer,
+    NFAStateSerializer,
+    NodeIdSerializer,
+    PagedBufferSerializer,
+    SharedBufferEdgeSerializer,
+)
 from readers.serializers.containers import (
     ArrayListSerializer,
     EnumSerializer,
@@ -50,14 +64,25 @@ from readers.serializers.pojo import PojoField, PojoSerializer
 from readers.serializers.primitives import BASE, BasicSerializer, IntSerializer
 from readers.serializers.scala import (
     SCALA,
+    EnumValueSerializer,
     OptionSerializer,
     ScalaCaseClassSerializer,
     TraversableSerializer,
     TrySerializer,
 )
 from readers.serializers.streaming import BufferEntrySerializer, StreamElementSerializer, UnionSerializer
+from readers.serializers.transactions import KAFKA_SERIALIZERS, TWO_PHASE_COMMIT, TransactionsSerializer
 from readers.serializers.tuples import RUNTIME, EitherSerializer, RowSerializer, TupleSerializer
-from readers.stateinfo.javaio import JavaArray, JavaClass, JavaEnum, JavaObject, JavaValue, read_object
+from readers.serializers.values import CopyableValueSerializer, ValueSerializer, value_serializer
+from readers.stateinfo.javaio import (
+    STREAM_HEADER,
+    JavaArray,
+    JavaClass,
+    JavaEnum,
+    JavaObject,
+    JavaValue,
+    read_object,
+)
 
 if TYPE_CHECKING:
     from readers.stateinfo.snapshots import SnapshotReader
@@ -70,6 +95,11 @@ _FLINK = "org.apache.flink."
 _MAX_DEPTH = 48
 _MAX_SERIALIZERS = 10_000
 _MAX_FIELD_NAME = 8192
+
+_JAVA_TUPLE = "org.apache.flink.api.java.tuple."
+_CASE_CLASS = SCALA + "CaseClassSerializer"
+_UNNAMED = "a serializer that the savepoint does not name"
+_OBJECT_OF_CLASS = STREAM_HEADER + b"sr"
 
 _OPERATORS = "org.apache.flink.streaming.api.operators."
 _INTERVAL_JOIN = "org.apache.flink.streaming.api.operators.co.IntervalJoinOperator"
@@ -116,6 +146,30 @@ def read_serializer_proxy(cursor: Cursor) -> Cursor:
             position=start,
         )
     return cursor.sub(cursor.i4(), "Java-serialised serializer")
+
+
+def as_stored(stream: Cursor, described: Serializer) -> Serializer:
+    """What a snapshot describes, with what only the serializer beside it tells.
+
+    Until 1.6 a `LockableTypeSerializer` wrote the config snapshot of its element: without its own class, a value
+    would begin four bytes too early.
+    """
+    if (
+        isinstance(described, LockableTypeSerializer)
+        or _class_at(stream) != LockableTypeSerializer.java_class
+    ):
+        return described
+    return LockableTypeSerializer(described)
+
+
+def _class_at(stream: Cursor) -> str | None:
+    """The class of the one object in a Java stream; None if something else stands there."""
+    cursor = Cursor(stream.data, path=stream.path, position=stream.position, end=stream.end)
+    try:
+        begins = bytes(cursor.read(len(_OBJECT_OF_CLASS))) == _OBJECT_OF_CLASS
+        return cursor.utf("Java class") if begins else None
+    except CorruptDataError:
+        return None
 
 
 def serializer_of(stream: Cursor) -> Serializer:
@@ -204,12 +258,67 @@ def _java_tuple(conversion: _Conversion, java: JavaObject) -> Serializer:
     return _tuple_of(tuple_class, conversion.serializers(java.field("fieldSerializers")))
 
 
+def _java_case_class(conversion: _Conversion, java: JavaObject) -> Serializer:
+    case_class = conversion.class_name(java.field("tupleClass"))
+    return ScalaCaseClassSerializer(case_class, conversion.serializers(java.field("fieldSerializers")))
+
+
 def _java_row(conversion: _Conversion, java: JavaObject) -> Serializer:
     return RowSerializer(conversion.serializers(java.field("fieldSerializers")), has_row_kind=False)
 
 
 def _java_nullable(conversion: _Conversion, java: JavaObject) -> Serializer:
     return NullableSerializer(conversion.serializer(java.field("originalSerializer")), padding=_padding(java))
+
+
+def _java_kryo(conversion: _Conversion, java: JavaObject) -> Serializer:
+    """Of 1.2, where it alone was stored. A class that is registered again keeps its id."""
+    type_class = conversion.class_name(java.field("type"))
+    registered = {type_class: ""}
+    for known in _elements(java.field("registeredTypes")):
+        registered.setdefault(conversion.class_name(known), "")
+    for name in ("registeredTypesWithSerializerClasses", "registeredTypesWithSerializers"):
+        registered |= _given(conversion, java.field(name))
+    settings = KryoSettings(
+        version=KRYO_1,
+        registrations=tuple(
+            KryoRegistration(class_name=name, serializer=serializer)
+            for name, serializer in registered.items()
+        ),
+        default_serializers={
+            **_given(conversion, java.field("defaultSerializers")),
+            **_given(conversion, java.field("defaultSerializerClasses")),
+        },
+    )
+    return KryoSerializer(type_class, settings)
+
+
+def _given(conversion: _Conversion, value: JavaValue) -> dict[str, str]:
+    """Class → class of the Kryo serializer that it was given."""
+    return {conversion.class_name(known): _serializer_class(holder) for known, holder in _entries(value)}
+
+
+def _elements(value: JavaValue) -> tuple[JavaValue, ...]:
+    return value.elements() if isinstance(value, JavaObject) else ()
+
+
+def _entries(value: JavaValue) -> Iterator[tuple[JavaValue, JavaValue]]:
+    return value.entries() if isinstance(value, JavaObject) else iter(())
+
+
+def _serializer_class(holder: JavaValue) -> str:
+    """The class of a Kryo serializer: the class itself, or an instance in a `SerializableSerializer`."""
+    if isinstance(holder, JavaClass):
+        return holder.name
+    inner = holder.fields.get("serializer") if isinstance(holder, JavaObject) else None
+    return inner.class_name if isinstance(inner, JavaObject) else _UNNAMED
+
+
+def _java_written(serializer: type[ValueSerializer], holder: str) -> JavaReader:
+    def convert(conversion: _Conversion, java: JavaObject) -> Serializer:
+        return value_serializer(serializer, conversion.class_name(java.field(holder)))
+
+    return convert
 
 
 def _java_ttl(conversion: _Conversion, java: JavaObject) -> Serializer:
@@ -265,9 +374,9 @@ def _from_pairs(serializer: Callable[..., Serializer], count: int) -> SnapshotBo
 
 
 def _parameterless(snapshot: SnapshotReader) -> Serializer:
-    """The name is the canonical one, with a dot before a nested class."""
+    """The name is the canonical one, with a dot before a nested class; or the binary one, of windows and CEP."""
     name = snapshot.cursor.utf("serializer class")
-    serializer = _find(CANONICAL_SERIALIZERS, name)
+    serializer = _find(CANONICAL_SERIALIZERS, name) or _find(PLAIN_SERIALIZERS, name)
     if serializer is None:
         raise _unsupported(snapshot, f"expected a known serializer, found {name}")
     return serializer
@@ -284,8 +393,24 @@ def _ttl(snapshot: SnapshotReader) -> Serializer:
 
 
 def _tuple(snapshot: SnapshotReader) -> Serializer:
+    """Scala's case classes share the config snapshot of Java's tuples: the serializer beside it tells them apart."""
     fields = snapshot.pairs()
-    return _tuple_of(_java_class(snapshot), fields)
+    tuple_class = _java_class(snapshot)
+    if not tuple_class.startswith(_JAVA_TUPLE) and _is_case_class(snapshot.serializer):
+        return ScalaCaseClassSerializer(tuple_class, fields)
+    return _tuple_of(tuple_class, fields)
+
+
+def _is_case_class(stream: Cursor | None) -> bool:
+    java = None if stream is None else _java_value(stream)
+    hierarchy = java.java_class.hierarchy if isinstance(java, JavaObject) else ()
+    return any(java_class.name == _CASE_CLASS for java_class in hierarchy)
+
+
+def _paged_buffer(snapshot: SnapshotReader) -> Serializer:
+    """The third pair, where there is one, is of the versions."""
+    name, event, *_ = snapshot.pairs()
+    return PagedBufferSerializer(name, event)
 
 
 def _generic_array(snapshot: SnapshotReader) -> Serializer:
@@ -311,6 +436,27 @@ def _enum(snapshot: SnapshotReader) -> Serializer:
         return EnumSerializer(enum_class, _constants(read_object(snapshot.cursor)))
     count = snapshot.cursor.count("enum constants", 2)
     return EnumSerializer(enum_class, tuple(snapshot.cursor.utf("enum constant") for _ in range(count)))
+
+
+def _enumeration(snapshot: SnapshotReader) -> Serializer:
+    """Version 1, without the names (up to 1.2), was never written."""
+    enumeration = snapshot.cursor.utf("Enumeration class")
+    count = snapshot.cursor.count("enumeration values", 6)
+    constants = tuple((snapshot.cursor.utf("enumeration value"), snapshot.cursor.i4()) for _ in range(count))
+    return EnumValueSerializer(enumeration, constants)
+
+
+def _copyable_value(snapshot: SnapshotReader) -> Serializer:
+    return value_serializer(CopyableValueSerializer, snapshot.cursor.utf("value class"))
+
+
+def _value(snapshot: SnapshotReader) -> Serializer:
+    """The registrations are those with which the class is copied, not written."""
+    cursor = snapshot.cursor
+    value_class = cursor.utf("value class")
+    for _ in range(cursor.count("registrations", 8)):
+        _kryo_registration(cursor)
+    return value_serializer(ValueSerializer, value_class)
 
 
 def _kryo(snapshot: SnapshotReader) -> Serializer:
@@ -410,13 +556,25 @@ def _find(table: Mapping[str, _T], class_name: str) -> _T | None:
     return moved[0] if len(moved) == 1 else None
 
 
+_NODE_ID = NodeIdSerializer(EventIdSerializer())
+_EDGE = SharedBufferEdgeSerializer(_NODE_ID, DeweyNumberSerializer())
+
 PLAIN_SERIALIZERS: dict[str, Serializer] = {
-    serializer.java_class: serializer()
-    for module in (primitives, temporal, operators, streaming, scala)
-    for serializer in vars(module).values()
-    if isinstance(serializer, type)
-    and issubclass(serializer, BasicSerializer)
-    and hasattr(serializer, "java_class")
+    **{
+        serializer.java_class: serializer()
+        for module in (primitives, temporal, operators, streaming, scala, cep)
+        for serializer in vars(module).values()
+        if isinstance(serializer, type)
+        and issubclass(serializer, BasicSerializer)
+        and hasattr(serializer, "java_class")
+    },
+    **KAFKA_SERIALIZERS,
+    _NODE_ID.java_class: _NODE_ID,
+    _EDGE.java_class: _EDGE,
+    LegacySharedBufferNodeSerializer.java_class: LegacySharedBufferNodeSerializer(ListSerializer(_EDGE)),
+    NFAStateSerializer.java_class: NFAStateSerializer(
+        DeweyNumberSerializer(), _NODE_ID, EventIdSerializer(), has_previous_timestamps=False
+    ),
 }
 
 CANONICAL_SERIALIZERS = {name.replace("$", "."): serializer for name, serializer in PLAIN_SERIALIZERS.items()}
@@ -433,13 +591,19 @@ CONFIG_SNAPSHOTS: dict[str, SnapshotBody] = {
     RUNTIME + "NullableSerializer$NullableSerializerConfigSnapshot": _nullable,
     RUNTIME + "PojoSerializer$PojoSerializerConfigSnapshot": _pojo,
     RUNTIME + "kryo.KryoSerializer$KryoSerializerConfigSnapshot": _kryo,
+    RUNTIME + "CopyableValueSerializer$CopyableValueSerializerConfigSnapshot": _copyable_value,
+    RUNTIME + "ValueSerializer$ValueSerializerConfigSnapshot": _value,
+    SCALA + "EnumValueSerializer$ScalaEnumSerializerConfigSnapshot": _enumeration,
     SCALA + "ScalaOptionSerializerConfigSnapshot": _from_pairs(OptionSerializer, 1),
     SCALA + "ScalaTrySerializerConfigSnapshot": _from_pairs(TrySerializer, 2),
     SCALA + "TraversableSerializerConfigSnapshot": _from_pairs(TraversableSerializer, 1),
     _OPERATORS + "TimerSerializer$TimerSerializerConfigSnapshot": _from_pairs(TimerSerializer, 2),
     _INTERVAL_JOIN + "$BufferSerializerConfigSnapshot": _from_pairs(BufferEntrySerializer, 1),
     _STREAM_ELEMENT + "$StreamElementSerializerConfigSnapshot": _from_pairs(StreamElementSerializer, 1),
+    MigratedNFASerializer.java_class + "ConfigSnapshot": _from_pairs(MigratedNFASerializer, 2),
+    PagedBufferSerializer.java_class + "ConfigSnapshot": _paged_buffer,
     _CO_GROUPED + "$UnionSerializerConfigSnapshot": _from_pairs(UnionSerializer, 2),
+    TWO_PHASE_COMMIT + "ConfigSnapshot": _from_pairs(TransactionsSerializer, 2),
     "org.apache.flink.api.common.typeutils.CompositeSerializer$ConfigSnapshot": _ttl,
 }
 
@@ -455,10 +619,19 @@ JAVA_SERIALIZERS: dict[str, JavaReader] = {
     RUNTIME + "EitherSerializer": _from_fields(EitherSerializer, "leftSerializer", "rightSerializer"),
     RUNTIME + "NullableSerializer": _java_nullable,
     RUNTIME + "PojoSerializer": _java_pojo,
-    SCALA + "CaseClassSerializer": _java_tuple,
+    RUNTIME + "kryo.KryoSerializer": _java_kryo,
+    RUNTIME + "CopyableValueSerializer": _java_written(CopyableValueSerializer, "valueClass"),
+    RUNTIME + "ValueSerializer": _java_written(ValueSerializer, "type"),
+    _CASE_CLASS: _java_case_class,
     SCALA + "OptionSerializer": _from_fields(OptionSerializer, "elemSerializer"),
     _OPERATORS + "TimerSerializer": _from_fields(TimerSerializer, "keySerializer", "namespaceSerializer"),
     _STREAM_ELEMENT: _from_fields(StreamElementSerializer, "typeSerializer"),
     _CO_GROUPED + "$UnionSerializer": _from_fields(UnionSerializer, "oneSerializer", "twoSerializer"),
     _STATE + "ttl.TtlStateFactory$TtlSerializer": _java_ttl,
+    TWO_PHASE_COMMIT: _from_fields(TransactionsSerializer, "transactionSerializer", "contextSerializer"),
+    MigratedNFASerializer.java_class: _from_fields(
+        MigratedNFASerializer, "eventSerializer", "sharedBufferSerializer"
+    ),
+    PagedBufferSerializer.java_class: _from_fields(PagedBufferSerializer, "keySerializer", "valueSerializer"),
+    LockableTypeSerializer.java_class: _from_fields(LockableTypeSerializer, "elementSerializer"),
 }

@@ -27,7 +27,7 @@ from readers.cursor import Cursor
 from readers.errors import ReaderError, UnsupportedSerializerError, UnsupportedVersionError
 from readers.serializers.base import OpaqueSerializer, Serializer
 from readers.serializers.registry import snapshot_body
-from readers.stateinfo.legacy import config_snapshot_body, read_serializer_proxy, serializer_of
+from readers.stateinfo.legacy import as_stored, config_snapshot_body, read_serializer_proxy, serializer_of
 
 NESTED_MAGIC = 1333245
 COMPOSITE_MAGIC = 911108
@@ -239,7 +239,7 @@ def read_pairs_at(buffer: Cursor, offsets: list[int], depth: int) -> tuple[Seria
 def _pair(serializer_proxy: Cursor, snapshot: Cursor, depth: int) -> Serializer:
     serializer = read_serializer_proxy(serializer_proxy)
     try:
-        return read_block(snapshot, depth, serializer=serializer)
+        return as_stored(serializer, read_block(snapshot, depth, serializer=serializer))
     except (UnsupportedSerializerError, UnsupportedVersionError):
         return serializer_of(serializer)
 

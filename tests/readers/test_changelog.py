@@ -402,13 +402,24 @@ def test_long_keys_are_known_by_their_hashes_and_the_doubt_is_told():
     assert problem.sized
 
 
-def test_too_few_keys_are_not_guessed_and_every_change_is_shown():
+def test_too_few_keys_are_not_guessed_but_their_length_is_known():
     changes = [change(SET, 0, "only", i8(n)) for n in range(3)]
+    source = source_of(StateChange(-1, announce(0, "v", "VALUE", LONG)), *changes, known_key=False)
+
+    assert rows_of(source, "v", "key", "value") == [(b"\x05only", 2)]
+    (problem,) = next(iter(source.entries.values())).problems()
+    assert (problem.path, problem.sized) == (("key",), True)
+    assert "how keys are serialized" in problem.reason
+    assert "5 bytes each" in problem.reason
+
+
+def test_keys_of_several_lengths_are_not_guessed_and_every_change_is_shown():
+    changes = [change(SET, 0, key, i8(n)) for n, key in enumerate(("only", "three", "keys"))]
     source = source_of(StateChange(-1, announce(0, "v", "VALUE", LONG)), *changes, known_key=False)
 
     found = rows_of(source, "v", "key", "value")
 
-    assert [key for key, _ in found] == [made.change for made in changes]
+    assert [key for key, _ in found] == sorted((made.change for made in changes), key=repr)
     (entry,) = source.entries.values()
     assert entry.kind is StateKind.VALUE
     assert "how keys are serialized" in next(entry.problems()).reason

@@ -1,0 +1,168 @@
+"""What sinks with a two-phase commit keep: `TwoPhaseCommitSinkFunction`, and on it the Kafka producers of 1.4–1.14.
+
+| serializer | snapshot | bytes |
+|---|---|---|
+| State | composite 4: bool may be null; [transaction, context] | [bool present,] holder, i4 n, n × holder, bool present, context |
+| its holder | | transaction, i8 start time |
+| Kafka: TransactionState | – | bool transactional, [utf id,] i8 producer id, i2 epoch |
+| Kafka: ContextState | – | i4 n, n × utf id |
+| Kafka: NextTransactionalIdHint | – | i8 next free id, i4 last parallelism |
+
+Composite version 3 has no bool, and transactions may be null; up to version 2 they may not. The class moved to `…sink.legacy`
+in 2.0. The producer of Kafka 0.11 has classes of its own with the same bytes.
+
+Flink: TwoPhaseCommitSinkFunction, FlinkKafkaProducer, FlinkKafkaProducer011
+"""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from readers.decode.program import Program
+from readers.serializers.base import Serializer, SnapshotBody
+from readers.serializers.primitives import BasicSerializer, simple_body
+
+if TYPE_CHECKING:
+    from readers.stateinfo.snapshots import SnapshotReader
+
+_SINK = "org.apache.flink.streaming.api.functions.sink."
+TWO_PHASE_COMMIT = _SINK + "TwoPhaseCommitSinkFunction$StateSerializer"
+_KAFKA = "org.apache.flink.streaming.connectors.kafka."
+_NULLABLE_SINCE, _SAID_SINCE = 3, 4
+
+
+@dataclass(frozen=True)
+class TransactionsSerializer(Serializer):
+    """The open transaction, those that wait for their commit, and what the sink keeps besides."""
+
+    transaction: Serializer
+    context: Serializer
+    may_be_null: bool = False
+
+    java_class = TWO_PHASE_COMMIT
+
+    @property
+    def type_name(self) -> str:
+        return f"Transactions<{self.transaction.type_name}, {self.context.type_name}>"
+
+    @property
+    def children(self) -> tuple[tuple[str, Serializer], ...]:
+        return (("transaction", self.transaction), ("context", self.context))
+
+    def arrow(self) -> pa.DataType:
+        holder = pa.struct(
+            [
+                pa.field("transaction", self.transaction.arrow()),
+                pa.field("start_time", pa.timestamp("ms")),
+            ]
+        )
+        return pa.struct(
+            [
+                pa.field("pending", holder),
+                pa.field("pending_commits", pa.list_(holder)),
+                pa.field("context", self.context.arrow()),
+            ]
+        )
+
+    def emit(self, program: Program) -> None:
+        program.struct()
+        with (
+            program.field(0, "pending"),
+            program.nullable(null_flag=False) if self.may_be_null else nullcontext(),
+        ):
+            self._emit_holder(program)
+        with program.field(1, "pending_commits"), program.list():
+            self._emit_holder(program)
+        with program.field(2, "context"), program.nullable(null_flag=False):
+            self.context.emit(program)
+
+    def _emit_holder(self, program: Program) -> None:
+        program.struct()
+        with program.field(0, "transaction"):
+            self.transaction.emit(program)
+        with program.field(1, "start_time"):
+            program.fixed(8)
+
+
+class TransactionStateSerializer(BasicSerializer):
+    """A transaction of a Kafka producer; without an id the producer is not transactional."""
+
+    java_class = _KAFKA + "FlinkKafkaProducer$TransactionStateSerializer"
+    name = "KafkaTransactionState"
+    arrow_type = pa.struct(
+        [
+            pa.field("transactional_id", pa.string()),
+            pa.field("producer_id", pa.int64()),
+            pa.field("epoch", pa.int16()),
+        ]
+    )
+
+    def emit(self, program: Program) -> None:
+        program.struct()
+        with program.field(0), program.nullable(null_flag=False):
+            program.utf()
+        with program.field(1):
+            program.fixed(8)
+        with program.field(2):
+            program.fixed(2)
+
+
+class ContextStateSerializer(BasicSerializer):
+    """The ids that a Kafka producer uses for its transactions."""
+
+    java_class = _KAFKA + "FlinkKafkaProducer$ContextStateSerializer"
+    name, arrow_type = "KafkaTransactionContext", pa.list_(pa.string())
+
+    def emit(self, program: Program) -> None:
+        with program.list():
+            program.utf()
+
+
+class NextTransactionalIdHintSerializer(BasicSerializer):
+    """Which ids a Kafka producer may take when it is started with another parallelism."""
+
+    java_class = _KAFKA + "FlinkKafkaProducer$NextTransactionalIdHintSerializer"
+    name, fixed_length = "NextTransactionalIdHint", 12
+    arrow_type = pa.struct(
+        [pa.field("next_free_transactional_id", pa.int64()), pa.field("last_parallelism", pa.int32())]
+    )
+
+    def emit(self, program: Program) -> None:
+        program.struct()
+        with program.field(0):
+            program.fixed(8)
+        with program.field(1):
+            program.fixed(4)
+
+
+def _state(snapshot: SnapshotReader) -> Serializer:
+    version = snapshot.composite()
+    may_be_null = version == _NULLABLE_SINCE or (version >= _SAID_SINCE and snapshot.cursor.boolean())
+    transaction, context = snapshot.nested(2)
+    return TransactionsSerializer(transaction, context, may_be_null)
+
+
+KAFKA_SERIALIZERS: dict[str, BasicSerializer] = {
+    f"{_KAFKA}{producer}${type(serializer).__name__}": serializer
+    for producer in ("FlinkKafkaProducer", "FlinkKafkaProducer011")
+    for serializer in (
+        TransactionStateSerializer(),
+        ContextStateSerializer(),
+        NextTransactionalIdHintSerializer(),
+    )
+}
+
+SNAPSHOTS: dict[str, SnapshotBody] = {
+    **{
+        f"{place}TwoPhaseCommitSinkFunction$StateSerializerSnapshot": _state
+        for place in (_SINK, _SINK + "legacy.")
+    },
+    **{
+        f"{name}${type(serializer).__name__}Snapshot": simple_body(serializer)
+        for name, serializer in KAFKA_SERIALIZERS.items()
+    },
+}
