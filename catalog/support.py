@@ -28,8 +28,10 @@ from readers.serializers import (
     scala,
     streaming,
     temporal,
+    transactions,
     tuples,
     values,
+    variants,
 )
 from readers.serializers.base import SnapshotBody
 from readers.sources import (
@@ -136,7 +138,9 @@ FAMILIES: dict[str, Mapping[str, SnapshotBody]] = {
     "Scala": scala.SNAPSHOTS,
     "SQL": rowdata.SNAPSHOTS,
     "windows, timers, TTL": operators.SNAPSHOTS,
+    "variants": variants.SNAPSHOTS,
     "stream operators": streaming.SNAPSHOTS,
+    "transactions of sinks": transactions.SNAPSHOTS,
     "CEP": cep.SNAPSHOTS,
 }
 """Title → a family of `registry.SNAPSHOTS`; all of them."""

@@ -90,6 +90,11 @@ def decode_columns(serializer: Serializer, *values: bytes, ends: bool = True) ->
     return columns
 
 
+def walker_of(serializer: Serializer) -> Decoder:
+    """Finds where values end that follow each other."""
+    return Decoder(*_compiled(serializer, enabled=False, ends=False))
+
+
 def same(expected: Any, actual: Any) -> bool:
     """Whether a value is what the hand-written notation of the vectors says."""
     if isinstance(actual, dict):
