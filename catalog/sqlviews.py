@@ -178,6 +178,16 @@ def _row(schema: pa.Schema) -> Iterator[Column] | None:
     return None
 
 
+def _input(schema: pa.Schema) -> Iterator[Column] | None:
+    """As a row; or a row of a key and of what the input sent, as inputs without a unique key are kept."""
+    pair = _type(schema, "map_key")
+    parts = list(_fields(pair)) if _is_row(pair) else []
+    if len(parts) != 2 or not all(pa.types.is_struct(part.type) for part in parts):
+        return _row(schema)
+    columns = [column for part in parts for column in _row_columns(part.type, "map_key", (part.name,))]
+    return itertools.chain(columns, _counts(_type(schema, "value")))
+
+
 def _counts(value: pa.DataType) -> Iterator[Column]:
     if not pa.types.is_struct(value):
         yield Column("count", value, "value")
@@ -258,6 +268,7 @@ _VIEWS: tuple[tuple[re.Pattern[str], tuple[str, _Describe]], ...] = tuple(
         (r"right-records", "right", _row),
         (r"IntervalJoinLeftCache", "left", _interval),
         (r"IntervalJoinRightCache", "right", _interval),
+        (r"multi-join-input-(\d+)", r"input_\1", _input),
         (r"deduplicate-state", "deduplicate", _row),
         (r"data-state(?:-with-append|-with-update)?|Top1-Rank-State", "top_n", _ranked),
     )

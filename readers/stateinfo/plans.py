@@ -140,9 +140,10 @@ def _compiled(plan: dict[str, Any]) -> Iterator[tuple[str, PlannedOperator]]:
         describe = SQL_OPERATORS.get(transformation, _nothing)
         key, rows = describe(node)
         title = "".join(word.capitalize() for word in transformation.split("-"))
+        called = TRANSFORMATIONS.get(transformation, transformation)
         for uid in (
-            f"{members['id']}_{transformation}",
-            f"{members['id']}_stream-exec-{transformation}_{version}_{transformation}",
+            f"{members['id']}_{called}",
+            f"{members['id']}_stream-exec-{transformation}_{version}_{called}",
         ):
             yield (
                 operator_id_of(uid),
@@ -232,12 +233,21 @@ SQL_OPERATORS = {
     "group-aggregate": _aggregate,
     "window-aggregate": _aggregate,
     "global-window-aggregate": _aggregate,
+    "global-group-aggregate": _aggregate,
+    "group-window-aggregate": _aggregate,
     "join": _join,
+    "window-join": _join,
     "interval-join": _interval_join,
     "deduplicate": _deduplicate,
+    "changelog-normalize": _deduplicate,
     "rank": _rank,
+    "sort-limit": _rank,
+    "limit": _rank,
 }
-"""Transformation → what its node says of key and rows."""
+"""Kind of node → what it says of key and rows."""
+
+TRANSFORMATIONS = {"sort-limit": "rank", "limit": "rank"}
+"""Kind of node → its transformation, where that is called otherwise; uids are made of it."""
 
 ACCUMULATORS: dict[str, tuple[str, ...]] = {
     "COUNT": ("",),
