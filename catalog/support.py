@@ -150,7 +150,7 @@ BACKENDS: dict[type[Source], tuple[str, str]] = {
     FullSource: ("canonical savepoints of any backend, full checkpoints of RocksDB", "1.2 – 2.3"),
     RocksSource: ("RocksDB, incremental and native; ForSt", "1.3 – 2.3; 2.0 – 2.3"),
     ChangelogSource: ("the changelog of any backend, materialized or not", "1.14 – 2.3"),
-    RawTimerSource: ("timers on the heap", "1.4 – 2.3"),
+    RawTimerSource: ("timers on the heap", "1.2 – 2.3"),
     OperatorSource: ("operator, union and broadcast state", "1.2 – 2.3"),
     ChannelSource: ("records in flight of unaligned checkpoints", "1.11 – 2.3"),
     BytesSource: ("coordinators, hooks of the job manager, raw state: as bytes", "1.2 – 2.3"),

@@ -74,7 +74,7 @@ def read_metadata(data: bytes | memoryview, path: str | None = None) -> Savepoin
         path: where they come from, for errors.
 
     Raises:
-        NotASavepointError: it does not begin with Flink's magic number.
+        NotASavepointError: it does not begin with Flink's magic number; written by Flink 1.0 (a Java object).
         UnsupportedVersionError: written by Flink 1.1 (version 0), or by a Flink newer than this reader.
         CorruptDataError: it contradicts the format.
     """
@@ -92,6 +92,8 @@ def read_metadata(data: bytes | memoryview, path: str | None = None) -> Savepoin
 def _read_version(data: bytes | memoryview, path: str | None) -> int:
     if len(data) < HEADER_BYTES or int.from_bytes(data[:4], "big") != MAGIC:
         found = bytes(data[:4]).hex() or "an empty file"
+        if bytes(data[:4]) == _JAVA_STREAM_HEADER:
+            found += ": a Java object, as Flink 1.0 wrote a savepoint; restored by Flink 1.2, a new one can be read"
         raise NotASavepointError(
             f"expected a _metadata file that begins with {MAGIC:08x} and a version, found {found}",
             path=path,
@@ -99,7 +101,11 @@ def _read_version(data: bytes | memoryview, path: str | None) -> int:
         )
     version = int.from_bytes(data[4:HEADER_BYTES], "big", signed=True)
     if version not in DIALECTS:
-        hint = ": written by Flink 1.1, in Java objects" if version == 0 else ""
+        hint = (
+            ": written by Flink 1.1, in Java objects; restored by Flink 1.2, a new savepoint can be read"
+            if version == 0
+            else ""
+        )
         raise UnsupportedVersionError(
             f"expected _metadata version {OLDEST_VERSION}–{NEWEST_VERSION}, found version {version}{hint}",
             path=path,

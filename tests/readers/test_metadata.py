@@ -579,3 +579,12 @@ def test_every_metadata_of_the_corpus_parses(corpus):
         assert all(
             handle.key_group_range.end < 32768 for handle in handles if isinstance(handle, KeyedStateHandle)
         )
+
+
+def test_savepoints_of_flink_1_0_and_1_1_are_named():
+    with pytest.raises(NotASavepointError, match=r"a Java object, as Flink 1\.0 wrote a savepoint"):
+        read_metadata(b"\xac\xed\x00\x05sr\x00\x30")
+    with pytest.raises(
+        UnsupportedVersionError, match=r"found version 0: written by Flink 1\.1, in Java objects"
+    ):
+        read_metadata(MAGIC + i4(0) + i8(1))

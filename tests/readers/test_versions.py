@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import io
 import json
@@ -379,6 +380,29 @@ def test_where_a_kafka_consumer_stands(name: str, folder: Path) -> None:
         ("kafka", "abc", 13, 16768),
         ("kafka", "def", 7, 987654321),
     ]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "win-op-migration-test-session-with-stateful-trigger/1.2",
+        "win-op-migration-test-kryo-serialized-key/1.2",
+        "win-op-migration-test-kryo-serialized-key/1.5",
+        "cep-migration-after-branching/1.3",
+        "kafka-consumer-migration-test/1.2",
+    ],
+)
+def test_broken_files_end_in_rows_or_a_typed_error(name: str, tmp_path: Path) -> None:
+    chance = random.Random(name)
+    for data in _changes(packed("operators")[f"{name}/_metadata"], chance):
+        (tmp_path / "_metadata").write_bytes(data)
+        try:
+            for state in states_of(Savepoint(tmp_path)):
+                with contextlib.suppress(ReaderError):
+                    for batch in state.read():
+                        batch.validate(full=True)
+        except ReaderError:
+            continue
 
 
 # ---- serializers ----
