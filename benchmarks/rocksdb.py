@@ -48,7 +48,8 @@ from benchmarks.savepoints import (
     key_groups,
     keyed_header,
 )
-from readers.decode.loads import load_u1, store_1
+from readers.compiled.compiler import intrinsic_of
+from readers.decode import loads
 from readers.formats.full import cut_key_group
 from readers.formats.rocksdb import read_only_copy
 from readers.formats.sst.checksums import crc32c, masked
@@ -77,6 +78,7 @@ _LOG_HEADER_BYTES = 7
 _ONE, _FIRST, _MIDDLE, _LAST = 1, 2, 3, 4
 
 _jit = numba.njit(nogil=True, cache=True, error_model="numpy")
+load_u1, store_1 = intrinsic_of(loads.load_u1), intrinsic_of(loads.store_1)
 
 Batch = tuple[int, bytes]
 """How many writes, and their bytes."""

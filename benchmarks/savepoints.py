@@ -24,7 +24,8 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from readers.decode.loads import store_1
+from readers.compiled.compiler import intrinsic_of
+from readers.decode import loads
 from readers.keygroups import operator_id_of
 
 UID = "aggregate"
@@ -37,6 +38,7 @@ _MAX_ENTRY_BYTES = 96
 _ENTRIES_A_KEY = {"account": 1, "count": 1, "events": 1, "perDay": 4}
 
 _jit = numba.njit(nogil=True, cache=True, error_model="numpy")
+store_1 = intrinsic_of(loads.store_1)
 
 
 def write_savepoint(directory: Path, keys: int, states: tuple[str, ...] = STATES) -> int:

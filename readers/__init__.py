@@ -9,6 +9,7 @@ Reading order:
     states.py      entries → rows
     formats/       how a kind of state file lays out its entries
     decode/        the machine that turns entries into columns
+    compiled/      how it becomes machine code, once
     serializers/   how one value is laid out
     stateinfo/     the headers of state files: which states, in which types
     metadata/      the `_metadata` file

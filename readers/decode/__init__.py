@@ -6,7 +6,7 @@ Out: `pyarrow.RecordBatch`es.
 Reading order:
 
     program.py   the instructions, and the builder that serializers emit them with
-    machine.py   the interpreter: one numba function over flat arrays
+    machine.py   the interpreter: one compiled function over flat arrays
     columns.py   the arenas it fills, and how they become Arrow arrays without a copy
     page.py      what a state-file format hands over
     decoder.py   the loop around the interpreter: batches, growth, Python leaves, errors

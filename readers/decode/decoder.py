@@ -142,7 +142,7 @@ class Decoder:
         registers[machine.ROW] = start
         while True:
             machine.execute(
-                code.instructions, code.targets, code.pool, page.data, page.starts, page.ends, stop,
+                code.instructions, code.targets, code.pool, page.data, page.starts, page.ends, page.starts.shape[1], stop,
                 arena.table, arena.memory, self._stack, registers,
             )  # fmt: skip
             status = int(registers[machine.STATUS])
@@ -190,7 +190,7 @@ class Decoder:
         code = self.code
         while True:
             machine.measure(
-                code.instructions, code.targets, code.pool, data, position, limit, starts, ends,
+                code.instructions, code.targets, code.pool, data, position, limit, starts, ends, count,
                 arena.table, arena.memory, self._stack, registers,
             )  # fmt: skip
             status = int(registers[machine.STATUS])
@@ -218,7 +218,7 @@ class Decoder:
         code = self.code
         while True:
             machine.measure_each(
-                code.instructions, code.targets, code.pool, data, firsts, lasts, ends,
+                code.instructions, code.targets, code.pool, data, firsts, lasts, ends, len(ends),
                 arena.table, arena.memory, self._stack, registers,
             )  # fmt: skip
             status = int(registers[machine.STATUS])
@@ -259,14 +259,14 @@ class Decoder:
 def _append(arena: Arena, column: int, value: bytes | None) -> bool:
     """Append one value to a VARIABLE column; False if it does not fit."""
     if value is None:
-        return not machine._put_nulls(arena.table.ctypes.data, arena.memory.ctypes.data, column)
+        return not machine.put_nulls(arena.table, arena.memory, column)
     entry = arena.table[column]
     used, length = int(entry[DATA_LENGTH]), int(entry[LENGTH])
     if used + len(value) > entry[DATA_CAPACITY]:
         return False
     start = int(entry[DATA]) + used
     arena.memory[start : start + len(value)] = np.frombuffer(value, dtype=np.uint8)
-    if machine._close_variable(arena.table.ctypes.data, arena.memory.ctypes.data, column, used + len(value)):
+    if machine.close_variable(arena.table, arena.memory, column, used + len(value)):
         return False
     assert entry[VALUES] >= 0
     assert entry[LENGTH] == length + 1

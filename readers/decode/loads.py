@@ -1,61 +1,58 @@
 """Loads and stores at an address, as single machine instructions.
 
-Compiled code is given arrays by address, an int64 (`array.ctypes.data`): passing the arrays themselves to
-helper functions costs two atomic reference counts a call, which was 70 % of the interpreter's time (130 →
-24 ns a row of two strings and a long). Nothing is checked here: callers compare with the limit first, and
-whoever calls into compiled code keeps the arrays alive.
+Compiled code is given arrays by address, an int64. Nothing is checked here: callers compare with the limit first, and whoever
+calls into compiled code keeps the arrays alive.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-from llvmlite import ir
-from numba.core import types
-from numba.extending import intrinsic
+from readers.compiled.parts import Intrinsic
 
 
-def _load(bits: int, *, signed: bool, big_endian: bool) -> Callable[[int, int], int]:
+def _load(bits: int, *, signed: bool, big_endian: bool) -> Intrinsic:
     """An intrinsic `load(address, position) -> int64` for one width and byte order; `position` in bytes."""
 
-    @intrinsic
-    def load(typing_context: Any, address: Any, position: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            integer = ir.IntType(bits)
-            value = builder.load(_pointer(builder, integer, arguments), align=1)
-            if big_endian and bits > 8:
-                value = builder.bswap(value)
-            if bits < 64:
-                extend = builder.sext if signed else builder.zext
-                value = extend(value, ir.IntType(64))
-            return value
+    def build(ir: Any, builder: Any, address: Any, position: Any) -> Any:
+        integer = ir.IntType(bits)
+        value = builder.load(_pointer(ir, builder, integer, address, position), align=1)
+        if big_endian and bits > 8:
+            value = builder.bswap(value)
+        if bits < 64:
+            extend = builder.sext if signed else builder.zext
+            value = extend(value, ir.IntType(64))
+        return value
 
-        return types.int64(types.int64, types.int64), generate
-
-    return load
+    return Intrinsic(build, 2)
 
 
-def _store(bits: int) -> Callable[[int, int, int], None]:
+def _store(bits: int) -> Intrinsic:
     """An intrinsic `store(address, position, value)` in native byte order; `position` in bytes."""
 
-    @intrinsic
-    def store(typing_context: Any, address: Any, position: Any, value: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            integer = ir.IntType(bits)
-            narrow = builder.trunc(arguments[2], integer) if bits < 64 else arguments[2]
-            builder.store(narrow, _pointer(builder, integer, arguments), align=1)
-            return context.get_dummy_value()
+    def build(ir: Any, builder: Any, address: Any, position: Any, value: Any) -> None:
+        integer = ir.IntType(bits)
+        narrow = builder.trunc(value, integer) if bits < 64 else value
+        builder.store(narrow, _pointer(ir, builder, integer, address, position), align=1)
 
-        return types.void(types.int64, types.int64, types.int64), generate
-
-    return store
+    return Intrinsic(build, 3, returns=False)
 
 
-def _pointer(builder: Any, integer: Any, arguments: Any) -> Any:
+def _pointer(ir: Any, builder: Any, integer: Any, address: Any, position: Any) -> Any:
     """A pointer to `integer` at `position` bytes behind `address`."""
-    base = builder.inttoptr(arguments[0], ir.IntType(8).as_pointer())
-    return builder.bitcast(builder.gep(base, [arguments[1]], inbounds=True), integer.as_pointer())
+    base = builder.inttoptr(address, ir.IntType(8).as_pointer())
+    return builder.bitcast(builder.gep(base, [position], inbounds=True), integer.as_pointer())
+
+
+def stack_memory(size_bytes: int) -> Intrinsic:
+    """An intrinsic of no operands: the address of so many bytes, until the function returns."""
+
+    def build(ir: Any, builder: Any) -> Any:
+        with builder.goto_entry_block():
+            memory = builder.alloca(ir.IntType(8), size_bytes)
+        return builder.ptrtoint(memory, ir.IntType(64))
+
+    return Intrinsic(build, 0)
 
 
 load_u1 = _load(8, signed=False, big_endian=True)

@@ -1,6 +1,6 @@
 """The interpreter: walks the entries of a page and fills column arenas.
 
-One numba function over flat arrays; see `program.py` for the instructions and `columns.py` for the arenas.
+One compiled function over flat arrays; see `program.py` for the instructions and `columns.py` for the arenas.
 It holds no state of its own: what must survive a suspension (a full arena, a Python leaf) stands in
 `registers`. Every length is compared with the bytes left in the segment before it is believed, so hostile
 bytes end in an error code.
@@ -18,11 +18,10 @@ Registers, int64:
 
 from __future__ import annotations
 
-from typing import Any
-
-import numba
 import numpy as np
 
+from readers.compiled.kernel import kernel
+from readers.compiled.parts import subroutine
 from readers.decode import program as op
 from readers.decode.columns import (
     CAPACITY,
@@ -51,6 +50,7 @@ from readers.decode.loads import (
     load_le_i8,
     load_u1,
     load_u2,
+    stack_memory,
     store_1,
     store_2,
     store_4,
@@ -103,34 +103,55 @@ _MAX_DECIMAL_BYTES = 16
 _NANOS_A_MILLISECOND = 1_000_000
 _MAX_SECONDS = 9_223_372_036  # of an int64 of nanoseconds
 _DELIMITER = 0x2C
+_limbs_memory = stack_memory(_LIMBS * 8)
+_digits_memory = stack_memory(_LIMBS * 9)
 _HIGH_BITS = np.int64(-0x7F7F7F7F7F7F7F80)  # of eight bytes
 
-_jit = numba.njit(nogil=True, cache=True, error_model="numpy", boundscheck=False)
 
-
-@_jit
+@subroutine
 def _get(table: int, column: int, field: int) -> int:
     """A field of a column; see `columns.py`."""
     return load_le_i8(table, (column * FIELDS + field) * 8)
 
 
-@_jit
+@subroutine
 def _set(table: int, column: int, field: int, value: int) -> None:
     store_8(table, (column * FIELDS + field) * 8, value)
 
 
-@_jit
+@subroutine
 def _operand(code: int, pc: int, index: int) -> int:
     """Part `index` of instruction `pc`; see `program.py`."""
     return load_le_i8(code, (pc * op.OPERANDS + index) * 8)
 
 
-@_jit
+@subroutine
 def _target(targets: int, index: int) -> int:
     return load_le_i8(targets, index * 8)
 
 
-@_jit
+@subroutine
+def _frame(stack: int, top: int, field: int) -> int:
+    """A field of a frame of the stack; see FRAME."""
+    return load_le_i8(stack, (top * FRAME + field) * 8)
+
+
+@subroutine
+def _set_frame(stack: int, top: int, field: int, value: int) -> None:
+    store_8(stack, (top * FRAME + field) * 8, value)
+
+
+@subroutine
+def _register(registers: int, register: int) -> int:
+    return load_le_i8(registers, register * 8)
+
+
+@subroutine
+def _set_register(registers: int, register: int, value: int) -> None:
+    store_8(registers, register * 8, value)
+
+
+@subroutine
 def _put8(table: int, memory: int, column: int, value: int) -> bool:
     length = _get(table, column, LENGTH)
     if length >= _get(table, column, CAPACITY):
@@ -140,7 +161,7 @@ def _put8(table: int, memory: int, column: int, value: int) -> bool:
     return False
 
 
-@_jit
+@subroutine
 def _put4(table: int, memory: int, column: int, value: int) -> bool:
     length = _get(table, column, LENGTH)
     if length >= _get(table, column, CAPACITY):
@@ -150,7 +171,7 @@ def _put4(table: int, memory: int, column: int, value: int) -> bool:
     return False
 
 
-@_jit
+@subroutine
 def _put2(table: int, memory: int, column: int, value: int) -> bool:
     length = _get(table, column, LENGTH)
     if length >= _get(table, column, CAPACITY):
@@ -160,7 +181,7 @@ def _put2(table: int, memory: int, column: int, value: int) -> bool:
     return False
 
 
-@_jit
+@subroutine
 def _put1(table: int, memory: int, column: int, value: int) -> bool:
     length = _get(table, column, LENGTH)
     if length >= _get(table, column, CAPACITY):
@@ -170,8 +191,8 @@ def _put1(table: int, memory: int, column: int, value: int) -> bool:
     return False
 
 
-@_jit
-def _close_variable(table: int, memory: int, column: int, data_length: int) -> bool:
+@kernel
+def close_variable(table: int, memory: int, column: int, data_length: int) -> bool:
     """The next item of a VARIABLE column ends at `data_length`."""
     length = _get(table, column, LENGTH)
     if length >= _get(table, column, CAPACITY):
@@ -182,7 +203,7 @@ def _close_variable(table: int, memory: int, column: int, data_length: int) -> b
     return False
 
 
-@_jit
+@subroutine
 def _put_bytes(table: int, memory: int, column: int, source: int, start: int, count: int) -> bool:
     """Append `source[start:start + count]` as one item."""
     used = _get(table, column, DATA_LENGTH)
@@ -191,11 +212,11 @@ def _put_bytes(table: int, memory: int, column: int, source: int, start: int, co
     base = _get(table, column, DATA) + used
     for index in range(count):
         store_1(memory, base + index, load_u1(source, start + index))
-    return _close_variable(table, memory, column, used + count)
+    return close_variable(table, memory, column, used + count)
 
 
-@_jit
-def _put_nulls(table: int, memory: int, column: int) -> bool:
+@kernel
+def put_nulls(table: int, memory: int, column: int) -> bool:
     """Append null to `column` and to all columns below it that have as many items."""
     current = column
     end = _get(table, column, NEXT)
@@ -224,7 +245,7 @@ def _put_nulls(table: int, memory: int, column: int) -> bool:
     return False
 
 
-@_jit
+@subroutine
 def _close_list(table: int, memory: int, column: int) -> bool:
     """The next item of a LIST column ends at the child's length."""
     length = _get(table, column, LENGTH)
@@ -235,7 +256,7 @@ def _close_list(table: int, memory: int, column: int) -> bool:
     return False
 
 
-@_jit
+@subroutine
 def _put_code_point(memory: int, at: int, code: int) -> int:
     """Write one code point as UTF-8 at `at`; returns the position behind it."""
     if code < 0x80:
@@ -257,7 +278,7 @@ def _put_code_point(memory: int, at: int, code: int) -> int:
     return at + 4
 
 
-@_jit
+@subroutine
 def _put_unit(memory: int, at: int, unit: int, pending: int) -> tuple[int, int]:
     """Write a UTF-16 unit; `pending` is a high surrogate not yet written, or 0. A lone surrogate becomes U+FFFD."""
     if pending:
@@ -271,7 +292,7 @@ def _put_unit(memory: int, at: int, unit: int, pending: int) -> tuple[int, int]:
     return _put_code_point(memory, at, unit), 0
 
 
-@_jit
+@subroutine
 def _varint(data: int, position: int, limit: int) -> tuple[int, int]:
     """Unsigned LEB128 of at most five bytes; (value, position behind it), position -1 if it is not one."""
     value = 0
@@ -288,7 +309,7 @@ def _varint(data: int, position: int, limit: int) -> tuple[int, int]:
     return 0, -1
 
 
-@_jit
+@subroutine
 def _is_ascii(data: int, position: int, count: int, limit: int) -> bool:
     """Whether `count` bytes are all below 0x80; eight at a time where `limit` leaves room."""
     seen = np.int64(0)
@@ -306,7 +327,7 @@ def _is_ascii(data: int, position: int, count: int, limit: int) -> bool:
     return seen & _HIGH_BITS == 0
 
 
-@_jit
+@subroutine
 def _copy(memory: int, at: int, data: int, position: int, count: int, limit: int) -> None:
     """Copy bytes, eight at a time where `limit` leaves room; up to seven behind `at + count` are overwritten."""
     index = 0
@@ -319,7 +340,7 @@ def _copy(memory: int, at: int, data: int, position: int, count: int, limit: int
             index += 1
 
 
-@_jit
+@subroutine
 def _put_string(
     table: int, memory: int, column: int, data: int, position: int, limit: int, units: int
 ) -> tuple[int, int]:
@@ -341,7 +362,7 @@ def _put_string(
     at = base + used
     if ascii_only:
         _copy(memory, at, data, position, units, limit)
-        return position + units, FULL if _close_variable(table, memory, column, used + units) else DONE
+        return position + units, FULL if close_variable(table, memory, column, used + units) else DONE
     pending = 0
     for _ in range(units):
         if at + 7 > base + capacity:
@@ -352,10 +373,10 @@ def _put_string(
         at, pending = _put_unit(memory, at, unit, pending)
     if pending:
         at = _put_code_point(memory, at, 0xFFFD)
-    return position, FULL if _close_variable(table, memory, column, at - base) else DONE
+    return position, FULL if close_variable(table, memory, column, at - base) else DONE
 
 
-@_jit
+@subroutine
 def _put_modified_utf8(table: int, memory: int, column: int, data: int, position: int, count: int) -> int:
     """Append `count` bytes of modified UTF-8; the status."""
     used = _get(table, column, DATA_LENGTH)
@@ -385,10 +406,10 @@ def _put_modified_utf8(table: int, memory: int, column: int, data: int, position
         at, pending = _put_unit(memory, at, unit, pending)
     if pending:
         at = _put_code_point(memory, at, 0xFFFD)
-    return FULL if _close_variable(table, memory, column, at - base) else DONE
+    return FULL if close_variable(table, memory, column, at - base) else DONE
 
 
-@_jit
+@subroutine
 def _utf8(data: int, position: int, end: int) -> tuple[int, int]:
     """The code point at `position` and the position behind it; U+FFFD for the longest prefix that is none."""
     lead = load_u1(data, position)
@@ -414,7 +435,7 @@ def _utf8(data: int, position: int, end: int) -> tuple[int, int]:
     return code, position
 
 
-@_jit
+@subroutine
 def _put_utf8(table: int, memory: int, column: int, data: int, position: int, count: int) -> bool:
     """Append `count` bytes of UTF-8, repaired where they are none; whether the arena is full."""
     used = _get(table, column, DATA_LENGTH)
@@ -428,7 +449,7 @@ def _put_utf8(table: int, memory: int, column: int, data: int, position: int, co
         seen |= byte
         store_1(memory, base + used + index, byte)
     if seen < 0x80:
-        return _close_variable(table, memory, column, used + count)
+        return close_variable(table, memory, column, used + count)
     at = base + used
     end = position + count
     while position < end:
@@ -436,10 +457,10 @@ def _put_utf8(table: int, memory: int, column: int, data: int, position: int, co
             return True
         code, position = _utf8(data, position, end)
         at = _put_code_point(memory, at, code)
-    return _close_variable(table, memory, column, at - base)
+    return close_variable(table, memory, column, at - base)
 
 
-@_jit
+@subroutine
 def _put_decimal128(
     table: int, memory: int, column: int, high: int, low: int, bound_high: int, bound_low: int
 ) -> int:
@@ -464,7 +485,7 @@ def _put_decimal128(
     return DONE
 
 
-@_jit
+@subroutine
 def _two_complement(data: int, position: int, count: int) -> tuple[int, int]:
     """`count` (1 to 16) big-endian bytes as the high and the low 64 bits of a signed number."""
     high = np.int64(-1) if load_i1(data, position) < 0 else np.int64(0)
@@ -475,7 +496,7 @@ def _two_complement(data: int, position: int, count: int) -> tuple[int, int]:
     return high, low
 
 
-@_jit
+@subroutine
 def _sign_bytes(data: int, position: int, count: int) -> int:
     """How many of `count` bytes of two's complement, beyond the 16 that fit, only repeat the sign."""
     sign = load_i1(data, position) >> 7
@@ -487,7 +508,7 @@ def _sign_bytes(data: int, position: int, count: int) -> int:
     return padding
 
 
-@_jit
+@subroutine
 def _put_timestamp(table: int, memory: int, column: int, millis: int, nanos: int, nanos_a_unit: int) -> int:
     """Append milliseconds and the nanos of the millisecond in units of the column; the status."""
     if nanos < 0 or nanos >= _NANOS_A_MILLISECOND:
@@ -500,48 +521,50 @@ def _put_timestamp(table: int, memory: int, column: int, millis: int, nanos: int
     return DONE
 
 
-@_jit
+@subroutine
 def _put_decimal(
     table: int, memory: int, column: int, data: int, position: int, count: int, small: int, scale: int
 ) -> bool:
     """Append unscaled · 10^-scale as text; unscaled is `count` bytes two's complement, or `small` if count is 0."""
-    limbs = np.zeros(_LIMBS, np.int64)
+    limbs = _limbs_memory()
+    for limb in range(_LIMBS):
+        store_8(limbs, limb * 8, 0)
     used_limbs = 1
     negative = False
     if count == 0:
-        limbs[0] = small
+        store_8(limbs, 0, small)
     else:
         negative = load_i1(data, position) < 0
         flip = 0xFF if negative else 0
         for index in range(count):
             carry = load_u1(data, position + index) ^ flip
             for limb in range(used_limbs):
-                carry += limbs[limb] * 256
-                limbs[limb] = carry % _LIMB
+                carry += load_le_i8(limbs, limb * 8) * 256
+                store_8(limbs, limb * 8, carry % _LIMB)
                 carry //= _LIMB
             if carry:
-                limbs[used_limbs] = carry
+                store_8(limbs, used_limbs * 8, carry)
                 used_limbs += 1
         if negative:
             limb = 0
-            limbs[0] += 1
-            while limbs[limb] == _LIMB:
-                limbs[limb] = 0
+            store_8(limbs, 0, load_le_i8(limbs, 0) + 1)
+            while load_le_i8(limbs, limb * 8) == _LIMB:
+                store_8(limbs, limb * 8, 0)
                 limb += 1
-                limbs[limb] += 1
+                store_8(limbs, limb * 8, load_le_i8(limbs, limb * 8) + 1)
             used_limbs = max(used_limbs, limb + 1)
-    digits = np.empty(used_limbs * 9, np.uint8)
+    digits = _digits_memory()
     total = used_limbs * 9
     for limb in range(used_limbs):
-        value = limbs[limb]
+        value = load_le_i8(limbs, limb * 8)
         for place in range(9):
-            digits[total - 1 - limb * 9 - place] = value % 10
+            store_1(digits, total - 1 - limb * 9 - place, value % 10)
             value //= 10
     first = 0
-    while first < total - 1 and digits[first] == 0:
+    while first < total - 1 and load_u1(digits, first) == 0:
         first += 1
     length = total - first
-    zero = length == 1 and digits[first] == 0
+    zero = length == 1 and load_u1(digits, first) == 0
     used = _get(table, column, DATA_LENGTH)
     base = _get(table, column, DATA)
     if used + length + _MAX_PLAIN_ZEROS + 32 > _get(table, column, DATA_CAPACITY):
@@ -553,13 +576,13 @@ def _put_decimal(
     leading = scale - length + 1 if scale >= length else 0
     trailing = -scale if scale < 0 and not zero else 0
     if leading > _MAX_PLAIN_ZEROS or trailing > _MAX_PLAIN_ZEROS:
-        store_1(memory, at, 48 + digits[first])
+        store_1(memory, at, 48 + load_u1(digits, first))
         at += 1
         if length > 1:
             store_1(memory, at, 46)
             at += 1
             for index in range(1, length):
-                store_1(memory, at, 48 + digits[first + index])
+                store_1(memory, at, 48 + load_u1(digits, first + index))
                 at += 1
         exponent = length - 1 - scale
         store_1(memory, at, 69)
@@ -573,22 +596,22 @@ def _put_decimal(
             store_1(memory, at, 48 + exponent // power % 10)
             at += 1
             power //= 10
-        return _close_variable(table, memory, column, at - base)
+        return close_variable(table, memory, column, at - base)
     point = length + leading - scale if scale > 0 else -1
     for index in range(leading + length):
         if index == point:
             store_1(memory, at, 46)
             at += 1
-        digit = 0 if index < leading else digits[first + index - leading]
+        digit = 0 if index < leading else load_u1(digits, first + index - leading)
         store_1(memory, at, 48 + digit)
         at += 1
     for _ in range(trailing):
         store_1(memory, at, 48)
         at += 1
-    return _close_variable(table, memory, column, at - base)
+    return close_variable(table, memory, column, at - base)
 
 
-@_jit
+@kernel
 def days_from_civil(year: int, month: int, day: int) -> int:
     """Days since 1970-01-01 in the proleptic Gregorian calendar (`LocalDate#toEpochDay`)."""
     year -= month <= 2
@@ -598,7 +621,7 @@ def days_from_civil(year: int, month: int, day: int) -> int:
     return era * 146_097 + year_of_era * 365 + year_of_era // 4 - year_of_era // 100 + day_of_year - 719_468
 
 
-@_jit
+@subroutine
 def _nanos(seconds: int, nanos: int) -> tuple[int, bool]:
     """Nanoseconds since the epoch, and whether an int64 holds them."""
     if seconds > _MAX_SECONDS or seconds < -_MAX_SECONDS:
@@ -606,43 +629,38 @@ def _nanos(seconds: int, nanos: int) -> tuple[int, bool]:
     return seconds * _NANOS_A_SECOND + nanos, True
 
 
-@_jit
+@kernel
 def execute(
-    instructions: Any,
-    targets: Any,
-    pool: Any,
-    data: Any,
-    starts: Any,
-    ends: Any,
+    code_at: int,
+    targets_at: int,
+    pool_at: int,
+    bytes_at: int,
+    starts: int,
+    ends: int,
+    segments: int,
     stop: int,
-    table: Any,
-    memory: Any,
-    stack: Any,
-    registers: Any,
+    table_at: int,
+    memory_at: int,
+    stack: int,
+    registers: int,
 ) -> None:
     """Decode entries `registers[ROW]` to `stop`; returns when done, full, at a Python leaf or at an error.
 
     Args:
-        instructions: int64 (n, 6); targets: int64; pool: uint8; see `Code`.
-        data: uint8, the page's buffer; starts, ends: int64 (entries, segments).
+        code_at: int64 (n, 6); targets_at: int64; pool_at: uint8; see `Code`.
+        bytes_at: uint8, the page's buffer; starts, ends: int64 (entries, segments).
         stop: the first entry not to decode.
-        table: int64 (columns, FIELDS); memory: uint8; see `Arena`.
+        table_at: int64 (columns, FIELDS); memory_at: uint8; see `Arena`.
         stack: int64 (depth, FRAME).
         registers: int64 (REGISTERS,); STATUS is CALL to go on behind a Python leaf, DONE to begin at ROW.
     """
-    bytes_at = data.ctypes.data
-    pool_at = pool.ctypes.data
-    table_at = table.ctypes.data
-    memory_at = memory.ctypes.data
-    code_at = instructions.ctypes.data
-    targets_at = targets.ctypes.data
-    row = registers[ROW]
-    resume = registers[STATUS] == CALL
-    pc = registers[PC]
-    position = registers[POSITION]
-    limit = registers[LIMIT]
-    top = registers[TOP]
-    marked = registers[MARKED]
+    row = _register(registers, ROW)
+    resume = _register(registers, STATUS) == CALL
+    pc = _register(registers, PC)
+    position = _register(registers, POSITION)
+    limit = _register(registers, LIMIT)
+    top = _register(registers, TOP)
+    marked = _register(registers, MARKED)
     status = DONE
     detail_a = 0
     detail_b = 0
@@ -650,8 +668,8 @@ def execute(
         if not resume:
             pc = 0
             top = -1
-            position = starts[row, 0]
-            limit = ends[row, 0]
+            position = load_le_i8(starts, row * segments * 8)
+            limit = load_le_i8(ends, row * segments * 8)
             marked = position
         resume = False
         while True:
@@ -682,7 +700,7 @@ def execute(
                     break
                 if _operand(code_at, pc, 2):
                     if units == 0:
-                        if column >= 0 and _put_nulls(table_at, memory_at, column):
+                        if column >= 0 and put_nulls(table_at, memory_at, column):
                             status = FULL
                             break
                         pc += 1
@@ -708,7 +726,7 @@ def execute(
                         status, detail_a = TOO_SHORT, _operand(code_at, pc, 3)
                         break
                     position += _operand(code_at, pc, 3)
-                    if column >= 0 and _put_nulls(table_at, memory_at, column):
+                    if column >= 0 and put_nulls(table_at, memory_at, column):
                         status = FULL
                         break
                     pc = _operand(code_at, pc, 4)
@@ -726,16 +744,17 @@ def execute(
                     break
                 position += _operand(code_at, pc, 2)
             elif opcode == op.SEGMENT:
-                position = starts[row, _operand(code_at, pc, 2)]
-                limit = ends[row, _operand(code_at, pc, 2)]
+                segment = row * segments + _operand(code_at, pc, 2)
+                position = load_le_i8(starts, segment * 8)
+                limit = load_le_i8(ends, segment * 8)
             elif opcode == op.EXPECT_END:
                 if position != limit:
                     status, detail_a = TRAILING, limit - position
                     break
             elif opcode == op.LIST_NEXT:
-                stack[top, 1] -= 1
-                if stack[top, 1] > 0:
-                    pc = stack[top, 0]
+                _set_frame(stack, top, 1, _frame(stack, top, 1) - 1)
+                if _frame(stack, top, 1) > 0:
+                    pc = _frame(stack, top, 0)
                     continue
                 top -= 1
                 if column >= 0 and _close_list(table_at, memory_at, column):
@@ -762,8 +781,8 @@ def execute(
                     pc = _operand(code_at, pc, 4)
                     continue
                 top += 1
-                stack[top, 0] = pc + 1
-                stack[top, 1] = count
+                _set_frame(stack, top, 0, pc + 1)
+                _set_frame(stack, top, 1, count)
             elif opcode == op.FIXED1:
                 if position >= limit:
                     status, detail_a = TOO_SHORT, 1
@@ -810,7 +829,7 @@ def execute(
                 pc = _operand(code_at, pc, 4)
                 continue
             elif opcode == op.NULL:
-                if column >= 0 and _put_nulls(table_at, memory_at, column):
+                if column >= 0 and put_nulls(table_at, memory_at, column):
                     status = FULL
                     break
             elif opcode == op.FIXED8_FLIPPED:
@@ -866,18 +885,18 @@ def execute(
                     pc = _operand(code_at, pc, 4)
                     continue
                 top += 1
-                stack[top, 0] = pc + 1
-                stack[top, 1] = position
+                _set_frame(stack, top, 0, pc + 1)
+                _set_frame(stack, top, 1, position)
             elif opcode == op.DELIMITED_NEXT:
                 if position < limit:
                     if load_u1(bytes_at, position) != _DELIMITER:
                         status, detail_a = BAD_DELIMITER, load_u1(bytes_at, position)
                         break
                     position += 1
-                    if position == stack[top, 1]:
+                    if position == _frame(stack, top, 1):
                         status = BAD_COUNT
                         break
-                    pc = stack[top, 0]
+                    pc = _frame(stack, top, 0)
                     continue
                 top -= 1
                 if column >= 0 and _close_list(table_at, memory_at, column):
@@ -952,18 +971,18 @@ def execute(
                     status, detail_a = TOO_SHORT, size
                     break
                 top += 1
-                stack[top, 2] = position
+                _set_frame(stack, top, 2, position)
                 position += size
             elif opcode == op.MASK_NULL:
                 bit = _operand(code_at, pc, 2)
-                if load_u1(bytes_at, stack[top, 2] + (bit >> 3)) & (0x80 >> (bit & 7)):
-                    if column >= 0 and _put_nulls(table_at, memory_at, column):
+                if load_u1(bytes_at, _frame(stack, top, 2) + (bit >> 3)) & (0x80 >> (bit & 7)):
+                    if column >= 0 and put_nulls(table_at, memory_at, column):
                         status = FULL
                         break
                     pc = _operand(code_at, pc, 4)
                     continue
             elif opcode == op.MASK_KIND:
-                byte = load_u1(bytes_at, stack[top, 2])
+                byte = load_u1(bytes_at, _frame(stack, top, 2))
                 at = _operand(code_at, pc, 2) + 2 * ((byte >> 7) + 2 * (byte >> 6 & 1))
                 if column >= 0 and _put_bytes(
                     table_at,
@@ -1030,7 +1049,7 @@ def execute(
                     at, pending = _put_unit(memory_at, base + used, load_u2(bytes_at, position), 0)
                     if pending:
                         at = _put_code_point(memory_at, at, 0xFFFD)
-                    if _close_variable(table_at, memory_at, column, at - base):
+                    if close_variable(table_at, memory_at, column, at - base):
                         status = FULL
                         break
                 position += 2
@@ -1049,7 +1068,7 @@ def execute(
                 start = position + 4
                 position = start + size
                 if code == 0:
-                    if column >= 0 and _put_nulls(table_at, memory_at, column):
+                    if column >= 0 and put_nulls(table_at, memory_at, column):
                         status = FULL
                         break
                     pc += 1
@@ -1074,7 +1093,7 @@ def execute(
                 value = load_i8(bytes_at, position)
                 if column >= 0:
                     if value == _MIN_I8:
-                        if _put_nulls(table_at, memory_at, column):
+                        if put_nulls(table_at, memory_at, column):
                             status = FULL
                             break
                     elif _put8(table_at, memory_at, column, value):
@@ -1088,7 +1107,7 @@ def execute(
                 seconds = load_i8(bytes_at, position)
                 nanos = load_i4(bytes_at, position + 8)
                 if seconds == _MIN_I8 and (nanos == 0 or nanos == _MIN_I4):
-                    if column >= 0 and _put_nulls(table_at, memory_at, column):
+                    if column >= 0 and put_nulls(table_at, memory_at, column):
                         status = FULL
                         break
                 else:
@@ -1143,7 +1162,7 @@ def execute(
                 if column >= 0:
                     full = False
                     if missing:
-                        full = _put_nulls(table_at, memory_at, column)
+                        full = put_nulls(table_at, memory_at, column)
                     elif not with_date:
                         full = _put8(table_at, memory_at, column, nanos)
                     elif not with_time:
@@ -1201,9 +1220,9 @@ def execute(
                 continue
             elif opcode == op.BLOCKS or opcode == op.BLOCKS_NEXT:
                 if opcode == op.BLOCKS_NEXT:
-                    stack[top, 1] -= 1
-                    if stack[top, 1] > 0:
-                        pc = stack[top, 0]
+                    _set_frame(stack, top, 1, _frame(stack, top, 1) - 1)
+                    if _frame(stack, top, 1) > 0:
+                        pc = _frame(stack, top, 0)
                         continue
                 count, behind = _varint(bytes_at, position, limit)
                 if behind < 0:
@@ -1212,16 +1231,16 @@ def execute(
                 least = _operand(code_at, pc, 2)
                 if opcode == op.BLOCKS:
                     top += 1
-                    stack[top, 0] = pc + 1
-                    stack[top, 5] = 0
-                stack[top, 5] += count
-                if count * least > limit - behind or (least == 0 and stack[top, 5] > _MAX_ZERO_WIDTH):
+                    _set_frame(stack, top, 0, pc + 1)
+                    _set_frame(stack, top, 5, 0)
+                _set_frame(stack, top, 5, _frame(stack, top, 5) + count)
+                if count * least > limit - behind or (least == 0 and _frame(stack, top, 5) > _MAX_ZERO_WIDTH):
                     status, detail_a = BAD_COUNT, count
                     break
                 position = behind
                 if count > 0:
-                    stack[top, 1] = count
-                    pc = stack[top, 0]
+                    _set_frame(stack, top, 1, count)
+                    pc = _frame(stack, top, 0)
                     continue
                 top -= 1
                 if column >= 0 and _close_list(table_at, memory_at, column):
@@ -1246,15 +1265,15 @@ def execute(
                     pc = _operand(code_at, pc, 4)
                     continue
                 top += 1
-                stack[top, 0] = pc + 1
-                stack[top, 1] = count
-                stack[top, 2] = position
-                stack[top, 5] = count
+                _set_frame(stack, top, 0, pc + 1)
+                _set_frame(stack, top, 1, count)
+                _set_frame(stack, top, 2, position)
+                _set_frame(stack, top, 5, count)
                 position += (count + 7) // 8
             elif opcode == op.ELEMENT_MASKED:
-                bit = stack[top, 5] - stack[top, 1]
-                if load_u1(bytes_at, stack[top, 2] + (bit >> 3)) & (0x80 >> (bit & 7)):
-                    if column >= 0 and _put_nulls(table_at, memory_at, column):
+                bit = _frame(stack, top, 5) - _frame(stack, top, 1)
+                if load_u1(bytes_at, _frame(stack, top, 2) + (bit >> 3)) & (0x80 >> (bit & 7)):
+                    if column >= 0 and put_nulls(table_at, memory_at, column):
                         status = FULL
                         break
                     pc = _operand(code_at, pc, 4)
@@ -1316,15 +1335,15 @@ def execute(
                     break
                 position += 4
                 top += 1
-                stack[top, 2] = position
-                stack[top, 3] = position + count
-                stack[top, 4] = limit
-                stack[top, 5] = position
+                _set_frame(stack, top, 2, position)
+                _set_frame(stack, top, 3, position + count)
+                _set_frame(stack, top, 4, limit)
+                _set_frame(stack, top, 5, position)
                 limit = position + count
             elif opcode == op.BINARY_SLOT or opcode == op.BINARY_KEYS or opcode == op.BINARY_VALUES:
-                base = stack[top, 2]
+                base = _frame(stack, top, 2)
                 if opcode == op.BINARY_SLOT:
-                    slot = load_le_i8(bytes_at, stack[top, 5] + _operand(code_at, pc, 2))
+                    slot = load_le_i8(bytes_at, _frame(stack, top, 5) + _operand(code_at, pc, 2))
                     start = slot >> 32
                     count = slot & 0xFFFFFFFF
                 else:
@@ -1346,22 +1365,22 @@ def execute(
                         status, detail_a = BAD_COUNT, load_le_i4(bytes_at, base + start)
                         break
                 top += 1
-                stack[top, 2] = base + start
-                stack[top, 3] = position
-                stack[top, 4] = limit
-                stack[top, 5] = base + start
+                _set_frame(stack, top, 2, base + start)
+                _set_frame(stack, top, 3, position)
+                _set_frame(stack, top, 4, limit)
+                _set_frame(stack, top, 5, base + start)
                 position = base + start
                 limit = position + count
             elif opcode == op.BINARY_END:
-                position = stack[top, 3]
-                limit = stack[top, 4]
+                position = _frame(stack, top, 3)
+                limit = _frame(stack, top, 4)
                 top -= 1
             elif opcode == op.ROW:
                 if limit - position < _operand(code_at, pc, 2):
                     status, detail_a = TOO_SHORT, _operand(code_at, pc, 2)
                     break
             elif opcode == op.ROW_KIND:
-                tag = load_u1(bytes_at, stack[top, 2])
+                tag = load_u1(bytes_at, _frame(stack, top, 2))
                 if tag >= _operand(code_at, pc, 3):
                     status, detail_a = BAD_TAG, tag
                     break
@@ -1378,19 +1397,19 @@ def execute(
                     break
             elif opcode == op.SLOT_NULL:
                 bit = _operand(code_at, pc, 2)
-                if load_u1(bytes_at, stack[top, 2] + (bit >> 3)) >> (bit & 7) & 1:
-                    if column >= 0 and _put_nulls(table_at, memory_at, column):
+                if load_u1(bytes_at, _frame(stack, top, 2) + (bit >> 3)) >> (bit & 7) & 1:
+                    if column >= 0 and put_nulls(table_at, memory_at, column):
                         status = FULL
                         break
                     pc = _operand(code_at, pc, 4)
                     continue
             elif opcode == op.SLOT8:
-                value = load_le_i8(bytes_at, stack[top, 5] + _operand(code_at, pc, 2))
+                value = load_le_i8(bytes_at, _frame(stack, top, 5) + _operand(code_at, pc, 2))
                 if column >= 0 and _put8(table_at, memory_at, column, value):
                     status = FULL
                     break
             elif opcode == op.SLOT4:
-                value = load_le_i4(bytes_at, stack[top, 5] + _operand(code_at, pc, 2))
+                value = load_le_i4(bytes_at, _frame(stack, top, 5) + _operand(code_at, pc, 2))
                 if _operand(code_at, pc, 3) and (value < 0 or value >= _operand(code_at, pc, 3)):
                     status, detail_a = BAD_DATE, value
                     break
@@ -1398,17 +1417,17 @@ def execute(
                     status = FULL
                     break
             elif opcode == op.SLOT2:
-                value = load_le_i2(bytes_at, stack[top, 5] + _operand(code_at, pc, 2))
+                value = load_le_i2(bytes_at, _frame(stack, top, 5) + _operand(code_at, pc, 2))
                 if column >= 0 and _put2(table_at, memory_at, column, value):
                     status = FULL
                     break
             elif opcode == op.SLOT1:
-                value = load_u1(bytes_at, stack[top, 5] + _operand(code_at, pc, 2))
+                value = load_u1(bytes_at, _frame(stack, top, 5) + _operand(code_at, pc, 2))
                 if column >= 0 and _put1(table_at, memory_at, column, value):
                     status = FULL
                     break
             elif opcode == op.SLOT_TEXT or opcode == op.SLOT_BYTES:
-                at = stack[top, 5] + _operand(code_at, pc, 2)
+                at = _frame(stack, top, 5) + _operand(code_at, pc, 2)
                 slot = load_le_i8(bytes_at, at)
                 if slot < 0:
                     count = slot >> 56 & 0x7F
@@ -1418,10 +1437,10 @@ def execute(
                 else:
                     count = slot & 0xFFFFFFFF
                     start = slot >> 32
-                    if start + count > limit - stack[top, 2]:
+                    if start + count > limit - _frame(stack, top, 2):
                         status, detail_a = BAD_COUNT, count
                         break
-                    at = stack[top, 2] + start
+                    at = _frame(stack, top, 2) + start
                 if column >= 0:
                     full = False
                     if opcode == op.SLOT_TEXT:
@@ -1432,19 +1451,19 @@ def execute(
                         status = FULL
                         break
             elif opcode == op.SLOT_DECIMAL:
-                slot = load_le_i8(bytes_at, stack[top, 5] + _operand(code_at, pc, 2))
+                slot = load_le_i8(bytes_at, _frame(stack, top, 5) + _operand(code_at, pc, 2))
                 low = slot
                 high = slot >> 63
                 if not _operand(code_at, pc, 3):
                     count = slot & 0xFFFFFFFF
                     start = slot >> 32
-                    if count < 1 or start < 0 or start + count > limit - stack[top, 2]:
+                    if count < 1 or start < 0 or start + count > limit - _frame(stack, top, 2):
                         status, detail_a = BAD_COUNT, count
                         break
                     if count > _MAX_DECIMAL_BYTES:
                         status, detail_a = OUT_OF_RANGE, count
                         break
-                    high, low = _two_complement(bytes_at, stack[top, 2] + start, count)
+                    high, low = _two_complement(bytes_at, _frame(stack, top, 2) + start, count)
                 at = _operand(code_at, pc, 4)
                 status = _put_decimal128(
                     table_at,
@@ -1459,19 +1478,19 @@ def execute(
                     detail_a = low
                     break
             elif opcode == op.SLOT_TIMESTAMP:
-                slot = load_le_i8(bytes_at, stack[top, 5] + _operand(code_at, pc, 2))
+                slot = load_le_i8(bytes_at, _frame(stack, top, 5) + _operand(code_at, pc, 2))
                 start = slot >> 32
-                if start < 0 or start + 8 > limit - stack[top, 2]:
+                if start < 0 or start + 8 > limit - _frame(stack, top, 2):
                     status, detail_a = BAD_COUNT, start
                     break
-                millis = load_le_i8(bytes_at, stack[top, 2] + start)
+                millis = load_le_i8(bytes_at, _frame(stack, top, 2) + start)
                 nano = slot & 0xFFFFFFFF
                 status = _put_timestamp(table_at, memory_at, column, millis, nano, _operand(code_at, pc, 3))
                 if status != DONE:
                     detail_a = nano if status == BAD_DATE else millis
                     break
             elif opcode == op.ARRAY:
-                base = stack[top, 2]
+                base = _frame(stack, top, 2)
                 if limit - base < 4:
                     status, detail_a = TOO_SHORT, 4
                     break
@@ -1490,33 +1509,33 @@ def execute(
                         break
                     pc = _operand(code_at, pc, 4)
                     continue
-                stack[top, 0] = pc + 1
-                stack[top, 1] = count
-                stack[top, 5] = base + size
+                _set_frame(stack, top, 0, pc + 1)
+                _set_frame(stack, top, 1, count)
+                _set_frame(stack, top, 5, base + size)
             elif opcode == op.ELEMENT_NULL:
-                base = stack[top, 2]
-                bit = load_le_i4(bytes_at, base) - stack[top, 1]
+                base = _frame(stack, top, 2)
+                bit = load_le_i4(bytes_at, base) - _frame(stack, top, 1)
                 if load_u1(bytes_at, base + 4 + (bit >> 3)) >> (bit & 7) & 1:
                     if _operand(code_at, pc, 3):
                         status, detail_a = OUT_OF_RANGE, bit
                         break
-                    if column >= 0 and _put_nulls(table_at, memory_at, column):
+                    if column >= 0 and put_nulls(table_at, memory_at, column):
                         status = FULL
                         break
                     pc = _operand(code_at, pc, 4)
                     continue
             elif opcode == op.ARRAY_NEXT:
-                stack[top, 1] -= 1
-                stack[top, 5] += _operand(code_at, pc, 2)
-                if stack[top, 1] > 0:
-                    pc = stack[top, 0]
+                _set_frame(stack, top, 1, _frame(stack, top, 1) - 1)
+                _set_frame(stack, top, 5, _frame(stack, top, 5) + _operand(code_at, pc, 2))
+                if _frame(stack, top, 1) > 0:
+                    pc = _frame(stack, top, 0)
                     continue
                 if _operand(code_at, pc, 3) == 0 and column >= 0 and _close_list(table_at, memory_at, column):
                     status = FULL
                     break
             elif opcode == op.MAP_END and column >= 0:
                 child = column + 1
-                length = _get(table_at, child, LENGTH) + load_le_i4(bytes_at, stack[top, 2] + 4)
+                length = _get(table_at, child, LENGTH) + load_le_i4(bytes_at, _frame(stack, top, 2) + 4)
                 if length > _get(table_at, child, CAPACITY):
                     _set(table_at, child, LENGTH, _get(table_at, child, CAPACITY))
                     status = FULL
@@ -1531,76 +1550,80 @@ def execute(
         row += 1
     if status in (TOO_SHORT, BAD_COUNT):
         detail_b = limit - position
-    registers[STATUS] = status
-    registers[ROW] = row
-    registers[PC] = pc
-    registers[POSITION] = position
-    registers[LIMIT] = limit
-    registers[TOP] = top
-    registers[MARKED] = marked
-    registers[DETAIL_A] = detail_a
-    registers[DETAIL_B] = detail_b
+    _set_register(registers, STATUS, status)
+    _set_register(registers, ROW, row)
+    _set_register(registers, PC, pc)
+    _set_register(registers, POSITION, position)
+    _set_register(registers, LIMIT, limit)
+    _set_register(registers, TOP, top)
+    _set_register(registers, MARKED, marked)
+    _set_register(registers, DETAIL_A, detail_a)
+    _set_register(registers, DETAIL_B, detail_b)
 
 
-@_jit
+@kernel
 def measure(
-    instructions: Any,
-    targets: Any,
-    pool: Any,
-    data: Any,
+    instructions: int,
+    targets: int,
+    pool: int,
+    data: int,
     position: int,
     limit: int,
-    starts: Any,
-    ends: Any,
-    table: Any,
-    memory: Any,
-    stack: Any,
-    registers: Any,
+    starts: int,
+    ends: int,
+    count: int,
+    table: int,
+    memory: int,
+    stack: int,
+    registers: int,
 ) -> None:
     """Find where entries that follow each other without lengths begin and end: native heap data, broadcast state.
 
     Runs a program without columns on entry after entry from `position`; fills `starts` and `ends`, int64
     (entries, 1), from index `registers[ROW]` on. POSITION is behind the last entry when the status is DONE.
     """
-    row = registers[ROW]
-    while row < len(starts):
-        if registers[STATUS] != CALL:
-            starts[row, 0] = position
-            ends[row, 0] = limit
-        registers[ROW] = row
-        execute(instructions, targets, pool, data, starts, ends, row + 1, table, memory, stack, registers)
-        if registers[STATUS] != DONE:
+    row = _register(registers, ROW)
+    while row < count:
+        if _register(registers, STATUS) != CALL:
+            store_8(starts, row * 8, position)
+            store_8(ends, row * 8, limit)
+        _set_register(registers, ROW, row)
+        execute(instructions, targets, pool, data, starts, ends, 1, row + 1, table, memory, stack, registers)
+        if _register(registers, STATUS) != DONE:
             return
-        position = registers[POSITION]
-        ends[row, 0] = position
+        position = _register(registers, POSITION)
+        store_8(ends, row * 8, position)
         row += 1
-    registers[POSITION] = position
+    _set_register(registers, POSITION, position)
 
 
-@_jit
+@kernel
 def measure_each(
-    instructions: Any,
-    targets: Any,
-    pool: Any,
-    data: Any,
-    starts: Any,
-    limits: Any,
-    ends: Any,
-    table: Any,
-    memory: Any,
-    stack: Any,
-    registers: Any,
+    instructions: int,
+    targets: int,
+    pool: int,
+    data: int,
+    starts: int,
+    limits: int,
+    ends: int,
+    count: int,
+    table: int,
+    memory: int,
+    stack: int,
+    registers: int,
 ) -> None:
     """Find where a part ends that begins at `starts`: the key of each change in a changelog.
 
     Runs a program without columns from each of `starts` up to `limits`, int64 (parts, 1), and fills `ends`,
     int64 (parts,), from index `registers[ROW]` on.
     """
-    row = registers[ROW]
-    while row < len(starts):
-        registers[ROW] = row
-        execute(instructions, targets, pool, data, starts, limits, row + 1, table, memory, stack, registers)
-        if registers[STATUS] != DONE:
+    row = _register(registers, ROW)
+    while row < count:
+        _set_register(registers, ROW, row)
+        execute(
+            instructions, targets, pool, data, starts, limits, 1, row + 1, table, memory, stack, registers
+        )
+        if _register(registers, STATUS) != DONE:
             return
-        ends[row] = registers[POSITION]
+        store_8(ends, row * 8, _register(registers, POSITION))
         row += 1

@@ -24,14 +24,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from readers.compiled.kernel import kernel
 from readers.cursor import Cursor
-from readers.decode.loads import load_i4
+from readers.decode.loads import load_i4, store_4, store_8
 from readers.errors import (
     CorruptDataError,
     UnsupportedSerializerError,
@@ -56,8 +55,6 @@ _META_VERSIONS = (6, 7)
 _SAMPLED_CHANGES = 2000
 
 Bounds = NDArray[np.int64]
-
-_jit = numba.njit(nogil=True, cache=True, error_model="numpy", boundscheck=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,15 +223,15 @@ def plain_stream(data: NDArray[np.uint8], path: str) -> NDArray[np.uint8]:
     return decompress(cursor) if flag else data[1:]
 
 
-@_jit
-def _walk(buffer: Any, position: int, key_groups: Any, starts: Any, ends: Any) -> tuple[int, int]:
-    """Walk a change set; with room in `starts` fill in its changes.
+@kernel
+def _walk(
+    data: int, limit: int, position: int, key_groups: int, starts: int, ends: int, room: int
+) -> tuple[int, int]:
+    """Walk a change set; fill in as many of its changes as there is `room` for.
 
     Returns:
         The number of changes, and -1; or in place of that the position where the bytes contradict the format.
     """
-    data = buffer.ctypes.data
-    limit = len(buffer)
     found = 0
     if limit - position < 4:
         return 0, position
@@ -257,10 +254,10 @@ def _walk(buffer: Any, position: int, key_groups: Any, starts: Any, ends: Any) -
             if length < 3 or length > limit - position - 4:
                 return found, position
             position += 4
-            if found < len(starts):
-                key_groups[found] = key_group
-                starts[found] = position
-                ends[found] = position + length
+            if found < room:
+                store_4(key_groups, found * 4, key_group)
+                store_8(starts, found * 8, position)
+                store_8(ends, found * 8, position + length)
             found += 1
             position += length
     return found, -1
@@ -276,12 +273,12 @@ def read_change_set(data: NDArray[np.uint8], position: int, path: str) -> Change
         message = f"expected a change set within {len(data)} bytes of changelog, found offset {position}"
         raise CorruptDataError(message, path=path)
     key_groups, starts, ends = _rooms(0)
-    count, bad = _walk(data, position, key_groups, starts, ends)
+    count, bad = _walk(data, len(data), position, key_groups, starts, ends, 0)
     if bad >= 0:
         window = hex_window(memoryview(data), bad)
         raise CorruptDataError(f"expected changes of a changelog; bytes {window}", path=path, position=bad)
     key_groups, starts, ends = _rooms(count)
-    _walk(data, position, key_groups, starts, ends)
+    _walk(data, len(data), position, key_groups, starts, ends, count)
     return ChangeSet(data=data, key_groups=key_groups, starts=starts, ends=ends, path=path)
 
 

@@ -35,16 +35,16 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
-import numba
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from readers.compiled.kernel import kernel
+from readers.compiled.parts import subroutine
 from readers.cursor import Cursor
 from readers.decode.decoder import walker
-from readers.decode.loads import load_i4, load_u1
+from readers.decode.loads import load_i4, load_u1, store_1, store_8
 from readers.decode.page import Page
 from readers.decode.program import Program
 from readers.errors import ReaderError
@@ -70,8 +70,6 @@ _HEADER_BYTES = 5  # what stands before a record in our buffer: u1 fragment, i4 
 _CHANNEL, _FRAGMENT = 4, 5  # fields behind those of StreamElementSerializer
 
 Bounds = NDArray[np.int64]
-
-_jit = numba.njit(nogil=True, cache=True, error_model="numpy", boundscheck=False)
 
 
 class InFlightBytesSerializer(BasicSerializer):
@@ -406,7 +404,7 @@ def _may_begin(data: NDArray[np.uint8], position: int) -> bool:
     return length > len(data) - position - _LENGTH_BYTES and int(data[position + _LENGTH_BYTES]) <= _MAX_TAG
 
 
-@_jit
+@subroutine
 def _is_element(data: int, position: int, length: int) -> bool:
     """Whether `length` bytes at `position` may be a stream element: the tag is known, and the length fits it."""
     if length < 1:
@@ -427,33 +425,34 @@ def _is_element(data: int, position: int, length: int) -> bool:
     return tag == 1
 
 
-@_jit
-def _suffixes(buffer: Any) -> Any:
-    """Whether what begins at each position, and at the end, is a run of records up to the end: bool (bytes + 1,)."""
-    data = buffer.ctypes.data
-    size = len(buffer)
-    fits = np.zeros(size + 1, dtype=np.bool_)
-    fits[size] = True
+@kernel
+def _find_suffixes(data: int, size: int, fits: int) -> None:
+    """Fill `fits`, bool (bytes + 1,), all False but the last."""
     for position in range(size - 5, -1, -1):
         length = load_i4(data, position)
         if 0 < length <= size - position - 4 and _is_element(data, position + 4, length):
-            fits[position] = fits[position + 4 + length]
+            store_1(fits, position, load_u1(fits, position + 4 + length))
+
+
+def _suffixes(data: NDArray[np.uint8]) -> NDArray[np.bool_]:
+    """Whether what begins at each position, and at the end, is a run of records up to the end: bool (bytes + 1,)."""
+    fits = np.zeros(len(data) + 1, dtype=np.bool_)
+    fits[-1] = True
+    _find_suffixes(data, len(data), fits)
     return fits
 
 
-@_jit
-def _walk(buffer: Any, position: int, starts: Any, ends: Any) -> tuple[int, int]:
-    """Walk records; with room in `starts` fill them in. Returns their number and the position behind them."""
-    data = buffer.ctypes.data
-    size = len(buffer)
+@kernel
+def _walk(data: int, size: int, position: int, starts: int, ends: int, room: int) -> tuple[int, int]:
+    """Walk records; fill in as many as there is `room` for. Returns their number and the position behind them."""
     found = 0
     while size - position > 4:
         length = load_i4(data, position)
         if length > size - position - 4 or not _is_element(data, position + 4, length):
             break
-        if found < len(starts):
-            starts[found] = position + 4
-            ends[found] = position + 4 + length
+        if found < room:
+            store_8(starts, found * 8, position + 4)
+            store_8(ends, found * 8, position + 4 + length)
         found += 1
         position += 4 + length
     return found, position
@@ -462,10 +461,10 @@ def _walk(buffer: Any, position: int, starts: Any, ends: Any) -> tuple[int, int]
 def _cut(data: NDArray[np.uint8], position: int) -> tuple[Bounds, Bounds, int]:
     """Where the whole records from `position` on stand, int64 (records,), and the position behind them."""
     empty: Bounds = np.empty(0, dtype=np.int64)
-    count, end = _walk(data, position, empty, empty)
+    count, end = _walk(data, len(data), position, empty, empty, 0)
     starts: Bounds = np.empty(count, dtype=np.int64)
     ends: Bounds = np.empty(count, dtype=np.int64)
-    _walk(data, position, starts, ends)
+    _walk(data, len(data), position, starts, ends, count)
     return starts, ends, end
 
 

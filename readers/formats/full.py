@@ -14,33 +14,28 @@ With compression each key group is one snappy stream. Flink: FullSnapshotAsyncWr
 
 from __future__ import annotations
 
-from typing import Any
-
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from readers.decode.loads import load_i4, load_u1, load_u2
+from readers.compiled.kernel import kernel
+from readers.decode.loads import load_i4, load_u1, load_u2, store_8
 from readers.errors import CorruptDataError, hex_window
 
 _END_OF_KEY_GROUP = 0xFFFF
 _META_FOLLOWS = 0x80
 _MEASURE, _CUT = 0, 1
 
-_jit = numba.njit(nogil=True, cache=True, error_model="numpy", boundscheck=False)
 
-
-@_jit
+@kernel
 def _walk(
-    buffer: Any, position: int, limit: int, wanted: int, starts: Any, ends: Any
+    data: int, position: int, limit: int, wanted: int, starts: int, ends: int, room: int
 ) -> tuple[int, int, int]:
-    """Walk one key group; with room in `starts` fill in the wanted state's entries.
+    """Walk one key group; fill in as many of the wanted state's entries as there is `room` for.
 
     Returns:
         The number of entries of the wanted state, the position behind the key group, and -1; or in place of that the
         position where the bytes contradict the format.
     """
-    data = buffer.ctypes.data
     found = 0
     if limit - position < 2:
         return 0, position, position
@@ -59,11 +54,11 @@ def _walk(
         if value_length < 0 or value_length > limit - value:
             return found, position, position
         if state == wanted:
-            if found < len(starts):
-                starts[found, 0] = key
-                ends[found, 0] = key + key_length
-                starts[found, 1] = value
-                ends[found, 1] = value + value_length
+            if found < room:
+                store_8(starts, found * 16, key)
+                store_8(ends, found * 16, key + key_length)
+                store_8(starts, found * 16 + 8, value)
+                store_8(ends, found * 16 + 8, value + value_length)
             found += 1
         position = value + value_length
         if load_u1(data, key) & _META_FOLLOWS:
@@ -91,7 +86,7 @@ def cut_key_group(
         CorruptDataError: a length leads out of the key group, or it does not end with the end mark.
     """
     starts: NDArray[np.int64] = np.empty((0, 2), dtype=np.int64)
-    count, _, bad = _walk(data, position, limit, state, starts, starts)
+    count, _, bad = _walk(data, position, limit, state, starts, starts, 0)
     if bad >= 0:
         raise CorruptDataError(
             f"expected an entry of a key group that ends by byte {limit}; bytes {hex_window(memoryview(data), bad)}",
@@ -100,5 +95,5 @@ def cut_key_group(
         )
     starts = np.empty((count, 2), dtype=np.int64)
     ends = np.empty((count, 2), dtype=np.int64)
-    _walk(data, position, limit, state, starts, ends)
+    _walk(data, position, limit, state, starts, ends, count)
     return starts, ends

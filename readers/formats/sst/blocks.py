@@ -31,9 +31,11 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from readers.compiled.kernel import kernel
+from readers.compiled.parts import subroutine
 from readers.decode.loads import load_le_i2, load_le_i4, store_8
 from readers.formats.sst.compression import MALFORMED, varint
-from readers.formats.sst.words import compare_bytes, copy_words, jit, shift_right
+from readers.formats.sst.words import compare_bytes, copy_words, shift_right
 
 TRAILER_BYTES = 5
 SEQUENCE_BYTES = 8
@@ -45,7 +47,7 @@ _HASH_INDEX = 1 << 31
 _HANDLE_BYTES = 16
 
 
-@jit
+@kernel
 def entries_length(block: int, length: int) -> int:
     """How many bytes of a plain block are entries, or `MALFORMED`."""
     if length < 4:
@@ -60,7 +62,7 @@ def entries_length(block: int, length: int) -> int:
     return max(end - 4 * restarts, MALFORMED)
 
 
-@jit
+@kernel
 def entry_header(position: int, end: int) -> tuple[int, int, int, int]:
     """Shared and further bytes of a key, bytes of the value, and the address behind the three; `MALFORMED` first if they do not fit."""
     if end - position >= 3:
@@ -79,7 +81,7 @@ def entry_header(position: int, end: int) -> tuple[int, int, int, int]:
     return shared, more, length, position
 
 
-@jit
+@subroutine
 def _index_key(position: int, end: int, delta: bool) -> tuple[int, int, int]:
     """The header of an entry of an index: shared and further bytes of its key, and the address behind them."""
     if not delta:
@@ -92,7 +94,7 @@ def _index_key(position: int, end: int, delta: bool) -> tuple[int, int, int]:
     return shared, more, position
 
 
-@jit
+@kernel
 def _walk_index(
     block: int,
     length: int,

@@ -14,14 +14,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import llvmlite.binding
 import numpy as np
-from llvmlite import ir
 
+from readers.compiled.kernel import kernel
+from readers.compiled.parts import Alternative, Intrinsic, subroutine
 from readers.decode.loads import load_le_i4, load_le_i8, load_u1, store_8
 from readers.formats.sst.words import (
-    binary,
-    jit,
     multiply_fold,
     rotate_left,
     shift_right,
@@ -91,7 +89,7 @@ def _tables() -> np.ndarray[Any, np.dtype[np.int64]]:
 _TABLES = _tables()
 
 
-@jit
+@kernel
 def crc_word_by_tables(crc: int, word: int) -> int:
     """Continue a CRC-32C with eight bytes, little endian."""
     low = (crc ^ word) & _U4
@@ -108,21 +106,17 @@ def crc_word_by_tables(crc: int, word: int) -> int:
     )
 
 
-def _crc_instruction(builder: Any, crc: Any, word: Any) -> Any:
+def _crc_instruction(ir: Any, builder: Any, crc: Any, word: Any) -> Any:
     word_type = ir.IntType(64)
     function_type = ir.FunctionType(word_type, [word_type, word_type])
     function = builder.module.declare_intrinsic("llvm.x86.sse42.crc32.64.64", (), function_type)
     return builder.call(function, [crc, word])
 
 
-def _has_instruction() -> bool:
-    return bool(llvmlite.binding.get_host_cpu_features().get("sse4.2", False))
+_crc_word = Alternative("sse4.2", Intrinsic(_crc_instruction, 2), crc_word_by_tables)
 
 
-_crc_word = binary(_crc_instruction) if _has_instruction() else crc_word_by_tables
-
-
-@jit
+@kernel
 def crc32c(crc: int, address: int, length: int) -> int:
     """Continue a CRC-32C, 0 at the start, with `length` bytes."""
     crc ^= _U4
@@ -136,7 +130,7 @@ def crc32c(crc: int, address: int, length: int) -> int:
     return crc ^ _U4
 
 
-@jit
+@kernel
 def masked(crc: int) -> int:
     """A CRC-32C as it is stored."""
     return ((crc >> 15 | crc << 17) + _MASK_DELTA) & _U4
@@ -145,13 +139,13 @@ def masked(crc: int) -> int:
 # --- XXH3, 64 bits ---
 
 
-@jit
+@subroutine
 def _avalanche(value: int) -> int:
     value = wrapping_product(value ^ shift_right(value, 37), _MIX_PRIME)
     return value ^ shift_right(value, 32)
 
 
-@jit
+@subroutine
 def _avalanche_64(value: int) -> int:
     """That of XXH64, which the shortest inputs use."""
     value = wrapping_product(value ^ shift_right(value, 33), _PRIME_2)
@@ -159,7 +153,7 @@ def _avalanche_64(value: int) -> int:
     return value ^ shift_right(value, 32)
 
 
-@jit
+@subroutine
 def _mix(address: int, position: int, secret: int) -> int:
     return multiply_fold(
         load_le_i8(address, position) ^ _SECRET_WORDS[secret],
@@ -167,7 +161,7 @@ def _mix(address: int, position: int, secret: int) -> int:
     )
 
 
-@jit
+@subroutine
 def _up_to_16_bytes(address: int, length: int) -> int:
     if length > 8:
         low = load_le_i8(address, 0) ^ _SECRET_WORDS[24] ^ _SECRET_WORDS[32]
@@ -190,7 +184,7 @@ def _up_to_16_bytes(address: int, length: int) -> int:
     return _avalanche_64(_SECRET_WORDS[56] ^ _SECRET_WORDS[64])
 
 
-@jit
+@subroutine
 def _up_to_128_bytes(address: int, length: int) -> int:
     total = wrapping_product(length, _PRIME_1)
     for pair in range((length - 1) // 32 + 1):
@@ -199,7 +193,7 @@ def _up_to_128_bytes(address: int, length: int) -> int:
     return _avalanche(total)
 
 
-@jit
+@subroutine
 def _up_to_240_bytes(address: int, length: int) -> int:
     total = wrapping_product(length, _PRIME_1)
     for index in range(8):
@@ -210,7 +204,7 @@ def _up_to_240_bytes(address: int, length: int) -> int:
     return _avalanche(wrapping_sum(total, _mix(address, length - 16, 119)))
 
 
-@jit
+@subroutine
 def _accumulate(sums: int, address: int, secret: int) -> None:
     """Add a stripe of 64 bytes to the eight sums."""
     for lane in range(8):
@@ -222,7 +216,7 @@ def _accumulate(sums: int, address: int, secret: int) -> None:
         store_8(sums, 8 * lane, wrapping_sum(load_le_i8(sums, 8 * lane), product))
 
 
-@jit
+@subroutine
 def _scramble(sums: int) -> None:
     for lane in range(8):
         value = load_le_i8(sums, 8 * lane)
@@ -230,7 +224,7 @@ def _scramble(sums: int) -> None:
         store_8(sums, 8 * lane, wrapping_product(value, _SHORT_PRIME_1))
 
 
-@jit
+@subroutine
 def _more_bytes(address: int, length: int, sums: int) -> int:
     store_8(sums, 0, _SHORT_PRIME_3)
     store_8(sums, 8, _PRIME_1)
@@ -253,7 +247,7 @@ def _more_bytes(address: int, length: int, sums: int) -> int:
     return _avalanche(total)
 
 
-@jit
+@kernel
 def xxh3(address: int, length: int, scratch: int) -> int:
     """XXH3_64bits of `length` bytes. `scratch`: the address of 64 bytes to work in."""
     if length <= 16:
@@ -265,7 +259,7 @@ def xxh3(address: int, length: int, scratch: int) -> int:
     return _more_bytes(address, length, scratch)
 
 
-@jit
+@kernel
 def block_checksum(kind: int, address: int, length: int, scratch: int) -> int:
     """What is stored behind a block of `length` bytes and its type byte; of one of `CHECKSUMS`."""
     if kind == CRC32C:

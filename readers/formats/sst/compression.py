@@ -19,8 +19,10 @@ import cramjam
 import numpy as np
 from numpy.typing import NDArray
 
+from readers.compiled.kernel import kernel
+from readers.compiled.parts import subroutine
 from readers.decode.loads import load_le_i2, load_le_i4, load_le_i8, load_u1, store_1, store_8
-from readers.formats.sst.words import copy_words, jit
+from readers.formats.sst.words import copy_words
 
 NONE, SNAPPY, ZLIB, LZ4, LZ4HC, ZSTD = 0, 1, 2, 4, 5, 7
 MAX_PLAIN_BYTES = 2**31
@@ -35,7 +37,7 @@ _LZ4_RATIO = 256
 _OTHER_RATIO = 1 << 16
 
 
-@jit
+@kernel
 def varint(address: int, limit: int) -> tuple[int, int]:
     """An unsigned varint before the address `limit`, and the address behind it; `MALFORMED` if there is none of 63 bits."""
     value = 0
@@ -50,7 +52,7 @@ def varint(address: int, limit: int) -> tuple[int, int]:
     return MALFORMED, address
 
 
-@jit
+@kernel
 def plain_length(kind: int, address: int, length: int) -> int:
     """The length of the plain bytes of a compressed block, as far as it may be believed, else `MALFORMED`."""
     claimed, _ = varint(address, address + length)
@@ -64,7 +66,7 @@ def plain_length(kind: int, address: int, length: int) -> int:
     return claimed
 
 
-@jit
+@subroutine
 def _repeat(target: int, distance: int, count: int) -> None:
     """Write again `count` bytes that stand `distance` before `target`, and up to 7 more."""
     if distance >= 8:
@@ -74,7 +76,7 @@ def _repeat(target: int, distance: int, count: int) -> None:
         store_1(target, index, load_u1(target, index - distance))
 
 
-@jit
+@subroutine
 def _literal(target: int, source: int, count: int) -> None:
     """Copy `count` bytes, and up to 15 more: most literals are short, and two words need no loop."""
     store_8(target, 0, load_le_i8(source, 0))
@@ -83,7 +85,7 @@ def _literal(target: int, source: int, count: int) -> None:
         copy_words(target + 16, source + 16, count - 16)
 
 
-@jit
+@kernel
 def decompress_snappy(source: int, length: int, plain: int, plain_bytes: int) -> bool:
     """Decompress a Snappy block into exactly `plain_bytes` bytes; whether it is one."""
     limit = source + length
@@ -125,7 +127,7 @@ def decompress_snappy(source: int, length: int, plain: int, plain_bytes: int) ->
     return target == end
 
 
-@jit
+@subroutine
 def _lz4_length(count: int, source: int, limit: int) -> tuple[int, int]:
     """A length of which `count` stood in the token, and the address behind it; `MALFORMED` if it does not end."""
     if count < 15:
@@ -139,7 +141,7 @@ def _lz4_length(count: int, source: int, limit: int) -> tuple[int, int]:
     return MALFORMED, source
 
 
-@jit
+@kernel
 def decompress_lz4(source: int, length: int, plain: int, plain_bytes: int) -> bool:
     """Decompress an LZ4 block into exactly `plain_bytes` bytes; whether it is one."""
     limit = source + length

@@ -10,7 +10,7 @@ each. Entries come by user key ascending, then by sequence number descending, so
 | 2 | kTypeMerge | an operand: what is older comes before it, joined by 2C |
 | 7 | kTypeSingleDeletion | as 0 |
 
-One numba function over memory that Python owns; it suspends where it needs more of it, the next bytes of a file, or a library to
+One compiled function over memory that Python owns; it suspends where it needs more of it, the next bytes of a file, or a library to
 decompress a block, and goes on where it was. The cursors, int64, see the constants:
 
 | field | meaning |
@@ -30,6 +30,8 @@ RocksDB: MergingIterator, DBIter, StringAppendTESTOperator.
 
 from __future__ import annotations
 
+from readers.compiled.kernel import kernel
+from readers.compiled.parts import subroutine
 from readers.decode.loads import load_le_i4, load_le_i8, load_u1, store_1, store_8
 from readers.formats.sst.blocks import entries_length, entry_header
 from readers.formats.sst.checksums import NO_CHECKSUM, block_checksum
@@ -44,7 +46,7 @@ from readers.formats.sst.compression import (
     decompress_snappy,
     plain_length,
 )
-from readers.formats.sst.words import compare_bytes, copy_words, jit
+from readers.formats.sst.words import compare_bytes, copy_words
 
 KEY = 0
 KEY_CAPACITY = 1
@@ -117,17 +119,17 @@ _DELIMITER = 0x2C
 _U4 = 0xFFFFFFFF
 
 
-@jit
+@subroutine
 def _get(table: int, field: int) -> int:
     return load_le_i8(table, field * 8)
 
 
-@jit
+@subroutine
 def _set(table: int, field: int, value: int) -> None:
     store_8(table, field * 8, value)
 
 
-@jit
+@subroutine
 def _cursor(merge: int, number: int) -> int:
     return _get(merge, CURSORS) + number * (CURSOR_FIELDS * 8)
 
@@ -135,7 +137,7 @@ def _cursor(merge: int, number: int) -> int:
 # --- cursors ---
 
 
-@jit
+@subroutine
 def _open_block(merge: int, cursor: int) -> int:
     """Check and decompress the next block of the piece."""
     number = _get(cursor, BLOCK)
@@ -166,7 +168,7 @@ def _open_block(merge: int, cursor: int) -> int:
     return _MOVED
 
 
-@jit
+@subroutine
 def _decompress(merge: int, cursor: int, kind: int, block: int, length: int) -> int:
     """Have the plain bytes of a block in PLAIN."""
     if kind not in (SNAPPY, ZLIB, LZ4, LZ4HC, ZSTD):
@@ -185,7 +187,7 @@ def _decompress(merge: int, cursor: int, kind: int, block: int, length: int) -> 
     return _MOVED if _get(cursor, READY) == _get(cursor, BLOCK) else NEED_LIBRARY
 
 
-@jit
+@subroutine
 def _advance(merge: int, cursor: int) -> int:
     """Move a cursor to its next entry that is not less than the first wanted key."""
     while True:
@@ -222,7 +224,7 @@ def _advance(merge: int, cursor: int) -> int:
 # --- the heap of cursors ---
 
 
-@jit
+@subroutine
 def _is_before(merge: int, left: int, right: int) -> bool:
     """Whether the entry of a cursor comes before that of another: a lesser key, or the same and newer."""
     one = _cursor(merge, left)
@@ -238,7 +240,7 @@ def _is_before(merge: int, left: int, right: int) -> bool:
     return compared < 0
 
 
-@jit
+@subroutine
 def _sift_up(merge: int, place: int) -> None:
     heap = _get(merge, HEAP)
     number = _get(heap, place)
@@ -252,7 +254,7 @@ def _sift_up(merge: int, place: int) -> None:
     _set(heap, place, number)
 
 
-@jit
+@subroutine
 def _sift_down(merge: int) -> None:
     """Put the top where it belongs."""
     heap = _get(merge, HEAP)
@@ -271,7 +273,7 @@ def _sift_down(merge: int) -> None:
     _set(heap, place, number)
 
 
-@jit
+@subroutine
 def _start(merge: int) -> int:
     """Move every cursor to its first entry."""
     heap = _get(merge, HEAP)
@@ -290,7 +292,7 @@ def _start(merge: int) -> int:
     return _MOVED
 
 
-@jit
+@subroutine
 def _advance_top(merge: int) -> int:
     heap = _get(merge, HEAP)
     number = _get(heap, 0)
@@ -310,7 +312,7 @@ def _advance_top(merge: int) -> int:
 # --- pages ---
 
 
-@jit
+@subroutine
 def _has_room(merge: int, length: int) -> bool:
     _set(merge, DETAIL, length)
     if _get(merge, PAGE_ENTRIES) >= _get(merge, MAX_PAGE_ENTRIES):
@@ -318,7 +320,7 @@ def _has_room(merge: int, length: int) -> bool:
     return _get(merge, PAGE_USED) + length <= _get(merge, PAGE_CAPACITY)
 
 
-@jit
+@subroutine
 def _put_bounds(merge: int, key_bytes: int, value_bytes: int) -> None:
     """An entry whose bytes have been put behind those of the page."""
     start = _get(merge, PAGE_USED)
@@ -333,7 +335,7 @@ def _put_bounds(merge: int, key_bytes: int, value_bytes: int) -> None:
     _set(merge, PAGE_ENTRIES, _get(merge, PAGE_ENTRIES) + 1)
 
 
-@jit
+@subroutine
 def _put_operand(merge: int, address: int, length: int) -> bool:
     used = _get(merge, OPERANDS_USED)
     needed = used + length + _LENGTH_BYTES
@@ -348,7 +350,7 @@ def _put_operand(merge: int, address: int, length: int) -> bool:
     return True
 
 
-@jit
+@subroutine
 def _put_joined(merge: int) -> bool:
     """The entry of the current key, if it has operands; whether there was room for it."""
     count = _get(merge, OPERANDS_COUNT)
@@ -377,7 +379,7 @@ def _put_joined(merge: int) -> bool:
     return True
 
 
-@jit
+@subroutine
 def _put_value(merge: int, cursor: int, key_bytes: int) -> bool:
     """The entry of a key whose newest is a value; whether there was room for it."""
     value_bytes = _get(cursor, VALUE_BYTES)
@@ -394,7 +396,7 @@ def _put_value(merge: int, cursor: int, key_bytes: int) -> bool:
 # --- entries ---
 
 
-@jit
+@subroutine
 def _take_first(merge: int, cursor: int, key_bytes: int) -> int:
     """The newest entry of a key."""
     kind = _get(cursor, ORDER) & 0xFF
@@ -411,7 +413,7 @@ def _take_first(merge: int, cursor: int, key_bytes: int) -> int:
     return _MOVED
 
 
-@jit
+@subroutine
 def _take(merge: int, cursor: int) -> int:
     """An entry that matters for the current key, whose newer ones were operands, if any."""
     kind = _get(cursor, ORDER) & 0xFF
@@ -429,7 +431,7 @@ def _take(merge: int, cursor: int) -> int:
     return _MOVED
 
 
-@jit
+@kernel
 def merge_runs(merge: int) -> int:
     """Fill the page; why it stopped. To be called again when what it needs was done."""
     status = _start(merge)

@@ -5,81 +5,47 @@ Addresses are int64, as there, and signed numbers stand for unsigned ones where 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-import numba
-from llvmlite import ir
-from numba.core import types
-from numba.extending import intrinsic
-
+from readers.compiled.parts import Intrinsic, subroutine
 from readers.decode.loads import load_i8, load_le_i8, store_8
 
 SLACK_BYTES = 64
 """Every buffer has so many bytes more than its capacity: words are loaded and stored beyond the last byte, and ignored."""
 
-jit = numba.njit(nogil=True, cache=True, error_model="numpy", boundscheck=False)
-
 _SIGN = -(2**63)
-_WORD = ir.IntType(64)
-_DOUBLE_WORD = ir.IntType(128)
 
 
-def unary(build: Callable[[Any, Any], Any]) -> Callable[[int], int]:
-    """An intrinsic of one word; `build` is given LLVM's builder and the operand."""
-
-    @intrinsic
-    def operation(typing_context: Any, value: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            return build(builder, arguments[0])
-
-        return types.int64(types.int64), generate
-
-    return operation
-
-
-def binary(build: Callable[[Any, Any, Any], Any]) -> Callable[[int, int], int]:
-    """An intrinsic of two words, as `unary`."""
-
-    @intrinsic
-    def operation(typing_context: Any, left: Any, right: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            return build(builder, arguments[0], arguments[1])
-
-        return types.int64(types.int64, types.int64), generate
-
-    return operation
-
-
-def _rotated_left(builder: Any, value: Any, bits: Any) -> Any:
-    others = builder.sub(ir.Constant(_WORD, 64), bits)
+def _rotated_left(ir: Any, builder: Any, value: Any, bits: Any) -> Any:
+    others = builder.sub(ir.Constant(ir.IntType(64), 64), bits)
     return builder.or_(builder.shl(value, bits), builder.lshr(value, others))
 
 
-def _multiplied_and_folded(builder: Any, left: Any, right: Any) -> Any:
-    product = builder.mul(builder.zext(left, _DOUBLE_WORD), builder.zext(right, _DOUBLE_WORD))
-    high = builder.trunc(builder.lshr(product, ir.Constant(_DOUBLE_WORD, 64)), _WORD)
-    return builder.xor(builder.trunc(product, _WORD), high)
+def _multiplied_and_folded(ir: Any, builder: Any, left: Any, right: Any) -> Any:
+    word, double_word = ir.IntType(64), ir.IntType(128)
+    product = builder.mul(builder.zext(left, double_word), builder.zext(right, double_word))
+    high = builder.trunc(builder.lshr(product, ir.Constant(double_word, 64)), word)
+    return builder.xor(builder.trunc(product, word), high)
 
 
-swap_bytes = unary(lambda builder, value: builder.bswap(value))
+swap_bytes = Intrinsic(lambda ir, builder, value: builder.bswap(value), 1)
 """The bytes of a word in reverse."""
 
-shift_right = binary(lambda builder, value, bits: builder.lshr(value, bits))
+shift_right = Intrinsic(lambda ir, builder, value, bits: builder.lshr(value, bits), 2)
 """Of an unsigned word, by 0–63 bits."""
 
-rotate_left = binary(_rotated_left)
+rotate_left = Intrinsic(_rotated_left, 2)
 """By 1–63 bits."""
 
 # Numba's own sums and products of int64 are undefined where they overflow, and LLVM makes use of it.
-wrapping_sum = binary(lambda builder, left, right: builder.add(left, right))
-wrapping_product = binary(lambda builder, left, right: builder.mul(left, right))
+wrapping_sum = Intrinsic(lambda ir, builder, left, right: builder.add(left, right), 2)
+wrapping_product = Intrinsic(lambda ir, builder, left, right: builder.mul(left, right), 2)
 
-multiply_fold = binary(_multiplied_and_folded)
+multiply_fold = Intrinsic(_multiplied_and_folded, 2)
 """The two halves of the product of two unsigned words, XORed."""
 
 
-@jit
+@subroutine
 def copy_words(target: int, source: int, count: int) -> None:
     """Copy `count` bytes, and up to 7 more; the target is not ahead of the source by less than 8 bytes."""
     index = 0
@@ -88,7 +54,7 @@ def copy_words(target: int, source: int, count: int) -> None:
         index += 8
 
 
-@jit
+@subroutine
 def compare_bytes(left: int, left_length: int, right: int, right_length: int) -> int:
     """Less than, equal to or greater than 0, as the left byte string sorts; loads up to 7 bytes behind both."""
     shared = min(left_length, right_length)
