@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from catalog.database import Database
@@ -13,8 +16,12 @@ from catalog.errors import DuplicateDatabaseError, NoSuchDatabaseError
 from catalog.naming import database_names
 from catalog.savepoints import SavepointReference
 from catalog.tables import Table
+from readers.errors import ReaderError
 from readers.stateinfo.file import STATE_INFO_FILE_NAME
 from readers.storage import METADATA_FILE_NAME
+
+# So many `_metadata` files are read at a time: where each is a request, that is what takes long.
+_READERS = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +46,8 @@ class Catalog:
         path_map: recorded path prefixes and what stands there now.
         uids: uids whose operators are to be known by them where a savepoint stores only ids.
         state_info: a `stateInfo` file for all of them, in place of those beside them.
+        rescan_after_s: look at the roots again when databases are asked for so long after the last look; never by itself
+            if None.
 
     Raises:
         NotASavepointError: a root that is not there.
@@ -52,19 +61,32 @@ class Catalog:
         path_map: Mapping[str, str] | None = None,
         uids: Sequence[str] = (),
         state_info: str | os.PathLike[str] | None = None,
+        rescan_after_s: float | None = None,
     ) -> None:
         self._roots = tuple(roots)
         self._allowed_roots = tuple(allowed_roots)
         self._path_map = tuple(sorted((path_map or {}).items()))
         self._uids = tuple(uids)
         self._state_info = "" if state_info is None else os.fspath(state_info)
+        self._rescan_after_s = rescan_after_s
+        self._looking = threading.Lock()
+        self._looked = 0.0
         self._lock = threading.Lock()
         self._added: dict[str, Database] = {}
         self._found: dict[str, Database] = {}
         self.refresh()
 
     def refresh(self) -> None:
-        """Look at the roots again: new savepoints appear, those that are gone disappear."""
+        """Look at the roots again: new savepoints appear, those that are gone disappear; of the others no file is opened.
+
+        Raises:
+            ReaderError: a root that is not there, or cannot be looked at; the databases stay as they were.
+        """
+        with self._looking:
+            self._look()
+
+    def _look(self) -> None:
+        self._looked = time.monotonic()
         found: list[tuple[Root, Found]] = [
             (root, one) for root in self._roots for one in find_savepoints(root.path)
         ]
@@ -80,11 +102,34 @@ class Catalog:
                     known if known and kept else Database(name, reference, self._uids)
                 )
 
+    def _look_if_late(self) -> None:
+        """Look at the roots again if it is time; who comes while another looks takes what is known."""
+        late = self._rescan_after_s is not None and time.monotonic() - self._looked >= self._rescan_after_s
+        if late and self._looking.acquire(blocking=False):
+            try:
+                with contextlib.suppress(ReaderError, OSError):
+                    self._look()
+            finally:
+                self._looking.release()
+
+    def _all(self) -> list[Database]:
+        self._look_if_late()
+        with self._lock:
+            return [*self._found.values(), *self._added.values()]
+
     @property
     def databases(self) -> list[str]:
         """Their names."""
-        with self._lock:
-            return [database.name for database in (*self._found.values(), *self._added.values())]
+        return [database.name for database in self._all()]
+
+    def described(self) -> list[Database]:
+        """All databases. Of each the `_metadata` has been read once, if it can be: several at a time, and not again."""
+        databases = self._all()
+        unread = [database for database in databases if not database.is_described]
+        if len(unread) > 1:
+            with ThreadPoolExecutor(min(_READERS, len(unread)), thread_name_prefix="catalog") as readers:
+                list(readers.map(_describe, unread))
+        return databases
 
     @property
     def default(self) -> Database | None:
@@ -98,8 +143,9 @@ class Catalog:
         Raises:
             NoSuchDatabaseError: near names in the error.
         """
+        folded = name.casefold()
+        self._look_if_late()
         with self._lock:
-            folded = name.casefold()
             database = self._found.get(folded) or self._added.get(folded)
         if database is None:
             raise NoSuchDatabaseError(name, self.databases)
@@ -163,6 +209,9 @@ class _VisibleCatalog(Catalog):
     def databases(self) -> list[str]:
         return [name for name in self._whole.databases if self._sees(name)]
 
+    def described(self) -> list[Database]:
+        return [database for database in self._whole.described() if self._sees(database.name)]
+
     def database(self, name: str) -> Database:
         if self._sees(name):
             try:
@@ -206,6 +255,11 @@ def connect(
         uids=uids,
         state_info=state_info,
     )
+
+
+def _describe(database: Database) -> None:
+    with contextlib.suppress(ReaderError):
+        database.describe()
 
 
 def _folders(root: Root, found: Found) -> tuple[str, ...]:

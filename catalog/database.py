@@ -66,15 +66,32 @@ class Database:
         return self.reference.path
 
     @property
+    def is_described(self) -> bool:
+        """Whether `describe` knows without reading."""
+        return "_description" in self.__dict__
+
+    def describe(self) -> tuple[int, str | None]:
+        """`checkpoint_id` and `kind`; reads `_metadata` once, and does not keep it open.
+
+        Raises:
+            ReaderError: it cannot be opened.
+        """
+        return self._description
+
+    @cached_property
+    def _description(self) -> tuple[int, str | None]:
+        metadata = self.savepoint.metadata
+        return metadata.checkpoint_id, str(metadata.properties.kind) if metadata.properties else None
+
+    @property
     def checkpoint_id(self) -> int:
         """As Flink counted it."""
-        return self.savepoint.metadata.checkpoint_id
+        return self.describe()[0]
 
     @property
     def kind(self) -> str | None:
         """`SAVEPOINT` or `CHECKPOINT`; None where the savepoint does not say (before Flink 1.16)."""
-        properties = self.savepoint.metadata.properties
-        return str(properties.kind) if properties else None
+        return self.describe()[1]
 
     @property
     def tables(self) -> list[str]:

@@ -54,6 +54,7 @@ class Settings:
     memory_limit: str = _setting("", "memory of the engine, such as 4GB; 80 % of the machine's where empty")
     temp_directory: str = _setting("", "where large sorts and groups spill to; the system's where empty")
     max_temp_size: str = _setting("100GB", "size of the spilled data at most")
+    rescan_after_s: float = _setting(5.0, "seconds after which the roots are looked at for new savepoints")
     threads: int = _setting(0, "threads of the engine and of the readers; as many as cores where 0")
     allow_anonymous: bool = _setting(
         False, "answer anybody at any address: for where something in front decides who comes"

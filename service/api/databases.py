@@ -78,7 +78,7 @@ class Registration(BaseModel):
 @router.get("")
 def list_databases(catalog: Visible) -> DatabaseList:
     """All databases; those that cannot be read say why."""
-    return DatabaseList(databases=[_entry(catalog.database(name)) for name in catalog.databases])
+    return DatabaseList(databases=[_entry(database) for database in catalog.described()])
 
 
 @router.post("", status_code=HTTP_201_CREATED)

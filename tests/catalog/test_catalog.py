@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import shutil
+import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -266,3 +267,112 @@ def test_database_names(paths: list[tuple[str, ...]], names: list[str]) -> None:
 
 def test_colliding_table_names_get_the_tail_that_tells_them_apart() -> None:
     assert unique_names([("a", "1"), ("A", "2"), ("b", "3")]) == ["a_1", "A_2", "b"]
+
+
+# --- many savepoints ---
+
+SAVEPOINTS = 1000
+
+
+class Opened:
+    """Counts the `_metadata` files that this process opens under a folder."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = str(root)
+        self.files: list[str] = []
+        sys.addaudithook(self._saw)
+
+    def _saw(self, event: str, arguments: tuple[object, ...]) -> None:
+        if event == "open" and str(arguments[0]).startswith(self._root):
+            self.files.append(str(arguments[0]))
+
+    def taken(self) -> list[str]:
+        """Those since the last time."""
+        found, self.files = self.files, []
+        return [file for file in found if file.endswith("_metadata")]
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a thousand checkpoints."""
+    root = tmp_path_factory.mktemp("many")
+    metadata = (
+        FLINK / "2.3.0" / "wordcount-rocksdb-checkpoint-incremental" / "checkpoint" / "chk-1" / "_metadata"
+    )
+    for number in range(SAVEPOINTS):
+        folder = root / f"job-{number % 7}" / f"chk-{number}"
+        folder.mkdir(parents=True)
+        (folder / "_metadata").write_bytes(metadata.read_bytes())
+    return root
+
+
+def test_a_thousand_savepoints_are_read_once_however_often_they_are_listed(many: Path) -> None:
+    opened = Opened(many)
+    connected = Catalog([Root(path=str(many))])
+    assert opened.taken() == []
+
+    first = [(one.name, one.checkpoint_id, one.kind) for one in connected.described()]
+
+    assert len(first) == SAVEPOINTS
+    assert {(number, kind) for _, number, kind in first} == {(1, "CHECKPOINT")}
+    assert len(opened.taken()) == SAVEPOINTS
+    connected.refresh()
+    assert [(one.name, one.checkpoint_id, one.kind) for one in connected.described()] == first
+    assert opened.taken() == []
+
+
+def test_a_look_again_opens_only_what_is_new_or_was_replaced(many: Path, tmp_path: Path) -> None:
+    root = tmp_path / "some"
+    shutil.copytree(many / "job-0", root)
+    connected = Catalog([Root(path=str(root))], rescan_after_s=0)
+    before = {one.name: one for one in connected.described()}
+    opened = Opened(root)
+    shutil.copytree(root / "chk-0", root / "chk-2000")
+    shutil.rmtree(root / "chk-7")
+    replaced = root / "chk-14" / "_metadata"
+    replaced.write_bytes((FLINK / "2.3.0/wordcount-rocksdb-savepoints/native/_metadata").read_bytes())
+    opened.taken()
+
+    after = {one.name: one.kind for one in connected.described()}
+
+    assert after.keys() == before.keys() - {"chk-7"} | {"chk-2000"}
+    assert (after["chk-14"], after["chk-2000"]) == ("SAVEPOINT", "CHECKPOINT")
+    assert sorted(opened.taken()) == sorted([str(replaced), str(root / "chk-2000" / "_metadata")])
+
+
+def test_new_and_vanished_checkpoints_are_noticed_by_whoever_asks(tmp_path: Path) -> None:
+    checkpoints = FLINK / "2.3.0" / "wordcount-rocksdb-checkpoint-incremental" / "checkpoint"
+    shutil.copytree(checkpoints / "chk-1", tmp_path / "job" / "chk-1")
+    connected = Catalog([Root(path=str(tmp_path))], rescan_after_s=0)
+    never = Catalog([Root(path=str(tmp_path))])
+    shutil.copytree(checkpoints / "chk-2", tmp_path / "job" / "chk-2")
+
+    assert connected.database("chk-2").checkpoint_id == 2
+    shutil.rmtree(tmp_path / "job" / "chk-1")
+    assert connected.databases == ["chk-2"]
+    assert len(never.databases) == 1
+
+
+def test_a_root_that_is_gone_for_a_while_hides_nothing(tmp_path: Path) -> None:
+    checkpoints = FLINK / "2.3.0" / "wordcount-rocksdb-checkpoint-incremental" / "checkpoint"
+    shutil.copytree(checkpoints, tmp_path / "job")
+    connected = Catalog([Root(path=str(tmp_path / "job"))], rescan_after_s=0)
+    before = connected.databases
+    (tmp_path / "job").rename(tmp_path / "away")
+
+    assert connected.databases == before
+    with pytest.raises(NotASavepointError):
+        connected.refresh()
+    (tmp_path / "away").rename(tmp_path / "job")
+    assert connected.databases == before
+
+
+def test_databases_that_cannot_be_read_are_listed_among_the_others(tmp_path: Path) -> None:
+    checkpoints = FLINK / "2.3.0" / "wordcount-rocksdb-checkpoint-incremental" / "checkpoint"
+    shutil.copytree(checkpoints, tmp_path / "job")
+    (tmp_path / "job" / "chk-1" / "_metadata").write_bytes(b"no metadata")
+    connected = Catalog([Root(path=str(tmp_path))])
+
+    found = {one.name: one.is_described for one in connected.described()}
+
+    assert found == {"chk-1": False, "chk-2": True}
