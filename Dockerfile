@@ -10,11 +10,12 @@ FROM python:3.12-slim
 COPY --from=build /opt/savepointdb /opt/savepointdb
 RUN useradd --uid 10001 --create-home savepointdb
 USER savepointdb
-# Machine code that numba compiled; the packages' own folder is not writable here.
-ENV PATH=/opt/savepointdb/bin:$PATH NUMBA_CACHE_DIR=/home/savepointdb/.cache/numba PYTHONUNBUFFERED=1
+ENV PATH=/opt/savepointdb/bin:$PATH PYTHONUNBUFFERED=1
+# For processors like that of the machine that builds the image; on others the service compiles when it first starts.
+RUN savepointdb compile
 VOLUME /savepoints
 EXPOSE 8080
-HEALTHCHECK --start-period=30s CMD \
+HEALTHCHECK --start-period=120s CMD \
     ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8080/healthz', timeout=3)"]
 # All addresses *of the container*, which asks for keys: SAVEPOINTDB_KEYS_FILE, or --allow-anonymous where the port is
 # published to the machine itself only (docker-compose.yml).

@@ -93,6 +93,8 @@ $(RUNNABLE): requirements.lock pyproject.toml $(VENV)/.made
 	@echo "Installing the locked dependencies"
 	@$(PIP) install --require-hashes --requirement requirements.lock
 	@$(PIP) install --no-deps --editable .
+	@echo "Compiling the decoder, once: some 20 seconds"
+	@$(PY) -m service.cli compile
 	@touch $@
 
 $(VENV)/.locked: requirements-dev.lock $(RUNNABLE)

@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import catalog
-from benchmarks.rocksdb import write_native_savepoint
+from benchmarks.rocksdb import FLINK, write_native_savepoint
 from benchmarks.savepoints import write_savepoint
 from readers.savepoint import Savepoint
 from readers.sources import Selection
@@ -80,9 +80,10 @@ def _report(layout: str, savepoint: Path, keys: int) -> None:
         rate = f"{found.rows / seconds / 1e6:,.1f} M" if found.rows > 1 else ""
         speed = f"{size / seconds / 1e6:,.0f}" if found.whole else ""
         print(f"| {name} | {spread} | {rate} | {speed} | {found.peak_mib:,.0f} MiB |", flush=True)
-    runs = [_whole_process(savepoint) for _ in range(RUNS)]
-    print(f"| `savepointdb query` of one key, whole process | {_time(statistics.median(runs))} ", end="")
-    print(f"({_time(min(runs))} – {_time(max(runs))}) | | | |")
+    for name, (sql, asked) in PROCESSES.items():
+        runs = [_whole_process(sql, asked or savepoint) for _ in range(RUNS)]
+        print(f"| `savepointdb query`, whole process: {name} | {_time(statistics.median(runs))} ", end="")
+        print(f"({_time(min(runs))} – {_time(max(runs))}) | | | |", flush=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,9 +101,8 @@ def _in_process(name: str, savepoint: Path) -> Measured:
     return Measured(**json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout))
 
 
-def _whole_process(savepoint: Path) -> float:
+def _whole_process(sql: str, savepoint: Path) -> float:
     started = time.perf_counter()
-    sql = "SELECT value FROM aggregate__count WHERE key = 'key_662'"
     command = [sys.executable, "-m", "service.cli", "query", sql, "--savepoint", str(savepoint)]
     subprocess.run(command, check=True, capture_output=True)
     return time.perf_counter() - started
@@ -204,6 +204,14 @@ MEASUREMENTS: dict[str, tuple[Callable[[Path], Callable[[], int]], bool, int]] =
     "SQL: one key": (_query("SELECT value FROM aggregate__count WHERE key = 'key_662'"), False, LOOKUP_RUNS),
     "SQL: StateMeta": (_query("SELECT * FROM StateMeta"), False, LOOKUP_RUNS),
 }
+
+PROCESSES: dict[str, tuple[str, Path | None]] = {
+    "a small savepoint": ("SELECT count(*), max(value) FROM aggregate", FLINK),
+    "one key": ("SELECT value FROM aggregate__count WHERE key = 'key_662'", None),
+    "count and sum of `count`": ("SELECT count(*), sum(value) FROM aggregate__count", None),
+    "StateMeta": ("SELECT * FROM StateMeta", None),
+}
+"""Statements, and the savepoint they are asked of if it is another."""
 
 
 if __name__ == "__main__":

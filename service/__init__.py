@@ -20,4 +20,5 @@ Reading order:
     api/ app.py           HTTP
     protocols/            the protocols of other databases: Trino's
     cli.py commands/      the command line
+    arrow.py              Arrow without pandas, for it
 """

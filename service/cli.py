@@ -1,4 +1,4 @@
-"""The command line: `savepointdb serve | query | inspect | lookup | stateinfo | keys |
+"""The command line: `savepointdb serve | query | inspect | lookup | stateinfo | compile | keys |
 doctor-env`.
 
 Only what parses arguments is loaded here; a command's module is loaded when it is called. Results go to standard
@@ -8,9 +8,15 @@ output, everything else to standard error; exit codes are in `service.commands.o
 from __future__ import annotations
 
 import argparse
+import atexit
+import contextlib
+import gc
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from types import ModuleType
+from typing import NoReturn
 
 from service import settings
 
@@ -27,8 +33,32 @@ _QUERY_SETTINGS = (
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command that the arguments name; its exit code."""
     options = parser_of().parse_args(arguments)
-    command = import_module(f"service.commands.{options.command.replace('-', '_')}")
-    return int(command.main(options))
+    return int(_loaded(options.command).main(options))
+
+
+def run() -> NoReturn:
+    """The program `savepointdb`: `main`, then the end of the process.
+
+    What is loaded stays to the end: it is not looked through for garbage, and not taken apart at the end. Both cost more than a
+    short query.
+    """
+    gc.disable()
+    options = parser_of().parse_args()
+    command = _loaded(options.command)
+    gc.freeze()
+    gc.enable()
+    code = int(command.main(options))
+    with contextlib.suppress(OSError):
+        sys.stdout.flush()
+        sys.stderr.flush()
+    atexit._run_exitfuncs()
+    os._exit(code)
+
+
+def _loaded(command: str) -> ModuleType:
+    if "pandas" not in sys.modules:
+        import_module("service.arrow").load_without_pandas()
+    return import_module(f"service.commands.{command.replace('-', '_')}")
 
 
 class _Version(argparse.Action):
@@ -136,6 +166,10 @@ def _add_keys(parser: argparse.ArgumentParser) -> None:
         settings.add_arguments(action, ["keys_file"])
 
 
+def _add_compile(parser: argparse.ArgumentParser) -> None:
+    """It has no arguments."""
+
+
 def _add_names(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--uids", metavar="FILE", help="uids of operators, one a line, for savepoints that have ids only"
@@ -158,7 +192,8 @@ _COMMANDS = {
     "doctor-env": ("Show what this environment has and lacks.", _add_doctor),
     "keys": ("Make, list and revoke API keys of a service.", _add_keys),
     "stateinfo": ("Write what is known of a savepoint's states beside it.", _add_stateinfo),
+    "compile": ("Compile the decoder, for all queries to come.", _add_compile),
 }
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run()

@@ -7,6 +7,8 @@ import sys
 from argparse import Namespace
 from contextlib import closing
 
+from readers.decode import machine
+from service.commands.compile import tell_what_is_compiled
 from service.commands.outcome import ended
 from service.commands.output import check_output, write_rows
 from service.commands.progress import Progress
@@ -27,6 +29,9 @@ def _query(options: Namespace) -> None:
     settings = settings_of(vars(options), os.environ)
     sql = sys.stdin.read() if options.sql == "-" else options.sql
     catalog = catalog_of(options.savepoint, options)
+    # Before the query's time begins: where it is not compiled yet, that takes a while.
+    tell_what_is_compiled()
+    machine.execute.load()
     duckdb = DuckDBEngine(settings)
     spark = SparkEngine.of(settings, duckdb)
     with closing(Queries(catalog, {duckdb.name: duckdb, spark.name: spark}, settings)) as queries:

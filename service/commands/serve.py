@@ -11,11 +11,13 @@ from dataclasses import replace
 
 import uvicorn
 
+from readers.compiled import ahead
 from service.app import create_app
 from service.auth.gate import Authenticator, is_loopback
 from service.auth.keys import KeyFile
 from service.auth.principal import checked_grants
 from service.auth.tokens import Provider, TokenVerifier
+from service.commands.compile import tell_what_is_compiled
 from service.commands.outcome import WrongUsageError, ended
 from service.commands.sources import catalog_of, roots_of
 from service.operations import logs
@@ -39,7 +41,9 @@ def _serve(options: Namespace) -> None:
         logs.install(replace(settings, log_level="info") if options.verbose else settings)
     except ValueError as error:
         raise WrongUsageError(str(error)) from error
-    catalog = catalog_of(sources, options)
+    tell_what_is_compiled()
+    ahead.compile_all()
+    catalog = catalog_of(sources, options, rescan_after_s=settings.rescan_after_s)
     authenticator = authenticator_of(settings)
     _check_address(settings, authenticator)
     roots = [root.path for root in roots_of(sources)]

@@ -426,3 +426,73 @@ def test_uids_and_stateinfo_from_files_name_the_tables(run: Any, tmp_path: Path)
     for names in (("--uids", str(uids)), ("--state-info", str(state_info))):
         assert "aggregate__count" in run("inspect", str(OLD), *names)[1].decode()
     assert run("inspect", str(OLD), "--uids", "none")[0] == 3
+
+
+LOADED = """
+import json, sys
+from service.cli import main
+code = main(sys.argv[1:])
+names = ("numba", "pandas", "fastapi", "uvicorn", "pyspark")
+print(json.dumps([code, [name for name in names if name in sys.modules]]), file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("query", "SELECT count(*), max(value) FROM aggregate", "--savepoint", NATIVE),
+        ("query", "SELECT count(*) FROM StateMeta", "--savepoint", NATIVE),
+        ("lookup", NATIVE, "key_662"),
+        ("inspect", NATIVE),
+    ],
+    ids=lambda arguments: " ".join(arguments[:2]),
+)
+def test_a_query_loads_neither_the_compiler_nor_a_server_nor_pandas(arguments: tuple[str, ...]) -> None:
+    subprocess.run(command("compile"), check=True, capture_output=True)
+
+    ended = subprocess.run(
+        [sys.executable, "-c", LOADED, *arguments], check=True, capture_output=True, text=True
+    )
+
+    assert json.loads(ended.stderr) == [0, []]
+
+
+def test_pandas_is_there_for_whom_asks_for_it() -> None:
+    pytest.importorskip("pandas")
+    program = (
+        "from service.arrow import load_without_pandas; load_without_pandas(); import pyarrow as pa; "
+        "import sys; assert 'pandas' not in sys.modules; import pandas; "
+        "assert pa.table({'a': [1, 2]}).to_pandas()['a'].sum() == 3; "
+        "assert pa.array(pandas.Series([1.0, float('nan')])).null_count == 1"
+    )
+
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_a_process_leaves_no_files_of_its_own(tmp_path: Path) -> None:
+    environment = os.environ | {"TMPDIR": str(tmp_path)}
+    statement = "SELECT count(*) FROM aggregate"
+
+    ended = subprocess.run(
+        command("query", statement, "--savepoint", NATIVE, "--format", "csv"),
+        env=environment, check=True, capture_output=True, text=True,
+    )  # fmt: skip
+
+    assert (ended.stdout.split(), ended.stderr) == (['"count_star()"', "1000"], "")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_failed_statement_ends_the_process_with_its_code() -> None:
+    ended = subprocess.run(
+        command("query", "SELECT nothing FROM aggregate", "--savepoint", NATIVE),
+        check=False, capture_output=True, text=True,
+    )  # fmt: skip
+
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert "there is no column 'nothing'" in ended.stderr
+
+
+def test_compile_says_that_it_is_done(run: Any) -> None:
+    code, output, errors = run("compile")
+
+    assert (code, output, errors) == (0, b"", "savepointdb: all is compiled\n")

@@ -1,0 +1,30 @@
+"""`savepointdb compile`: everything that is ever compiled, now and not at the first query."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from argparse import Namespace
+
+from readers.compiled import ahead, store
+from service.commands.outcome import ended
+
+
+def main(options: Namespace) -> int:
+    """Compile; the exit code."""
+    return ended(_compile, options)
+
+
+def _compile(options: Namespace) -> None:
+    tell_what_is_compiled()
+    ahead.compile_all()
+    print("savepointdb: all is compiled", file=sys.stderr)
+
+
+def tell_what_is_compiled() -> None:
+    """From now on, tell a person who watches what takes so long when something is compiled."""
+    if sys.stderr.isatty():
+        handler = logging.StreamHandler()
+        handler.setFormatter(logging.Formatter("savepointdb: %(message)s"))
+        store.logger.addHandler(handler)
+        store.logger.setLevel(logging.INFO)
