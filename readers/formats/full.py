@@ -73,8 +73,8 @@ def _walk(
 def is_key_group(data: NDArray[np.uint8], position: int, limit: int) -> bool:
     """Whether a key group in this layout fills these bytes; reads all of them."""
     nowhere: NDArray[np.int64] = np.empty((0, 2), dtype=np.int64)
-    _, end, bad = _walk(data, position, limit, -1, nowhere, nowhere)
-    return bad < 0 and end == limit
+    _, end, bad = _walk(data, position, limit, -1, nowhere, nowhere, 0)
+    return bool(bad < 0 and end == limit)
 
 
 def cut_key_group(
