@@ -52,7 +52,18 @@ from readers.stateinfo.file import (
     read_state_info,
 )
 from readers.stateinfo.refinement import Contradiction, Knowledge, kryo_of
-from readers.states import conform, entry_columns, is_keyed, merged_type, rows, state_schema
+from readers.states import (
+    COUNTED,
+    conform,
+    counted_rows,
+    entry_columns,
+    is_keyed,
+    is_row,
+    merged_type,
+    rows,
+    shown,
+    state_schema,
+)
 from readers.storage import ReadCounter, SavepointLocation
 
 _STREAM_ELEMENT = re.compile(r"StreamElement<(.*)>")
@@ -80,8 +91,8 @@ class StatePart:
         own = state_schema(self.entry)
         made = pa.schema([own.field(name) for name in own.names if name in wanted])
         target = pa.schema([schema.field(name) for name in schema.names if name in wanted])
-        layout = EntryLayout(self.source.columns(self.entry), entry_columns(self.entry, wanted))
-        source, entry = self.source, self.entry
+        source, entry = self.source, shown(self.entry, wanted)
+        layout = EntryLayout(source.columns(entry), entry_columns(entry, wanted))
         decoder = layout.decoder(
             lambda program, columns: source.emit(program, columns, entry),
             (lambda program, columns: source.emit_undescribed(program, columns, entry))
@@ -90,9 +101,13 @@ class StatePart:
         )
         undivided = layout.decoder(lambda program, columns: emit_undivided(program, columns, entry))
         try:
-            for page in self.source.pages(self.name, selection):
+            if COUNTED.issuperset(made.names) and is_row(entry, layout.names):
+                counted = counted_rows(source.counts(self.name, selection), source.subtask, made)
+                yield from (_conformed(batch, target) for batch in counted)
+                return
+            for page in source.pages(self.name, selection):
                 for part, arrays in (undivided if page.undivided else decoder).decode(page):
-                    yield _conformed(rows(part, layout.names, arrays, self.entry, made), target)
+                    yield _conformed(rows(part, layout.names, arrays, entry, made), target)
         except ReaderError as error:
             raise error.within(self.name.name, path=self.source.path) from error
 

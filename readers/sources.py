@@ -160,6 +160,17 @@ class Source(ABC):
             ReaderError: as the format does.
         """
 
+    def counts(self, state: StateName, selection: Selection) -> Iterator[tuple[int, int]]:
+        """(key group, number of entries) of a state, as often as the source likes; key group -1 where there is none.
+
+        As many entries as `pages` gives; where the format tells their number, they are not looked at.
+
+        Raises:
+            ReaderError: as the format does.
+        """
+        for page in self.pages(state, selection):
+            yield from page.counts()
+
     def refine(self, change: Callable[[Serializer], Serializer]) -> None:
         """Apply what is known from elsewhere to the type trees of every state; before anything is read."""
         for name, entry in self.entries.items():
@@ -249,6 +260,18 @@ class FullSource(KeyedStreamSource):
 
     def pages(self, state: StateName, selection: Selection) -> Iterator[Page]:
         number = self._id_of(state)
+        for key_group, data, first, last in self._bodies(selection):
+            page = self._page(data, full.cut_key_group(data, first, last, number, self.path), key_group)
+            if len(page):
+                yield page
+
+    def counts(self, state: StateName, selection: Selection) -> Iterator[tuple[int, int]]:
+        number = self._id_of(state)
+        for key_group, data, first, last in self._bodies(selection):
+            yield key_group, full.count_key_group(data, first, last, number, self.path)
+
+    def _bodies(self, selection: Selection) -> Iterator[tuple[int, NDArray[np.uint8], int, int]]:
+        """The wanted key groups: buffer, start, end; decompressed if they are compressed."""
         stream = self.stream.data
         for key_group, start, end in self._regions():
             if not selection.wants(key_group):
@@ -258,9 +281,7 @@ class FullSource(KeyedStreamSource):
             if self.header.compressed:
                 data = decompress(Cursor(stream, path=self.path, position=start, end=end))
                 first, last = 0, len(data)
-            page = self._page(data, full.cut_key_group(data, first, last, number, self.path), key_group)
-            if len(page):
-                yield page
+            yield key_group, data, first, last
             self.stream.release(start, end - start)
 
     def _regions(self) -> Iterator[tuple[int, int, int]]:
@@ -290,16 +311,25 @@ class HeapSource(KeyedStreamSource):
     def pages(self, state: StateName, selection: Selection) -> Iterator[Page]:
         number = self._id_of(state)
         walker = self._walker()
-        for key_group, start, end in self._regions():
-            if not selection.wants(key_group):
-                continue
-            selection.account(end - start)
-            data, first, last = self._body(key_group, start, end)
+        for key_group, data, first, last in self._bodies(selection):
             cut = walker.cut(data, first, last, number, key_group)
             page = self._page(data, (cut.starts, cut.ends), key_group)
             if len(page):
                 yield replace(page, undivided=True) if cut.undivided else page
-            self.stream.release(start, end - start)
+
+    def counts(self, state: StateName, selection: Selection) -> Iterator[tuple[int, int]]:
+        number = self._id_of(state)
+        walker = self._walker()
+        for key_group, data, first, last in self._bodies(selection):
+            yield key_group, walker.count(data, first, last, number, key_group)
+
+    def _bodies(self, selection: Selection) -> Iterator[tuple[int, NDArray[np.uint8], int, int]]:
+        """The wanted key groups: buffer, start, end; decompressed if they are compressed."""
+        for key_group, start, end in self._regions():
+            if selection.wants(key_group):
+                selection.account(end - start)
+                yield key_group, *self._body(key_group, start, end)
+                self.stream.release(start, end - start)
 
     @cached_property
     def _order(self) -> tuple[int, ...]:
@@ -393,9 +423,16 @@ class RocksSource(Source):
         composite.emit_composite(program, layout, entry, self.max_parallelism, undescribed=True)
 
     def pages(self, state: StateName, selection: Selection) -> Iterator[Page]:
+        return self._pages(state, selection)
+
+    def counts(self, state: StateName, selection: Selection) -> Iterator[tuple[int, int]]:
+        for page in self._pages(state, selection, keys_only=True):
+            yield from page.counts()
+
+    def _pages(self, state: StateName, selection: Selection, *, keys_only: bool = False) -> Iterator[Page]:
         width = key_group_bytes(self.max_parallelism)
         for first, behind in self._ranges(state, selection, width):
-            for data, starts, ends in self._open().entries(state.name, first, behind):
+            for data, starts, ends in self._open().entries(state.name, first, behind, keys_only=keys_only):
                 selection.account(len(data))
                 groups = _key_groups(data, starts[:, 0], width)
                 page = Page(
@@ -692,6 +729,12 @@ class OperatorSource(Source):
             path=self.path,
             indexes=indexes,
         )
+
+    def counts(self, state: StateName, selection: Selection) -> Iterator[tuple[int, int]]:
+        if self.entries[state].kind is StateKind.BROADCAST:
+            yield from super().counts(state, selection)
+        else:
+            yield -1, len(self._bounds(state))
 
     def _bounds(self, state: StateName) -> list[tuple[int, int]]:
         everything = [offset for info in self.handle.state_meta_infos for offset in info.offsets.tolist()]

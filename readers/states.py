@@ -15,6 +15,9 @@ A list is a row an element, a map a row an entry: so a state of any size streams
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,14 +25,18 @@ from numpy.typing import NDArray
 
 from readers.decode.page import Page
 from readers.formats.entry import UNDECODED, WHOLE_MAP, Entry, StateKind, column_type, value_type
-from readers.serializers.operators import TtlSerializer
+from readers.serializers.operators import TtlSerializer, UnshownSerializer
 
 KEY_GROUP = "_key_group"
 SUBTASK = "_subtask"
 _INDEX = pa.int32()
 _TIMESTAMP = pa.timestamp("ms")
 _LISTS = frozenset({StateKind.LIST, StateKind.OPERATOR_LIST, StateKind.UNION_LIST})
+_COUNTED_ROWS = 1 << 16
 _MADE_OF_VALUE = frozenset({"value", "ttl_timestamp", "timestamp"})
+COUNTED = frozenset({KEY_GROUP, SUBTASK})
+"""Columns that need no byte of an entry."""
+
 _KEYED = frozenset(
     {
         StateKind.VALUE,
@@ -78,6 +85,57 @@ def entry_columns(entry: Entry, wanted: frozenset[str]) -> frozenset[str]:
     if entry.kind is StateKind.LIST or wanted & _MADE_OF_VALUE:
         wanted |= {"value"}
     return wanted | {WHOLE_MAP} if entry.kind is StateKind.MAP else wanted
+
+
+def shown(entry: Entry, wanted: frozenset[str]) -> Entry:
+    """The entry for reading these columns: of lists and whole maps, parts that none of them shows are stepped over."""
+    if entry.kind not in (StateKind.LIST, StateKind.MAP) or entry.value is None:
+        return entry
+    if not wanted & _MADE_OF_VALUE:
+        entry = replace(entry, value=UnshownSerializer(entry.value))
+    if entry.map_key is not None and "map_key" not in wanted:
+        entry = replace(entry, map_key=UnshownSerializer(entry.map_key))
+    return entry
+
+
+def is_row(entry: Entry, columns: Iterable[str]) -> bool:
+    """Whether every entry that has these columns is one row: no list, no whole map."""
+    is_list = entry.kind is StateKind.LIST and not entry.is_raw("value")
+    return not is_list and WHOLE_MAP not in columns
+
+
+def counted_rows(
+    counts: Iterable[tuple[int, int]], subtask: int, schema: pa.Schema
+) -> Iterator[pa.RecordBatch]:
+    """Rows of which only `_key_group` and `_subtask` are wanted.
+
+    Args:
+        counts: (key group, number of rows).
+        subtask: whose rows they are.
+        schema: the columns to return.
+    """
+    groups: list[int] = []
+    numbers: list[int] = []
+    for group, number in counts:
+        for start in range(0, number, _COUNTED_ROWS):
+            groups.append(group)
+            numbers.append(min(number - start, _COUNTED_ROWS))
+            if sum(numbers) >= _COUNTED_ROWS:
+                yield _repeated(groups, numbers, subtask, schema)
+                groups, numbers = [], []
+    if numbers:
+        yield _repeated(groups, numbers, subtask, schema)
+
+
+def _repeated(groups: list[int], numbers: list[int], subtask: int, schema: pa.Schema) -> pa.RecordBatch:
+    length = sum(numbers)
+    if not schema.names:
+        return _without_columns(length)
+    columns = {
+        KEY_GROUP: lambda: np.repeat(np.array(groups, dtype=np.int32), numbers),
+        SUBTASK: lambda: np.full(length, subtask, dtype=np.int32),
+    }
+    return pa.RecordBatch.from_arrays([pa.array(columns[name]()) for name in schema.names], schema=schema)
 
 
 def rows(

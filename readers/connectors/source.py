@@ -59,6 +59,9 @@ class ConnectorSource(Source):
                 page, data=np.frombuffer(b"".join(values), dtype=np.uint8), starts=starts, ends=ends
             )
 
+    def counts(self, state: StateName, selection: Selection) -> Iterator[tuple[int, int]]:
+        return self.inner.counts(state, selection)
+
     def values(self) -> Iterator[Any]:
         """The values as the layout reads them."""
         for page in self.inner.pages(self.name, Selection()):

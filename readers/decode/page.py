@@ -50,6 +50,11 @@ class Page:
             undivided=self.undivided,
         )
 
+    def counts(self) -> Iterator[tuple[int, int]]:
+        """(key group, number of entries)."""
+        groups, numbers = np.unique(self.key_groups, return_counts=True)
+        yield from zip(groups.tolist(), numbers.tolist(), strict=True)
+
     def batches(self, entries: int) -> Iterator[Page]:
         """This page in pieces of at most `entries` entries."""
         for start in range(0, len(self), entries):

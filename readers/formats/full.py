@@ -77,6 +77,19 @@ def is_key_group(data: NDArray[np.uint8], position: int, limit: int) -> bool:
     return bool(bad < 0 and end == limit)
 
 
+def count_key_group(data: NDArray[np.uint8], position: int, limit: int, state: int, path: str) -> int:
+    """How many entries one state has in a key group; for errors see `cut_key_group`."""
+    nowhere: NDArray[np.int64] = np.empty((0, 2), dtype=np.int64)
+    count, _, bad = _walk(data, position, limit, state, nowhere, nowhere, 0)
+    if bad >= 0:
+        raise CorruptDataError(
+            f"expected an entry of a key group that ends by byte {limit}; bytes {hex_window(memoryview(data), bad)}",
+            path=path,
+            position=bad,
+        )
+    return int(count)
+
+
 def cut_key_group(
     data: NDArray[np.uint8], position: int, limit: int, state: int, path: str
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -85,15 +98,8 @@ def cut_key_group(
     Raises:
         CorruptDataError: a length leads out of the key group, or it does not end with the end mark.
     """
-    starts: NDArray[np.int64] = np.empty((0, 2), dtype=np.int64)
-    count, _, bad = _walk(data, position, limit, state, starts, starts, 0)
-    if bad >= 0:
-        raise CorruptDataError(
-            f"expected an entry of a key group that ends by byte {limit}; bytes {hex_window(memoryview(data), bad)}",
-            path=path,
-            position=bad,
-        )
-    starts = np.empty((count, 2), dtype=np.int64)
-    ends = np.empty((count, 2), dtype=np.int64)
+    count = count_key_group(data, position, limit, state, path)
+    starts: NDArray[np.int64] = np.empty((count, 2), dtype=np.int64)
+    ends: NDArray[np.int64] = np.empty((count, 2), dtype=np.int64)
     _walk(data, position, limit, state, starts, ends, count)
     return starts, ends

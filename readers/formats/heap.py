@@ -201,35 +201,67 @@ class HeapWalker:
             CorruptDataError: the bytes contradict the layout.
             UnsupportedSerializerError: a state cannot be walked, and where it ends is not certain.
         """
+        count, position, unseen = self._find(data, position, limit, wanted, key_group)
+        if count is None:
+            return undivided(position, limit)
+        try:
+            starts, ends = self._walk(wanted, data, position, limit, count)
+        except UnsupportedSerializerError as error:
+            region = Region(data=data, position=position, limit=limit, key_group=key_group)
+            try:
+                end = self._end(region, wanted, unseen, error)
+            except UncertainEndError:
+                if unsized(self._states[wanted][1]) is None:
+                    raise
+                return undivided(position, limit)
+            return self._split(replace(region, limit=end), wanted, count, error)
+        return Cut(starts=starts, ends=ends)
+
+    def count(self, data: NDArray[np.uint8], position: int, limit: int, wanted: int, key_group: int) -> int:
+        """How many entries `cut` finds: as many as the header of the state says, if each of them has an end."""
+        entry = self._states[wanted][1]
+        if entry.is_open or unsized(entry) is not None:
+            return len(self.cut(data, position, limit, wanted, key_group).starts)
+        count = self._find(data, position, limit, wanted, key_group)[0]
+        assert count is not None  # only where ends are uncertain
+        return count
+
+    def _find(
+        self, data: NDArray[np.uint8], position: int, limit: int, wanted: int, key_group: int
+    ) -> tuple[int | None, int, set[int]]:
+        """The number of entries of state `wanted`, where they begin, and the states behind it.
+
+        The number is None if a state before it has no certain end: from there on nothing can be told apart.
+        """
         unseen = set(range(len(self._states)))
         while unseen:
             state, count, position = self._block(data, position, limit, unseen)
             unseen.remove(state)
-            if count == 0 and state != wanted:
-                continue
-            try:
-                starts, ends = self._walk(state, data, position, limit, count)
-                end = int(ends[-1, 0]) if count else position
-            except UnsupportedSerializerError as error:
+            if state == wanted:
+                return count, position, unseen
+            if count:
                 region = Region(data=data, position=position, limit=limit, key_group=key_group)
                 try:
-                    end = self._end(region, state, unseen, error)
+                    position = self._behind(region, state, count, unseen)
                 except UncertainEndError:
                     if unsized(self._states[wanted][1]) is None:
                         raise
-                    return undivided(position, limit)
-                if state == wanted:
-                    return self._split(replace(region, limit=end), state, count, error)
-            except ReaderError as error:
-                raise error if state == wanted else error.within(self._states[state][0]) from error
-            if state == wanted:
-                return Cut(starts=starts, ends=ends)
-            position = end
+                    return None, position, unseen
         raise CorruptDataError(
             f"expected state {self._states[wanted][0]} in every key group, found {len(self._states)} others",
             path=self._path,
             position=position,
         )
+
+    def _behind(self, region: Region, state: int, count: int, unseen: Set[int]) -> int:
+        """Where a state ends that stands before the wanted one."""
+        try:
+            _, ends = self._walk(state, region.data, region.position, region.limit, count)
+        except UnsupportedSerializerError as error:
+            return self._end(region, state, unseen, error)
+        except ReaderError as error:
+            raise error.within(self._states[state][0]) from error
+        return int(ends[-1, 0])
 
     def order(self, data: NDArray[np.uint8], position: int, limit: int) -> tuple[int, ...]:
         """The state ids in the order in which they stand in a key group.

@@ -58,8 +58,12 @@ class RocksDatabase:
                 self._database.close()
                 self._database = None
 
-    def entries(self, family: str, first: bytes, behind: bytes | None) -> Iterator[Entries]:
+    def entries(
+        self, family: str, first: bytes, behind: bytes | None, *, keys_only: bool = False
+    ) -> Iterator[Entries]:
         """Entries with keys from `first` up to (not with) `behind`, in pages: buffer, starts, ends, int64 (entries, 2).
+
+        With `keys_only` values may be empty.
 
         Raises:
             CorruptDataError: the bytes contradict the format, or RocksDB cannot open what is there.
@@ -71,7 +75,7 @@ class RocksDatabase:
         rest = first
         try:
             with storage_errors(self._path):
-                for data, starts, ends in self._tables.entries(family, first, behind):
+                for data, starts, ends in self._tables.entries(family, first, behind, keys_only=keys_only):
                     yield data, starts, ends
                     rest = data[starts[-1, 0] : ends[-1, 0]].tobytes() + b"\0"
         except NotReadHereError:

@@ -12,13 +12,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from readers.decode.program import Program
-from readers.serializers.base import Serializer, SnapshotBody
+from readers.serializers.base import Problem, Serializer, SnapshotBody
 from readers.serializers.primitives import BasicSerializer, LongSerializer, NothingSerializer, simple_body
 
 if TYPE_CHECKING:
@@ -130,6 +131,34 @@ class TtlSerializer(Serializer):
         with program.field(1):
             program.fixed(8)
         with program.field(0):
+            self.value.emit(program)
+
+
+@dataclass(frozen=True)
+class UnshownSerializer(Serializer):
+    """A value that no column shows, where only the number of values counts: an empty struct each."""
+
+    value: Serializer
+
+    java_class = ""
+
+    @property
+    def type_name(self) -> str:
+        return self.value.type_name
+
+    @property
+    def is_open(self) -> bool:
+        return self.value.is_open
+
+    def problems(self) -> Iterator[Problem]:
+        return self.value.problems()
+
+    def arrow(self) -> pa.DataType:
+        return pa.struct([])
+
+    def emit(self, program: Program) -> None:
+        program.struct()
+        with program.without_column():
             self.value.emit(program)
 
 

@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 
 from readers.decode.decoder import Decoder
 from readers.decode.page import Page
-from readers.decode.program import Program
+from readers.decode.program import Code, Program
 from readers.errors import CorruptDataError, ReaderError, UnsupportedSerializerError
 from readers.formats.entry import Entry, EntryLayout, StateKind
 from readers.formats.heap import HeapWalker
@@ -255,16 +255,16 @@ FILES = st.sampled_from(sorted(LARGER))
 def test_batches_of_any_size_have_the_same_rows(name, entries, size, data):
     (part,) = data.draw(st.sampled_from(READABLE(name))).parts
     layout = EntryLayout(part.source.columns(part.entry))
-    program = Program(layout.tree)
-    part.source.emit(program, layout, part.entry)
-    code = program.finish()
-    undescribed = None
-    if part.entry.is_open:
-        program = Program(layout.tree)
-        part.source.emit_undescribed(program, layout, part.entry)
-        undescribed = program.finish()
 
-    def decoded(decoder: Decoder) -> list[str]:
+    def code(emit: Callable[[Program, EntryLayout, Entry], None]) -> Code:
+        program = Program(layout.tree)
+        emit(program, layout, part.entry)
+        return program.finish()
+
+    def decoded(**limits: int) -> list[str]:
+        is_open = part.source.frames_values and part.entry.is_open
+        undescribed = code(part.source.emit_undescribed) if is_open else None
+        decoder = Decoder(layout.tree, code(part.source.emit), undescribed=undescribed, **limits)
         return [
             row
             for page in part.source.pages(part.name, Selection())
@@ -272,8 +272,7 @@ def test_batches_of_any_size_have_the_same_rows(name, entries, size, data):
             for row in table_rows(dict(zip(layout.names, arrays, strict=True)))
         ]
 
-    small = Decoder(layout.tree, code, undescribed=undescribed, batch_entries=entries, batch_bytes=size)
-    assert decoded(small) == decoded(Decoder(layout.tree, code, undescribed=undescribed))
+    assert decoded(batch_entries=entries, batch_bytes=size) == decoded()
 
 
 @settings(max_examples=40)

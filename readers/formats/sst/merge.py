@@ -97,7 +97,8 @@ MAX_PAGE_ENTRIES = 24
 WHICH = 25  # the cursor that needs something
 DETAIL = 26  # the bytes that it needs
 SCRATCH = 27  # address of 64 bytes
-MERGE_FIELDS = 28
+KEYS_ONLY = 28  # whether values are left out; those that are joined are not
+MERGE_FIELDS = 29
 
 DONE = 0
 PAGE_FULL = 1  # an entry of DETAIL bytes has no room
@@ -382,7 +383,7 @@ def _put_joined(merge: int) -> bool:
 @subroutine
 def _put_value(merge: int, cursor: int, key_bytes: int) -> bool:
     """The entry of a key whose newest is a value; whether there was room for it."""
-    value_bytes = _get(cursor, VALUE_BYTES)
+    value_bytes = 0 if _get(merge, KEYS_ONLY) else _get(cursor, VALUE_BYTES)
     if not _has_room(merge, key_bytes + value_bytes):
         return False
     target = _get(merge, PAGE) + _get(merge, PAGE_USED)

@@ -49,8 +49,12 @@ class SstDatabase:
         self._manifest: Manifest | None = None
         self._tables: dict[int, Table] = {}
 
-    def entries(self, family: str, first: bytes, behind: bytes | None) -> Iterator[Entries]:
+    def entries(
+        self, family: str, first: bytes, behind: bytes | None, *, keys_only: bool = False
+    ) -> Iterator[Entries]:
         """Entries with keys from `first` up to (not with) `behind`, in pages: buffer, starts, ends, int64 (entries, 2).
+
+        With `keys_only` values may be empty.
 
         Raises:
             NotReadHereError: anything that is not known here; what was given out until then is right and complete.
@@ -59,7 +63,7 @@ class SstDatabase:
         """
         runs = self._runs(family, first, behind)
         if runs:
-            with _Scan(runs, first, behind) as scan:
+            with _Scan(runs, first, behind, keys_only=keys_only) as scan:
                 yield from scan.pages()
 
     def _runs(self, family: str, first: bytes, behind: bytes | None) -> list[list[Table]]:
@@ -195,7 +199,9 @@ class _Run:
 class _Scan:
     """One merge: owns its memory, and does what `merge_runs` asks for."""
 
-    def __init__(self, tables: list[list[Table]], first: bytes, behind: bytes | None) -> None:
+    def __init__(
+        self, tables: list[list[Table]], first: bytes, behind: bytes | None, *, keys_only: bool
+    ) -> None:
         piece_bytes = min(_PIECE_BYTES, max(_ALL_PIECES_BYTES // len(tables), _LEAST_PIECE_BYTES))
         self._runs = [_Run(run, first, behind, piece_bytes) for run in tables]
         self._cursors = np.zeros((len(tables), machine.CURSOR_FIELDS), dtype=np.int64)
@@ -207,6 +213,7 @@ class _Scan:
         self._copy = _Memory(_KEY_BYTES)
         self._operands = _Memory(_OPERANDS_BYTES)
         self._merge = np.zeros(machine.MERGE_FIELDS, dtype=np.int64)
+        self._merge[machine.KEYS_ONLY] = keys_only
         self._bound(first, behind)
         self._connect()
         self._new_page(0)

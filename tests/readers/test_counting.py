@@ -1,0 +1,91 @@
+"""Columns that need no value: as many rows, with the same key groups, as when everything is decoded."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from catalog.jsontext import json_text
+from readers.errors import ReaderError
+from readers.savepoint import Savepoint, State
+from readers.sources import Selection
+from readers.states import KEY_GROUP, SUBTASK
+from tests.readers.expected import Snapshot, snapshots_of
+from tests.readers.unpacked import ARCHIVES, unpacked
+
+PROJECT = Path(__file__).parents[2]
+CORPUS = Path(os.environ.get("SAVEPOINTDB_CORPUS", PROJECT.parent / "shared" / "corpus"))
+COPIED = [
+    snapshot
+    for folder in (PROJECT / "tests/data/corpus", PROJECT / "tests/data/flink")
+    for snapshot in snapshots_of(folder)
+]
+PACKED = sorted(path.name.removesuffix(".tar.xz") for path in ARCHIVES.glob("*.tar.xz"))
+
+
+def states_of(snapshot: Snapshot) -> Iterator[State]:
+    savepoint = Savepoint(snapshot.directory)
+    for operator in savepoint.operators:
+        yield from operator.states
+    savepoint.close()
+
+
+def table(state: State, columns: list[str], selection: Selection | None = None) -> pa.Table:
+    schema = pa.schema([field for field in state.schema if field.name in columns])
+    return pa.Table.from_batches(list(state.read(columns, selection)), schema=schema)
+
+
+def check(snapshot: Snapshot) -> int:
+    checked = 0
+    for state in states_of(snapshot):
+        numbers = [name for name in (KEY_GROUP, SUBTASK) if name in state.schema.names]
+        try:
+            everything = table(state, state.schema.names)
+        except ReaderError:
+            continue
+        expected = counted(everything.select(numbers))
+        assert counted(table(state, numbers)) == expected, state.name
+        for name in numbers:
+            assert counted(table(state, [name])) == counted(everything.select([name])), state.name
+        assert sum(batch.num_rows for batch in state.read([])) == everything.num_rows
+        for name in state.schema.names:
+            found = table(state, [name, *numbers])
+            assert texts(found) == texts(everything.select(found.schema.names)), name
+        if KEY_GROUP in numbers:
+            some = frozenset(sorted({row[0] for row in expected})[::3])
+            found = table(state, numbers, Selection(key_groups=some))
+            assert counted(found) == Counter({row: expected[row] for row in expected if row[0] in some})
+        checked += everything.num_rows
+    return checked
+
+
+def texts(found: pa.Table) -> Counter[tuple[str, ...]]:
+    """As text, because NaN does not equal itself; in no order, as a changelog has none."""
+    columns = [json_text(column.combine_chunks()).to_pylist() for column in found.columns]
+    return Counter(zip(*columns, strict=True))
+
+
+def counted(found: pa.Table) -> Counter[tuple[int, ...]]:
+    return Counter(zip(*(column.to_pylist() for column in found.columns), strict=True))
+
+
+@pytest.mark.parametrize("snapshot", COPIED, ids=lambda snapshot: snapshot.name)
+def test_counting_finds_the_rows_that_reading_finds(snapshot: Snapshot) -> None:
+    assert check(snapshot) > 0
+
+
+@pytest.mark.parametrize("archive", PACKED)
+def test_counting_packed_snapshots_finds_the_rows_that_reading_finds(archive: str, tmp_path: Path) -> None:
+    assert check(unpacked(archive, tmp_path)) > 0
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not CORPUS.is_dir(), reason="no corpus of savepoints; set SAVEPOINTDB_CORPUS")
+@pytest.mark.parametrize("snapshot", list(snapshots_of(CORPUS)), ids=lambda snapshot: snapshot.name)
+def test_counting_the_corpus_finds_the_rows_that_reading_finds(snapshot: Snapshot) -> None:
+    check(snapshot)
