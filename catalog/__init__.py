@@ -12,6 +12,7 @@ Reading order:
     sqlviews.py   what the operators of SQL jobs keep, a column a field
     statemeta.py  the tables of facts: StateMeta, operators, files
     scan.py       Scan → Split: what an engine reads
+    statecache.py what was decoded once, in the files of cachefiles.py
     predicate.py  what of a query's conditions saves reading
     jsontext.py   values of different types as one column of JSON text
     stateinfo.py  files of the user: `stateInfo`, job plans, uids

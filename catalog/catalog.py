@@ -15,6 +15,7 @@ from catalog.discovery import Found, find_savepoints
 from catalog.errors import DuplicateDatabaseError, NoSuchDatabaseError
 from catalog.naming import database_names
 from catalog.savepoints import SavepointReference
+from catalog.statecache import StateCache
 from catalog.tables import Table
 from readers.errors import ReaderError
 from readers.stateinfo.file import STATE_INFO_FILE_NAME
@@ -48,6 +49,7 @@ class Catalog:
         state_info: a `stateInfo` file for all of them, in place of those beside them.
         rescan_after_s: look at the roots again when databases are asked for so long after the last look; never by itself
             if None.
+        cache: of decoded states; None for none.
 
     Raises:
         NotASavepointError: a root that is not there.
@@ -62,6 +64,7 @@ class Catalog:
         uids: Sequence[str] = (),
         state_info: str | os.PathLike[str] | None = None,
         rescan_after_s: float | None = None,
+        cache: StateCache | None = None,
     ) -> None:
         self._roots = tuple(roots)
         self._allowed_roots = tuple(allowed_roots)
@@ -71,6 +74,7 @@ class Catalog:
         self._rescan_after_s = rescan_after_s
         self._looking = threading.Lock()
         self._looked = 0.0
+        self.cache = cache
         self._lock = threading.Lock()
         self._added: dict[str, Database] = {}
         self._found: dict[str, Database] = {}
@@ -99,7 +103,7 @@ class Catalog:
                 known = before.get(name.casefold())
                 kept = known is not None and known.reference == reference
                 self._found[name.casefold()] = (
-                    known if known and kept else Database(name, reference, self._uids)
+                    known if known and kept else Database(name, reference, self._uids, self.cache)
                 )
 
     def _look_if_late(self) -> None:
@@ -170,7 +174,7 @@ class Catalog:
             ReaderError: it cannot be opened.
             DuplicateDatabaseError: the name is taken by another path.
         """
-        database = Database(name, self._reference(path), self._uids)
+        database = Database(name, self._reference(path), self._uids, self.cache)
         database.savepoint  # noqa: B018  # opens it: an error belongs here, not to the first query
         with self._lock:
             folded = name.casefold()
@@ -234,6 +238,7 @@ def connect(
     path_map: Mapping[str, str] | None = None,
     uids: Sequence[str] = (),
     state_info: str | os.PathLike[str] | None = None,
+    cache: StateCache | None = None,
 ) -> Catalog:
     """The catalog of one path: a savepoint, a checkpoint, a `_metadata` file, or a folder that holds several.
 
@@ -244,6 +249,7 @@ def connect(
         path_map: recorded path prefixes and what stands there now.
         uids: uids whose operators are to be known by them.
         state_info: a `stateInfo` file, in place of that beside the savepoint.
+        cache: of decoded states; None for none.
 
     Raises:
         NotASavepointError: nothing is there, or no savepoint.
@@ -254,6 +260,7 @@ def connect(
         path_map=path_map,
         uids=uids,
         state_info=state_info,
+        cache=cache,
     )
 
 

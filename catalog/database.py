@@ -13,6 +13,7 @@ from catalog.naming import unique_names
 from catalog.savepoints import SavepointReference, open_savepoint
 from catalog.scan import Scan
 from catalog.sqlviews import View, ViewTable, view_of
+from catalog.statecache import StateCache
 from catalog.statemeta import (
     FILES,
     OPERATORS,
@@ -44,11 +45,19 @@ class Database:
         name: in the catalog.
         reference: what it takes to open it.
         uids: operator id → uid, known from elsewhere than `_metadata`.
+        cache: of decoded states; None for none.
     """
 
-    def __init__(self, name: str, reference: SavepointReference, uids: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        name: str,
+        reference: SavepointReference,
+        uids: Iterable[str] = (),
+        cache: StateCache | None = None,
+    ) -> None:
         self.name = name
         self.reference = reference
+        self.cache = cache
         self.uids: Mapping[str, str] = {operator_id_of(uid): uid for uid in uids}
 
     @property
@@ -159,23 +168,29 @@ class Database:
                 for reference in self._references(operator, lambda state: state.kind is StateKind.TIMER)
             )
 
-        return TimersTable(TIMERS_NAME, "the registered timers of all operators", self.reference, find)
+        return TimersTable(
+            TIMERS_NAME, "the registered timers of all operators", self.reference, find, self.cache
+        )
 
     def _operator_tables(self, operator: Operator) -> Iterator[Table]:
         references = self._references(operator, lambda state: state.kind is not StateKind.TIMER)
         if not references:
             return
         name = self.operator_names[operator.operator_id]
-        yield OperatorTable(name, f"all states of operator {name}", self.reference, lambda: references)
+        yield OperatorTable(
+            name, f"all states of operator {name}", self.reference, lambda: references, self.cache
+        )
         for reference in references:
             if reference.state.parts:
                 table = self._state_table_name(operator, reference.number)
                 comment = f"state {reference.state.name} of operator {name}"
-                yield StateTable(table, comment, self.reference, _just(reference))
+                yield StateTable(table, comment, self.reference, _just(reference), self.cache)
         for number, (view_name, view) in self._views(operator).items():
             state = operator.states[number]
             comment = f"state {state.name} of operator {name}, with a column a field"
-            yield ViewTable(view_name, comment, StateReference(state, number), self.reference, view)
+            yield ViewTable(
+                view_name, comment, StateReference(state, number), self.reference, view, self.cache
+            )
 
     def _references(self, operator: Operator, wanted: Callable[[State], bool]) -> tuple[StateReference, ...]:
         uid = operator.metadata.uid or self.uids.get(operator.operator_id)

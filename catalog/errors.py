@@ -5,6 +5,7 @@
       NoSuchTableError       carries: name, near
       NoSuchColumnError      carries: name, near
       DuplicateDatabaseError a name that is taken
+      CorruptCacheError      a cache file that is not what was written
 
 `near` are the names that are most like the one asked for.
 """
@@ -19,6 +20,10 @@ _NEAR = 3
 
 class CatalogError(Exception):
     """Root of all errors of the catalog room."""
+
+
+class CorruptCacheError(CatalogError):
+    """A cache file that is not what was written."""
 
 
 class UnknownNameError(CatalogError):

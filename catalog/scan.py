@@ -7,9 +7,10 @@ process.
 
 from __future__ import annotations
 
+import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,17 +18,51 @@ import pyarrow.compute as pc
 from readers.storage import ReadCounter
 
 
+class ScanCounter(ReadCounter):
+    """Also how many bytes of the cache were read. A pickled copy counts on its own, from 0."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._cache_lock = threading.Lock()
+        self._bytes_cached = 0
+
+    def add_cached(self, bytes_read: int) -> None:
+        """So many bytes of the cache were read."""
+        with self._cache_lock:
+            self._bytes_cached += bytes_read
+
+    @property
+    def bytes_cached(self) -> int:
+        """Bytes of the cache read so far."""
+        return self._bytes_cached
+
+    def __reduce__(self) -> tuple[type[ScanCounter], tuple[()]]:
+        return (ScanCounter, ())
+
+
 class Split(ABC):
     """A part of a scan; picklable.
 
     Attributes:
-        size_bytes: about how many bytes it reads.
+        size_bytes: about how many bytes of the savepoint it reads.
+        cached_bytes: about how many bytes of the cache it reads in place of these.
     """
 
     size_bytes: int
+    cached_bytes: int = 0
+
+    @property
+    def origin_bytes(self) -> int:
+        """About how many bytes of the savepoint it reads where there is no cache."""
+        return self.size_bytes
+
+    @property
+    def wanted_key_groups(self) -> frozenset[int]:
+        """The key groups whose rows it has; none where rows have no key."""
+        return frozenset()
 
     @abstractmethod
-    def read(self, counter: ReadCounter | None = None) -> Iterator[pa.RecordBatch]:
+    def read(self, counter: ScanCounter | None = None) -> Iterator[pa.RecordBatch]:
         """Its rows; the bytes read are added to `counter`.
 
         Raises:
@@ -44,12 +79,14 @@ class Scan:
         parts: the splits; their columns are those of the scan and those of the expression.
         expression: the exact condition; None for all rows of the splits.
         counter: counts the bytes read, also while a scan is running.
+        completed: to be called with the seconds it took when all splits were read to their end.
     """
 
     schema: pa.Schema
     parts: tuple[Split, ...]
     expression: pc.Expression | None
-    counter: ReadCounter
+    counter: ScanCounter
+    completed: Callable[[float], None] = field(default=lambda _: None, compare=False)
 
     def splits(self) -> Sequence[Split]:
         """The parts of the scan. They prune but do not filter: `filtered` does."""
@@ -61,9 +98,29 @@ class Scan:
         return sum(split.size_bytes for split in self.parts)
 
     @property
+    def cached_bytes_total(self) -> int:
+        """About how many bytes of the cache the whole scan reads."""
+        return sum(split.cached_bytes for split in self.parts)
+
+    @property
+    def key_groups(self) -> frozenset[int]:
+        """The key groups that it reads."""
+        return frozenset[int]().union(*(split.wanted_key_groups for split in self.parts))
+
+    @property
+    def is_cached(self) -> bool:
+        """Whether any of it comes from the cache."""
+        return any(split.cached_bytes for split in self.parts)
+
+    @property
     def bytes_read(self) -> int:
-        """Bytes read so far."""
+        """Bytes of the savepoint read so far."""
         return self.counter.bytes_read
+
+    @property
+    def bytes_cached(self) -> int:
+        """Bytes of the cache read so far."""
+        return self.counter.bytes_cached
 
     def filtered(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows of a split's batch that the scan's expression keeps, with the scan's columns."""

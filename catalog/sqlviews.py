@@ -30,6 +30,7 @@ import pyarrow as pa
 from catalog.naming import unique_names
 from catalog.predicate import Predicate
 from catalog.savepoints import SavepointReference
+from catalog.statecache import StateCache
 from catalog.tables import Output, StateReference, StatesTable
 from readers.savepoint import State
 from readers.serializers.tuples import ROW_KIND
@@ -84,9 +85,15 @@ class ViewTable(StatesTable):
     """A state of a SQL operator with a column a field."""
 
     def __init__(
-        self, name: str, comment: str, reference: StateReference, savepoint: SavepointReference, view: View
+        self,
+        name: str,
+        comment: str,
+        reference: StateReference,
+        savepoint: SavepointReference,
+        view: View,
+        cache: StateCache | None = None,
     ) -> None:
-        super().__init__(name, comment, savepoint, lambda: (reference,))
+        super().__init__(name, comment, savepoint, lambda: (reference,), cache)
         self.view = view
 
     @cached_property
@@ -107,6 +114,10 @@ class ViewTable(StatesTable):
     def _keys(self, state: State, predicate: Predicate) -> tuple[tuple[int, Any], ...] | None:
         keys = self._whole_keys(predicate)
         return None if keys is None else state.key_groups_of(keys)
+
+    def _completed(self, predicate: Predicate) -> Callable[[float], None]:
+        asks_for_keys = any(predicate.of(column.name) is not None for column in self.view.keys)
+        return (lambda _: None) if asks_for_keys else super()._completed(predicate)
 
     def _whole_keys(self, predicate: Predicate) -> tuple[dict[str, Any], ...] | None:
         """The keys that the conditions on key columns leave; None where one of these has no condition."""

@@ -13,25 +13,27 @@ Where several states share a table, a column has their common type, else it is J
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyarrow import parquet
 
 from catalog.errors import NoSuchColumnError
 from catalog.jsontext import json_text
 from catalog.predicate import ANYTHING, Predicate
-from catalog.savepoints import SavepointReference, open_savepoint
-from catalog.scan import Scan, Split
+from catalog.savepoints import SavepointReference
+from catalog.scan import Scan, ScanCounter, Split
+from catalog.statecache import CacheEntry, Chunk, StateCache, StatePlace
 from readers.formats.entry import UNDECODED
 from readers.savepoint import Savepoint, State
 from readers.serializers.primitives import VoidNamespaceSerializer
 from readers.sources import Selection
 from readers.states import KEY_GROUP, SUBTASK, conform, merged_type
-from readers.storage import ReadCounter
 
 STATE_NAME = "state_name"
 _SPLIT_BYTES = 32 << 20
@@ -102,8 +104,13 @@ class Table(ABC):
             schema=pa.schema([self.schema.field(name) for name in names]),
             parts=tuple(self._splits(needed, predicate)),
             expression=expression,
-            counter=ReadCounter(),
+            counter=ScanCounter(),
+            completed=self._completed(predicate),
         )
+
+    def _completed(self, predicate: Predicate) -> Callable[[float], None]:
+        """What is to be done when a scan has ended."""
+        return lambda _: None
 
     def _column(self, name: str) -> str:
         for known in self.schema.names:
@@ -150,22 +157,76 @@ class StateSplit(Split):
     size_bytes: int
     exploded: str | None = None
 
-    def read(self, counter: ReadCounter | None = None) -> Iterator[pa.RecordBatch]:
+    def read(self, counter: ScanCounter | None = None) -> Iterator[pa.RecordBatch]:
         """As `Split.read`."""
-        savepoint = open_savepoint(self.savepoint)
-        operator = next(known for known in savepoint.operators if known.operator_id == self.operator_id)
-        state = operator.states[self.state]
-        account = (counter or ReadCounter()).add
+        state = StatePlace(self.savepoint, self.operator_id, self.state).state()
+        account = (counter or ScanCounter()).add
         selection = Selection(key_groups=self.key_groups, keys=self.keys, account=account)
         state.check(selection)
+        rows = state.parts[self.part].read(self.sources, state.schema, selection)
+        return map(self.shown, rows)
+
+    @property
+    def wanted_key_groups(self) -> frozenset[int]:
+        """As `Split.wanted_key_groups`."""
+        return self.key_groups or frozenset()
+
+    @property
+    def sources(self) -> set[str]:
+        """The columns of the state that it needs."""
         sources = {output.source for output in self.outputs if output.source is not None}
+        return sources if self.exploded is None else sources | {self.exploded}
+
+    def shown(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Rows of the table from rows of the state."""
         if self.exploded is not None:
-            sources |= {self.exploded}
+            batch = _exploded(batch, self.exploded)
         schema = pa.schema([pa.field(output.name, output.type) for output in self.outputs])
-        for whole in state.parts[self.part].read(sources, state.schema, selection):
-            batch = whole if self.exploded is None else _exploded(whole, self.exploded)
-            arrays = [_output(output, batch) for output in self.outputs]
-            yield pa.RecordBatch.from_arrays(arrays, schema=schema) if arrays else batch
+        arrays = [_output(output, batch) for output in self.outputs]
+        return pa.RecordBatch.from_arrays(arrays, schema=schema) if arrays else batch
+
+
+@dataclass(frozen=True, slots=True)
+class CachedSplit(Split):
+    """A part of a state, from the cache; from the savepoint if the file has been evicted meanwhile.
+
+    Attributes:
+        origin: what it stands for.
+        path: the file.
+        row_groups: of the file.
+        cached_bytes: of these.
+    """
+
+    origin: StateSplit
+    path: Path
+    row_groups: tuple[int, ...]
+    cached_bytes: int
+    size_bytes: int = 0
+
+    @property
+    def origin_bytes(self) -> int:
+        """As `Split.origin_bytes`."""
+        return self.origin.size_bytes
+
+    @property
+    def wanted_key_groups(self) -> frozenset[int]:
+        """As `Split.wanted_key_groups`."""
+        return self.origin.wanted_key_groups
+
+    def read(self, counter: ScanCounter | None = None) -> Iterator[pa.RecordBatch]:
+        """As `Split.read`."""
+        try:
+            file = parquet.ParquetFile(self.path)
+        except FileNotFoundError:
+            yield from self.origin.read(counter)
+            return
+        with file:
+            names = sorted(self.origin.sources) or [SUBTASK]
+            for number in self.row_groups:
+                rows = file.read_row_group(number, columns=names, use_threads=False)
+                if counter is not None:
+                    counter.add_cached(_column_bytes(file.metadata.row_group(number), names))
+                yield from map(self.origin.shown, rows.to_batches())
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +236,7 @@ class FactsSplit(Split):
     batch: pa.RecordBatch
     size_bytes: int = 0
 
-    def read(self, counter: ReadCounter | None = None) -> Iterator[pa.RecordBatch]:
+    def read(self, counter: ScanCounter | None = None) -> Iterator[pa.RecordBatch]:
         """As `Split.read`."""
         yield self.batch
 
@@ -198,11 +259,13 @@ class StatesTable(Table):
         comment: str,
         savepoint: SavepointReference,
         references: Callable[[], tuple[StateReference, ...]],
+        cache: StateCache | None = None,
     ) -> None:
         self.name = name
         self.comment = comment
         self._savepoint = savepoint
         self._find = references
+        self._cache = cache
 
     @cached_property
     def references(self) -> tuple[StateReference, ...]:
@@ -246,27 +309,59 @@ class StatesTable(Table):
 
     def _state_splits(
         self, reference: StateReference, outputs: tuple[Output, ...], predicate: Predicate
-    ) -> Iterator[StateSplit]:
+    ) -> Iterator[Split]:
         state = reference.state
         keys = self._keys(state, predicate)
         groups = _key_groups(predicate, keys)
         subtasks = predicate.of(SUBTASK)
         state.check(Selection(key_groups=groups))
-        for number, part in enumerate(state.parts):
-            if subtasks is not None and part.source.subtask not in subtasks:
-                continue
-            for chosen, size_bytes in _chunks(part.source.key_group_bytes(part.name), groups):
-                yield StateSplit(
-                    savepoint=self._savepoint,
-                    operator_id=state.operator_id,
-                    state=reference.number,
-                    part=number,
-                    outputs=outputs,
-                    key_groups=chosen,
-                    keys=keys,
-                    size_bytes=size_bytes,
-                    exploded=self.exploded,
+        wanted = [part.source.subtask for part in state.parts]
+        parts = {number for number, subtask in enumerate(wanted) if subtasks is None or subtask in subtasks}
+
+        def split(part: int, key_groups: frozenset[int] | None, size_bytes: int) -> StateSplit:
+            return StateSplit(
+                savepoint=self._savepoint,
+                operator_id=state.operator_id,
+                state=reference.number,
+                part=part,
+                outputs=outputs,
+                key_groups=key_groups,
+                keys=keys,
+                size_bytes=size_bytes,
+                exploded=self.exploded,
+            )
+
+        entry = self._cache.find(self._place(reference), state) if self._cache and parts else None
+        if entry is not None:
+            for chunk, key_groups, row_groups in _cached_chunks(entry, parts, groups):
+                source = state.parts[chunk.part].source
+                sizes = dict(source.key_group_bytes(state.parts[chunk.part].name) or ())
+                yield CachedSplit(
+                    origin=split(chunk.part, key_groups, sum(sizes[group] for group in key_groups)),
+                    path=entry.path,
+                    row_groups=row_groups,
+                    cached_bytes=sum(entry.row_group_bytes[number] for number in row_groups),
                 )
+            return
+        for number in sorted(parts):
+            part = state.parts[number]
+            for chosen, size_bytes in _chunks(part.source.key_group_bytes(part.name), groups):
+                yield split(number, chosen, size_bytes)
+
+    def _completed(self, predicate: Predicate) -> Callable[[float], None]:
+        cache = self._cache
+        if cache is None or not predicate.values.keys().isdisjoint(("key", KEY_GROUP, SUBTASK)):
+            return lambda _: None
+
+        def scanned(elapsed_s: float) -> None:
+            for reference in self.references:
+                if self._wanted(reference, predicate):
+                    cache.scanned(self._place(reference), reference.state, elapsed_s)
+
+        return scanned
+
+    def _place(self, reference: StateReference) -> StatePlace:
+        return StatePlace(self._savepoint, reference.state.operator_id, reference.number)
 
 
 class StateTable(StatesTable):
@@ -383,6 +478,25 @@ def _key_groups(predicate: Predicate, keys: tuple[tuple[int, Any], ...] | None) 
     if asked is None:
         return groups
     return frozenset(asked) if groups is None else groups & frozenset(asked)
+
+
+def _cached_chunks(
+    entry: CacheEntry, parts: Set[int], wanted: frozenset[int] | None
+) -> Iterator[tuple[Chunk, frozenset[int], tuple[int, ...]]]:
+    """The chunks of a cached state that may have wanted rows, with their key groups and row groups that may."""
+    for chunk in entry.chunks:
+        groups = chunk.key_groups if wanted is None else chunk.key_groups & wanted
+        row_groups = chunk.row_groups_of(wanted)
+        if chunk.part in parts and groups and row_groups:
+            yield chunk, groups, row_groups
+
+
+def _column_bytes(row_group: Any, names: Sequence[str]) -> int:
+    """Bytes of these columns in a row group of a file."""
+    columns = map(row_group.column, range(row_group.num_columns))
+    return sum(
+        column.total_compressed_size for column in columns if column.path_in_schema.partition(".")[0] in names
+    )
 
 
 def _chunks(

@@ -132,6 +132,10 @@ class Source(ABC):
         """Of the keys of all states, where the source says it."""
         return None
 
+    def streams(self) -> Iterator[StreamStateHandle]:
+        """The handles of all that it reads; none where it reads more than that, or what is no handle's."""
+        yield from ()
+
     @cached_property
     @abstractmethod
     def entries(self) -> dict[StateName, Entry]:
@@ -198,6 +202,9 @@ class KeyedStreamSource(Source):
         self.handle = handle
         self.stream = stream
         self.max_parallelism = max_parallelism
+
+    def streams(self) -> Iterator[StreamStateHandle]:
+        return self.handle.streams()
 
     @property
     def key_group_range(self) -> KeyGroupRange:
@@ -395,6 +402,9 @@ class RocksSource(Source):
             is_of_forst = False
         return "forst" if is_of_forst else "rocksdb"
 
+    def streams(self) -> Iterator[StreamStateHandle]:
+        return self.handle.streams()
+
     @property
     def key_group_range(self) -> KeyGroupRange:
         return self.handle.key_group_range
@@ -517,6 +527,9 @@ class ChangelogSource(Source):
         self._siblings = siblings
         self._stated_key = stated_key
         self._changes: list[Callable[[Serializer], Serializer]] = []
+
+    def streams(self) -> Iterator[StreamStateHandle]:
+        return self.handle.streams()
 
     @property
     def key_group_range(self) -> KeyGroupRange:

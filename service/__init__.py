@@ -8,6 +8,7 @@ Reading order:
     settings.py           the one table of settings: it feeds the command line and the environment
     sql.py                a SQL text → a Plan: parsed once, every table resolved, nothing but a query let through
     pruning.py            what of its WHERE saves reading
+    explain.py            what a query is going to read
     functions.py          which functions a query may call
     information_schema.py the tables that list the catalog
     engines/              a Plan → rows

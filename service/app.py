@@ -47,6 +47,8 @@ def create_app(
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         yield
         all_queries.close()
+        if catalog.cache is not None:
+            catalog.cache.close()
 
     app = FastAPI(
         title="savepointdb",

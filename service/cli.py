@@ -26,6 +26,7 @@ _SOURCE = (
 )
 _QUERY_SETTINGS = (
     *("timeout_s", "memory_limit", "temp_directory", "max_temp_size", "threads"),
+    *("cache", "cache_directory", "cache_bytes"),
     *(name for name in settings.names() if name.startswith("spark_")),
 )
 
@@ -84,6 +85,12 @@ def parser_of() -> argparse.ArgumentParser:
     return parser
 
 
+def _add_no_cache(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--no-cache", dest="cache", action="store_const", const="off", help="short for --cache off"
+    )
+
+
 def _add_serve(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--root",
@@ -94,6 +101,7 @@ def _add_serve(parser: argparse.ArgumentParser) -> None:
     _add_config(parser)
     _add_names(parser)
     settings.add_arguments(parser, settings.names())
+    _add_no_cache(parser)
 
 
 def _add_query(parser: argparse.ArgumentParser) -> None:
@@ -112,6 +120,7 @@ def _add_query(parser: argparse.ArgumentParser) -> None:
     _add_names(parser)
     _add_output(parser)
     settings.add_arguments(parser, _QUERY_SETTINGS)
+    _add_no_cache(parser)
 
 
 def _add_inspect(parser: argparse.ArgumentParser) -> None:

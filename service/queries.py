@@ -16,6 +16,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from catalog import Catalog, CatalogError
 from readers.errors import ReaderError
@@ -31,6 +32,7 @@ from service.errors import (
     TooManyQueriesError,
     query_error_of,
 )
+from service.explain import explanation_of
 from service.history import History, QueryRecord
 from service.query import AUTO, Query, QueryRequest
 from service.querystate import QueryState
@@ -86,7 +88,10 @@ class Queries:
             plan = planned(
                 request, self.catalog.visible(request.principal.sees), self._settings.max_sql_bytes
             )
+            if request.explain and not plan.prefix:
+                plan = replace(plan, prefix="EXPLAIN")
             size_bytes = _size_bytes(plan)
+            explanation = explanation_of(plan) if plan.prefix.startswith("EXPLAIN") else None
         except (CatalogError, ReaderError) as error:
             raise query_error_of(error) from error
         self._check_scan(size_bytes, request)
@@ -96,6 +101,7 @@ class Queries:
             plan=plan,
             engine=engine,
             engine_reason=reason,
+            explanation=explanation,
             fallback=self._engines[_DUCKDB] if request.engine == AUTO and engine.name != _DUCKDB else None,
             timeout_s=timeout_s,
             started=started,

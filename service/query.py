@@ -30,6 +30,7 @@ from service.errors import (
     QueryTimeoutError,
     query_error_of,
 )
+from service.explain import Explanation
 from service.history import QueryRecord
 from service.querystate import QueryState
 from service.results import Listener, ResultBuffer
@@ -57,6 +58,7 @@ class QueryRequest:
         principal: what they may see.
         source: the client, as it calls itself.
         schema: the database whose tables need no qualifier; the only one there is where None.
+        explain: whether to answer as if EXPLAIN stood before the statement.
         system_tables: tables beside those of the catalog.
         constants: values of `current_user` and the like, for dialects that have them.
         abandoned_after_s: seconds after which nobody's query ends; never where None.
@@ -73,6 +75,7 @@ class QueryRequest:
     principal: Principal = ANYBODY
     source: str = ""
     schema: str | None = None
+    explain: bool = False
     system_tables: SystemTables | None = None
     constants: Mapping[str, str] = field(default_factory=dict)
     abandoned_after_s: float | None = None
@@ -97,6 +100,7 @@ class Query:
         plan: what it means.
         engine: what runs it.
         engine_reason: why that one.
+        explanation: what it reads, where that is asked.
         fallback: what runs it where that one cannot; None if the request is for that one alone.
         timeout_s: seconds until it ends with QueryTimeoutError, those in the queue included.
         is_large: whether it reads much.
@@ -112,6 +116,7 @@ class Query:
         plan: Plan,
         engine: Engine,
         engine_reason: str,
+        explanation: Explanation | None = None,
         fallback: Engine | None = None,
         timeout_s: float,
         started: float,
@@ -126,6 +131,7 @@ class Query:
         self.plan = plan
         self.engine = engine.name
         self.engine_reason = engine_reason
+        self.explanation = explanation
         self.row_count = 0
         self.truncated = False
         self.state = QueryState.QUEUED
@@ -401,6 +407,7 @@ class Query:
             return batch
         *names, texts = batch.columns
         head = f"engine: {self.engine}\nreason: {self.engine_reason}\n"
+        head += self.explanation.text() if self.explanation is not None else ""
         told = pa.array([f"{head}{text}" for text in texts.to_pylist()], texts.type)
         return pa.RecordBatch.from_arrays([*names, told], schema=batch.schema)
 

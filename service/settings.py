@@ -55,6 +55,9 @@ class Settings:
     temp_directory: str = _setting("", "where large sorts and groups spill to; the system's where empty")
     max_temp_size: str = _setting("100GB", "size of the spilled data at most")
     rescan_after_s: float = _setting(5.0, "seconds after which the roots are looked at for new savepoints")
+    cache: str = _setting("on", "whether decoded states are kept for the next query: on or off")
+    cache_directory: str = _setting("", "where they are kept; the user's cache directory where empty")
+    cache_bytes: int = _setting(10 * 1024**3, "size of what is kept at most")
     threads: int = _setting(0, "threads of the engine and of the readers; as many as cores where 0")
     allow_anonymous: bool = _setting(
         False, "answer anybody at any address: for where something in front decides who comes"

@@ -13,7 +13,7 @@ import anyio
 import orjson
 from anyio import to_thread
 from fastapi import Request
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 from starlette.responses import Response, StreamingResponse
 
 from service.api.errors import ErrorAnswer
@@ -47,6 +47,28 @@ class DatabaseBody(BaseModel):
     path: str
 
 
+class ReadingBody(BaseModel):
+    """What is read of a table; see `service.explain`."""
+
+    table: str
+    columns: list[str]
+    splits: int
+    splits_total: int
+    key_groups: int
+    key_groups_total: int
+    bytes_to_read: int
+    bytes_total: int
+    cached_bytes: int
+    cache_hit: bool
+    predicate: dict[str, list[str]]
+
+
+class ExplanationBody(BaseModel):
+    """What a query is going to read."""
+
+    tables: list[ReadingBody]
+
+
 class QueryAnswer(BaseModel):
     """The rows and how they came about."""
 
@@ -59,7 +81,10 @@ class QueryAnswer(BaseModel):
     engine_reason: str
     elapsed_ms: float
     bytes_read: int
+    bytes_cached: int
+    cache_hits: int
     databases: list[DatabaseBody]
+    explanation: ExplanationBody | None = Field(default=None, description="of EXPLAIN only")
 
 
 FAILURES: dict[int | str, dict[str, Any]] = {
@@ -149,7 +174,7 @@ def _next_rows(query: Query) -> str | None:
 
 
 def _answer(query: Query, rows: list[str]) -> bytes:
-    facts = {
+    facts: dict[str, Any] = {
         "query_id": query.id,
         "columns": [{"name": column.name, "type": column.type} for column in query.columns],
         "rows": [],
@@ -159,11 +184,15 @@ def _answer(query: Query, rows: list[str]) -> bytes:
         "engine_reason": query.engine_reason,
         "elapsed_ms": round(query.elapsed_ms, 3),
         "bytes_read": query.bytes_read,
+        "bytes_cached": query.progress.bytes_cached,
+        "cache_hits": query.progress.cache_hits,
         "databases": [
             {"name": database.name, "checkpoint_id": database.checkpoint_id, "path": database.path}
             for database in query.databases
         ],
     }
+    if query.explanation is not None:
+        facts["explanation"] = query.explanation.as_json()
     before, _, after = orjson.dumps(facts).partition(b'"rows":[]')
     return b"".join((before, b'"rows":[', ",".join(rows).encode(), b"]", after))
 

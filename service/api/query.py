@@ -39,6 +39,7 @@ class QueryBody(BaseModel):
     )
     max_bytes: int | None = Field(None, ge=0, description="bytes of savepoints to read at most")
     timeout_s: float | None = Field(default=None, gt=0, description="seconds at most; 60 if not given")
+    explain: bool = Field(default=False, description="do not run it, but tell what it would read")
     dialect: str = Field(default=DIALECT, description="of the SQL: duckdb or trino")
 
     def asked(
@@ -52,6 +53,7 @@ class QueryBody(BaseModel):
             max_bytes=self.max_bytes,
             timeout_s=self.timeout_s,
             dialect=self.dialect,
+            explain=self.explain,
             user=user,
             principal=principal,
             source=request.headers.get("user-agent", "")[:_LONGEST_SOURCE],

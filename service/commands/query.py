@@ -12,7 +12,7 @@ from service.commands.compile import tell_what_is_compiled
 from service.commands.outcome import ended
 from service.commands.output import check_output, write_rows
 from service.commands.progress import Progress
-from service.commands.sources import catalog_of
+from service.commands.sources import cache_of, catalog_of
 from service.engines import DuckDBEngine
 from service.engines.spark import SparkEngine
 from service.queries import Queries, QueryRequest
@@ -28,7 +28,7 @@ def _query(options: Namespace) -> None:
     check_output(options.format, options.output)
     settings = settings_of(vars(options), os.environ)
     sql = sys.stdin.read() if options.sql == "-" else options.sql
-    catalog = catalog_of(options.savepoint, options)
+    catalog = catalog_of(options.savepoint, options, cache=cache_of(settings, writes=False))
     # Before the query's time begins: where it is not compiled yet, that takes a while.
     tell_what_is_compiled()
     machine.execute.load()

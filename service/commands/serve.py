@@ -19,7 +19,7 @@ from service.auth.principal import checked_grants
 from service.auth.tokens import Provider, TokenVerifier
 from service.commands.compile import tell_what_is_compiled
 from service.commands.outcome import WrongUsageError, ended
-from service.commands.sources import catalog_of, roots_of
+from service.commands.sources import cache_of, catalog_of, roots_of
 from service.operations import logs
 from service.settings import Settings, config_path, read_config, settings_of
 
@@ -43,7 +43,8 @@ def _serve(options: Namespace) -> None:
         raise WrongUsageError(str(error)) from error
     tell_what_is_compiled()
     ahead.compile_all()
-    catalog = catalog_of(sources, options, rescan_after_s=settings.rescan_after_s)
+    cache = cache_of(settings, writes=True)
+    catalog = catalog_of(sources, options, rescan_after_s=settings.rescan_after_s, cache=cache)
     authenticator = authenticator_of(settings)
     _check_address(settings, authenticator)
     roots = [root.path for root in roots_of(sources)]

@@ -5,25 +5,65 @@ from __future__ import annotations
 import os
 from argparse import Namespace
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 from catalog import Catalog
 from catalog.catalog import Root
+from catalog.statecache import StateCache
 from catalog.stateinfo import read_uids
+from service.settings import InvalidSettingError, Settings
 
 
-def catalog_of(sources: Sequence[str], options: Namespace, *, rescan_after_s: float | None = None) -> Catalog:
+def catalog_of(
+    sources: Sequence[str],
+    options: Namespace,
+    *,
+    rescan_after_s: float | None = None,
+    cache: StateCache | None = None,
+) -> Catalog:
     """The catalog of these savepoints or folders, with the names that `--uids` and `--state-info` give.
 
     Args:
         sources: as `roots_of`.
         options: the command's.
         rescan_after_s: as `Catalog`.
+        cache: of decoded states.
 
     Raises:
         ReaderError: one of them is not there, or holds no savepoint.
     """
     uids = read_uids(options.uids) if options.uids else ()
-    return Catalog(roots_of(sources), uids=uids, state_info=options.state_info, rescan_after_s=rescan_after_s)
+    return Catalog(
+        roots_of(sources),
+        uids=uids,
+        state_info=options.state_info,
+        rescan_after_s=rescan_after_s,
+        cache=cache,
+    )
+
+
+def cache_of(settings: Settings, *, writes: bool) -> StateCache | None:
+    """The cache of decoded states that the settings describe; None if it is off.
+
+    Args:
+        settings: where it is, and how large.
+        writes: whether it grows. A process that ends with its query could not finish what it began to write.
+
+    Raises:
+        InvalidSettingError: `cache` is neither on nor off.
+    """
+    if settings.cache not in ("on", "off"):
+        raise InvalidSettingError(f"cache: expected on or off, found {settings.cache!r}")
+    if settings.cache == "off":
+        return None
+    directory = Path(settings.cache_directory) if settings.cache_directory else _default_directory()
+    return StateCache(directory, settings.cache_bytes, writes=writes)
+
+
+def _default_directory() -> Path:
+    own = os.environ.get("SAVEPOINTDB_CACHE_DIR")
+    shared = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return (Path(own) if own else shared / "savepointdb") / "states"
 
 
 def roots_of(sources: Iterable[str]) -> list[Root]:

@@ -159,6 +159,8 @@ class DuckDBExecution(Execution):
         return Progress(
             bytes_read=self.bytes_read,
             bytes_total=self.bytes_total,
+            bytes_cached=sum(scan.bytes_cached for scan in self._scans),
+            cache_hits=sum(scan.is_cached for scan in self._scans),
             rows_read=sum(count.rows for count in self._counts),
             splits_read=sum(count.splits for count in self._counts),
             splits_total=sum(len(scan.parts) for scan in self._scans),
@@ -243,8 +245,10 @@ class DuckDBExecution(Execution):
         """The batches of a scan; an error of theirs is the execution's."""
         count = SplitCount()
         self._counts.append(count)
+        started = time.monotonic()
         try:
             yield from read_splits(scan, self._threads, self._check_not_cancelled, count)
+            scan.completed(time.monotonic() - started)
         except GeneratorExit:
             raise
         except Exception as error:

@@ -35,6 +35,8 @@ class Progress:
     Attributes:
         bytes_read: of savepoints.
         bytes_total: about how many there are to read.
+        bytes_cached: of the cache of decoded states.
+        cache_hits: scans of which the cache had something.
         rows_read: as the scans gave them; None where that is not known.
         splits_read: those that were read to their end; None where that is not known.
         splits_total: None where that is not known.
@@ -42,6 +44,8 @@ class Progress:
 
     bytes_read: int = 0
     bytes_total: int = 0
+    bytes_cached: int = 0
+    cache_hits: int = 0
     rows_read: int | None = None
     splits_read: int | None = None
     splits_total: int | None = None

@@ -283,7 +283,7 @@ class SparkExecution(Execution):
             wire = wire_schema(scan.schema, "bigint")
             rows = pa.Table.from_batches([to_wire(batch, wire) for batch in scan.to_reader()], wire)
             return session.createDataFrame(rows, schema)
-        self._bytes_total += scan.bytes_total
+        self._bytes_total += sum(split.origin_bytes for split in scan.parts)
         database = reference.database.reference
         options = {
             "table": reference.table.name,

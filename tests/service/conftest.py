@@ -17,7 +17,7 @@ from fastapi import FastAPI
 from catalog import Catalog, connect
 from catalog.catalog import Root
 from service.app import create_app
-from service.engines import DuckDBEngine
+from service.engines import DuckDBEngine, Progress
 from service.queries import Queries, QueryRequest
 from service.settings import Settings
 
@@ -34,11 +34,13 @@ class Asker:
         self.engine = DuckDBEngine(settings)
         self.queries = Queries(catalog, {"duckdb": self.engine}, settings)
         self.bytes_read = 0
+        self.progress = Progress()
 
     def rows(self, sql: str, **request: Any) -> list[tuple[Any, ...]]:
         with self.queries.start(QueryRequest(sql=sql, **request)) as query:
             batches = list(query.batches())
-            self.bytes_read = query.bytes_read
+        self.bytes_read = query.bytes_read
+        self.progress = query.progress
         return [tuple(row) for batch in batches for row in zip(*map(_values, batch.columns), strict=True)]
 
 

@@ -57,6 +57,8 @@ def test_an_answer_has_rows_and_says_how_they_came_about(client: httpx.Client) -
         "row_count": 1,
         "truncated": False,
         "engine": "duckdb",
+        "bytes_cached": 0,
+        "cache_hits": 0,
     }
 
 
