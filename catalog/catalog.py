@@ -204,6 +204,7 @@ class _VisibleCatalog(Catalog):
 
     def __init__(self, whole: Catalog, sees: Callable[[str], bool]) -> None:
         self._whole = whole
+        self.cache = whole.cache
         self._sees = sees
 
     def refresh(self) -> None:

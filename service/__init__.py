@@ -7,7 +7,7 @@ Reading order:
     errors.py             QueryError: what a user is told, with HTTP status and stable code
     settings.py           the one table of settings: it feeds the command line and the environment
     sql.py                a SQL text → a Plan: parsed once, every table resolved, nothing but a query let through
-    pruning.py            what of its WHERE saves reading
+    pruning.py            what of its WHERE saves reading; constants by literals.py and constants.py
     explain.py            what a query is going to read
     functions.py          which functions a query may call
     information_schema.py the tables that list the catalog

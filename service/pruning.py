@@ -9,8 +9,11 @@ sure:
   of an outer join gives rows with NULL in their place, and these conditions are not true for NULL;
 * no join but inner, left, right, full and cross: in an ASOF join, a missing row makes another one match;
 * no sample: it would be taken of other rows;
-* the value is a literal that compares with the column without a conversion of the column: `key = 5` where the key is
-  text compares numbers, as `'05' = 5` does.
+* the value is a constant that compares with the column without a conversion of the column (see `literals.py`): `key = 5`
+  where the key is text compares numbers, as `'05' = 5` does.
+
+`column IN (SELECT …)` and an inner join on equality say the same where the other side is a table of constants, as
+VALUES are (see `constants.py`).
 
 A column that USING merged belongs to all tables it was merged from. Where all joins are inner, columns of the same type
 that the joins make equal share their values: a condition on the key of one table prunes the tables joined to it by key.
@@ -18,7 +21,6 @@ that the joins make equal share their values: a condition on the key of one tabl
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -28,8 +30,9 @@ import pyarrow as pa
 from sqlglot import exp
 
 from catalog import Predicate
+from service.constants import Constants, constants_of
+from service.literals import value_of
 
-_INTEGER = re.compile(r"-?\d{1,20}")
 _SIDES = frozenset({"", "LEFT", "RIGHT", "FULL"})
 _KINDS = frozenset({"", "INNER", "OUTER", "CROSS"})
 
@@ -56,6 +59,8 @@ def predicates_of(select: exp.Select, schemas: Mapping[str, pa.Schema]) -> dict[
     conjuncts = [conjunct for condition in conditions for conjunct in _conjuncts(condition)]
     values = _values(conjuncts, scope)
     if all_inner:
+        constants = _joined_constants(select, joins)
+        _meet_constants(values, [*_equal_sides(conjuncts), *_merged_sides(select, joins)], constants, scope)
         _share(values, [*_equalities(conjuncts, scope), *scope.merged_pairs()], scope)
     return {
         alias: Predicate({column: found for (owner, column), found in values.items() if owner == alias})
@@ -176,58 +181,82 @@ def _condition(node: exp.Expr, scope: _Scope) -> _Condition | None:
         return _is_one_of(node.this, [node.expression], scope) or _is_one_of(
             node.expression, [node.this], scope
         )
-    if isinstance(node, exp.In) and not any(node.args.get(name) for name in ("query", "unnest", "field")):
-        return _is_one_of(node.this, node.expressions, scope)
+    if isinstance(node, exp.In) and not any(node.args.get(name) for name in ("unnest", "field")):
+        query = node.args.get("query")
+        if query is None:
+            return _is_one_of(node.this, node.expressions, scope)
+        columns = list((constants_of(query) or {}).values())
+        return _meets(scope.find(node.this), columns[0], scope) if len(columns) == 1 else None
     return None
+
+
+def _meets(places: tuple[_Place, ...], constants: Sequence[exp.Expr], scope: _Scope) -> _Condition | None:
+    """A column and the constants of another one that it must equal; NULL equals nothing."""
+    if not places:
+        return None
+    known = [node for node in constants if not isinstance(node.unnest(), exp.Null)]
+    values = [value_of(node, scope.type_of(places[0]), strict=True) for node in known]
+    return None if any(value is None for value in values) else (places, _distinct(values))
+
+
+def _joined_constants(select: exp.Select, joins: Sequence[exp.Join]) -> dict[str, Constants]:
+    """The tables of constants in FROM and JOINs, by alias."""
+    source = select.args.get("from_")
+    nodes = [*([source.this] if source else []), *(join.this for join in joins)]
+    found = {node.alias_or_name.casefold(): constants_of(node) for node in nodes}
+    return {alias: constants for alias, constants in found.items() if alias and constants is not None}
+
+
+def _meet_constants(
+    values: _Values,
+    pairs: Iterable[tuple[exp.Expr, exp.Expr]],
+    constants: Mapping[str, Constants],
+    scope: _Scope,
+) -> None:
+    """What columns must equal that are joined to a table of constants; `pairs` are equal."""
+    for left, right in pairs:
+        for one, other in ((left, right), (right, left)):
+            if not isinstance(other, exp.Column) or len(other.parts) != 2:
+                continue
+            column = constants.get(other.table.casefold(), {}).get(other.name.casefold())
+            condition = None if column is None else _meets(scope.find(one), column, scope)
+            for place in condition[0] if condition else ():
+                values[place] = _both(values.get(place), condition[1] if condition else ())
+
+
+def _equal_sides(conjuncts: Iterable[exp.Expr]) -> Iterator[tuple[exp.Expr, exp.Expr]]:
+    for conjunct in conjuncts:
+        if isinstance(conjunct, exp.EQ):
+            yield conjunct.this, conjunct.expression
+
+
+def _merged_sides(select: exp.Select, joins: Sequence[exp.Join]) -> Iterator[tuple[exp.Expr, exp.Expr]]:
+    """What USING makes equal where two tables are joined: whose columns they are is plain then."""
+    source = select.args.get("from_")
+    if source is not None and len(joins) == 1:
+        for name in joins[0].args.get("using") or []:
+            one, other = (exp.column(name.name, table=table.alias) for table in (source.this, joins[0].this))
+            yield one, other
+
+
+def _distinct(values: Iterable[Any]) -> tuple[Any, ...]:
+    """Each once, in order; some are lists and structs, which do not hash."""
+    return tuple({repr(value): value for value in values}.values())
 
 
 def _any_of(conditions: Sequence[_Condition | None]) -> _Condition | None:
     known = [condition for condition in conditions if condition is not None]
     if len(known) != len(conditions) or len({places for places, _ in known}) != 1:
         return None
-    return known[0][0], tuple(dict.fromkeys(value for _, values in known for value in values))
+    return known[0][0], _distinct(value for _, values in known for value in values)
 
 
 def _is_one_of(left: exp.Expr, right: Iterable[exp.Expr], scope: _Scope) -> _Condition | None:
     places = scope.find(left)
     if not places:
         return None
-    values = [_literal(node, scope.type_of(places[0])) for node in right]
-    return None if None in values else (places, tuple(dict.fromkeys(values)))
-
-
-def _literal(node: exp.Expr, column_type: pa.DataType) -> Any:
-    """The value of a literal as the column's type has it; None if it has not, or not surely."""
-    node = node.unnest()
-    if isinstance(node, exp.Boolean):
-        return node.this if pa.types.is_boolean(column_type) else None
-    if isinstance(node, exp.Cast) and _is_type_of(node.to, column_type):
-        node = node.this
-        if not node.is_string:
-            return None
-    if pa.types.is_string(column_type):
-        return node.this if isinstance(node, exp.Literal) and node.is_string else None
-    return _integer(node, column_type) if pa.types.is_integer(column_type) else None
-
-
-def _integer(node: exp.Expr, column_type: pa.DataType) -> int | None:
-    sign = -1 if isinstance(node, exp.Neg) else 1
-    literal = node.this if isinstance(node, exp.Neg) else node
-    if not isinstance(literal, exp.Literal) or not _INTEGER.fullmatch(literal.this):
-        return None
-    value = sign * int(literal.this)
-    bits = column_type.bit_width
-    least = -(1 << (bits - 1)) if pa.types.is_signed_integer(column_type) else 0
-    return value if least <= value < least + (1 << bits) else None
-
-
-def _is_type_of(target: exp.DataType, column_type: pa.DataType) -> bool:
-    """Whether a cast to this type gives a value as the column has it."""
-    if target.expressions or target.args.get("nested"):
-        return False
-    if pa.types.is_string(column_type):
-        return target.this in exp.DataType.TEXT_TYPES
-    return pa.types.is_integer(column_type) and target.this in exp.DataType.INTEGER_TYPES
+    values = [value_of(node, scope.type_of(places[0])) for node in right]
+    return None if any(value is None for value in values) else (places, _distinct(values))
 
 
 def _equalities(conjuncts: Iterable[exp.Expr], scope: _Scope) -> Iterator[tuple[_Place, _Place]]:
