@@ -51,7 +51,7 @@ CHUNK_BYTES = 32 << 20
 _LAYOUT_VERSION = 1
 _CHUNKS = b"savepointdb.chunks"
 _ROW_GROUP_ROWS = 1 << 17
-_SORTED_BYTES = 128 << 20
+_SORTED_BYTES = 64 << 20
 _STOP_S = 0.05
 
 

@@ -331,7 +331,7 @@ class StatesTable(Table):
                 exploded=self.exploded,
             )
 
-        entry = self._cache.find(self._place(reference), state) if self._cache and parts else None
+        entry = self._cache.find(self.place(reference), state) if self._cache and parts else None
         if entry is not None:
             for chunk, key_groups, row_groups in _cached_chunks(entry, parts, groups):
                 source = state.parts[chunk.part].source
@@ -356,11 +356,12 @@ class StatesTable(Table):
         def scanned(elapsed_s: float) -> None:
             for reference in self.references:
                 if self._wanted(reference, predicate):
-                    cache.scanned(self._place(reference), reference.state, elapsed_s)
+                    cache.scanned(self.place(reference), reference.state, elapsed_s)
 
         return scanned
 
-    def _place(self, reference: StateReference) -> StatePlace:
+    def place(self, reference: StateReference) -> StatePlace:
+        """Where a state is, for the cache."""
         return StatePlace(self._savepoint, reference.state.operator_id, reference.number)
 
 

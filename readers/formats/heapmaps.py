@@ -73,6 +73,10 @@ class HeapMapsWalker:
             position=cursor.position,
         )
 
+    def count(self, data: NDArray[np.uint8], position: int, limit: int, wanted: int, key_group: int) -> int:
+        """How many entries `cut` finds."""
+        return len(self.cut(data, position, limit, wanted, key_group).starts)
+
     def _state(self, data: NDArray[np.uint8], cursor: Cursor, state: int) -> Cut:
         namespaces, entries = self._walker(state)
         starts, ends = [_nothing().starts], [_nothing().ends]

@@ -55,8 +55,7 @@ def tables_of(connected: Catalog) -> Iterator[StateTable]:
 
 
 def place_of(table: StatesTable) -> StatePlace:
-    reference = table.references[0]
-    return StatePlace(table._savepoint, reference.state.operator_id, reference.number)
+    return table.place(table.references[0])
 
 
 def rows(scan: Scan) -> Counter[tuple[Any, ...]]:
