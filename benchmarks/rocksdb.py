@@ -52,6 +52,7 @@ from readers.compiled.compiler import intrinsic_of
 from readers.decode import loads
 from readers.formats.full import cut_key_group
 from readers.formats.rocksdb import read_only_copy
+from readers.formats.sst import Directory
 from readers.formats.sst.checksums import crc32c, masked
 from readers.formats.sst.manifest import read_manifest
 from readers.keygroups import operator_id_of
@@ -136,7 +137,7 @@ class RocksWriter:
 
     def live_files(self) -> Iterator[Path]:
         """The files of the instance that a checkpoint of it has."""
-        manifest = read_manifest(self.directory, str(self.directory))
+        manifest = read_manifest(Directory(self.directory), str(self.directory))
         for files in manifest.families.values():
             yield from (self.directory / f"{file.number:06d}.sst" for file in files)
         current = self.directory / "CURRENT"

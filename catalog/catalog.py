@@ -19,7 +19,7 @@ from catalog.statecache import StateCache
 from catalog.tables import Table
 from readers.errors import ReaderError
 from readers.stateinfo.file import STATE_INFO_FILE_NAME
-from readers.storage import METADATA_FILE_NAME
+from readers.storage import DEFAULT_OPTIONS, METADATA_FILE_NAME, StorageOptions
 
 # So many `_metadata` files are read at a time: where each is a request, that is what takes long.
 _READERS = 16
@@ -50,6 +50,7 @@ class Catalog:
         rescan_after_s: look at the roots again when databases are asked for so long after the last look; never by itself
             if None.
         cache: of decoded states; None for none.
+        options: how files are reached.
 
     Raises:
         NotASavepointError: a root that is not there.
@@ -65,6 +66,7 @@ class Catalog:
         state_info: str | os.PathLike[str] | None = None,
         rescan_after_s: float | None = None,
         cache: StateCache | None = None,
+        options: StorageOptions = DEFAULT_OPTIONS,
     ) -> None:
         self._roots = tuple(roots)
         self._allowed_roots = tuple(allowed_roots)
@@ -75,6 +77,7 @@ class Catalog:
         self._looking = threading.Lock()
         self._looked = 0.0
         self.cache = cache
+        self._options = options
         self._lock = threading.Lock()
         self._added: dict[str, Database] = {}
         self._found: dict[str, Database] = {}
@@ -92,7 +95,7 @@ class Catalog:
     def _look(self) -> None:
         self._looked = time.monotonic()
         found: list[tuple[Root, Found]] = [
-            (root, one) for root in self._roots for one in find_savepoints(root.path)
+            (root, one) for root in self._roots for one in find_savepoints(root.path, self._options)
         ]
         names = database_names([_folders(root, one) for root, one in found])
         with self._lock:
@@ -196,6 +199,7 @@ class Catalog:
             path_map=self._path_map,
             version=_version(path, self._state_info),
             state_info=self._state_info,
+            options=self._options,
         )
 
 
@@ -240,6 +244,7 @@ def connect(
     uids: Sequence[str] = (),
     state_info: str | os.PathLike[str] | None = None,
     cache: StateCache | None = None,
+    options: StorageOptions = DEFAULT_OPTIONS,
 ) -> Catalog:
     """The catalog of one path: a savepoint, a checkpoint, a `_metadata` file, or a folder that holds several.
 
@@ -251,6 +256,7 @@ def connect(
         uids: uids whose operators are to be known by them.
         state_info: a `stateInfo` file, in place of that beside the savepoint.
         cache: of decoded states; None for none.
+        options: how files are reached.
 
     Raises:
         NotASavepointError: nothing is there, or no savepoint.
@@ -262,6 +268,7 @@ def connect(
         uids=uids,
         state_info=state_info,
         cache=cache,
+        options=options,
     )
 
 

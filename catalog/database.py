@@ -138,6 +138,7 @@ class Database:
     @cached_property
     def _tables(self) -> dict[str, Table]:
         """Casefolded name → table, in the order of their listing."""
+        self.savepoint.read_ahead()
         tables: list[Table] = [*self._facts(), self._timers()]
         for operator in self.savepoint.operators:
             tables += self._operator_tables(operator)

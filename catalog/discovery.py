@@ -3,6 +3,9 @@
 A root is a savepoint itself, or a folder that holds some at any depth: what has a `_metadata` file. The
 data folders of checkpoints (`shared`, `taskowned`, `dstl`) are not looked into, nor is what is inside a
 savepoint.
+
+Where listing a folder is a request, folders are listed side by side; and many savepoints beside each other at once, with all
+their files, where no data folder is among them: a request a thousand files is less than one a savepoint.
 """
 
 from __future__ import annotations
@@ -11,13 +14,24 @@ import fnmatch
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import PurePosixPath
 
-from readers.errors import NotASavepointError
-from readers.storage import METADATA_FILE_NAME, Location
+from readers.errors import MissingFileError, NotASavepointError
+from readers.filesystems import FileSystem, Listing
+from readers.remote import RemoteFileSystem
+from readers.storage import (
+    DEFAULT_OPTIONS,
+    METADATA_FILE_NAME,
+    Location,
+    StorageOptions,
+    file_system_of,
+    given_location,
+)
 
 _DATA_FOLDERS = frozenset({"shared", "taskowned", "dstl"})
 _MAX_DEPTH = 6
+# So many savepoints beside each other are listed at once.
+_MANY = 8
+_NOTHING = "expected a savepoint or a folder of savepoints, found nothing"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,55 +47,88 @@ class Found:
     relative: tuple[str, ...]
 
 
-def find_savepoints(root: str) -> Iterator[Found]:
+def find_savepoints(root: str, options: StorageOptions = DEFAULT_OPTIONS) -> Iterator[Found]:
     """All savepoints under `root`, in the order of their paths.
 
     Raises:
-        NotASavepointError: a local root that is not there.
+        NotASavepointError: a root that is not there.
+        AccessDeniedError: a remote folder that may not be listed; a savepoint need not be.
+        StorageError: as the file system does.
     """
-    location = Location.parse(root) if "://" in root or root.startswith("file:") else None
-    if location is not None and location.scheme != "file":
-        yield from _find_remote(root)
+    location, query = given_location(root)
+    system = file_system_of(location, query, options)
+    bare = root.partition("?")[0] if query else root
+    if isinstance(system, RemoteFileSystem):
+        if location.name == METADATA_FILE_NAME or system.identity(location / METADATA_FILE_NAME):
+            yield Found(path=root, relative=())
+            return
+        found = list(_below(system, location))
+        if not found and not _is_folder(system, location):
+            raise NotASavepointError(_NOTHING, path=str(location))
+    else:
+        bare = location.path if root.startswith("file:") else root
+        if os.path.isfile(location.path):
+            yield Found(path=bare, relative=())
+            return
+        if not system.is_directory(location):
+            raise NotASavepointError(_NOTHING, path=location.path)
+        found = list(_walk(system, location, ()))
+    for relative in sorted(found, key=lambda names: [_natural(name) for name in names]):
+        path = "/".join((bare.rstrip("/"), *relative)) if relative else bare
+        yield Found(path=f"{path}?{query}" if query else path, relative=relative)
+
+
+def _walk(system: FileSystem, folder: Location, relative: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    listing = system.folder(folder)
+    if METADATA_FILE_NAME in listing.files:
+        yield relative
         return
-    path = location.path if location is not None else root
-    if os.path.isfile(path) or not os.path.exists(path):
-        if not os.path.isfile(path):
-            raise NotASavepointError(
-                "expected a savepoint or a folder of savepoints, found nothing", path=path
-            )
-        yield Found(path=path, relative=())
-        return
-    yield from _walk(path, ())
+    if len(relative) < _MAX_DEPTH:
+        for name in listing.folders:
+            if name not in _DATA_FOLDERS:
+                yield from _walk(system, folder / name, (*relative, name))
 
 
-def _walk(path: str, relative: tuple[str, ...]) -> Iterator[Found]:
-    if os.path.isfile(os.path.join(path, METADATA_FILE_NAME)):
-        yield Found(path=path, relative=relative)
-        return
-    if len(relative) >= _MAX_DEPTH:
-        return
-    with os.scandir(path) as entries:
-        folders = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
-    for folder in sorted(folders, key=_natural):
-        if folder not in _DATA_FOLDERS:
-            yield from _walk(os.path.join(path, folder), (*relative, folder))
+def _below(system: RemoteFileSystem, root: Location) -> Iterator[tuple[str, ...]]:
+    """Level by level; the folders of a level at the same time."""
+    level: list[tuple[str, ...]] = [()]
+    for _ in range(_MAX_DEPTH + 1):
+        listings = system.threads.map(lambda names: _look(system, _folder(root, names)), level)
+        following: list[tuple[str, ...]] = []
+        for relative, (listing, found) in zip(level, listings, strict=True):
+            yield from (relative + names for names in found)
+            if METADATA_FILE_NAME in listing.files:
+                yield relative
+            elif not found:
+                following += ((*relative, name) for name in listing.folders if name not in _DATA_FOLDERS)
+        level = following
 
 
-def _find_remote(root: str) -> Iterator[Found]:
-    from pyarrow import fs  # heavy, and not needed for local savepoints
+def _folder(root: Location, names: tuple[str, ...]) -> Location:
+    return root / "/".join(names) if names else root
 
-    bare, _, options = root.partition("?")
-    location = Location.parse(bare)
-    url = f"{location.scheme}://{location.authority}/"
-    file_system, _ = fs.FileSystem.from_uri(f"{url}?{options}" if options else url)
-    base = location.path if location.scheme == "hdfs" else location.authority + location.path
-    selector = fs.FileSelector(base, recursive=True, allow_not_found=True)
-    files = [PurePosixPath(info.path) for info in file_system.get_file_info(selector) if info.is_file]
-    for file in sorted(files, key=lambda path: [_natural(part) for part in path.parts]):
-        relative = file.relative_to(base).parts[:-1]
-        if file.name == METADATA_FILE_NAME and not _DATA_FOLDERS & set(relative):
-            path = "/".join((bare.rstrip("/"), *relative))
-            yield Found(path=f"{path}?{options}" if options else path, relative=relative)
+
+def _look(system: RemoteFileSystem, folder: Location) -> tuple[Listing, list[tuple[str, ...]]]:
+    """What is in a folder; and the savepoints below it, if it has many and nothing else."""
+    try:
+        listing = system.folder(folder)
+    except MissingFileError:
+        return Listing((), ()), []
+    if len(listing.folders) < _MANY or not all(map(_is_savepoint_name, listing.folders)):
+        return listing, []
+    below = system.below(folder, recursive=True)
+    return listing, [
+        names[:-1] for names, is_folder in below if names[-1] == METADATA_FILE_NAME and not is_folder
+    ]
+
+
+def _is_folder(system: RemoteFileSystem, location: Location) -> bool:
+    """A bucket may be empty; any other folder of an object store is there for what is in it."""
+    return location.path == "/" or system.is_directory(location)
+
+
+def _is_savepoint_name(name: str) -> bool:
+    return fnmatch.fnmatchcase(name, "chk-*") or fnmatch.fnmatchcase(name, "savepoint-*")
 
 
 def _natural(name: str) -> tuple[str, int]:

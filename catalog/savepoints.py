@@ -7,6 +7,7 @@ from functools import lru_cache
 
 from readers.savepoint import Savepoint
 from readers.stateinfo.file import load_state_info
+from readers.storage import DEFAULT_OPTIONS, StorageOptions
 
 _OPEN_SAVEPOINTS = 64
 
@@ -21,6 +22,7 @@ class SavepointReference:
         path_map: recorded path prefixes and what stands there now.
         version: changes when another savepoint is put in its place.
         state_info: a `stateInfo` file to use in place of that beside it; empty for none.
+        options: how files are reached.
     """
 
     path: str
@@ -28,6 +30,7 @@ class SavepointReference:
     path_map: tuple[tuple[str, str], ...] = ()
     version: str = ""
     state_info: str = ""
+    options: StorageOptions = DEFAULT_OPTIONS
 
 
 @lru_cache(maxsize=_OPEN_SAVEPOINTS)
@@ -41,5 +44,6 @@ def open_savepoint(reference: SavepointReference) -> Savepoint:
         reference.path,
         roots=reference.roots,
         path_map=dict(reference.path_map),
+        options=reference.options,
         state_info=load_state_info(reference.state_info) if reference.state_info else None,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 from readers.errors import CorruptDataError, StorageError
@@ -12,6 +13,7 @@ from readers.serializers.protobufdescriptors import Descriptors, read_descriptor
 from readers.stateinfo.file import STATE_INFO_FILE_NAME, read_bounded
 from readers.stateinfo.plans import load_job_plan
 from readers.stateinfo.writer import write_state_info
+from readers.storage import DEFAULT_OPTIONS, StorageOptions
 
 
 def state_info_of(
@@ -19,6 +21,8 @@ def state_info_of(
     *,
     plan: str | os.PathLike[str] | None = None,
     protobuf: str | os.PathLike[str] | None = None,
+    path_map: Mapping[str, str] | None = None,
+    options: StorageOptions = DEFAULT_OPTIONS,
 ) -> str:
     """The `stateInfo` of a savepoint as text, from the headers of its state files.
 
@@ -27,12 +31,14 @@ def state_info_of(
         plan: a file with the job's plan, for names, uids and columns: of Flink's REST API (`/jobs/:id/plan` or
             `/jobs/:id`), or a compiled SQL plan.
         protobuf: a file that protoc wrote, with the descriptors of messages: `--descriptor_set_out`.
+        path_map: recorded path prefixes and what stands there now.
+        options: how files are reached.
 
     Raises:
         ReaderError: the savepoint, the plan or the descriptors cannot be read.
     """
     descriptors = None if protobuf is None else _descriptors(protobuf)
-    savepoint = Savepoint(path)
+    savepoint = Savepoint(path, path_map=path_map, options=options)
     try:
         return write_state_info(savepoint, load_job_plan(plan) if plan is not None else None, descriptors)
     finally:
@@ -45,20 +51,22 @@ def write(
     output: str | os.PathLike[str] | None = None,
     plan: str | os.PathLike[str] | None = None,
     protobuf: str | os.PathLike[str] | None = None,
+    path_map: Mapping[str, str] | None = None,
+    options: StorageOptions = DEFAULT_OPTIONS,
 ) -> str:
     """Write the `stateInfo` of a savepoint; returns where.
 
     Args:
         path: the savepoint.
         output: the file; beside `_metadata` if not given.
-        plan, protobuf: as in `state_info_of`.
+        plan, protobuf, path_map, options: as in `state_info_of`.
 
     Raises:
         ReaderError: the savepoint, the plan or the descriptors cannot be read.
         StorageError: the file cannot be written; a remote savepoint without `output`.
     """
     target = Path(output) if output is not None else _beside(path)
-    text = state_info_of(path, plan=plan, protobuf=protobuf)
+    text = state_info_of(path, plan=plan, protobuf=protobuf, path_map=path_map, options=options)
     try:
         descriptor, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}-")
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:

@@ -14,6 +14,7 @@ Reading order:
     stateinfo/     the headers of state files: which states, in which types
     metadata/      the `_metadata` file
     connectors/    what connectors keep in opaque bytes
-    storage.py filesystems.py   where the bytes are
+    storage.py      which files a savepoint may refer to, and where they are now
+    filesystems.py remote.py schemes.py filecache.py   how they are read
     cursor.py keygroups.py errors.py
 """

@@ -8,8 +8,11 @@
       CorruptDataError                     bytes contradict the format; shows a hex window
       ValueOutOfRangeError                 a value that its column type cannot hold exactly
       MissingFileError (FileNotFoundError) a file the savepoint names is not there
+        SavepointGoneError                 the savepoint, or a file of it, was deleted since it was opened
       PathOutsideRootError                 a file the savepoint names lies outside the allowed roots
-      StorageError                         the file system failed: permissions, network, short read
+      StorageError                         the file system failed: permissions, network
+        AccessDeniedError                  credentials are missing, expired, or may not do this
+        FileChangedError                   a file is not what it was when it was opened: shorter, say
 
 Every message says what was expected, what was found and where. `path` is the file as the savepoint names it,
 `position` the byte offset in it, `breadcrumbs` the way from operator to field.
@@ -102,12 +105,24 @@ class MissingFileError(ReaderError, FileNotFoundError):
     """A file that the savepoint names does not exist, neither there nor where a moved savepoint would keep it."""
 
 
+class SavepointGoneError(MissingFileError):
+    """The savepoint, or a file of it, was deleted since it was opened."""
+
+
 class PathOutsideRootError(ReaderError):
     """A path in the savepoint's metadata leads outside the allowed roots."""
 
 
 class StorageError(ReaderError):
-    """The file system failed: permissions, network, a read shorter than the file."""
+    """The file system failed: permissions, network, a server that does not answer as it should."""
+
+
+class AccessDeniedError(StorageError):
+    """Credentials are missing, expired, or do not allow this; the message says where they are looked for."""
+
+
+class FileChangedError(StorageError):
+    """A file is not what it was when it was opened: shorter, or another."""
 
 
 def hex_window(data: bytes | memoryview, position: int) -> str:

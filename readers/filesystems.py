@@ -1,8 +1,14 @@
-"""File systems and the streams they open: local files as memory maps, remote ones by range reads.
+"""File systems and the streams they open.
 
     Location       an absolute path in some file system
-    FileSystem     `LocalFileSystem`, or `RemoteFileSystem` for all that pyarrow.fs serves
-    Stream         some bytes: `view(start, length)`, `data`; counted by a `ReadCounter`
+    FileSystem     `LocalFileSystem` here, `RemoteFileSystem` in `readers.remote`
+    Stream         some bytes: `span(start, end)`, `spans(places)`, `view(start, length)`, `data`
+
+Local files are memory-mapped. A file that shrinks under its map ends the process with SIGBUS when a page is touched that
+is no more. Flink never changes a file, but a copy that is still running, or a careless hand, may: so the length is looked
+at again before every span, and a file that is shorter than it was is a `FileChangedError`. What shrinks between that and the
+decoding of the span, some milliseconds later, is not caught. (Reading into memory instead would be safe. On a canonical
+savepoint in the page cache it costs a copy of every byte, which no span needs otherwise.)
 
 Nothing here judges whether a path may be opened: that is what `readers.storage` is for.
 """
@@ -16,18 +22,15 @@ import re
 import stat
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from readers.errors import CorruptDataError, MissingFileError, ReaderError, StorageError
-
-if TYPE_CHECKING:
-    from pyarrow import fs
+from readers.errors import CorruptDataError, FileChangedError, MissingFileError, ReaderError, StorageError
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -117,7 +120,10 @@ class Stream(ABC):
     Attributes:
         path: the file, as opened; the name of the handle for inline state.
         size_bytes: length.
+        is_remote: what is not asked for is not there, and asking takes a while.
     """
+
+    is_remote = False
 
     def __init__(self, path: str, size_bytes: int, counter: ReadCounter) -> None:
         self.path = path
@@ -133,7 +139,35 @@ class Stream(ABC):
         """
 
     @abstractmethod
+    def span(self, start: int, end: int) -> Bytes:
+        """Bytes `[start, end)`, each at its own position in the stream: positions mean the same as in `data`.
+
+        Local: `data`. Remote: these bytes are fetched, and nothing else is there: what lies before `start` reads as
+        zeros and takes no memory, and the array ends at `end`.
+
+        Raises:
+            CorruptDataError: out of bounds.
+            FileChangedError: a local file is shorter than it was when it was opened.
+        """
+
+    def spans(self, places: Sequence[tuple[int, int]]) -> Iterator[Bytes]:
+        """`span` of one place after the other; remote ones are fetched ahead, and neighbours at once.
+
+        Args:
+            places: start and end, in ascending order.
+        """
+        return (self.span(start, end) for start, end in places)
+
+    @abstractmethod
     def _range(self, start: int, length: int) -> Bytes: ...
+
+    def _check_bounds(self, start: int, length: int) -> None:
+        if start < 0 or length < 0 or start + length > self.size_bytes:
+            raise CorruptDataError(
+                f"expected {length} bytes from {start} on, found a stream of {self.size_bytes} bytes",
+                path=self.path,
+                position=start,
+            )
 
     def view(self, start: int, length: int) -> Bytes:
         """Bytes `[start, start + length)` as a read-only uint8 array, counted; no copy if local or inline.
@@ -141,12 +175,7 @@ class Stream(ABC):
         Raises:
             CorruptDataError: out of bounds.
         """
-        if start < 0 or length < 0 or start + length > self.size_bytes:
-            raise CorruptDataError(
-                f"expected {length} bytes from {start} on, found a stream of {self.size_bytes} bytes",
-                path=self.path,
-                position=start,
-            )
+        self._check_bounds(start, length)
         view = self._range(start, length)
         self._counter.add(length)
         return view
@@ -197,8 +226,25 @@ class BufferStream(Stream):
     def data(self) -> Bytes:
         return self._data
 
+    def span(self, start: int, end: int) -> Bytes:
+        self._check_bounds(start, end - start)
+        self._check_length(end)
+        return self._data
+
     def _range(self, start: int, length: int) -> Bytes:
+        self._check_length(start + length)
         return self._data[start : start + length]
+
+    def _check_length(self, end: int) -> None:
+        """That the file still reaches to `end`; `mmap.size` asks the file."""
+        if self._mapped is None:
+            return
+        mapped, offset = self._mapped
+        if mapped.size() < offset + end:
+            raise FileChangedError(
+                f"expected {offset + end} bytes, as there were when it was opened, found {mapped.size()}",
+                path=self.path,
+            )
 
     def release(self, start: int, length: int) -> None:
         if self._mapped is None:
@@ -215,40 +261,14 @@ class BufferStream(Stream):
         self.size_bytes = 0
 
 
-class RemoteStream(Stream):
-    """Range reads of an object: one request a view."""
-
-    def __init__(
-        self, path: str, file: fs.NativeFile, start: int, size_bytes: int, counter: ReadCounter
-    ) -> None:
-        super().__init__(path, size_bytes, counter)
-        self._file = file
-        self._start = start
-        self._whole: Bytes | None = None
-
-    @property
-    def data(self) -> Bytes:
-        if self._whole is None:
-            self._whole = self.view(0, self.size_bytes)
-        return self._whole
-
-    def _range(self, start: int, length: int) -> Bytes:
-        if self._whole is not None:
-            return self._whole[start : start + length]
-        with storage_errors(self.path):
-            data = self._file.read_at(length, self._start + start)
-        if len(data) != length:
-            raise StorageError(
-                f"expected {length} bytes, read {len(data)}", path=self.path, position=self._start + start
-            )
-        return np.frombuffer(data, dtype=np.uint8)
-
-    def close(self) -> None:
-        self._file.close()
-        self._whole = None
-
-
 # --- file systems ---
+
+
+class Listing(NamedTuple):
+    """The names in a folder. Links to folders are neither: they are not followed."""
+
+    folders: tuple[str, ...]
+    files: tuple[str, ...]
 
 
 class FileSystem(ABC):
@@ -270,6 +290,19 @@ class FileSystem(ABC):
 
     @abstractmethod
     def is_directory(self, location: Location) -> bool: ...
+
+    @abstractmethod
+    def is_there(self, location: Location) -> bool:
+        """Whether there is such a file now; asks again, whatever was known of it."""
+
+    @abstractmethod
+    def folder(self, location: Location) -> Listing:
+        """What is in a folder.
+
+        Raises:
+            MissingFileError: it is not there. An object store has no empty folders.
+            AccessDeniedError: it may not be listed.
+        """
 
     @abstractmethod
     def open(self, location: Location, start: int, size_bytes: int, counter: ReadCounter) -> Stream:
@@ -298,6 +331,17 @@ class LocalFileSystem(FileSystem):
     def is_directory(self, location: Location) -> bool:
         return os.path.isdir(location.path)
 
+    def is_there(self, location: Location) -> bool:
+        return os.path.isfile(location.path)
+
+    def folder(self, location: Location) -> Listing:
+        with storage_errors(location.path), os.scandir(location.path) as entries:
+            found = [(entry.name, entry.is_dir(follow_symlinks=False), entry.is_file()) for entry in entries]
+        return Listing(
+            folders=tuple(name for name, is_folder, _ in found if is_folder),
+            files=tuple(name for name, _, is_file in found if is_file),
+        )
+
     def open(self, location: Location, start: int, size_bytes: int, counter: ReadCounter) -> Stream:
         """The path is canonical, so a link in its last place was put there after it was checked: refused."""
         with storage_errors(location.path):
@@ -305,7 +349,9 @@ class LocalFileSystem(FileSystem):
             try:
                 status = os.fstat(descriptor)
                 if not stat.S_ISREG(status.st_mode) or start + size_bytes > status.st_size:
-                    raise StorageError("expected the file that was there a moment ago", path=location.path)
+                    raise FileChangedError(
+                        "expected the file that was there a moment ago", path=location.path
+                    )
                 if size_bytes == 0:
                     return BufferStream(location.path, b"", counter)
                 mapped = mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)
@@ -313,66 +359,6 @@ class LocalFileSystem(FileSystem):
                 os.close(descriptor)
         whole = np.frombuffer(mapped, dtype=np.uint8)
         return BufferStream(location.path, whole[start : start + size_bytes], counter, (mapped, start))
-
-
-class RemoteFileSystem(FileSystem):
-    """Any file system of pyarrow. Object stores have no links: every path is canonical.
-
-    Args:
-        arrow: the file system.
-        with_authority: whether its paths begin with the bucket or container, as those of object stores do.
-    """
-
-    def __init__(self, arrow: fs.FileSystem, *, with_authority: bool) -> None:
-        self._arrow = arrow
-        self._with_authority = with_authority
-
-    @classmethod
-    def of(cls, location: Location, options: str = "") -> RemoteFileSystem:
-        """For a scheme that pyarrow knows; `options`: the query of the URL (`region=…&endpoint_override=…`).
-
-        Raises:
-            StorageError: unknown scheme, missing library or credentials.
-        """
-        from pyarrow import fs  # heavy, and not needed for local savepoints
-
-        if location.scheme not in REMOTE_SCHEMES:
-            raise StorageError(
-                f"expected a path of this machine or one of {sorted(REMOTE_SCHEMES)}, found {location.scheme}://",
-                path=str(location),
-            )
-        url = f"{location.scheme}://{location.authority}/"
-        with storage_errors(str(location)):
-            arrow, _ = fs.FileSystem.from_uri(f"{url}?{options}" if options else url)
-        return cls(arrow, with_authority=location.scheme != "hdfs")
-
-    def _path(self, location: Location) -> str:
-        # abfs://container@account.host/path: the account is in the file system, the container in the path.
-        container = location.authority.partition("@")[0]
-        return container + location.path if self._with_authority else location.path
-
-    def canonical(self, location: Location) -> Location:
-        return location
-
-    def identity(self, location: Location) -> FileIdentity | None:
-        info = self._info(location)
-        if info.type.name == "NotFound":
-            return None
-        if info.type.name != "File":
-            raise StorageError("expected a file, found a directory", path=str(location))
-        return FileIdentity(info.size, info.mtime_ns or 0)
-
-    def is_directory(self, location: Location) -> bool:
-        return bool(self._info(location).type.name == "Directory")
-
-    def _info(self, location: Location) -> fs.FileInfo:
-        with storage_errors(str(location)):
-            return self._arrow.get_file_info(self._path(location))
-
-    def open(self, location: Location, start: int, size_bytes: int, counter: ReadCounter) -> Stream:
-        with storage_errors(str(location)):
-            file = self._arrow.open_input_file(self._path(location))
-        return RemoteStream(str(location), file, start, size_bytes, counter)
 
 
 @contextmanager
@@ -395,6 +381,5 @@ SCHEME_FAMILIES = {
     "s3p": "s3",
     "gcs": "gs",
     "abfss": "abfs",
+    "swebhdfs": "webhdfs",
 }
-
-REMOTE_SCHEMES = frozenset({"s3", "gs", "abfs", "hdfs"})

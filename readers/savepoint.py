@@ -37,6 +37,7 @@ from readers.sources import (
     Selection,
     Source,
     StateName,
+    beginnings,
     coordinator_source,
     keyed_source,
     master_source,
@@ -64,7 +65,7 @@ from readers.states import (
     shown,
     state_schema,
 )
-from readers.storage import ReadCounter, SavepointLocation
+from readers.storage import DEFAULT_OPTIONS, ReadCounter, SavepointLocation, StorageOptions
 
 _STREAM_ELEMENT = re.compile(r"StreamElement<(.*)>")
 _UNDIVIDED = "native heap snapshots do not tell where entries end: where that is not certain, a row is what stands in a key group"
@@ -258,6 +259,7 @@ class Operator:
     @cached_property
     def states(self) -> tuple[State, ...]:
         """Its states, in the order of their first registration; reads the headers of all its state files."""
+        self.read_ahead()
         collector = _Collector(self.metadata, self._knowledge)
         maximum = max(self.metadata.max_parallelism, 1)
         for subtask in sorted(self.metadata.subtasks, key=lambda state: state.index):
@@ -268,6 +270,17 @@ class Operator:
                 StateKind.COORDINATOR, None, lambda: coordinator_source(coordinator, self._location)
             )
         return _typed(collector.states())
+
+    def read_ahead(self) -> None:
+        """Have remote state files send their headers, all at the same time; `states` will ask for them."""
+        subtasks = sorted(self.metadata.subtasks, key=lambda state: state.index)
+        self._location.expect(
+            beginning
+            for number, subtask in enumerate(subtasks)
+            for handle in (subtask.managed_operator_state, subtask.managed_keyed_state)
+            if handle is not None
+            for beginning in beginnings(handle, first=number == 0)
+        )
 
     def _collect_subtask(self, collector: _Collector, subtask: SubtaskState, maximum: int) -> None:
         location, index = self._location, subtask.index
@@ -390,6 +403,7 @@ class Savepoint:
         path_map: recorded path prefixes → where that is now.
         state_info: what is known beside the bytes; else the file beside `_metadata` says it, if there is one. A file
             that cannot be used does not hide the savepoint: the note of every state tells.
+        options: how files are reached.
 
     Raises:
         NotASavepointError: there is none.
@@ -405,8 +419,13 @@ class Savepoint:
         path_map: Mapping[str, str] | None = None,
         counter: ReadCounter | None = None,
         state_info: SavepointInfo | None = None,
+        options: StorageOptions = DEFAULT_OPTIONS,
     ) -> None:
-        self.location = SavepointLocation(path, roots=roots, path_map=path_map, counter=counter)
+        self.location = SavepointLocation(
+            path, roots=roots, path_map=path_map, counter=counter, options=options
+        )
+        if state_info is None:
+            self.location.look_beside(STATE_INFO_FILE_NAME)
         with self.location.open_metadata() as stream:
             metadata = read_metadata(stream.view(0, stream.size_bytes).data, stream.path)
         problems: tuple[Contradiction, ...] = ()
@@ -432,6 +451,11 @@ class Savepoint:
     def path(self) -> str:
         """Its directory."""
         return str(self.location.exclusive_directory)
+
+    def read_ahead(self) -> None:
+        """As `Operator.read_ahead`, of all operators."""
+        for operator in self.operators:
+            operator.read_ahead()
 
     @cached_property
     def master_states(self) -> tuple[State, ...]:

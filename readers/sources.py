@@ -23,10 +23,10 @@ import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -35,7 +35,13 @@ from numpy.typing import NDArray
 from readers.cursor import Cursor
 from readers.decode.page import Page
 from readers.decode.program import Program
-from readers.errors import ReaderError, UnsupportedSerializerError, UnsupportedStateError
+from readers.errors import (
+    CorruptDataError,
+    ReaderError,
+    UnsupportedSerializerError,
+    UnsupportedStateError,
+    UnsupportedVersionError,
+)
 from readers.formats import (
     changelog,
     channelstate,
@@ -51,8 +57,10 @@ from readers.formats import (
 from readers.formats.entry import Entry, EntryLayout, StateKind, keyed_entry, operator_entry
 from readers.formats.operatorstate import element_bounds
 from readers.formats.regions import regions
-from readers.formats.rocksdb import RocksDatabase, is_forst, read_only_copy
+from readers.formats.rocksdb import RocksDatabase, files_of, is_forst, options_files, read_only_copy
+from readers.formats.rocksfiles import RemoteFiles
 from readers.formats.snappy import decompress
+from readers.formats.sst import Directory, Files
 from readers.keygroups import key_group_bytes
 from readers.metadata import (
     ChangelogStateBackendHandle,
@@ -62,14 +70,28 @@ from readers.metadata import (
     KeyGroupsStateHandle,
     MasterState,
     OperatorStreamStateHandle,
+    StateObject,
     StreamStateHandle,
 )
 from readers.serializers.base import OpaqueSerializer, Serializer
 from readers.stateinfo.metainfo import BackendStateType
-from readers.stateinfo.proxies import KeyedHeader, OperatorHeader, read_keyed_header, read_operator_header
-from readers.storage import BufferStream, ReadCounter, SavepointLocation, Stream
+from readers.stateinfo.proxies import (
+    KeyedHeader,
+    OperatorHeader,
+    read_keyed_header,
+    read_known_keyed_header,
+    read_known_operator_header,
+    read_operator_header,
+)
+from readers.storage import BufferStream, Places, ReadCounter, SavepointLocation, Stream
+
+_Header = TypeVar("_Header")
 
 _ORDER_TRIES = 8
+_LARGE_HEADER_BYTES = 1 << 20
+# A smaller file is fetched as a whole: its data are as likely to be asked for as its header.
+_SMALL_BYTES = 1 << 16
+_NUMBER_BYTES = 4
 EVENT_TIMERS = "_timer_state/event_"
 PROCESSING_TIMERS = "_timer_state/processing_"
 
@@ -212,10 +234,9 @@ class KeyedStreamSource(Source):
 
     @cached_property
     def header(self) -> KeyedHeader:
-        """The KeyedBackendSerializationProxy at the start of the stream."""
-        return read_keyed_header(
-            Cursor(self.stream.data, path=self.path), expected_end=_first_offset(self.handle.offsets)
-        )
+        """The KeyedBackendSerializationProxy at the start of the stream: it ends where the first key group begins."""
+        end = _first_offset(self.handle.offsets)
+        return _header(self.stream, end, read_known_keyed_header, read_keyed_header)
 
     @cached_property
     def entries(self) -> dict[StateName, Entry]:
@@ -233,6 +254,11 @@ class KeyedStreamSource(Source):
     @abstractmethod
     def _regions(self) -> Iterator[tuple[int, int, int]]:
         """(key group, start, end) of the key groups in the stream."""
+
+    def _wanted(self, selection: Selection) -> Iterator[tuple[tuple[int, int, int], NDArray[np.uint8]]]:
+        """The regions of a selection, each with an array that has its bytes."""
+        wanted = [region for region in self._regions() if selection.wants(region[0])]
+        return zip(wanted, self.stream.spans([region[1:] for region in wanted]), strict=True)
 
     def _id_of(self, state: StateName) -> int:
         return self._names.index(state)
@@ -279,14 +305,11 @@ class FullSource(KeyedStreamSource):
 
     def _bodies(self, selection: Selection) -> Iterator[tuple[int, NDArray[np.uint8], int, int]]:
         """The wanted key groups: buffer, start, end; decompressed if they are compressed."""
-        stream = self.stream.data
-        for key_group, start, end in self._regions():
-            if not selection.wants(key_group):
-                continue
+        for (key_group, start, end), span in self._wanted(selection):
             selection.account(end - start)
-            data, first, last = stream, start, end
+            data, first, last = span, start, end
             if self.header.compressed:
-                data = decompress(Cursor(stream, path=self.path, position=start, end=end))
+                data = decompress(Cursor(span, path=self.path, position=start, end=end))
                 first, last = 0, len(data)
             yield key_group, data, first, last
             self.stream.release(start, end - start)
@@ -332,11 +355,10 @@ class HeapSource(KeyedStreamSource):
 
     def _bodies(self, selection: Selection) -> Iterator[tuple[int, NDArray[np.uint8], int, int]]:
         """The wanted key groups: buffer, start, end; decompressed if they are compressed."""
-        for key_group, start, end in self._regions():
-            if selection.wants(key_group):
-                selection.account(end - start)
-                yield key_group, *self._body(key_group, start, end)
-                self.stream.release(start, end - start)
+        for (key_group, start, end), span in self._wanted(selection):
+            selection.account(end - start)
+            yield key_group, *self._body(span, key_group, start, end)
+            self.stream.release(start, end - start)
 
     @cached_property
     def _order(self) -> tuple[int, ...]:
@@ -345,7 +367,7 @@ class HeapSource(KeyedStreamSource):
         regions = sorted(self._regions(), key=lambda region: region[2] - region[1])
         for region in regions[:_ORDER_TRIES]:
             try:
-                return walker.order(*self._body(*region))
+                return walker.order(*self._body(self.stream.span(*region[1:]), *region))
             except UnsupportedSerializerError:
                 continue
         return ()
@@ -364,16 +386,18 @@ class HeapSource(KeyedStreamSource):
         states = [(name.name, self.entries[name]) for name in self._names]
         return heap.HeapWalker(states, lambda: self._order, self._ends, self.max_parallelism, self.path)
 
-    def _body(self, key_group: int, start: int, end: int) -> tuple[NDArray[np.uint8], int, int]:
+    def _body(
+        self, span: NDArray[np.uint8], key_group: int, start: int, end: int
+    ) -> tuple[NDArray[np.uint8], int, int]:
         compressed = self.header.compressed
-        return heap.key_group_body(self.stream.data, key_group, start, end, self.path, compressed=compressed)
+        return heap.key_group_body(span, key_group, start, end, self.path, compressed=compressed)
 
     def _regions(self) -> Iterator[tuple[int, int, int]]:
         return regions_of(self.handle, self.stream, absent=None)
 
 
 class RocksSource(Source):
-    """A RocksDB instance; opened on first use, in a temporary folder of links that goes with the source."""
+    """A RocksDB instance; opened on first use: of local files in a temporary folder of links that goes with the source."""
 
     frames_values = True
 
@@ -413,7 +437,9 @@ class RocksSource(Source):
     def header(self) -> KeyedHeader:
         """The proxy, the only content of the meta stream."""
         stream = self.storage.open_stream(self.handle.meta_state_handle)
-        return read_keyed_header(Cursor(stream.data, path=self.path), expected_end=len(stream.data))
+        return read_keyed_header(
+            Cursor(stream.span(0, stream.size_bytes), path=self.path), expected_end=stream.size_bytes
+        )
 
     @property
     def key_serializer(self) -> Serializer:
@@ -485,11 +511,17 @@ class RocksSource(Source):
     def _open(self) -> RocksDatabase:
         with self._lock:
             if self._database is None:
-                directory = Path(mkdtemp(prefix="savepointdb-rocksdb-"))
-                weakref.finalize(self, shutil.rmtree, directory, ignore_errors=True)
-                read_only_copy(self.storage, self.handle, directory)
-                self._database = RocksDatabase(directory, self.path)
+                self._database = RocksDatabase(self._files(), self.path)
             return self._database
+
+    def _files(self) -> Files:
+        handles = files_of(self.handle)
+        if self.storage.is_remote(handles.values()):
+            return RemoteFiles(self.storage, handles, partial(read_only_copy, self.storage, self.handle))
+        directory = Path(mkdtemp(prefix="savepointdb-rocksdb-"))
+        weakref.finalize(self, shutil.rmtree, directory, ignore_errors=True)
+        read_only_copy(self.storage, self.handle, directory)
+        return Directory(directory)
 
     def close(self) -> None:
         with self._lock:
@@ -653,8 +685,9 @@ class RawTimerSource(Source):
     @cached_property
     def entries(self) -> dict[StateName, Entry]:
         found: dict[StateName, Entry] = {}
-        for _, start, end in self._regions():
-            for timers in rawtimers.read_raw_timers(self.stream.data, start, end, self.path):
+        regions = list(self._regions())
+        for (_, start, end), data in zip(regions, self._spans(regions), strict=True):
+            for timers in rawtimers.read_raw_timers(data, start, end, self.path):
                 found.setdefault(_timer_state(timers), timers.entry)
         return found
 
@@ -665,14 +698,13 @@ class RawTimerSource(Source):
         rawtimers.emit_raw_timer(program, layout, entry)
 
     def pages(self, state: StateName, selection: Selection) -> Iterator[Page]:
-        for key_group, start, end in self._regions():
-            if not selection.wants(key_group):
-                continue
+        regions = [region for region in self._regions() if selection.wants(region[0])]
+        for (key_group, start, end), data in zip(regions, self._spans(regions), strict=True):
             selection.account(end - start)
-            for timers in rawtimers.read_raw_timers(self.stream.data, start, end, self.path):
+            for timers in rawtimers.read_raw_timers(data, start, end, self.path):
                 if _timer_state(timers) == state and len(timers.starts):
                     yield Page(
-                        data=self.stream.data,
+                        data=data,
                         starts=timers.starts,
                         ends=timers.ends,
                         key_groups=np.full(len(timers.starts), key_group, dtype=np.int32),
@@ -682,6 +714,9 @@ class RawTimerSource(Source):
 
     def _regions(self) -> Iterator[tuple[int, int, int]]:
         return regions_of(self.handle, self.stream, absent=-1)
+
+    def _spans(self, regions: list[tuple[int, int, int]]) -> Iterator[NDArray[np.uint8]]:
+        return self.stream.spans([region[1:] for region in regions])
 
 
 class OperatorSource(Source):
@@ -698,8 +733,8 @@ class OperatorSource(Source):
     def header(self) -> OperatorHeader:
         """The OperatorBackendSerializationProxy at the start of the stream."""
         offsets = [int(offset) for state in self.handle.state_meta_infos for offset in state.offsets]
-        end = min(offsets) if offsets else len(self.stream.data)
-        return read_operator_header(Cursor(self.stream.data, path=self.path), expected_end=end)
+        end = min(offsets) if offsets else self.stream.size_bytes
+        return _header(self.stream, end, read_known_operator_header, read_operator_header)
 
     @cached_property
     def entries(self) -> dict[StateName, Entry]:
@@ -724,8 +759,9 @@ class OperatorSource(Source):
             return
         selection.account(sum(end - start for start, end in bounds))
         entry = self.entries[state]
+        span = self.stream.span(min(start for start, _ in bounds), max(end for _, end in bounds))
         data, starts, ends = operatorstate.plain_elements(
-            self.stream.data, bounds, self.path, compressed=self.header.compressed
+            span, bounds, self.path, compressed=self.header.compressed
         )
         indexes: NDArray[np.int32] | None = np.arange(len(starts), dtype=np.int32)
         if entry.kind is StateKind.BROADCAST:
@@ -753,7 +789,7 @@ class OperatorSource(Source):
         everything = [offset for info in self.handle.state_meta_infos for offset in info.offsets.tolist()]
         for info in self.handle.state_meta_infos:
             if info.name == state.name:
-                return element_bounds(info.offsets.tolist(), everything, len(self.stream.data), self.path)
+                return element_bounds(info.offsets.tolist(), everything, self.stream.size_bytes, self.path)
         return []
 
 
@@ -828,13 +864,50 @@ class BytesSource(Source):
                 continue
             selection.account(end - start)
             yield Page(
-                data=stream.data,
+                data=stream.span(start, end),
                 starts=np.array([[start]], dtype=np.int64),
                 ends=np.array([[end]], dtype=np.int64),
                 key_groups=np.array([key_group], dtype=np.int32),
                 subtask=self.subtask,
                 path=self.path,
             )
+
+
+def beginnings(handle: StateObject, *, first: bool) -> Iterator[tuple[StreamStateHandle, Places]]:
+    """The streams of a handle that are read as soon as its source is opened, and which places of them.
+
+    Args:
+        handle: one of a subtask.
+        first: whether the subtask is asked for what is the same for all: which backend wrote it.
+    """
+    if isinstance(handle, KeyGroupsStateHandle):
+        numbers = []
+        if not handle.savepoint:
+            numbers = heap.asked_offsets(handle.offsets, handle.key_group_range.start)
+        yield handle.delegate, _places(handle.delegate, _first_offset(handle.offsets), numbers)
+    elif isinstance(handle, OperatorStreamStateHandle):
+        offsets = [int(offset) for state in handle.state_meta_infos for offset in state.offsets]
+        for stream in handle.streams():
+            yield stream, _places(stream, min(offsets, default=None))
+    elif isinstance(handle, IncrementalRemoteKeyedStateHandle):
+        yield handle.meta_state_handle, _places(handle.meta_state_handle, None)
+        if first:
+            yield from ((stream, _places(stream, None)) for stream in options_files(handle))
+    elif isinstance(handle, ChangelogStateBackendHandle):
+        for base in handle.materialized:
+            yield from beginnings(base, first=first)
+
+
+def _places(stream: StreamStateHandle, end: int | None, numbers: Iterable[int] = ()) -> Places:
+    """The header, which ends at `end`, and the four bytes at some numbers; all of a small stream."""
+    size = stream.size_bytes
+    if size <= _SMALL_BYTES or end is None:
+        return ((0, min(size, _LARGE_HEADER_BYTES)),)
+    header = min(max(end, 0), size, _LARGE_HEADER_BYTES)
+    found = [number for number in numbers if header <= number <= size - _NUMBER_BYTES]
+    if header in found:
+        header += _NUMBER_BYTES
+    return ((0, header), *((number, number + _NUMBER_BYTES) for number in found if number >= header))
 
 
 def keyed_source(
@@ -855,7 +928,7 @@ def keyed_source(
     if isinstance(handle, KeyGroupsStateHandle):
         stream = storage.open_stream(handle.delegate)
         first = handle.key_group_range.start
-        if not handle.savepoint and heap.is_heap_layout(stream.data, handle.offsets, first):
+        if not handle.savepoint and heap.is_heap_layout(stream, handle.offsets, first):
             return HeapSource(subtask, handle, stream, max_parallelism)
         return FullSource(subtask, handle, stream, max_parallelism)
     if isinstance(handle, ChangelogStateBackendHandle):
@@ -876,10 +949,13 @@ def raw_keyed_source(subtask: int, handle: KeyedStateHandle, storage: SavepointL
     stream = storage.open_stream(handle.delegate)
     places = list(regions_of(handle, stream, absent=-1))
     reason = "written by the operator itself"
-    if all(rawtimers.is_raw_timers(stream.data, start) for _, start, _ in places):
+    spans = stream.spans([place[1:] for place in places])
+    if all(rawtimers.is_raw_timers(data, start) for (_, start, _), data in zip(places, spans, strict=True)):
         source = RawTimerSource(subtask, handle, stream)
         try:
-            empty = all(rawtimers.is_no_timers(stream.data, start, end) for _, start, end in places)
+            empty = all(
+                rawtimers.is_no_timers(stream.span(start, end), start, end) for _, start, end in places
+            )
             if source.entries or empty:
                 return source
         except UnsupportedSerializerError as error:
@@ -894,10 +970,10 @@ def raw_operator_source(
     """The source of a raw operator state handle: a row a partition. Flink: OperatorStateCheckpointOutputStream."""
     stream = storage.open_stream(handle.delegate)
     offsets = [offset for info in handle.state_meta_infos for offset in info.offsets.tolist()]
-    inside = [offset for offset in offsets if offset < len(stream.data)] or [0]
+    inside = [offset for offset in offsets if offset < stream.size_bytes] or [0]
     places = (
         (stream, start, end, -1)
-        for start, end in element_bounds(inside, inside, len(stream.data), stream.path)
+        for start, end in element_bounds(inside, inside, stream.size_bytes, stream.path)
     )
     return BytesSource(
         subtask, "raw operator state", StateKind.RAW_OPERATOR, places, "written by the operator itself"
@@ -907,7 +983,7 @@ def raw_operator_source(
 def coordinator_source(handle: StreamStateHandle, storage: SavepointLocation) -> Source:
     """The state of an operator's coordinator, as bytes."""
     stream = storage.open_stream(handle)
-    places = [(stream, 0, len(stream.data), -1)]
+    places = [(stream, 0, stream.size_bytes, -1)]
     return BytesSource(
         0, "coordinator state", StateKind.COORDINATOR, places, "written by the operator's coordinator"
     )
@@ -932,7 +1008,9 @@ def regions_of(
     handle: KeyGroupsStateHandle, stream: Stream, *, absent: int | None
 ) -> Iterator[tuple[int, int, int]]:
     """(key group, start, end) of the key groups in a handle's stream; see `formats.regions`."""
-    return regions(handle.offsets, handle.key_group_range.start, len(stream.data), stream.path, absent=absent)
+    return regions(
+        handle.offsets, handle.key_group_range.start, stream.size_bytes, stream.path, absent=absent
+    )
 
 
 def _keyed_entries(header: KeyedHeader) -> Iterator[tuple[StateName, Entry]]:
@@ -944,6 +1022,25 @@ def _keyed_entries(header: KeyedHeader) -> Iterator[tuple[StateName, Entry]]:
 def _timer_state(timers: rawtimers.RawTimers) -> StateName:
     prefix = EVENT_TIMERS if timers.domain == "EVENT" else PROCESSING_TIMERS
     return StateName(name=prefix + timers.service, timers=True)
+
+
+def _header(
+    stream: Stream,
+    end: int | None,
+    read_known: Callable[[Cursor], _Header],
+    read: Callable[[Cursor, int | None], _Header],
+) -> _Header:
+    """What stands before `end`; of a remote file no more than that is fetched.
+
+    After a rescaling `end` may be far behind the header: then a beginning of it is tried first.
+    """
+    size = stream.size_bytes if end is None else max(0, min(end, stream.size_bytes))
+    if stream.is_remote and size > _LARGE_HEADER_BYTES:
+        try:
+            return read_known(Cursor(stream.span(0, _LARGE_HEADER_BYTES), path=stream.path))
+        except (CorruptDataError, UnsupportedSerializerError, UnsupportedVersionError):
+            pass
+    return read(Cursor(stream.span(0, size), path=stream.path), end)
 
 
 def _first_offset(offsets: NDArray[np.int64]) -> int | None:

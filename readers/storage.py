@@ -10,7 +10,7 @@ order:
 
 | where | for |
 |---|---|
-| the path itself, after `path_map` | savepoints that were not moved |
+| the path itself, after `path_map` | savepoints that were not moved, or as the user says |
 | `<exclusive directory>/<file name>` | savepoints (up to 1.10 with absolute paths of such files) |
 | `<job directory>/<tail>` | checkpoints: the tail begins at `shared/`, `taskowned/`, `chk-*/` or `dstl/` |
 | `<beside the job directory>/dstl/…` | changelogs, which have a base directory of their own |
@@ -28,10 +28,13 @@ from __future__ import annotations
 import fnmatch
 import os
 import posixpath
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from readers.errors import (
     CorruptDataError,
@@ -39,8 +42,10 @@ from readers.errors import (
     NotASavepointError,
     PathOutsideRootError,
     ReaderError,
+    SavepointGoneError,
     StorageError,
 )
+from readers.filecache import FileCache
 from readers.filesystems import (
     URL,
     BufferStream,
@@ -49,10 +54,10 @@ from readers.filesystems import (
     LocalFileSystem,
     Location,
     ReadCounter,
-    RemoteFileSystem,
     Stream,
     storage_errors,
 )
+from readers.remote import Client, Parts, RemoteFileSystem, RemoteStream
 
 if TYPE_CHECKING:
     from pyarrow import fs
@@ -60,12 +65,14 @@ if TYPE_CHECKING:
     from readers.metadata.model import StreamStateHandle
 
 __all__ = [
+    "DEFAULT_OPTIONS",
     "BufferStream",
     "FileIdentity",
     "Location",
     "ReadCounter",
     "ResolvedFile",
     "SavepointLocation",
+    "StorageOptions",
     "Stream",
 ]
 
@@ -76,6 +83,13 @@ CHANGELOG_DIRECTORY = "dstl"
 _JOB_DIRECTORY_TAILS = ("shared", "taskowned", CHANGELOG_DIRECTORY, CHECKPOINT_DIRECTORY)
 # `dstl/<job>/dstl/<file>` is the longest tail that Flink writes; a hostile path may have 30000 folders.
 _MAX_TAIL_NAMES = 6
+_COPIED_BYTES = 8 << 20
+_MOST_EXPECTED = 1 << 15
+
+Places = tuple[tuple[int, int], ...]
+
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,8 +106,30 @@ class ResolvedFile:
         return str(self.location)
 
     @property
+    def is_local(self) -> bool:
+        return self.location.scheme == "file"
+
+    @property
     def is_whole_file(self) -> bool:
         return self.start == 0 and self.size_bytes == self.identity.size_bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StorageOptions:
+    """What holds for all savepoints of a process.
+
+    Attributes:
+        allow_http: whether `http://` and `https://` are places for savepoints.
+        cache_directory: where fetched RocksDB files are kept; empty for a folder of the user's in the system's temporary one.
+        cache_bytes: how many bytes of them at most; nothing is kept where 0.
+    """
+
+    allow_http: bool = False
+    cache_directory: str = ""
+    cache_bytes: int = 0
+
+
+DEFAULT_OPTIONS = StorageOptions()
 
 
 class SavepointLocation:
@@ -101,11 +137,12 @@ class SavepointLocation:
 
     Args:
         path: its directory, or the `_metadata` file in it; a path or a URL of this machine, or a remote URL
-            (`s3 s3a s3p gs gcs abfs abfss hdfs`), with pyarrow's options behind a `?`.
-        roots: more directories that its handles may lead into.
+            with options behind a `?`: see `readers.schemes`.
+        roots: more directories that its handles may lead into, here or in other file systems.
         path_map: recorded path prefixes and what stands there now; the new places are allowed roots.
         counter: counts the bytes read; its own if not given.
         filesystem: a pyarrow file system to use for a remote path, for credentials that a URL cannot carry.
+        options: see `StorageOptions`.
 
     Raises:
         StorageError: the scheme is unknown, or the file system fails.
@@ -120,38 +157,56 @@ class SavepointLocation:
         path_map: Mapping[str, str] | None = None,
         counter: ReadCounter | None = None,
         filesystem: fs.FileSystem | None = None,
+        options: StorageOptions = DEFAULT_OPTIONS,
     ) -> None:
-        given, options = _given_location(os.fspath(path))
+        given, query = given_location(os.fspath(path))
         self.counter = counter or ReadCounter()
-        self._file_system: FileSystem = LocalFileSystem()
+        self.options = options
+        self._file_systems: dict[tuple[str, str], FileSystem] = {}
+        self._expected: dict[StreamStateHandle, Future[Parts]] = {}
         if filesystem is not None:
-            self._file_system = RemoteFileSystem(filesystem, with_authority=given.scheme != "hdfs")
-        elif given.scheme != "file":
-            self._file_system = RemoteFileSystem.of(given, options)
-        self.metadata = self._find_metadata(self._file_system.canonical(given))
+            self._file_systems[given[:2]] = RemoteFileSystem(Client(filesystem))
+        self._connect(given, query)
+        self.metadata = self._find_metadata(given)
         self.exclusive_directory = self.metadata.parent
-        self._path_map = {
-            Location.parse(old): _given_location(new)[0] for old, new in (path_map or {}).items()
-        }
-        given_roots = [_given_location(os.fspath(root))[0] for root in roots]
+        self._path_map = {Location.parse(old): self._given_root(new) for old, new in (path_map or {}).items()}
+        given_roots = [self._given_root(os.fspath(root)) for root in roots]
         self.roots = (
             *self._default_roots(),
             *(self._canonical(root) for root in (*given_roots, *self._path_map.values())),
         )
 
+    def _given_root(self, text: str) -> Location:
+        location, query = given_location(text)
+        self._connect(location, query)
+        return location
+
+    def _connect(self, location: Location, query: str) -> None:
+        """Only what the user names is ever connected to; of one bucket or host, the options that come first count."""
+        place = location[:2]
+        if place not in self._file_systems:
+            self._file_systems[place] = file_system_of(location, query, self.options)
+
     def _find_metadata(self, given: Location) -> Location:
-        if not self._file_system.is_directory(given):
-            if self._file_system.identity(given) is None:
-                raise NotASavepointError("expected a savepoint, found nothing", path=str(given))
-            return given
-        metadata = self._file_system.canonical(given / METADATA_FILE_NAME)
-        if not metadata.is_inside(given):
-            raise PathOutsideRootError(
-                "expected _metadata, found a link that leads elsewhere", path=str(given)
-            )
-        if self._file_system.is_directory(metadata) or self._file_system.identity(metadata) is None:
+        """The file in a folder, or the file itself. A remote folder need not be listed to look into it."""
+        system = self._system(given)
+        given = system.canonical(given)
+        metadata = system.canonical(given / METADATA_FILE_NAME)
+        if system.is_local:
+            places = [metadata] if system.is_directory(given) else [given]
+        else:
+            places = [given, metadata] if given.name == METADATA_FILE_NAME else [metadata, given]
+        for place in places:
+            if place is metadata and not metadata.is_inside(given):
+                raise PathOutsideRootError(
+                    "expected _metadata, found a link that leads elsewhere", path=str(given)
+                )
+            is_folder = system.is_local and system.is_directory(place)
+            if not is_folder and system.identity(place) is not None:
+                return place
+        if metadata in places and system.is_local:
             raise NotASavepointError(f"expected a directory with {METADATA_FILE_NAME} in it", path=str(given))
-        return metadata
+        raise NotASavepointError("expected a savepoint, found nothing", path=str(given))
 
     @property
     def _is_checkpoint(self) -> bool:
@@ -173,19 +228,27 @@ class SavepointLocation:
         return _begins_tail(posixpath.relpath(location.path, job_directory.path).partition("/")[0])
 
     def _canonical(self, location: Location) -> Location:
-        return self._file_system.canonical(location) if self._is_reachable(location) else location
+        return self._system(location).canonical(location) if self._is_reachable(location) else location
 
     def _is_reachable(self, location: Location) -> bool:
-        """Whether our one file system serves it: no host is contacted because `_metadata` names it."""
-        here = self.metadata
-        return location.scheme == here.scheme and location.authority == here.authority
+        """Whether the user named its bucket or host: none is contacted because `_metadata` names it."""
+        return location[:2] in self._file_systems
+
+    def _system(self, location: Location) -> FileSystem:
+        return self._file_systems[location[:2]]
 
     # --- streams ---
 
     def open_metadata(self) -> Stream:
         """The `_metadata` file."""
         identity = self.identity(self.metadata)
-        return self._file_system.open(self.metadata, 0, identity.size_bytes, self.counter)
+        return self._system(self.metadata).open(self.metadata, 0, identity.size_bytes, self.counter)
+
+    def look_beside(self, name: str) -> None:
+        """Ask for a file beside `_metadata` that will be opened in a moment, if asking takes time."""
+        system = self._system(self.metadata)
+        if isinstance(system, RemoteFileSystem):
+            system.look_ahead(self.exclusive_directory / name)
 
     def open_beside(self, name: str, max_bytes: int) -> Stream:
         """A file beside `_metadata`.
@@ -201,7 +264,7 @@ class SavepointLocation:
             raise StorageError(
                 f"expected at most {max_bytes} bytes, found {identity.size_bytes}", path=str(location)
             )
-        return self._file_system.open(location, 0, identity.size_bytes, self.counter)
+        return self._system(location).open(location, 0, identity.size_bytes, self.counter)
 
     def open_stream(self, handle: StreamStateHandle) -> Stream:
         """The bytes of a stream handle.
@@ -215,8 +278,39 @@ class SavepointLocation:
         inline = handle.inline_data
         if inline is not None:
             return BufferStream(handle.name, inline, self.counter)
+        expected = self._expected.get(handle)
+        if expected is not None:
+            with suppress(ReaderError):
+                parts = expected.result()
+                stream = self._open(handle)
+                if isinstance(stream, RemoteStream):
+                    stream.know(parts)
+                return stream
+        return self._open(handle)
+
+    def _open(self, handle: StreamStateHandle) -> Stream:
         file = self.resolve(handle)
-        return self._file_system.open(file.location, file.start, file.size_bytes, self.counter)
+        return self._system(file.location).open(file.location, file.start, file.size_bytes, self.counter)
+
+    def expect(self, places: Iterable[tuple[StreamStateHandle, Places]]) -> None:
+        """Fetch parts of remote streams that will be opened, of all streams at the same time.
+
+        What goes wrong is told when they are opened.
+        """
+        system = next(self._remote_systems(), None)
+        if system is None:
+            return
+        for handle, parts in places:
+            is_known = handle in self._expected or len(self._expected) >= _MOST_EXPECTED
+            if not is_known and handle.inline_data is None and handle.path is not None:
+                self._expected[handle] = system.threads.submit(self._parts, handle, parts)
+
+    def _parts(self, handle: StreamStateHandle, places: Places) -> Parts:
+        stream = self._open(handle)
+        return tuple((start, stream.view(start, end - start)) for start, end in places)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_expected": {}}
 
     def exists(self, handle: StreamStateHandle) -> bool:
         """Whether `open_stream` would find it: for listings, which name what is missing rather than fail."""
@@ -238,9 +332,9 @@ class SavepointLocation:
         if isinstance(location, str):
             location = Location.parse(location)
         location = self._canonical(location)
-        if not self._is_allowed(location):
+        if not self._is_reachable(location) or not self._is_allowed(location):
             raise _outside(str(location))
-        identity = self._file_system.identity(location)
+        identity = self._system(location).identity(location)
         if identity is None:
             raise MissingFileError("expected a file, found nothing", path=str(location))
         return identity
@@ -266,14 +360,50 @@ class SavepointLocation:
                 if link is not None:
                     target.symlink_to(link)
                 else:
-                    with self.open_stream(handle) as stream, target.open("xb") as copy:
-                        copy.write(stream.view(0, stream.size_bytes))
+                    self.bring(handle, target)
+
+    def bring(self, handle: StreamStateHandle, target: Path) -> None:
+        """Copy a handle's bytes to a new local file, or link it to the one that is kept of them."""
+        with self.open_stream(handle) as stream:
+            if not stream.is_remote or not self.options.cache_bytes:
+                _copy(stream, target)
+                return
+            file = self.resolve(handle)
+            identity = "\n".join(map(str, (file.location, *file.identity, file.start, file.size_bytes)))
+            self.cache.fetch(identity, file.size_bytes, lambda path: _copy(stream, path), target)
+
+    @cached_property
+    def cache(self) -> FileCache:
+        """Of fetched files."""
+        with storage_errors(self.options.cache_directory):
+            return FileCache(self.options.cache_directory, self.options.cache_bytes)
+
+    def is_remote(self, handles: Iterable[StreamStateHandle]) -> bool:
+        """Whether files of theirs may have to be fetched.
+
+        Raises:
+            ReaderError: as `open_stream`.
+        """
+        if not self._system(self.metadata).is_local or next(self._remote_systems(), None) is None:
+            return not self._system(self.metadata).is_local
+        return any(handle.path is not None and not self.resolve(handle).is_local for handle in handles)
+
+    def each(self, function: Callable[[_Item], _Result], items: Iterable[_Item]) -> list[_Result]:
+        """The results of a function that reads remote files, for many items at the same time.
+
+        The function must not use the threads of the file system itself: `Stream.view` does not, `span` does.
+        """
+        system = next(self._remote_systems(), None)
+        return list(map(function, items) if system is None else system.threads.map(function, items))
+
+    def _remote_systems(self) -> Iterator[RemoteFileSystem]:
+        return (system for system in self._file_systems.values() if isinstance(system, RemoteFileSystem))
 
     def _link_of(self, handle: StreamStateHandle) -> str | None:
-        if handle.path is None or not self._file_system.is_local:
+        if handle.path is None:
             return None
         file = self.resolve(handle)
-        return file.location.path if file.is_whole_file else None
+        return file.location.path if file.is_local and file.is_whole_file else None
 
     # --- paths ---
 
@@ -302,11 +432,13 @@ class SavepointLocation:
             if not self._is_allowed(location):
                 escaped = escaped or self._exists_locally(location)
                 continue
-            identity = self._file_system.identity(location)
+            identity = self._system(location).identity(location)
             if identity is not None:
                 return location, identity
         if escaped:
             raise _outside(recorded)
+        if not self._system(self.metadata).is_there(self.metadata):
+            raise SavepointGoneError("expected the file, found the whole savepoint deleted", path=recorded)
         raise MissingFileError(
             f"expected the file there, or moved along to {self.exclusive_directory}, found neither",
             path=recorded,
@@ -339,11 +471,11 @@ class SavepointLocation:
         return self._path_map[old] / posixpath.relpath(recorded.path, old.path)
 
     def _exists_locally(self, location: Location) -> bool:
-        return self._file_system.is_local and os.path.lexists(location.path)
+        return self._is_reachable(location) and location.scheme == "file" and os.path.lexists(location.path)
 
 
-def _given_location(text: str) -> tuple[Location, str]:
-    """A path from the user, relative to the working directory; remote ones may have options behind a `?`."""
+def given_location(text: str) -> tuple[Location, str]:
+    """A path and options from the user, relative to the working directory; remote ones may have options behind a `?`."""
     match = URL.fullmatch(text)
     if match is None:
         return Location("file", "", os.path.abspath(text)), ""
@@ -354,6 +486,23 @@ def _given_location(text: str) -> tuple[Location, str]:
         return location, ""
     bare, _, options = text.partition("?")
     return Location.parse(bare), options
+
+
+def file_system_of(location: Location, query: str, options: StorageOptions) -> FileSystem:
+    """What serves a location.
+
+    Raises:
+        StorageError: unknown scheme or options.
+    """
+    if location.scheme == "file":
+        return LocalFileSystem()
+    return RemoteFileSystem.of(location, query, options.allow_http)
+
+
+def _copy(stream: Stream, target: Path) -> None:
+    with storage_errors(str(target)), target.open("wb") as copy:
+        for start in range(0, stream.size_bytes, _COPIED_BYTES):
+            copy.write(stream.view(start, min(_COPIED_BYTES, stream.size_bytes - start)))
 
 
 def _begins_tail(name: str) -> bool:

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
+
+if TYPE_CHECKING:
+    from tests.objectstore import ObjectStore, Proxy
 
 # The first example of a type waits for the compiler, and machines differ: no deadlines.
 settings.register_profile("tests", deadline=None)
@@ -25,3 +30,22 @@ def corpus() -> Path:
     if not folder.is_dir():
         pytest.skip("no corpus of savepoints; set SAVEPOINTDB_CORPUS")
     return folder
+
+
+@pytest.fixture(scope="session")
+def store() -> Iterator[ObjectStore]:
+    """An object store in this process."""
+    from tests.objectstore import KEY_VARIABLES, object_store  # slow to load, and not needed by most
+
+    with pytest.MonkeyPatch.context() as patch, object_store() as found:
+        for name, value in KEY_VARIABLES.items():
+            patch.setenv(name, value)
+        patch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+        yield found
+
+
+@pytest.fixture
+def proxy(store: ObjectStore) -> Iterator[Proxy]:
+    """What stands between the store and a test: counts its requests, and spoils answers if told to."""
+    with store.proxy() as found:
+        yield found

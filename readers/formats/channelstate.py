@@ -47,7 +47,7 @@ from readers.decode.decoder import walker
 from readers.decode.loads import load_i4, load_u1, store_1, store_8
 from readers.decode.page import Page
 from readers.decode.program import Program
-from readers.errors import ReaderError
+from readers.errors import CorruptDataError, ReaderError
 from readers.formats.entry import Entry, EntryLayout, StateKind
 from readers.metadata import (
     ChannelOffsets,
@@ -333,14 +333,18 @@ def _reader(
 ) -> Callable[[], NDArray[np.uint8]]:
     def read() -> NDArray[np.uint8]:
         stream = storage.open_stream(handle.delegate)
-        memory = memoryview(stream.data)
-        pieces = []
-        for offset in sorted(channel.offsets.tolist()):
-            cursor = Cursor(memory, path=stream.path, position=offset)
-            if not 0 <= offset <= len(memory):
-                cursor.position = 0
-                raise cursor.corrupt(f"expected a buffer within {len(memory)} bytes, found offset {offset}")
-            pieces.append(cursor.blob("network buffer"))
+        size = stream.size_bytes
+        offsets = sorted(channel.offsets.tolist())
+        for offset in offsets:
+            if not 0 <= offset <= size:
+                message = f"expected a buffer within {size} bytes, found offset {offset}"
+                raise CorruptDataError(message, path=stream.path, position=0)
+        if not offsets:
+            return np.empty(0, dtype=np.uint8)
+        end = min(offsets[-1] + channel.state_size, size) if channel.state_size > 0 else size
+        memory = memoryview(stream.span(offsets[0], end))
+        cursors = (Cursor(memory, path=stream.path, position=offset) for offset in offsets)
+        pieces = [cursor.blob("network buffer") for cursor in cursors]
         return np.frombuffer(b"".join(pieces), dtype=np.uint8)
 
     return read

@@ -31,6 +31,7 @@ from readers.cursor import Cursor
 from readers.decode.decoder import Decoder, walker
 from readers.decode.program import Program
 from readers.errors import CorruptDataError, ReaderError, UnsupportedSerializerError
+from readers.filesystems import Stream
 from readers.formats.entry import (
     UNDECODED,
     WHOLE_MAP,
@@ -369,18 +370,32 @@ def key_group_body(
     return plain, 0, len(plain)
 
 
-def is_heap_layout(data: NDArray[np.uint8], offsets: NDArray[np.int64], first_key_group: int) -> bool:
+def is_heap_layout(stream: Stream, offsets: NDArray[np.int64], first_key_group: int) -> bool:
     """Whether a KeyGroupsStateHandle (tags 3 and 12 say no backend) has this layout, and not the full one.
 
     The full layout has offset 0 for empty key groups, this one never; and here each offset leads to its key group's number.
+    There it leads to a state id and the length of a key: the same four bytes only for the number 0, or a key of 64 KiB times
+    the number. So the first key group tells, unless it is number 0: then the last one is asked, too. One is enough of
+    remote files, where every look is a request.
     """
-    if len(offsets) == 0 or (offsets <= 0).any() or (offsets > len(data) - 4).any():
+    if len(offsets) == 0 or (offsets <= 0).any() or (offsets > stream.size_bytes - 4).any():
         return False
     if not all(
-        int.from_bytes(data[offset : offset + 4].tobytes(), "big") == first_key_group + index
-        for index, offset in enumerate(offsets.tolist())
+        int.from_bytes(stream.read(int(offsets[index]), 4), "big") == first_key_group + index
+        for index in _asked(offsets, first_key_group)
     ):
         return False
     # Key group 0 alone: its number also begins an entry of state 0 with a short key.
-    alone = first_key_group == 0 and len(offsets) == 1
-    return not (alone and is_key_group(data, int(offsets[0]), len(data)))
+    if first_key_group or len(offsets) > 1:
+        return True
+    start, end = int(offsets[0]), stream.size_bytes
+    return not is_key_group(stream.span(start, end), start, end)
+
+
+def asked_offsets(offsets: NDArray[np.int64], first_key_group: int) -> list[int]:
+    """Where `is_heap_layout` looks."""
+    return [int(offsets[index]) for index in _asked(offsets, first_key_group)] if len(offsets) else []
+
+
+def _asked(offsets: NDArray[np.int64], first_key_group: int) -> tuple[int, ...]:
+    return (0,) if first_key_group or len(offsets) == 1 else (0, len(offsets) - 1)

@@ -21,12 +21,12 @@ import numpy as np
 import rocksdict
 from numpy.typing import NDArray
 
-from readers.errors import CorruptDataError, StorageError
+from readers.errors import CorruptDataError, ReaderError, StorageError
 from readers.filesystems import storage_errors
 from readers.formats.sst import PAGE_BYTES as PAGE_BYTES
 from readers.formats.sst import PAGE_ENTRIES as PAGE_ENTRIES
-from readers.formats.sst import Entries, NotReadHereError, SstDatabase
-from readers.metadata import IncrementalRemoteKeyedStateHandle
+from readers.formats.sst import Entries, Files, NotReadHereError, SstDatabase
+from readers.metadata import IncrementalRemoteKeyedStateHandle, StreamStateHandle
 from readers.storage import SavepointLocation
 
 _FILE_NAME = re.compile(r"\d+\.sst|MANIFEST-\d+|CURRENT|OPTIONS-\d+|IDENTITY|\d+\.blob")
@@ -38,16 +38,16 @@ _LONGEST_SCAN_KEY = 2
 
 
 class RocksDatabase:
-    """One RocksDB instance in `directory`, for reading.
+    """One RocksDB instance, for reading.
 
     Scans go through `readers.formats.sst`, and so without RocksDB, which takes longer to open an instance than to read a small one;
-    what that cannot read, and seeks, go to RocksDB.
+    what that cannot read, and seeks, go to RocksDB. But seeks in remote files do not, for RocksDB would need all of them.
     """
 
-    def __init__(self, directory: Path, path: str) -> None:
-        self._directory = directory
+    def __init__(self, files: Files, path: str) -> None:
+        self._files = files
         self._path = path
-        self._tables = SstDatabase(directory, path)
+        self._tables = SstDatabase(files, path)
         self._lock = threading.Lock()
         self._database: rocksdict.Rdict | None = None
 
@@ -57,6 +57,7 @@ class RocksDatabase:
             if self._database is not None:
                 self._database.close()
                 self._database = None
+        self._files.close()
 
     def entries(
         self, family: str, first: bytes, behind: bytes | None, *, keys_only: bool = False
@@ -69,13 +70,15 @@ class RocksDatabase:
             CorruptDataError: the bytes contradict the format, or RocksDB cannot open what is there.
             StorageError: the file system or RocksDB fails to read.
         """
-        if len(first) > _LONGEST_SCAN_KEY:
+        few = len(first) > _LONGEST_SCAN_KEY
+        if few and self._files.is_local:
             yield from self._seek(family, first, behind)
             return
         rest = first
         try:
             with storage_errors(self._path):
-                for data, starts, ends in self._tables.entries(family, first, behind, keys_only=keys_only):
+                found = self._tables.entries(family, first, behind, few=few, keys_only=keys_only)
+                for data, starts, ends in found:
                     yield data, starts, ends
                     rest = data[starts[-1, 0] : ends[-1, 0]].tobytes() + b"\0"
         except NotReadHereError:
@@ -111,14 +114,17 @@ class RocksDatabase:
         with self._lock:
             if self._database is None:
                 try:
-                    options, families = rocksdict.Options.load_latest(str(self._directory))
+                    directory = str(self._files.directory())
+                    options, families = rocksdict.Options.load_latest(directory)
                     self._families = frozenset(families)
                     self._database = rocksdict.Rdict(
-                        str(self._directory),
+                        directory,
                         options=options,
                         column_families=families,
                         access_type=rocksdict.AccessType.read_only(),
                     )
+                except ReaderError:
+                    raise
                 except Exception as error:  # rocksdict raises plain Exception
                     message = f"expected a RocksDB database: {_first_line(error)}"
                     raise CorruptDataError(message, path=self._path) from error
@@ -137,15 +143,29 @@ def read_only_copy(
         ReaderError: as the storage does.
     """
     links = []
-    for name, stream in handle.files():
-        if not _FILE_NAME.fullmatch(name):
-            raise CorruptDataError(f"expected the name of a RocksDB file, found {name!r}")
+    for name, stream in files_of(handle).items():
         if name.startswith("OPTIONS-"):
             text = bytes(storage.open_stream(stream).data)
             (directory / name).write_bytes(_FOREIGN_FOLDERS.sub(rb"\1=", text))
         else:
             links.append((name, stream))
     storage.materialize(links, directory)
+
+
+def files_of(handle: IncrementalRemoteKeyedStateHandle) -> dict[str, StreamStateHandle]:
+    """Local name → handle.
+
+    Raises:
+        CorruptDataError: a local name that no RocksDB file has, or one that two have.
+    """
+    files: dict[str, StreamStateHandle] = {}
+    for name, stream in handle.files():
+        if not _FILE_NAME.fullmatch(name):
+            raise CorruptDataError(f"expected the name of a RocksDB file, found {name!r}")
+        if name in files:
+            raise CorruptDataError(f"expected files of different names, found {name} twice")
+        files[name] = stream
+    return files
 
 
 def is_forst(storage: SavepointLocation, handle: IncrementalRemoteKeyedStateHandle) -> bool:
@@ -157,14 +177,18 @@ def is_forst(storage: SavepointLocation, handle: IncrementalRemoteKeyedStateHand
     Raises:
         ReaderError: as the storage does.
     """
-    for name, stream in handle.files():
-        if name.startswith("OPTIONS-"):
-            text = bytes(storage.open_stream(stream).data)
-            folders = b"".join(match[0] for match in _FOREIGN_FOLDERS.finditer(text))
-            if _FORST_FOLDER.search(folders) or _ROCKSDB_FOLDER.search(folders):
-                return _ROCKSDB_FOLDER.search(folders) is None
-            return b"index_type=kTwoLevelIndexSearch" in text
+    for stream in options_files(handle):
+        text = bytes(storage.open_stream(stream).data)
+        folders = b"".join(match[0] for match in _FOREIGN_FOLDERS.finditer(text))
+        if _FORST_FOLDER.search(folders) or _ROCKSDB_FOLDER.search(folders):
+            return _ROCKSDB_FOLDER.search(folders) is None
+        return b"index_type=kTwoLevelIndexSearch" in text
     return False
+
+
+def options_files(handle: IncrementalRemoteKeyedStateHandle) -> Iterator[StreamStateHandle]:
+    """The OPTIONS; as a rule there is one."""
+    return (stream for name, stream in handle.files() if name.startswith("OPTIONS-"))
 
 
 def framed(keys: list[bytes], values: list[bytes]) -> Entries:

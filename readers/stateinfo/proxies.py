@@ -133,6 +133,15 @@ def read_keyed_header(cursor: Cursor, expected_end: int | None = None) -> KeyedH
     return _resynchronised(cursor, _read_keyed_header, expected_end)
 
 
+def read_known_keyed_header(cursor: Cursor) -> KeyedHeader:
+    """As `read_keyed_header`, of which all serializers are known: then it does not matter what stands behind it.
+
+    Raises:
+        ReaderError: one is not known, or the bytes are no header or not all of it.
+    """
+    return _read_keyed_header(cursor, _not_known)
+
+
 def read_operator_header(cursor: Cursor, expected_end: int | None = None) -> OperatorHeader:
     """The header of operator state; the cursor then stands behind it.
 
@@ -146,6 +155,19 @@ def read_operator_header(cursor: Cursor, expected_end: int | None = None) -> Ope
         CorruptDataError: the bytes are no header.
     """
     return _resynchronised(cursor, _read_operator_header, expected_end)
+
+
+def read_known_operator_header(cursor: Cursor) -> OperatorHeader:
+    """As `read_operator_header`, of which all serializers are known.
+
+    Raises:
+        ReaderError: one is not known, or the bytes are no header or not all of it.
+    """
+    return _read_operator_header(cursor, _not_known)
+
+
+def _not_known(_snapshot: SnapshotReader, error: UnsupportedError) -> Serializer:
+    raise error
 
 
 def _read_keyed_header(cursor: Cursor, unknown: UnknownSnapshot) -> KeyedHeader:

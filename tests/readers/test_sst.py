@@ -29,7 +29,7 @@ from benchmarks.rocksdb import (
 )
 from readers.errors import CorruptDataError, ReaderError
 from readers.formats.rocksdb import RocksDatabase, read_only_copy
-from readers.formats.sst import PAGE_BYTES, PAGE_ENTRIES, Entries, NotReadHereError, SstDatabase
+from readers.formats.sst import PAGE_BYTES, PAGE_ENTRIES, Directory, Entries, NotReadHereError, SstDatabase
 from readers.formats.sst.checksums import CRC32C, block_checksum, crc32c, crc_word_by_tables, masked, xxh3
 from readers.formats.sst.compression import LZ4, SNAPPY, decompress_lz4, decompress_snappy, plain_length
 from readers.metadata import IncrementalRemoteKeyedStateHandle
@@ -207,7 +207,10 @@ def test_scan_equals_rocksdb(
     files = written(tmp_path / "db", options_file, rounds, shape.adjust, compacted)
     expected = {family: through_rocksdb(files, family, first, behind) for family in FAMILIES}
 
-    found = {family: pairs(SstDatabase(files, "db").entries(family, first, behind)) for family in FAMILIES}
+    found = {
+        family: pairs(SstDatabase(Directory(files), "db").entries(family, first, behind))
+        for family in FAMILIES
+    }
 
     assert found == expected
 
@@ -233,7 +236,7 @@ def test_scan_of_many_tables_and_levels_equals_rocksdb(tmp_path: Path, options_f
     files = written(tmp_path, options_file, rounds, small_files, compacted=4)
     expected = through_rocksdb(files, "state")
 
-    database = SstDatabase(files, "db")
+    database = SstDatabase(Directory(files), "db")
 
     assert len(list(files.glob("*.sst"))) > 10
     assert pairs(database.entries("state", b"", None)) == expected
@@ -249,7 +252,7 @@ def test_pages_are_bounded_and_a_larger_entry_has_its_own(tmp_path: Path, option
     appended = [[(MERGE, b"list", large)] for _ in range(13)]
     files = written(tmp_path, options_file, [many, *appended])
 
-    pages = list(SstDatabase(files, "db").entries("state", b"", None))
+    pages = list(SstDatabase(Directory(files), "db").entries("state", b"", None))
 
     assert [len(starts) for _, starts, _ in pages] == [PAGE_ENTRIES, 70_000 - PAGE_ENTRIES, 1]
     assert all(len(data) <= PAGE_BYTES for data, _, _ in pages[:2])
@@ -295,7 +298,7 @@ def compare_handles(folder: Path, directory: Path) -> int:
             column_families=families,
             access_type=rocksdict.AccessType.read_only(),
         )
-        mine = RocksDatabase(directory, "db")
+        mine = RocksDatabase(Directory(directory), "db")
         for family in families:
             expected = list(database.get_column_family(family).items())
             assert pairs(mine.entries(family, b"", None)) == expected
@@ -331,11 +334,13 @@ def test_range_tombstone_in_the_range_is_for_rocksdb(tmp_path: Path, options_fil
     files = written(tmp_path, options_file, rounds)
 
     with pytest.raises(NotReadHereError, match="tombstone"):
-        pairs(SstDatabase(files, "db").entries("state", number(29), number(40)))
+        pairs(SstDatabase(Directory(files), "db").entries("state", number(29), number(40)))
     with pytest.raises(NotReadHereError, match="tombstone"):
-        pairs(SstDatabase(files, "db").entries("state", b"", number(21)))
+        pairs(SstDatabase(Directory(files), "db").entries("state", b"", number(21)))
 
-    assert pairs(RocksDatabase(files, "db").entries("state", b"", None)) == through_rocksdb(files, "state")
+    assert pairs(RocksDatabase(Directory(files), "db").entries("state", b"", None)) == through_rocksdb(
+        files, "state"
+    )
 
 
 def test_range_tombstone_elsewhere_does_not_matter(tmp_path: Path, options_file: Path):
@@ -344,7 +349,7 @@ def test_range_tombstone_elsewhere_does_not_matter(tmp_path: Path, options_file:
 
     for first, behind in [(b"", number(20)), (number(30), None)]:
         expected = through_rocksdb(files, "state", first, behind)
-        assert pairs(SstDatabase(files, "db").entries("state", first, behind)) == expected
+        assert pairs(SstDatabase(Directory(files), "db").entries("state", first, behind)) == expected
 
 
 @pytest.mark.parametrize("checksum", ["xxhash", "xxhash64"])
@@ -361,9 +366,11 @@ def test_unknown_checksum_is_for_rocksdb(tmp_path: Path, options_file: Path, che
     files = written(tmp_path, options_file, [some()], shape.adjust)
 
     with pytest.raises(NotReadHereError, match="checksum"):
-        pairs(SstDatabase(files, "db").entries("state", b"", None))
+        pairs(SstDatabase(Directory(files), "db").entries("state", b"", None))
 
-    assert pairs(RocksDatabase(files, "db").entries("state", b"", None)) == through_rocksdb(files, "state")
+    assert pairs(RocksDatabase(Directory(files), "db").entries("state", b"", None)) == through_rocksdb(
+        files, "state"
+    )
 
 
 def test_newer_table_format_is_for_rocksdb(tmp_path: Path, options_file: Path):
@@ -373,7 +380,7 @@ def test_newer_table_format_is_for_rocksdb(tmp_path: Path, options_file: Path):
     files = written(tmp_path, options_file, [some()], newest)
 
     with pytest.raises(NotReadHereError, match="format"):
-        pairs(SstDatabase(files, "db").entries("state", b"", None))
+        pairs(SstDatabase(Directory(files), "db").entries("state", b"", None))
 
 
 def test_ingested_table_is_for_rocksdb(tmp_path: Path, options_file: Path):
@@ -389,9 +396,11 @@ def test_ingested_table_is_for_rocksdb(tmp_path: Path, options_file: Path):
     files = live(writer, tmp_path / "files")
 
     with pytest.raises(NotReadHereError, match="ingested"):
-        pairs(SstDatabase(files, "db").entries("state", b"", None))
+        pairs(SstDatabase(Directory(files), "db").entries("state", b"", None))
 
-    assert (number(5), b"ingested") in pairs(RocksDatabase(files, "db").entries("state", b"", None))
+    assert (number(5), b"ingested") in pairs(
+        RocksDatabase(Directory(files), "db").entries("state", b"", None)
+    )
 
 
 def test_unknown_entry_is_for_rocksdb_from_there_on(tmp_path: Path, options_file: Path):
@@ -403,12 +412,14 @@ def test_unknown_entry_is_for_rocksdb_from_there_on(tmp_path: Path, options_file
     database.close()
     files = live(writer, tmp_path / "files")
 
-    pages = SstDatabase(files, "db").entries("state", b"", None)
+    pages = SstDatabase(Directory(files), "db").entries("state", b"", None)
     assert [len(next(pages)[1]) for _ in range(2)] == [PAGE_ENTRIES, 69_000 - PAGE_ENTRIES]
     with pytest.raises(NotReadHereError):
         next(pages)
 
-    assert pairs(RocksDatabase(files, "db").entries("state", b"", None)) == through_rocksdb(files, "state")
+    assert pairs(RocksDatabase(Directory(files), "db").entries("state", b"", None)) == through_rocksdb(
+        files, "state"
+    )
 
 
 def test_write_ahead_log_is_for_rocksdb(tmp_path: Path, options_file: Path):
@@ -416,13 +427,13 @@ def test_write_ahead_log_is_for_rocksdb(tmp_path: Path, options_file: Path):
     (files / "000999.log").write_bytes(b"writes")
 
     with pytest.raises(NotReadHereError, match="log"):
-        pairs(SstDatabase(files, "db").entries("state", b"", None))
+        pairs(SstDatabase(Directory(files), "db").entries("state", b"", None))
 
 
 def test_unknown_family_has_no_entries(tmp_path: Path, options_file: Path):
     files = written(tmp_path, options_file, [some()])
 
-    assert pairs(RocksDatabase(files, "db").entries("nobody", b"", None)) == []
+    assert pairs(RocksDatabase(Directory(files), "db").entries("nobody", b"", None)) == []
 
 
 # --- hostile bytes ---
@@ -470,12 +481,12 @@ def test_damaged_file_gives_an_error_or_the_same_entries(intact: Path, tmp_path:
     file.write_bytes(content)
 
     try:
-        found = pairs(SstDatabase(damaged, "db").entries("state", b"", None))
+        found = pairs(SstDatabase(Directory(damaged), "db").entries("state", b"", None))
     except (CorruptDataError, NotReadHereError):
         return
 
     if is_checked:
-        assert found == pairs(SstDatabase(intact, "db").entries("state", b"", None))
+        assert found == pairs(SstDatabase(Directory(intact), "db").entries("state", b"", None))
 
 
 def test_wrong_checksum_names_file_and_position(tmp_path: Path, options_file: Path):
@@ -485,7 +496,7 @@ def test_wrong_checksum_names_file_and_position(tmp_path: Path, options_file: Pa
     content[20] ^= 1
     table.write_bytes(content)
 
-    database = RocksDatabase(files, "db")
+    database = RocksDatabase(Directory(files), "db")
 
     with pytest.raises(CorruptDataError, match="checksum") as found:
         [pairs(database.entries(family, b"", None)) for family in FAMILIES]
@@ -500,7 +511,7 @@ def test_missing_table_is_a_reader_error(tmp_path: Path, options_file: Path):
         table.unlink()
 
     with pytest.raises(ReaderError):
-        pairs(RocksDatabase(files, "db").entries("state", b"", None))
+        pairs(RocksDatabase(Directory(files), "db").entries("state", b"", None))
 
 
 # --- checksums and compression ---

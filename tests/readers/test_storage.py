@@ -20,6 +20,7 @@ from readers.errors import (
     NotASavepointError,
     PathOutsideRootError,
     ReaderError,
+    SavepointGoneError,
     StorageError,
 )
 from readers.filesystems import Location
@@ -313,6 +314,19 @@ def test_missing_files_are_named(savepoint):
     assert error.value.path == "file:/old/savepoint-1/gone"
     assert not location.exists(relative("gone"))
     assert location.exists(relative("file"))
+
+
+def test_a_savepoint_that_was_deleted_is_gone(savepoint):
+    location = SavepointLocation(savepoint)
+    (savepoint / "file").unlink()
+
+    with pytest.raises(MissingFileError) as incomplete:
+        location.open_stream(relative("file"))
+    (savepoint / "_metadata").unlink()
+    with pytest.raises(SavepointGoneError, match="whole savepoint deleted"):
+        location.open_stream(relative("file"))
+
+    assert not isinstance(incomplete.value, SavepointGoneError)
 
 
 def test_path_map_replaces_the_longest_prefix(savepoint, tmp_path):

@@ -3,6 +3,7 @@
 What comes out is what RocksDB's own iterator gives, overwrites, deletes and merges applied. Anything that is not known here for
 certain raises `NotReadHereError`, and RocksDB reads it.
 
+    files.py        where the bytes of files come from
     words.py        machine words and byte strings at an address
     checksums.py    CRC-32C, XXH3
     compression.py  Snappy and LZ4; zlib and ZSTD by a library
@@ -14,6 +15,16 @@ certain raises `NotReadHereError`, and RocksDB reads it.
 """
 
 from readers.formats.sst.errors import NotReadHereError
+from readers.formats.sst.files import Directory, Files, TableBytes
 from readers.formats.sst.scan import PAGE_BYTES, PAGE_ENTRIES, Entries, SstDatabase
 
-__all__ = ["PAGE_BYTES", "PAGE_ENTRIES", "Entries", "NotReadHereError", "SstDatabase"]
+__all__ = [
+    "PAGE_BYTES",
+    "PAGE_ENTRIES",
+    "Directory",
+    "Entries",
+    "Files",
+    "NotReadHereError",
+    "SstDatabase",
+    "TableBytes",
+]

@@ -31,13 +31,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 
 from readers.cursor import Cursor
 from readers.formats.sst.checksums import crc32c, masked
 from readers.formats.sst.errors import NotReadHereError
+from readers.formats.sst.files import Files
 
 COMPARATOR = b"leveldb.BytewiseComparator"
 
@@ -119,7 +119,7 @@ class _Edit:
     to_come: int = 0
 
 
-def read_manifest(directory: Path, path: str) -> Manifest:
+def read_manifest(files: Files, path: str) -> Manifest:
     """The MANIFEST that CURRENT names.
 
     Raises:
@@ -127,10 +127,10 @@ def read_manifest(directory: Path, path: str) -> Manifest:
         CorruptDataError: a wrong checksum, or fields that do not fit.
         OSError: as the file system does.
     """
-    match = _MANIFEST_NAME.fullmatch((directory / "CURRENT").read_bytes())
+    match = _MANIFEST_NAME.fullmatch(files.read("CURRENT"))
     if match is None:
         raise NotReadHereError("CURRENT without the name of a MANIFEST")
-    records = _records(Cursor((directory / match[1].decode()).read_bytes(), path=path))
+    records = _records(Cursor(files.read(match[1].decode()), path=path))
     families: dict[int, Family] = {}
     last_sequence = -1
     to_come = 0

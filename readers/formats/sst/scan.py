@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
-from pathlib import Path
 from typing import Self
 
 import numpy as np
@@ -19,6 +18,7 @@ from readers.formats.sst import merge as machine
 from readers.formats.sst.blocks import SEQUENCE_BYTES, TRAILER_BYTES
 from readers.formats.sst.compression import decompress_elsewhere
 from readers.formats.sst.errors import NotReadHereError
+from readers.formats.sst.files import Files
 from readers.formats.sst.manifest import DataFile, Manifest, read_manifest
 from readers.formats.sst.table import Table, TableFile, read_table
 from readers.formats.sst.words import SLACK_BYTES
@@ -39,34 +39,39 @@ class SstDatabase:
     """The SST files of a RocksDB instance, in a directory of their own.
 
     Args:
-        directory: with CURRENT, MANIFEST and the SST files.
+        files: CURRENT, MANIFEST and the SST files.
         path: of the savepoint, for errors.
     """
 
-    def __init__(self, directory: Path, path: str) -> None:
-        self._directory = directory
+    def __init__(self, files: Files, path: str) -> None:
+        self._files = files
         self._path = path
         self._manifest: Manifest | None = None
         self._tables: dict[int, Table] = {}
 
     def entries(
-        self, family: str, first: bytes, behind: bytes | None, *, keys_only: bool = False
+        self, family: str, first: bytes, behind: bytes | None, *, few: bool = False, keys_only: bool = False
     ) -> Iterator[Entries]:
         """Entries with keys from `first` up to (not with) `behind`, in pages: buffer, starts, ends, int64 (entries, 2).
 
-        With `keys_only` values may be empty.
+        Args:
+            family: name of the column family.
+            first: the least key.
+            behind: what comes after the greatest.
+            few: these are a few of many keys: of remote files the blocks that have them are fetched, else whole files.
+            keys_only: values may be empty.
 
         Raises:
             NotReadHereError: anything that is not known here; what was given out until then is right and complete.
             CorruptDataError: the bytes contradict the format.
             OSError: as the file system does.
         """
-        runs = self._runs(family, first, behind)
+        runs = self._runs(family, first, behind, few)
         if runs:
-            with _Scan(runs, first, behind, keys_only=keys_only) as scan:
+            with _Scan(self._files, runs, first, behind, keys_only=keys_only) as scan:
                 yield from scan.pages()
 
-    def _runs(self, family: str, first: bytes, behind: bytes | None) -> list[list[Table]]:
+    def _runs(self, family: str, first: bytes, behind: bytes | None, few: bool) -> list[list[Table]]:
         """The tables with wanted keys: one run a file of level 0, one run each other level."""
         manifest = self._manifest
         if manifest is None:
@@ -84,24 +89,40 @@ class SstDatabase:
             runs.append(sorted(run, key=lambda file: file.first_key))
         for one, other in (pair for run in runs for pair in pairwise(run)):
             _check_order(one, other)
-        tables = [[self._table(file, manifest.last_sequence) for file in run] for run in runs]
+        if not few:
+            self._files.fetch(_name(file) for file in files)
+
+        def table_of(file: DataFile) -> Table:
+            table = self._table(file, manifest.last_sequence)
+            if few and not self._files.is_local:
+                table.warm(TableFile(self._files, table.name, table.path), first, behind)
+            return table
+
+        found = {
+            _name(file): table for file, table in zip(files, self._files.each(table_of, files), strict=True)
+        }
+        tables = [[found[_name(file)] for file in run] for run in runs]
         if any(table.has_tombstone(first, behind) for run in tables for table in run):
             raise NotReadHereError("a range tombstone")
         return tables
 
     def _read_manifest(self) -> Manifest:
-        if any(log.stat().st_size for log in self._directory.glob("*.log")):
+        if self._files.has_log:
             raise NotReadHereError("a write-ahead log")
-        return read_manifest(self._directory, self._path)
+        return read_manifest(self._files, self._path)
 
     def _table(self, file: DataFile, last_sequence: int) -> Table:
         if file.largest_sequence > last_sequence:
             raise NotReadHereError("entries that are not there yet")
         table = self._tables.get(file.number)
         if table is None:
-            table = read_table(self._directory / f"{file.number:06d}.sst", self._path, file)
+            table = read_table(self._files, _name(file), self._path, file)
             self._tables[file.number] = table
         return table
+
+
+def _name(file: DataFile) -> str:
+    return f"{file.number:06d}.sst"
 
 
 def _check_order(one: DataFile, other: DataFile) -> None:
@@ -135,7 +156,10 @@ class _Memory:
 class _Run:
     """Tables one after the other, in pieces of blocks."""
 
-    def __init__(self, tables: list[Table], first: bytes, behind: bytes | None, piece_bytes: int) -> None:
+    def __init__(
+        self, files: Files, tables: list[Table], first: bytes, behind: bytes | None, piece_bytes: int
+    ) -> None:
+        self._files = files
         self.raw = _Memory(piece_bytes)
         self.plain = _Memory(_PLAIN_BYTES)
         self.key = _Memory(_KEY_BYTES)
@@ -159,7 +183,7 @@ class _Run:
     def _read_pieces(self, tables: list[Table], first: bytes, behind: bytes | None) -> Iterator[bool]:
         for table in tables:
             self.table = table
-            self.file = TableFile(table.file, str(Path(table.path).parent))
+            self.file = TableFile(self._files, table.name, table.path)
             read_to = 0
             for handles in table.handles(self.file, first, behind):
                 read_to = self._check(handles, read_to)
@@ -200,10 +224,16 @@ class _Scan:
     """One merge: owns its memory, and does what `merge_runs` asks for."""
 
     def __init__(
-        self, tables: list[list[Table]], first: bytes, behind: bytes | None, *, keys_only: bool
+        self,
+        files: Files,
+        tables: list[list[Table]],
+        first: bytes,
+        behind: bytes | None,
+        *,
+        keys_only: bool,
     ) -> None:
         piece_bytes = min(_PIECE_BYTES, max(_ALL_PIECES_BYTES // len(tables), _LEAST_PIECE_BYTES))
-        self._runs = [_Run(run, first, behind, piece_bytes) for run in tables]
+        self._runs = [_Run(files, run, first, behind, piece_bytes) for run in tables]
         self._cursors = np.zeros((len(tables), machine.CURSOR_FIELDS), dtype=np.int64)
         self._cursors[:, machine.READY] = -1
         self._cursors[:, machine.SEEKING] = 1

@@ -18,10 +18,8 @@ RocksDB reads them. RocksDB: Footer, BlockBasedTable, TablePropertiesNames.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +41,7 @@ from readers.formats.sst.compression import (
     plain_length,
 )
 from readers.formats.sst.errors import NotReadHereError
+from readers.formats.sst.files import Files
 from readers.formats.sst.manifest import COMPARATOR, DataFile
 from readers.formats.sst.words import SLACK_BYTES
 
@@ -66,18 +65,23 @@ class TableFile:
     """The open file of a table: reads blocks.
 
     Args:
-        file: the path here.
-        path: the path for errors.
+        files: where it is opened.
+        name: its name there.
+        path: the path for errors, its own name included.
     """
 
-    def __init__(self, file: Path, path: str) -> None:
-        self.path = f"{path}/{file.name}"
-        self._descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
-        self.size_bytes = os.fstat(self._descriptor).st_size
+    def __init__(self, files: Files, name: str, path: str) -> None:
+        self.path = path
+        self._bytes = files.open(name)
+        self.size_bytes = self._bytes.size_bytes
 
     def close(self) -> None:
         """Close the file."""
-        os.close(self._descriptor)
+        self._bytes.close()
+
+    def keep(self, offset: int, length: int) -> None:
+        """See `TableBytes.keep`."""
+        self._bytes.keep(offset, length)
 
     def corrupt(self, message: str, position: int) -> CorruptDataError:
         """An error at a position of the file."""
@@ -85,12 +89,9 @@ class TableFile:
 
     def read_into(self, buffer: NDArray[np.uint8], offset: int) -> None:
         """Fill a buffer with the bytes from `offset` on."""
-        done = 0
-        while done < len(buffer):
-            count = os.preadv(self._descriptor, [buffer[done:].data], offset + done)
-            if count == 0:
-                raise self.corrupt(f"expected {len(buffer)} bytes, found {done}", offset)
-            done += count
+        done = self._bytes.read_into(buffer, offset)
+        if done != len(buffer):
+            raise self.corrupt(f"expected {len(buffer)} bytes, found {done}", offset)
 
     def read(self, offset: int, length: int) -> bytes:
         """So many bytes from `offset` on."""
@@ -145,7 +146,7 @@ class Table:
     """What is known of a table before its data are read.
 
     Attributes:
-        file: the path here.
+        name: of the file.
         path: the path for errors.
         size_bytes: of the file.
         checksum: that blocks have.
@@ -157,7 +158,7 @@ class Table:
         tombstones: first key and the key behind the last, of each range that was deleted.
     """
 
-    file: Path
+    name: str
     path: str
     size_bytes: int
     checksum: int
@@ -185,6 +186,14 @@ class Table:
         for offset, size in found.tolist():
             yield self._index(opened, Handle(offset=offset, size_bytes=size), first, behind)
 
+    def warm(self, opened: TableFile, first: bytes, behind: bytes | None) -> None:
+        """Have what a scan of few keys reads at hand: the index, and the blocks it leads to."""
+        opened.keep(self.index.offset, self.index.size_bytes + TRAILER_BYTES)
+        for handles in self.handles(opened, first, behind):
+            if len(handles):
+                start, end = int(handles[0, 0]), int(handles[-1].sum()) + TRAILER_BYTES
+                opened.keep(start, end - start)
+
     def _index(
         self, opened: TableFile, handle: Handle, first: bytes, behind: bytes | None
     ) -> NDArray[np.int64]:
@@ -203,7 +212,7 @@ class Table:
         return found
 
 
-def read_table(file: Path, path: str, expected: DataFile) -> Table:
+def read_table(files: Files, name: str, path: str, expected: DataFile) -> Table:
     """Footer, properties and range tombstones of a table.
 
     Raises:
@@ -211,14 +220,14 @@ def read_table(file: Path, path: str, expected: DataFile) -> Table:
         CorruptDataError: the file is not as the MANIFEST says, or the bytes contradict the format.
         OSError: as the file system does.
     """
-    opened = TableFile(file, path)
+    opened = TableFile(files, name, f"{path}/{name}")
     try:
-        return _read_table(opened, file, expected)
+        return _read_table(opened, name, expected)
     finally:
         opened.close()
 
 
-def _read_table(opened: TableFile, file: Path, expected: DataFile) -> Table:
+def _read_table(opened: TableFile, name: str, expected: DataFile) -> Table:
     if opened.size_bytes != expected.size_bytes or opened.size_bytes < _FOOTER_BYTES:
         raise opened.corrupt(f"expected {expected.size_bytes} bytes, found {opened.size_bytes}", 0)
     footer = Cursor(opened.read(opened.size_bytes - _FOOTER_BYTES, _FOOTER_BYTES), path=opened.path)
@@ -236,7 +245,7 @@ def _read_table(opened: TableFile, file: Path, expected: DataFile) -> Table:
     if index_type not in (_BINARY_SEARCH, _TWO_LEVEL):
         raise NotReadHereError(f"an index of type {index_type}")
     return Table(
-        file=file,
+        name=name,
         path=opened.path,
         size_bytes=opened.size_bytes,
         checksum=checksum,

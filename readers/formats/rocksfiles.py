@@ -1,0 +1,179 @@
+"""The files of a RocksDB snapshot that are not on this machine.
+
+Small ones (CURRENT, MANIFEST, OPTIONS) are read whole. Of a table the end is fetched first, which has all that leads to its
+data, then the blocks that are asked for. What is scanned is brought here as whole files, and kept if there is a cache: one
+request of some megabytes costs no more time than one of some kilobytes, and the next scan costs none.
+"""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from readers.errors import MissingFileError
+from readers.filesystems import Stream
+from readers.formats.sst.files import Files, LocalBytes, TableBytes
+from readers.metadata import StreamStateHandle
+from readers.storage import SavepointLocation
+
+_TAIL_BYTES = 1 << 16
+_MOST_KEPT_BYTES = 4 << 20
+
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
+
+
+class RemoteFiles(Files):
+    """The files of a handle.
+
+    Args:
+        storage: opens them.
+        handles: local name → handle.
+        copy_all: puts all of them into a folder as RocksDB needs them.
+    """
+
+    def __init__(
+        self,
+        storage: SavepointLocation,
+        handles: Mapping[str, StreamStateHandle],
+        copy_all: Callable[[Path], None],
+    ) -> None:
+        self._storage = storage
+        self._handles = handles
+        self._copy_all = copy_all
+        self._lock = threading.Lock()
+        self._tables: dict[str, RemoteBytes] = {}
+        self._fetched: dict[str, Path] = {}
+        self._fetching: dict[str, threading.Lock] = {}
+        self._folder: Path | None = None
+        self._all: Path | None = None
+
+    @property
+    def is_local(self) -> bool:
+        return False
+
+    def read(self, name: str) -> bytes:
+        return self._small[name] if name in self._small else self._whole(name)
+
+    @cached_property
+    def _small(self) -> dict[str, bytes]:
+        """CURRENT and MANIFEST, which both are needed."""
+        names = [name for name in self._handles if name == "CURRENT" or name.startswith("MANIFEST-")]
+        return dict(zip(names, self.each(self._whole, names), strict=True))
+
+    def _whole(self, name: str) -> bytes:
+        with self._stream(name) as stream:
+            return stream.read(0, stream.size_bytes)
+
+    def open(self, name: str) -> TableBytes:
+        with self._lock:
+            fetched = self._fetched.get(name)
+            known = self._tables.get(name)
+        if fetched is not None:
+            return LocalBytes(fetched)
+        if known is None:
+            known = RemoteBytes(self._stream(name))
+            with self._lock:
+                known = self._tables.setdefault(name, known)
+        return known
+
+    def fetch(self, names: Iterable[str]) -> None:
+        self._scratch()
+        self.each(self._fetch, names)
+
+    def _fetch(self, name: str) -> None:
+        """Once, whoever asks at the same time."""
+        with self._lock:
+            lock = self._fetching.setdefault(name, threading.Lock())
+        with lock:
+            if name not in self._fetched:
+                path = self._scratch() / name
+                self._storage.bring(self._handle(name), path)
+                self._fetched[name] = path
+
+    def each(self, function: Callable[[_Item], _Result], items: Iterable[_Item]) -> list[_Result]:
+        return self._storage.each(function, items)
+
+    def directory(self) -> Path:
+        with self._lock:
+            if self._all is None:
+                self._all = self._scratch_locked() / "all"
+                self._all.mkdir()
+                self._copy_all(self._all)
+            return self._all
+
+    def close(self) -> None:
+        with self._lock:
+            if self._folder is not None:
+                shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = self._all = None
+            self._fetched.clear()
+            self._tables.clear()
+
+    def _scratch(self) -> Path:
+        with self._lock:
+            return self._scratch_locked()
+
+    def _scratch_locked(self) -> Path:
+        if self._folder is None:
+            self._folder = self._storage.cache.folder()
+            weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+        return self._folder
+
+    def _handle(self, name: str) -> StreamStateHandle:
+        handle = self._handles.get(name)
+        if handle is None:
+            raise MissingFileError("expected a file of the handle, found none of this name", path=name)
+        return handle
+
+    def _stream(self, name: str) -> Stream:
+        return self._storage.open_stream(self._handle(name))
+
+
+class RemoteBytes(TableBytes):
+    """A table, read by ranges. What leads to the data is kept, and what `keep` was told."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+        self.size_bytes = stream.size_bytes
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[int, NDArray[np.uint8]] = OrderedDict()
+        self.keep(max(0, self.size_bytes - _TAIL_BYTES), min(_TAIL_BYTES, self.size_bytes))
+
+    def read_into(self, buffer: NDArray[np.uint8], offset: int) -> int:
+        length = min(len(buffer), max(0, self.size_bytes - offset))
+        kept = self._find(offset, length)
+        if kept is None:
+            kept = self._stream.view(offset, length)
+        buffer[:length] = kept
+        return length
+
+    def keep(self, offset: int, length: int) -> None:
+        length = min(length, self.size_bytes - offset)
+        if not 0 < length <= _MOST_KEPT_BYTES or offset < 0 or self._find(offset, length) is not None:
+            return
+        data = self._stream.view(offset, length)
+        with self._lock:
+            self._kept[offset] = data
+            while sum(map(len, self._kept.values())) > _MOST_KEPT_BYTES:
+                self._kept.popitem(last=False)
+
+    def _find(self, offset: int, length: int) -> NDArray[np.uint8] | None:
+        with self._lock:
+            for start, data in self._kept.items():
+                if start <= offset and offset + length <= start + len(data):
+                    self._kept.move_to_end(start)
+                    return data[offset - start : offset - start + length]
+        return None
+
+    def close(self) -> None:
+        """It may be opened again: what is kept stays until the files are closed."""

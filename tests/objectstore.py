@@ -1,0 +1,251 @@
+"""An object store for tests: moto's S3 in this process, and a proxy before it that counts, delays and spoils answers."""
+
+from __future__ import annotations
+
+import http.client
+import logging
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import boto3
+from moto.core.models import DEFAULT_ACCOUNT_ID
+from moto.s3.models import s3_backends
+from moto.server import ThreadedMotoServer
+
+BUCKET = "bucket"
+KEY_VARIABLES = {"MOTO_ACCESS_KEY_ID": "AKIATESTTESTTESTTEST", "MOTO_SECRET_ACCESS_KEY": "very-secret-secret"}
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request that the proxy saw, and the bytes of the body that it sent back."""
+
+    method: str
+    key: str
+    byte_range: str
+    size_bytes: int
+
+
+Spoil = Callable[["_Handler", int, list[tuple[str, str]], bytes], None]
+
+
+@dataclass
+class Fault:
+    """Spoils the answers to some requests.
+
+    Attributes:
+        spoil: what is sent in place of the answer.
+        method: of the requests.
+        key: is part of their path and query.
+        times: so many of them; then they are answered again.
+        after: so many are answered first.
+    """
+
+    spoil: Spoil
+    method: str = "GET"
+    key: str = ""
+    times: int = 1 << 30
+    after: int = 0
+    met: int = 0
+
+    def fits(self, method: str, path: str) -> bool:
+        """Whether this request is to be spoiled; counts it."""
+        if method != self.method or self.key not in path:
+            return False
+        self.met += 1
+        return self.after < self.met <= self.after + self.times
+
+
+@dataclass
+class Proxy:
+    """Stands between client and store."""
+
+    store: tuple[str, int]
+    latency_s: float = 0.0
+    faults: list[Fault] = field(default_factory=list)
+    requests: list[Request] = field(default_factory=list)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    address: tuple[str, int] = ("", 0)
+
+    @property
+    def options(self) -> str:
+        """What to put behind a URL."""
+        host, port = self.address
+        return f"?endpoint=http://{host}:{port}&region=us-east-1&credentials=MOTO"
+
+    def url(self, path: str) -> str:
+        """The URL of a place in the bucket."""
+        return f"s3://{BUCKET}/{path}{self.options}"
+
+    def taken(self) -> list[Request]:
+        """The requests since the last call."""
+        with self.lock:
+            found, self.requests = self.requests, []
+        return found
+
+
+@dataclass(frozen=True)
+class ObjectStore:
+    """The store itself."""
+
+    address: tuple[str, int]
+    client: Any
+
+    def put(self, key: str, content: bytes) -> None:
+        """An object."""
+        s3_backends[DEFAULT_ACCOUNT_ID]["aws"].put_object(BUCKET, key, content)
+
+    def delete(self, key: str) -> None:
+        """An object goes."""
+        self.client.delete_object(Bucket=BUCKET, Key=key)
+
+    def upload(self, folder: Path, prefix: str) -> str:
+        """All files of a folder; the prefix."""
+        for file in sorted(folder.rglob("*")):
+            if file.is_file():
+                self.put(f"{prefix}/{file.relative_to(folder).as_posix()}", file.read_bytes())
+        return prefix
+
+    @contextmanager
+    def proxy(self) -> Iterator[Proxy]:
+        """A proxy before it, for a while."""
+        found = Proxy(store=self.address)
+        server = _Server(("127.0.0.1", 0), _Handler)
+        server.proxy = found
+        found.address = server.server_address[:2]  # type: ignore[assignment]  # of an IPv4 server
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+        thread.start()
+        try:
+            yield found
+        finally:
+            server.shutdown()
+            server.server_close()
+            thread.join()
+
+
+@contextmanager
+def object_store() -> Iterator[ObjectStore]:
+    """A store with one bucket."""
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    try:
+        host, port = server.get_host_and_port()
+        client = boto3.client(
+            "s3",
+            endpoint_url=f"http://{host}:{port}",
+            region_name="us-east-1",
+            aws_access_key_id="a",
+            aws_secret_access_key="b",
+        )
+        client.create_bucket(Bucket=BUCKET)
+        yield ObjectStore((host, port), client)
+        client.close()
+    finally:
+        server.stop()
+
+
+class _Server(ThreadingHTTPServer):
+    proxy: Proxy
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Clients that hang up are what some tests are about."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: _Server
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Not told."""
+
+    def _forward(self) -> None:
+        proxy = self.server.proxy
+        time.sleep(proxy.latency_s)
+        with proxy.lock:
+            fault = next((one for one in proxy.faults if one.fits(self.command, self.path)), None)
+        connection = http.client.HTTPConnection(*proxy.store)
+        try:
+            connection.request(self.command, self.path, headers=dict(self.headers.items()))
+            answer = connection.getresponse()
+            body = answer.read()
+        finally:
+            connection.close()
+        hidden = {"connection", "transfer-encoding", "date", "server"}
+        headers = [(name, value) for name, value in answer.getheaders() if name.lower() not in hidden]
+        key = self.path.partition("?")[0].removeprefix(f"/{BUCKET}").removeprefix("/")
+        with proxy.lock:
+            proxy.requests.append(Request(self.command, key, self.headers.get("Range", ""), len(body)))
+        if fault is None:
+            self.answer(answer.status, headers, body)
+        else:
+            fault.spoil(self, answer.status, headers, body)
+
+    do_GET = do_HEAD = _forward
+
+    def answer(self, status: int, headers: list[tuple[str, str]], body: bytes) -> None:
+        """Send it as it is."""
+        self.send_response(status)
+        for name, value in headers:
+            self.send_header(name, value)
+        if not any(name.lower() == "content-length" for name, _ in headers):
+            self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+            self.wfile.flush()
+
+
+def status(code: int, name: str = "", message: str = "it says no") -> Spoil:
+    """An error of S3; a HEAD has no body."""
+
+    def spoil(handler: _Handler, *_: object) -> None:
+        error = f'<?xml version="1.0"?><Error><Code>{name}</Code><Message>{message}</Message></Error>'
+        body = error.encode() if name else b""
+        handler.answer(code, [("Content-Type", "application/xml"), ("Content-Length", str(len(body)))], body)
+
+    return spoil
+
+
+def cut_short(handler: _Handler, code: int, headers: list[tuple[str, str]], body: bytes) -> None:
+    """The connection is closed in the middle of the body."""
+    handler.send_response(code)
+    for name, value in headers:
+        handler.send_header(name, value)
+    handler.end_headers()
+    handler.wfile.write(body[: len(body) // 2])
+    handler.wfile.flush()
+    handler.close_connection = True
+
+
+def wrong_length(handler: _Handler, code: int, headers: list[tuple[str, str]], body: bytes) -> None:
+    """A whole answer, with half of the bytes that were asked for."""
+    half = body[: len(body) // 2]
+    others = [
+        (name, value) for name, value in headers if name.lower() not in {"content-length", "content-range"}
+    ]
+    handler.answer(code, [*others, ("Content-Length", str(len(half)))], half)
+
+
+def reset(handler: _Handler, *_: object) -> None:
+    """The connection is reset."""
+    handler.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    handler.close_connection = True
+    handler.rfile.close()
+    handler.wfile.close()
+    handler.connection.close()
+
+
+def hang(handler: _Handler, *_: object) -> None:
+    """Nothing comes, for longer than the client waits."""
+    time.sleep(2.5)
+    handler.close_connection = True
