@@ -19,7 +19,7 @@ export PYTHON
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install run test test-slow test-spark test-all lint format bench bench-spark fidelity support reference docs fixtures lock clean
+.PHONY: help install run test test-slow test-spark test-all lint format bench bench-storage bench-spark fidelity support reference docs fixtures lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -52,6 +52,9 @@ format: $(INSTALLED) ## format the code and mend what can be mended safely
 
 bench: $(INSTALLED) ## run the benchmarks
 	$(PY) -m benchmarks $(ARGS)
+
+bench-storage: $(INSTALLED) ## run the benchmarks of small questions about large savepoints in an object store
+	$(PY) -m benchmarks.objectstore $(ARGS)
 
 bench-spark: $(INSTALLED) ## run the benchmarks of Spark on one and two workers (needs Java 17 or newer)
 	$(PY) -m benchmarks.spark $(ARGS)

@@ -24,9 +24,11 @@ _FORMATS = ("table", "json", "jsonl", "csv", "arrow", "parquet")
 _SOURCE = (
     "a savepoint, a checkpoint (chk-N), a _metadata file, or a folder that holds several; local or remote"
 )
+_STORAGE_SETTINGS = ("allow_http", "file_cache_directory", "file_cache_bytes")
 _QUERY_SETTINGS = (
     *("timeout_s", "memory_limit", "temp_directory", "max_temp_size", "threads"),
     *("cache", "cache_directory", "cache_bytes"),
+    *_STORAGE_SETTINGS,
     *(name for name in settings.names() if name.startswith("spark_")),
 )
 
@@ -127,6 +129,7 @@ def _add_inspect(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("path", metavar="PATH", help=_SOURCE)
     _add_names(parser)
     parser.add_argument("--format", default="table", choices=("table", "json"), help="of the answer")
+    settings.add_arguments(parser, _STORAGE_SETTINGS)
 
 
 def _add_lookup(parser: argparse.ArgumentParser) -> None:
@@ -134,6 +137,7 @@ def _add_lookup(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("key", metavar="KEY", help="text, number, or JSON for keys of several fields")
     _add_names(parser)
     _add_output(parser)
+    settings.add_arguments(parser, _STORAGE_SETTINGS)
 
 
 def _add_stateinfo(parser: argparse.ArgumentParser) -> None:
@@ -148,6 +152,7 @@ def _add_stateinfo(parser: argparse.ArgumentParser) -> None:
     write.add_argument(
         "--protobuf", metavar="FILE", help="descriptors of messages, from protoc --descriptor_set_out"
     )
+    _add_path_map(write)
 
 
 def _add_doctor(parser: argparse.ArgumentParser) -> None:
@@ -185,6 +190,16 @@ def _add_names(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--state-info", metavar="FILE", help="use this stateInfo, not that beside the savepoint"
+    )
+    _add_path_map(parser)
+
+
+def _add_path_map(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--path-map",
+        action="append",
+        metavar="OLD=NEW",
+        help="files that savepoints name below OLD are below NEW, in this or another file system; may be repeated",
     )
 
 

@@ -44,11 +44,14 @@ from catalog.errors import (
     UnknownNameError,
 )
 from readers.errors import (
+    AccessDeniedError,
     CorruptDataError,
+    FileChangedError,
     MissingFileError,
     NotASavepointError,
     PathOutsideRootError,
     ReaderError,
+    SavepointGoneError,
     StorageError,
     UnsupportedSerializerError,
     UnsupportedStateError,
@@ -339,6 +342,9 @@ _TRANSLATIONS: dict[type[BaseException], _Translation] = {
     ValueOutOfRangeError: (SavepointError, "VALUE_OUT_OF_RANGE", None),
     MissingFileError: (SavepointError, "MISSING_FILE", 410),
     PathOutsideRootError: (SavepointError, "PATH_OUTSIDE_ROOT", 403),
+    SavepointGoneError: (SavepointError, "SAVEPOINT_GONE", 410),
     StorageError: (SavepointError, "STORAGE_ERROR", 502),
+    AccessDeniedError: (SavepointError, "STORAGE_ACCESS_DENIED", 502),
+    FileChangedError: (SavepointError, "SAVEPOINT_CHANGED", 409),
     ReaderError: (SavepointError, None, None),
 }

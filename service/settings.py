@@ -7,6 +7,7 @@ file that `--config` or `SAVEPOINTDB_CONFIG` names; the first of these that has 
 from __future__ import annotations
 
 import argparse
+import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import Field, dataclass, field, fields
@@ -14,6 +15,11 @@ from difflib import get_close_matches
 from typing import Any, TypeVar
 
 ENVIRONMENT_PREFIX = "SAVEPOINTDB_"
+
+# May be given again and again on the command line.
+_REPEATED = "path_map"
+# Paths may have `=` in them: the first one that a path or a URL stands behind.
+_MAPPING = re.compile(r"(.+?)=((?:/|\.|[A-Za-z][A-Za-z0-9+.-]*:).*)", re.DOTALL)
 
 _Value = TypeVar("_Value")
 
@@ -58,6 +64,14 @@ class Settings:
     cache: str = _setting("on", "whether decoded states are kept for the next query: on or off")
     cache_directory: str = _setting("", "where they are kept; the user's cache directory where empty")
     cache_bytes: int = _setting(10 * 1024**3, "size of what is kept at most")
+    path_map: str = _setting(
+        "", "where files are that savepoints name elsewhere: OLD=NEW, several with a semicolon between them"
+    )
+    allow_http: bool = _setting(False, "whether http:// and https:// are places for savepoints")
+    file_cache_directory: str = _setting(
+        "", "where fetched RocksDB files are kept; a folder in the system's temporary one where empty"
+    )
+    file_cache_bytes: int = _setting(4 << 30, "bytes of fetched RocksDB files that are kept at most")
     threads: int = _setting(0, "threads of the engine and of the readers; as many as cores where 0")
     allow_anonymous: bool = _setting(
         False, "answer anybody at any address: for where something in front decides who comes"
@@ -107,7 +121,7 @@ def settings_of(options: Mapping[str, Any], environment: Mapping[str, str]) -> S
     values: dict[str, Any] = {} if path is None else read_config(path).settings
     for setting in fields(Settings):
         text = environment.get(ENVIRONMENT_PREFIX + setting.name.upper())
-        if options.get(setting.name) is not None:
+        if options.get(setting.name) is not None and setting.name != _REPEATED:
             values[setting.name] = options[setting.name]
         elif text is not None:
             values[setting.name] = _parsed(setting, text)
@@ -158,11 +172,29 @@ def read_config(path: str) -> Config:
     return Config(settings=document, roots=tuple(roots))
 
 
+def path_map_of(options: Mapping[str, Any], settings: Settings) -> dict[str, str]:
+    """Recorded prefix → what stands there now; the command line's before the environment's.
+
+    Raises:
+        InvalidSettingError: not OLD=NEW.
+    """
+    given = [text for text in settings.path_map.split(";") if text.strip()]
+    found = {}
+    for text in (*given, *(options.get(_REPEATED) or ())):
+        match = _MAPPING.fullmatch(text.strip())
+        if match is None:
+            raise InvalidSettingError(f"path map: expected OLD=NEW, found {text!r}")
+        found[match[1]] = match[2]
+    return found
+
+
 def add_arguments(parser: argparse.ArgumentParser, names: Iterable[str]) -> None:
     """An option for each of these settings."""
     known = {setting.name: setting for setting in fields(Settings)}
     for name in names:
         setting = known[name]
+        if name == _REPEATED:
+            continue
         parser.add_argument(
             f"--{name.replace('_', '-')}",
             help=f"{setting.metadata['help']} (default: {setting.default or 'none'})".replace("%", "%%"),

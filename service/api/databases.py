@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import posixpath
 from typing import Any
 
 from fastapi import APIRouter
@@ -12,6 +11,7 @@ from starlette.status import HTTP_201_CREATED
 
 from catalog import Database, Table
 from readers.errors import ReaderError
+from readers.storage import Location, given_location
 from service.api.errors import ErrorAnswer
 from service.api.state import State, Visible
 from service.api.user import Asker
@@ -86,9 +86,10 @@ def register_database(registration: Registration, service: State, principal: Ask
     """Register a savepoint under one of the folders that are served; for those who see all databases."""
     if not principal.sees_everything:
         raise ForbiddenError("expected somebody who sees all databases: a name could be given to any of them")
-    if not is_under(registration.path, service.roots):
+    path = path_under(registration.path, service.roots)
+    if path is None:
         raise ForbiddenError("expected a path under one of the folders that are served")
-    return _entry(service.catalog.add(registration.name, registration.path))
+    return _entry(service.catalog.add(registration.name, path))
 
 
 @router.get("/{database:path}/tables/{table:path}")
@@ -112,20 +113,24 @@ def describe_database(database: str, catalog: Visible) -> DatabaseEntry:
     return _entry(catalog.database(database))
 
 
-def is_under(path: str, roots: tuple[str, ...]) -> bool:
-    """Whether a path is one of these folders or in one, links followed."""
-    return any(_is_in(_normalised(path), _normalised(root)) for root in roots)
+def path_under(path: str, roots: tuple[str, ...]) -> str | None:
+    """A path that is one of these folders or in one, links followed, with the options of that root; else None.
+
+    Options of its own it may not have: they would send our requests, and what signs them, to an endpoint of its choice.
+    """
+    try:
+        location, options = given_location(path)
+    except ReaderError:
+        return None
+    for root in roots:
+        above, root_options = given_location(root)
+        if _followed(location).is_inside(_followed(above)) and options in ("", root_options):
+            return path if options or not root_options else f"{path}?{root_options}"
+    return None
 
 
-def _normalised(path: str) -> str:
-    if "://" not in path:
-        return os.path.realpath(path)
-    scheme, _, rest = path.partition("://")
-    return f"{scheme}://{posixpath.normpath(rest)}"
-
-
-def _is_in(path: str, root: str) -> bool:
-    return path == root or path.startswith(root.rstrip("/") + "/")
+def _followed(location: Location) -> Location:
+    return location._replace(path=os.path.realpath(location.path)) if location.scheme == "file" else location
 
 
 def _entry(database: Database) -> DatabaseEntry:

@@ -11,7 +11,8 @@ from catalog import Catalog
 from catalog.catalog import Root
 from catalog.statecache import StateCache
 from catalog.stateinfo import read_uids
-from service.settings import InvalidSettingError, Settings
+from readers.storage import StorageOptions
+from service.settings import InvalidSettingError, Settings, path_map_of, settings_of
 
 
 def catalog_of(
@@ -31,14 +32,27 @@ def catalog_of(
 
     Raises:
         ReaderError: one of them is not there, or holds no savepoint.
+        InvalidSettingError: a setting that means nothing.
     """
     uids = read_uids(options.uids) if options.uids else ()
+    settings = settings_of(vars(options), os.environ)
     return Catalog(
         roots_of(sources),
+        path_map=path_map_of(vars(options), settings),
         uids=uids,
         state_info=options.state_info,
         rescan_after_s=rescan_after_s,
         cache=cache,
+        options=storage_options(settings),
+    )
+
+
+def storage_options(settings: Settings) -> StorageOptions:
+    """How files are reached."""
+    return StorageOptions(
+        allow_http=settings.allow_http,
+        cache_directory=settings.file_cache_directory,
+        cache_bytes=settings.file_cache_bytes,
     )
 
 

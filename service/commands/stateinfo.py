@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from argparse import Namespace
 
 from catalog.stateinfo import write
 from service.commands.outcome import ended
+from service.commands.sources import storage_options
+from service.settings import path_map_of, settings_of
 
 
 def main(options: Namespace) -> int:
@@ -15,5 +18,13 @@ def main(options: Namespace) -> int:
 
 
 def _write(options: Namespace) -> None:
-    where = write(options.path, output=options.output, plan=options.plan, protobuf=options.protobuf)
+    settings = settings_of(vars(options), os.environ)
+    where = write(
+        options.path,
+        output=options.output,
+        plan=options.plan,
+        protobuf=options.protobuf,
+        path_map=path_map_of(vars(options), settings),
+        options=storage_options(settings),
+    )
     print(f"written to {where}", file=sys.stderr)

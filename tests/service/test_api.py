@@ -22,9 +22,18 @@ from fastapi import FastAPI
 from pyarrow import parquet
 
 from catalog import connect
+from readers.errors import (
+    AccessDeniedError,
+    FileChangedError,
+    MissingFileError,
+    ReaderError,
+    SavepointGoneError,
+    StorageError,
+)
 from service.api.answers import accepted_format
+from service.api.databases import path_under
 from service.app import create_app
-from service.errors import NotAcceptableError
+from service.errors import NotAcceptableError, query_error_of
 from service.settings import Settings
 
 FLINK = Path(__file__).parent.parent / "data" / "flink"
@@ -258,6 +267,41 @@ def test_a_link_that_leads_out_of_the_roots_cannot_be_registered(serving: Servin
         response = httpx.post(f"{address}/api/databases", json=body)
 
     assert response.status_code == 403
+
+
+def test_what_is_registered_under_a_remote_root_has_the_options_of_the_root() -> None:
+    roots = ("/local", "s3://bucket/savepoints?region=eu-west-1&endpoint=http://store")
+    options = "region=eu-west-1&endpoint=http://store"
+
+    assert path_under("s3://bucket/savepoints/a", roots) == f"s3://bucket/savepoints/a?{options}"
+    assert path_under("s3a://bucket/savepoints", roots) == f"s3a://bucket/savepoints?{options}"
+    assert path_under(f"s3://bucket/savepoints/a?{options}", roots) == f"s3://bucket/savepoints/a?{options}"
+    for outside in (
+        "s3://bucket/savepoints/a?endpoint=http://evil",
+        "s3://bucket/savepoints/../secret",
+        "s3://bucket/savepoints-2",
+        "s3://other/savepoints/a",
+        "s3://bucket@evil/savepoints/a",
+        "file://host/local",
+    ):
+        assert path_under(outside, roots) is None
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "code"),
+    [
+        (MissingFileError("expected a file", path="s3://bucket/sp/file"), 410, "MISSING_FILE"),
+        (SavepointGoneError("expected a file", path="s3://bucket/sp/file"), 410, "SAVEPOINT_GONE"),
+        (FileChangedError("expected a file", path="s3://bucket/sp/file"), 409, "SAVEPOINT_CHANGED"),
+        (AccessDeniedError("expected a file", path="s3://bucket/sp/file"), 502, "STORAGE_ACCESS_DENIED"),
+        (StorageError("expected a file", path="s3://bucket/sp/file"), 502, "STORAGE_ERROR"),
+    ],
+)
+def test_faults_of_storage_have_codes_and_name_no_bucket(error: ReaderError, status: int, code: str) -> None:
+    told = query_error_of(error)
+
+    assert (told.status, told.code) == (status, code)
+    assert told.message == "expected a file (…/file)"
 
 
 def test_health_and_openapi(client: httpx.Client) -> None:

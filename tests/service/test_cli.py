@@ -22,7 +22,8 @@ from pyarrow import parquet
 from service import cli
 from service.commands.lookup import key_of
 from service.commands.sources import roots_of
-from service.settings import InvalidSettingError, Settings, settings_of
+from service.settings import InvalidSettingError, Settings, path_map_of, settings_of
+from tests.objectstore import ObjectStore, Proxy
 
 FLINK = Path(__file__).parent.parent / "data" / "flink"
 NATIVE = str(FLINK / "2.3.0" / "wordcount-rocksdb-savepoints" / "native")
@@ -496,3 +497,81 @@ def test_compile_says_that_it_is_done(run: Any) -> None:
     code, output, errors = run("compile")
 
     assert (code, output, errors) == (0, b"", "savepointdb: all is compiled\n")
+
+
+# --- remote savepoints ---
+
+
+def test_commands_take_a_savepoint_in_an_object_store(run: Any, store: ObjectStore, proxy: Proxy) -> None:
+    store.upload(INCREMENTAL, "cli")
+    url = proxy.url("cli/chk-2")
+
+    assert b"11290" in run("query", ONE_KEY, "--savepoint", url)[1]
+    assert b"11290" in run("lookup", url, "key_662")[1]
+    assert run("inspect", url, "--format", "json")[0] == 0
+    code, output, errors = run("query", ONE_KEY, "--savepoint", proxy.url("cli/chk-7"))
+    assert (code, output) == (3, b"")
+    assert errors.startswith("savepointdb: expected a savepoint")
+    assert errors.count("\n") == 1
+
+
+# --- moved savepoints ---
+
+RECORDED = "file:/tmp/savepointdb-fixtures/2.3.0/wordcount-rocksdb-checkpoint-incremental/cp/818600d67918fd602d804fa8a20e3c3e"
+INCREMENTAL = FLINK / "2.3.0" / "wordcount-rocksdb-checkpoint-incremental" / "checkpoint"
+
+
+@pytest.fixture
+def scattered(tmp_path: Path) -> Path:
+    """A checkpoint without its shared files, which are somewhere else."""
+    shutil.copytree(INCREMENTAL / "chk-2", tmp_path / "chk-2")
+    shutil.copytree(INCREMENTAL / "shared", tmp_path / "there" / "files")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("query", ONE_KEY, "--savepoint", "{}"),
+        ("lookup", "{}", "key_662"),
+        ("inspect", "{}"),
+        ("stateinfo", "write", "{}", "--output", "{}.json"),
+    ],
+    ids=lambda command: command[0],
+)
+def test_every_command_takes_the_new_place_of_moved_files(
+    run: Any, scattered: Path, command: tuple[str, ...]
+) -> None:
+    arguments = [part.format(scattered / "chk-2") for part in command]
+    mapped = ["--path-map", f"{RECORDED}/shared={scattered}/there/files", "--path-map", "s3://a/b=c=/nowhere"]
+
+    code, output, _ = run(*arguments, *mapped)
+
+    assert code == 0
+    if command[0] in ("query", "lookup"):
+        assert b"11290" in output
+        failed, _, errors = run(*arguments)
+        assert failed == 3
+        assert "found neither" in errors
+
+
+def test_path_maps_of_the_environment_and_the_command_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = settings_of({}, {"SAVEPOINTDB_PATH_MAP": "s3://a=/b; hdfs://n:1/x=file:/y"})
+
+    assert path_map_of({"path_map": ["s3://a=/c", "/k=v/d=/e=f"]}, settings) == {
+        "s3://a": "/c",
+        "hdfs://n:1/x": "file:/y",
+        "/k=v/d": "/e=f",
+    }
+    with pytest.raises(InvalidSettingError, match="expected OLD=NEW, found 'nonsense'"):
+        path_map_of({"path_map": ["nonsense"]}, Settings())
+
+
+@pytest.mark.parametrize(("text", "value"), [("true", True), ("0", False), ("No", False)])
+def test_settings_that_are_switches(text: str, value: bool) -> None:
+    assert settings_of({}, {"SAVEPOINTDB_ALLOW_HTTP": text}).allow_http is value
+
+
+def test_a_switch_is_on_or_off() -> None:
+    with pytest.raises(InvalidSettingError, match="SAVEPOINTDB_ALLOW_HTTP"):
+        settings_of({}, {"SAVEPOINTDB_ALLOW_HTTP": "perhaps"})

@@ -1,0 +1,235 @@
+"""`python -m benchmarks.objectstore` (`make bench-storage`): small questions about a savepoint of a gigabyte in an object store.
+
+A server on this machine speaks what S3 clients need, HEAD, ranged GET and ListObjectsV2, and answers every request some
+milliseconds late. For each layout it is told: the time of the first question of a process that has loaded the readers
+(`in process`), the time of `savepointdb query` from start to end (`whole process`), and what the server counted. Every
+measurement is a process of its own; nothing is kept from one to the next but the page cache of the server.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+from xml.sax.saxutils import escape
+
+import catalog
+from benchmarks.rocksdb import write_native_savepoint
+from benchmarks.savepoints import write_savepoint
+
+_RUNS = 5
+_STATISTICS = "/statistics"
+_QUESTIONS = {
+    "StateMeta": 'SELECT * FROM "StateMeta"',
+    "one key": "SELECT value FROM aggregate__count WHERE key = 'key_662'",
+}
+
+
+def main() -> int:
+    """Write the savepoints if need be, serve them, ask the questions, print the report."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.objectstore", description=__doc__)
+    parser.add_argument(
+        "--keys", type=int, default=10_000_000, help="keys of a savepoint (default: 10000000)"
+    )
+    parser.add_argument("--latency-ms", type=float, default=50.0, help="of every request (default: 50)")
+    parser.add_argument(
+        "--directory", type=Path, help="where to keep them for the next time (default: nowhere)"
+    )
+    parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--ask", help=argparse.SUPPRESS)
+    parser.add_argument("--url", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.serve:
+        return _serve(arguments.directory, arguments.latency_ms / 1000)
+    if arguments.ask:
+        print(json.dumps(_ask(arguments.ask, arguments.url)))
+        return 0
+    directory = arguments.directory or Path(tempfile.mkdtemp(prefix="savepointdb-bench-"))
+    try:
+        for layout, write in _WRITERS.items():
+            if not (directory / f"{layout}-{arguments.keys}").exists():
+                write(directory / f"{layout}-{arguments.keys}", arguments.keys)
+        with _serving(directory, arguments.latency_ms) as address:
+            _report(directory, address, arguments.keys, arguments.latency_ms)
+    finally:
+        if arguments.directory is None:
+            shutil.rmtree(directory)
+    return 0
+
+
+def _report(directory: Path, address: str, keys: int, latency_ms: float) -> None:
+    print(
+        f"{keys:,} keys, four states; {latency_ms:g} ms a request; {os.cpu_count()} cores, {platform.machine()}, ",
+        end="",
+    )
+    print(f"Python {platform.python_version()}\n")
+    print("| savepoint | question | in process | whole process | requests | fetched |")
+    print("|---|---|---|---|---|---|")
+    for layout in _WRITERS:
+        name = f"{layout}-{keys}"
+        size = sum(file.stat().st_size for file in (directory / name).iterdir())
+        for question in _QUESTIONS:
+            url = f"s3://{name}?endpoint={address}&region=us-east-1&anonymous=true"
+            inside, whole = [], []
+            requests = fetched = 0
+            for _ in range(_RUNS):
+                _taken(address)
+                inside.append(float(_run("-m", "benchmarks.objectstore", "--ask", question, "--url", url)))
+                requests, fetched = _taken(address)
+                started = time.perf_counter()
+                _run("-m", "service.cli", "query", _QUESTIONS[question], "--savepoint", url)
+                whole.append(time.perf_counter() - started)
+            print(
+                f"| {layout}, {size / 1e9:.2f} GB | {question} | {_spread(inside)} | {_spread(whole)} "
+                f"| {requests} | {fetched / 1e6:.2f} MB |",
+                flush=True,
+            )
+
+
+def _spread(seconds: list[float]) -> str:
+    return f"{statistics.median(seconds):.2f} s ({min(seconds):.2f} – {max(seconds):.2f})"
+
+
+def _run(*arguments: str) -> str:
+    return subprocess.run([sys.executable, *arguments], check=True, capture_output=True, text=True).stdout
+
+
+def _ask(question: str, url: str) -> float:
+    """Seconds from the path to the rows."""
+    started = time.perf_counter()
+    connected = catalog.connect(url)
+    if question == "StateMeta":
+        rows = connected.table("StateMeta").scan().to_arrow()
+    else:
+        rows = connected.table("aggregate__count").scan(columns=["value"], key="key_662").to_arrow()
+    seconds = time.perf_counter() - started
+    if rows.num_rows == 0:
+        raise SystemExit(f"expected rows of {question}, found none")
+    return seconds
+
+
+# --- the server ---
+
+
+@contextmanager
+def _serving(directory: Path, latency_ms: float) -> Iterator[str]:
+    """The server, in a process of its own; its address."""
+    command = [sys.executable, "-m", "benchmarks.objectstore", "--serve"]
+    command += ["--directory", str(directory), "--latency-ms", str(latency_ms)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        try:
+            yield server.stdout.readline().strip()
+        finally:
+            server.terminate()
+
+
+def _taken(address: str) -> tuple[int, int]:
+    """Requests and bytes since the last call."""
+    with urllib.request.urlopen(address + _STATISTICS) as answer:
+        requests, fetched = json.load(answer)
+    return requests, fetched
+
+
+def _serve(directory: Path, latency_s: float) -> int:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Handler, directory.resolve(), latency_s, []))
+    print(f"http://127.0.0.1:{server.server_address[1]}", flush=True)
+    server.serve_forever()
+    return 0
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """The folders of a directory as buckets."""
+
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+
+    def __init__(self, directory: Path, latency_s: float, counted: list[int], *arguments: object) -> None:
+        self._directory = directory
+        self._latency_s = latency_s
+        self._counted = counted
+        super().__init__(*arguments)  # type: ignore[arg-type]  # as the server gives them
+
+    def log_message(self, *_: object) -> None:
+        """Not told."""
+
+    def do_HEAD(self) -> None:
+        """Length and age."""
+        self._get()
+
+    def do_GET(self) -> None:
+        """An object, a range of it, a list, or what was counted."""
+        if self.path == _STATISTICS:
+            body = json.dumps([len(self._counted), sum(self._counted)]).encode()
+            self._counted.clear()
+            self._send(200, {}, body)
+            return
+        self._get()
+
+    def _get(self) -> None:
+        time.sleep(self._latency_s)
+        parts = urlsplit(self.path)
+        query = parse_qs(parts.query)
+        path = self._directory / parts.path.strip("/")
+        if "list-type" in query:
+            self._list(path, query.get("prefix", [""])[0])
+        elif not path.is_file():
+            self._send(404, {}, b"")
+        else:
+            self._object(path)
+
+    def _object(self, path: Path) -> None:
+        size = path.stat().st_size
+        wanted = self.headers.get("Range")
+        start, end = 0, size
+        headers = {"Last-Modified": "Sat, 01 Jan 2000 00:00:00 GMT", "ETag": '"1"', "Accept-Ranges": "bytes"}
+        if wanted:
+            first, _, last = wanted.removeprefix("bytes=").partition("-")
+            start, end = int(first), min(int(last) + 1, size)
+            headers["Content-Range"] = f"bytes {start}-{end - 1}/{size}"
+        if self.command == "HEAD":
+            self._counted.append(0)
+            self._send(200, headers | {"Content-Length": str(size)}, b"")
+            return
+        with path.open("rb") as file:
+            file.seek(start)
+            self._counted.append(end - start)
+            self._send(206 if wanted else 200, headers, file.read(end - start))
+
+    def _list(self, bucket: Path, prefix: str) -> None:
+        found = sorted(file.name for file in bucket.iterdir() if file.name.startswith(prefix))
+        keys = "".join(
+            f"<Contents><Key>{escape(name)}</Key><Size>{(bucket / name).stat().st_size}</Size></Contents>"
+            for name in found
+        )
+        body = f"<ListBucketResult><IsTruncated>false</IsTruncated>{keys}</ListBucketResult>".encode()
+        self._counted.append(len(body))
+        self._send(200, {"Content-Type": "application/xml"}, body)
+
+    def _send(self, status: int, headers: dict[str, str], body: bytes) -> None:
+        self.send_response(status)
+        for name, value in ({"Content-Length": str(len(body))} | headers).items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+
+_WRITERS = {"canonical": write_savepoint, "native": write_native_savepoint}
+
+if __name__ == "__main__":
+    sys.exit(main())
