@@ -20,6 +20,7 @@ Reading order:
     encode/               rows → JSON, JSON lines, CSV, Arrow, Parquet, a table to read
     api/ app.py           HTTP
     protocols/            the protocols of other databases: Trino's
+    web/                  the page at `/`
     cli.py commands/      the command line
     arrow.py              Arrow without pandas, for it
 """

@@ -21,6 +21,7 @@ from service.protocols.trino import router as trino
 from service.queries import Queries
 from service.settings import Settings
 from service.version import installed_version
+from service.web.router import page_router
 
 
 def create_app(
@@ -72,6 +73,7 @@ def create_app(
     install_error_handlers(app)
     for module in (query, queries, databases, docs, health, trino):
         app.include_router(module.router)
+    app.include_router(page_router())
     return app
 
 

@@ -41,6 +41,9 @@ class QueryBody(BaseModel):
     timeout_s: float | None = Field(default=None, gt=0, description="seconds at most; 60 if not given")
     explain: bool = Field(default=False, description="do not run it, but tell what it would read")
     dialect: str = Field(default=DIALECT, description="of the SQL: duckdb or trino")
+    database: str | None = Field(
+        None, max_length=1000, description="whose tables need no qualifier; the only one there is if not given"
+    )
 
     def asked(
         self, request: Request, service: ServiceState, user: str, principal: Principal, wanted: Format
@@ -54,6 +57,7 @@ class QueryBody(BaseModel):
             timeout_s=self.timeout_s,
             dialect=self.dialect,
             explain=self.explain,
+            schema=self.database,
             user=user,
             principal=principal,
             source=request.headers.get("user-agent", "")[:_LONGEST_SOURCE],

@@ -53,7 +53,7 @@ def _serve(options: Namespace) -> None:
         host, port = listener.getsockname()[:2]
         count, scheme = len(catalog.databases), "https" if settings.tls_certificate else "http"
         print(
-            f"savepointdb serves {count} savepoint{'' if count == 1 else 's'} at {scheme}://{host}:{port}/docs",
+            f"savepointdb serves {count} savepoint{'' if count == 1 else 's'} at {scheme}://{host}:{port}/",
             file=sys.stderr,
         )
         config = uvicorn.Config(

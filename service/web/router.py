@@ -1,0 +1,70 @@
+"""`GET /` and `/web/{name}`: the page and its files.
+
+The headers let the page load nothing but its own files, ask nobody but this service, and be framed by nobody. A browser keeps the
+files, and asks each time whether they changed: a new version is seen at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+from starlette.status import HTTP_304_NOT_MODIFIED
+
+from service.errors import NotFoundError
+from service.web.assets import Asset, read_assets
+
+INDEX = "index.html"
+CONTENT_SECURITY_POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self' data:",  # icons in style sheets
+        "connect-src 'self'",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+    )
+)
+_HEADERS = {
+    "Cache-Control": "no-cache",
+    "Content-Security-Policy": CONTENT_SECURITY_POLICY,
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+    "Referrer-Policy": "no-referrer",
+    "Vary": "Accept-Encoding",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+
+
+def page_router() -> APIRouter:
+    """The routes of the page; its files are read now."""
+    assets = read_assets()
+    router = APIRouter(include_in_schema=False)
+
+    @router.api_route("/", methods=["GET", "HEAD"])
+    def page(request: Request) -> Response:
+        return _answer(request, assets, INDEX)
+
+    @router.api_route("/web/{name}", methods=["GET", "HEAD"])
+    def file(request: Request, name: str) -> Response:
+        return _answer(request, assets, name)
+
+    return router
+
+
+def _answer(request: Request, assets: Mapping[str, Asset], name: str) -> Response:
+    asset = assets.get(name)
+    if asset is None:
+        raise NotFoundError(f"nothing is at {request.url.path}", hint="the page is at /")
+    headers = _HEADERS | {"ETag": asset.etag}
+    if request.headers.get("if-none-match") == asset.etag:
+        return Response(status_code=HTTP_304_NOT_MODIFIED, headers=headers)
+    content = asset.content
+    if "gzip" in request.headers.get("accept-encoding", ""):
+        content, headers["Content-Encoding"] = asset.compressed, "gzip"
+    return Response(content, media_type=asset.media_type, headers=headers)

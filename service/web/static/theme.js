@@ -1,0 +1,1 @@
+"use strict";(()=>{var o="savepointdb.theme",r=["system","light","dark"];var s=matchMedia("(prefers-color-scheme: dark)"),a=new EventTarget;function m(){let e=localStorage.getItem(o);return e&&r.includes(e)?e:"system"}function t(){let e=m(),n=e==="dark"||e==="system"&&s.matches;document.documentElement.dataset.theme=n?"dark":"light",a.dispatchEvent(new Event("change"))}t();})();

@@ -1,0 +1,132 @@
+// The one place where the page talks to the service: headers, the key of an API, errors.
+import { parse } from "./exact";
+import { askForKey } from "./login";
+
+export interface Position {
+  line: number;
+  column: number;
+}
+export interface Column {
+  name: string;
+  type: string;
+}
+export interface Source {
+  name: string;
+  checkpoint_id: number;
+  path: string;
+}
+export interface Answer {
+  query_id: string;
+  columns: Column[];
+  rows: unknown[][];
+  row_count: number;
+  truncated: boolean;
+  engine: string;
+  engine_reason: string;
+  elapsed_ms: number;
+  bytes_read: number;
+  databases: Source[];
+}
+export interface Status {
+  query_id: string;
+  state: "queued" | "running" | "finished" | "failed" | "cancelled";
+  sql: string;
+  created: number;
+  elapsed_ms: number;
+  row_count: number;
+  progress: {
+    bytes_read: number;
+    bytes_total: number;
+    rows_read: number | null;
+    splits_read: number | null;
+    splits_total: number | null;
+  };
+  error: { code: string; message: string } | null;
+}
+interface Told {
+  code: string;
+  message: string;
+  hint?: string;
+  position?: Position;
+}
+interface Options {
+  body?: unknown;
+  accept?: string;
+  signal?: AbortSignal;
+}
+
+export class ApiError extends Error {
+  readonly code: string;
+  readonly hint?: string;
+  readonly position?: Position;
+
+  constructor(
+    told: Told,
+    readonly status: number,
+  ) {
+    super(told.message);
+    this.code = told.code;
+    this.hint = told.hint;
+    this.position = told.position;
+  }
+}
+
+const KEY = "savepointdb.key";
+
+/** The answer to a request. A 401 asks for a key, keeps it until the tab is closed, and tries again. */
+export async function request(method: string, path: string, options: Options = {}): Promise<Response> {
+  for (let refused = false; ; refused = true) {
+    const response = await once(method, path, options);
+    if (response.status !== 401) {
+      if (!response.ok) throw await errorOf(response);
+      return response;
+    }
+    const key = await askForKey(refused);
+    if (key === null) throw await errorOf(response);
+    sessionStorage.setItem(KEY, key);
+  }
+}
+
+async function once(method: string, path: string, { body, accept, signal }: Options): Promise<Response> {
+  const headers = new Headers({ Accept: accept ?? "application/json" });
+  const key = sessionStorage.getItem(KEY);
+  if (key) headers.set("Authorization", `Bearer ${key}`);
+  if (body !== undefined) headers.set("Content-Type", "application/json");
+  const content = body === undefined ? undefined : JSON.stringify(body);
+  try {
+    return await fetch(path, { method, headers, body: content, signal, credentials: "same-origin", cache: "no-store" });
+  } catch (error) {
+    if (signal?.aborted) throw new ApiError({ code: "CANCELLED", message: "The request was cancelled." }, 0);
+    const hint = "Is it running, and the network up? Try again.";
+    throw new ApiError({ code: "UNREACHABLE", message: "The service does not answer.", hint }, 0);
+  }
+}
+
+async function errorOf(response: Response): Promise<ApiError> {
+  try {
+    const { error } = (await response.json()) as { error: Told };
+    return new ApiError(error, response.status);
+  } catch {
+    return new ApiError({ code: `HTTP_${response.status}`, message: `The service answered ${response.status}.` }, response.status);
+  }
+}
+
+async function text(response: Response): Promise<string> {
+  try {
+    return await response.text();
+  } catch {
+    throw new ApiError({ code: "UNREACHABLE", message: "The answer broke off.", hint: "Try again." }, 0);
+  }
+}
+
+export async function get<T>(path: string, signal?: AbortSignal): Promise<T> {
+  return parse(await text(await request("GET", path, { signal }))) as T;
+}
+
+export async function post<T>(path: string, body: unknown, signal?: AbortSignal): Promise<T> {
+  return parse(await text(await request("POST", path, { body, signal }))) as T;
+}
+
+export async function remove(path: string): Promise<void> {
+  await request("DELETE", path);
+}

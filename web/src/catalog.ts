@@ -1,0 +1,142 @@
+// What the service serves: databases, their states and tables. Asked for once, when it is needed.
+import { Column, get } from "./api";
+import { records } from "./asking";
+import { literal, table } from "./sql";
+
+export interface Database {
+  name: string;
+  kind: string | null;
+  checkpoint_id: number | null;
+  error: string | null;
+}
+export interface StateRow {
+  operator_id: string;
+  operator_uid: string | null;
+  operator_name: string | null;
+  state_name: string;
+  state_kind: string;
+  key_type: string | null;
+  namespace_type: string | null;
+  map_key_type: string | null;
+  value_type: string | null;
+  state_backend: string | null;
+  has_ttl: boolean | null;
+  parallelism: number;
+  max_parallelism: number;
+  size_bytes: number;
+  decode_status: "decoded" | "partial" | "raw";
+  decode_note: string | null;
+  table_name: string | null;
+}
+export interface TableEntry {
+  name: string;
+  comment: string;
+  size_bytes: number;
+}
+export interface Contents {
+  states: StateRow[];
+  tables: TableEntry[];
+}
+
+const FACTS = ["StateMeta", "operators", "files", "source_offsets", "timers"];
+const known = new Map<string, Promise<unknown>>();
+
+function once<T>(key: string, load: () => Promise<T>): Promise<T> {
+  let found = known.get(key) as Promise<T> | undefined;
+  if (!found) {
+    found = load();
+    known.set(key, found);
+    found.catch(() => known.delete(key));
+  }
+  return found;
+}
+
+/** Asks anew from now on. */
+export function forget(): void {
+  known.clear();
+}
+
+const path = (database: string) => `api/databases/${encodeURIComponent(database)}`;
+
+export function databases(): Promise<Database[]> {
+  return once("", async () => (await get<{ databases: Database[] }>("api/databases")).databases);
+}
+
+export function contents(database: string): Promise<Contents> {
+  return once(`contents ${database}`, async () => {
+    const [states, list] = await Promise.all([
+      records<StateRow>(`SELECT * FROM ${table(database, "StateMeta")}`),
+      get<{ tables: TableEntry[] }>(`${path(database)}/tables`),
+    ]);
+    return { states, tables: list.tables };
+  });
+}
+
+export function columns(database: string, name: string): Promise<Column[]> {
+  return once(`columns ${database} ${name}`, async () => {
+    const found = await get<{ columns: Column[] }>(`${path(database)}/tables/${encodeURIComponent(name)}`);
+    return found.columns;
+  });
+}
+
+/** All tables of a database with their columns. */
+export function schema(database: string): Promise<Map<string, Column[]>> {
+  return once(`schema ${database}`, async () => {
+    const rows = await records<{ table_name: string; column_name: string; data_type: string }>(
+      "SELECT table_name, column_name, data_type FROM information_schema.columns " +
+        `WHERE table_schema = ${literal(database)} ORDER BY table_name, ordinal_position`,
+    );
+    const tables = new Map<string, Column[]>();
+    for (const row of rows) {
+      const listed = tables.get(row.table_name) ?? [];
+      listed.push({ name: row.column_name, type: row.data_type });
+      tables.set(row.table_name, listed);
+    }
+    return tables;
+  });
+}
+
+export interface Operator {
+  id: string;
+  label: string;
+  table: string;
+  states: StateRow[];
+}
+
+/** The operators that have states, in the order of StateMeta. */
+export function operatorsOf({ states, tables }: Contents): Operator[] {
+  const byId = Map.groupBy(states, (state) => state.operator_id);
+  const listed = new Set(tables.map((entry) => entry.name));
+  const labels = [...byId.values()].map(([first]) => first.operator_uid ?? first.operator_name ?? first.operator_id);
+  return [...byId].map(([id, own], number) => {
+    const label = labels[number];
+    const unique = labels.filter((other) => other.toLowerCase() === label.toLowerCase()).length === 1;
+    // An id always names its operator; a label does where it is the table's name.
+    return { id, label, table: unique && listed.has(label) ? label : id, states: own };
+  });
+}
+
+/** The tables that list facts of the whole savepoint. */
+export function factsOf({ tables }: Contents): TableEntry[] {
+  return tables.filter((entry) => FACTS.includes(entry.name));
+}
+
+/** Views of an operator of a SQL job that are not the table of a state. */
+export function viewsOf(operator: Operator, { states, tables }: Contents): TableEntry[] {
+  const ofStates = new Set(states.map((state) => state.table_name));
+  return tables.filter((entry) => entry.name.startsWith(`${operator.table}__`) && !ofStates.has(entry.name));
+}
+
+export function optionsOf(list: Database[]): { value: string; text: string; disabled: boolean }[] {
+  return list.map((database) => ({
+    value: database.name,
+    text: database.error ? `${database.name} (unreadable)` : database.name,
+    disabled: database.error !== null,
+  }));
+}
+
+/** The database that was asked for, if there is one of the name; else the first that can be read. */
+export function chosen(list: Database[], wanted: string | null): string | null {
+  const readable = list.filter((database) => database.error === null);
+  return (readable.find((database) => database.name === wanted) ?? readable[0])?.name ?? null;
+}

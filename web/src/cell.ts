@@ -1,0 +1,70 @@
+// One value, as an element: NULL is seen, nested values open, everything is text.
+import type { Column } from "./api";
+import { copy, h } from "./dom";
+import { jsonText } from "./exact";
+
+const LONGEST = 200;
+const NUMBER = /^(U?(TINY|SMALL|BIG|HUGE)INT|U?INTEGER|FLOAT|DOUBLE|DECIMAL)/;
+
+export function isNumber(column: Column): boolean {
+  return NUMBER.test(column.type) && !column.type.endsWith("]");
+}
+
+export function textOf(value: unknown): string {
+  if (value === null || value === undefined) return "";
+  return typeof value === "object" ? jsonText(value) : String(value);
+}
+
+export function cell(value: unknown, title: string): HTMLElement {
+  if (value === null || value === undefined) return h("span", { class: "null" }, "NULL");
+  const text = textOf(value);
+  const long = text.length > LONGEST || text.includes("\n");
+  const shown = long ? `${text.slice(0, LONGEST).replaceAll("\n", "⏎")}…` : text;
+  if (typeof value !== "object" && !long) return h("span", { class: typeof value === "string" ? "text" : "number" }, shown);
+  const open = h(
+    "button",
+    {
+      type: "button",
+      class: "expand",
+      "aria-label": `Show the whole value of ${title}`,
+      tabindex: -1,
+      onclick: (event: Event) => {
+        event.stopPropagation();
+        showValue(value, title);
+      },
+    },
+    "⤢",
+  );
+  return h("span", { class: "nested" }, open, shown);
+}
+
+export function isExpandable(value: unknown): boolean {
+  return (typeof value === "object" && value !== null) || (typeof value === "string" && (value.length > LONGEST || value.includes("\n")));
+}
+
+/** A dialog with the whole value. */
+export function showValue(value: unknown, title: string): void {
+  const whole = typeof value === "object" ? jsonText(value, "  ") : String(value);
+  const before = document.activeElement;
+  const dialog = h(
+    "dialog",
+    {
+      class: "viewer",
+      "aria-labelledby": "viewer-title",
+      onclose: () => {
+        dialog.remove();
+        if (before instanceof HTMLElement) before.focus();
+      },
+    },
+    h("h2", { id: "viewer-title" }, title),
+    h("pre", { tabindex: 0 }, whole),
+    h(
+      "div",
+      { class: "buttons" },
+      h("button", { type: "button", onclick: () => void copy(whole) }, "Copy"),
+      h("button", { type: "button", class: "primary", onclick: () => dialog.close() }, "Close"),
+    ),
+  );
+  document.body.append(dialog);
+  dialog.showModal();
+}

@@ -1,0 +1,112 @@
+// The rows of an answer: sorted and filtered here, copied by Ctrl+C, walked through by arrows.
+import {
+  AccessorModule,
+  CellComponent,
+  ClipboardModule,
+  ExportModule,
+  FilterModule,
+  FormatModule,
+  FrozenColumnsModule,
+  InteractionModule,
+  KeybindingsModule,
+  ResizeColumnsModule,
+  ResizeTableModule,
+  SelectRangeModule,
+  SortModule,
+  Tabulator,
+} from "tabulator-tables";
+import type { Answer, Column } from "./api";
+import { cell, isExpandable, isNumber, showValue, textOf } from "./cell";
+import { h } from "./dom";
+
+Tabulator.registerModule([
+  AccessorModule,
+  ClipboardModule,
+  ExportModule,
+  FilterModule,
+  FormatModule,
+  FrozenColumnsModule,
+  InteractionModule,
+  KeybindingsModule,
+  ResizeColumnsModule,
+  ResizeTableModule,
+  SelectRangeModule,
+  SortModule,
+]);
+
+type Row = Record<string, unknown>;
+const DECIMAL = /^(DECIMAL|U?HUGEINT)/;
+const WIDEST = 420;
+
+/** The grid of an answer, and what ends it. */
+export function grid(answer: Answer): { element: HTMLElement; destroy: () => void } {
+  const holder = h("div", { class: "grid" });
+  const filter = h("input", { type: "search", placeholder: "Filter rows", "aria-label": "Filter the rows" });
+  const shown = h("span", { class: "note", role: "status" });
+  const element = h("div", { class: "grid-area" }, h("div", { class: "grid-tools" }, filter, shown), holder);
+  const rows = answer.rows.map((row, number): Row => Object.fromEntries([["number", number], ...row.map((value, at) => [`c${at}`, value])]));
+  const table = new Tabulator(holder, {
+    data: rows,
+    index: "number",
+    layout: "fitDataFill",
+    height: "100%",
+    columns: answer.columns.map((column, at) => definition(column, at)),
+    rowHeader: { formatter: "rownum", headerSort: false, resizable: false, hozAlign: "right", width: 56, cssClass: "rownum" },
+    columnDefaults: { maxInitialWidth: WIDEST, minWidth: 60, resizable: "header" },
+    placeholder: "No rows",
+    selectableRange: 1,
+    selectableRangeClearCells: false,
+    clipboard: "copy",
+    clipboardCopyStyled: false,
+    clipboardCopyConfig: { rowHeaders: false, columnHeaders: false },
+    clipboardCopyRowRange: "range",
+  } as never);
+  filter.addEventListener("input", () => {
+    const wanted = filter.value.toLowerCase();
+    if (wanted) table.setFilter((row: Row) => answer.columns.some((_, at) => (row[`c${at}`] === null ? "null" : textOf(row[`c${at}`])).toLowerCase().includes(wanted)));
+    else table.clearFilter(true);
+  });
+  table.on("dataFiltered", (_filters: unknown, found: unknown[]) => {
+    shown.textContent = filter.value ? `${found.length} of ${rows.length}` : "";
+  });
+  const open = (cells: CellComponent[]) => {
+    const column = answer.columns[Number(cells[0]?.getField()?.slice(1))];
+    if (column && isExpandable(cells[0].getValue())) showValue(cells[0].getValue(), column.name);
+  };
+  holder.addEventListener("keydown", (event) => {
+    if (event.key === "Enter") open((table.getRanges()[0]?.getCells() as unknown as CellComponent[][])?.flat() ?? []);
+  });
+  table.on("cellDblClick", (_event, clicked) => open([clicked]));
+  table.on("tableBuilt", () => describe(holder, answer));
+  return { element, destroy: () => table.destroy() };
+}
+
+function definition(column: Column, at: number): object {
+  const numeric = isNumber(column);
+  return {
+    field: `c${at}`,
+    title: column.name,
+    titleFormatter: () => h("span", { class: "title", title: column.type }, column.name, h("small", {}, column.type)),
+    formatter: (each: CellComponent) => cell(each.getValue(), column.name),
+    accessorClipboard: textOf,
+    hozAlign: numeric ? "right" : "left",
+    sorter: (one: unknown, other: unknown, _a: unknown, _b: unknown, _c: unknown, direction: string) => compare(one, other, direction, column),
+  };
+}
+
+/** NULL comes last, whichever way. */
+function compare(one: unknown, other: unknown, direction: string, column: Column): number {
+  if (one === null || other === null) {
+    const order = Number(one === null) - Number(other === null);
+    return direction === "asc" ? order : -order;
+  }
+  if (DECIMAL.test(column.type)) return Number(one) - Number(other);
+  if (typeof one === typeof other && typeof one !== "object") return (one as number) < (other as number) ? -1 : Number(one !== other);
+  if (isNumber(column)) return Number(one) - Number(other); // BIGINT: some are numbers, some too long for it
+  return textOf(one) < textOf(other) ? -1 : 1;
+}
+
+function describe(holder: HTMLElement, answer: Answer): void {
+  holder.setAttribute("aria-label", `Result: ${answer.row_count} rows, ${answer.columns.length} columns`);
+  holder.setAttribute("aria-rowcount", String(answer.row_count));
+}

@@ -1,0 +1,103 @@
+// Where the sources stand, checkpoint beside checkpoint.
+import { ApiError } from "./api";
+import { records } from "./asking";
+import { Database, databases } from "./catalog";
+import { cell } from "./cell";
+import { compareBox, comparedOf, comparedText, several } from "./compare";
+import { Child, fill, h } from "./dom";
+import { count } from "./format";
+import { empty, loading, plainTable } from "./panel";
+import { remember } from "./route";
+import { table } from "./sql";
+
+interface Offset {
+  operator_id: string;
+  operator_uid: string | null;
+  operator_name: string | null;
+  subtask: number | null;
+  connector: string | null;
+  topic: string | null;
+  partition: number | null;
+  starting_offset: number | bigint | null;
+  stopping_offset: number | bigint | null;
+  details: string | null;
+}
+
+export function offsetsView(main: HTMLElement, values: URLSearchParams, signal: AbortSignal): void {
+  const body = h("div", { class: "view-body" });
+  const compared = h("div", {});
+  const about = "Up to where each source had read, checkpoint beside checkpoint. Below an offset: how far it came since the one before.";
+  fill(main, h("div", { class: "view" }, h("div", { class: "view-head" }, h("h1", {}, "Source offsets")), h("p", { class: "about" }, about), compared, body));
+  const show = (names: string[]) => {
+    remember("offsets", { dbs: comparedText(names) });
+    void loading(body, () => offsets(names, signal), signal);
+  };
+  void loading(
+    compared,
+    async () => {
+      const list: Database[] = await databases();
+      const names = comparedOf(list, values.get("dbs"));
+      show(names);
+      return compareBox(list, names, show);
+    },
+    signal,
+  );
+}
+
+async function offsets(names: string[], signal: AbortSignal): Promise<Child> {
+  const errors: string[] = [];
+  const found = await several(names, async (name) => {
+    try {
+      return await records<Offset>(`SELECT * FROM ${table(name, "source_offsets")}`, signal);
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
+      errors.push(`${name}: ${error.message}`);
+      return [];
+    }
+  });
+  const used = names.filter((_, number) => found[number].length);
+  const rows = new Map<string, { offset: Offset; values: Map<string, Offset> }>();
+  names.forEach((name, number) => {
+    for (const offset of found[number]) {
+      const place = JSON.stringify([offset.operator_id, offset.connector, offset.topic, offset.partition, offset.partition === null ? offset.details : null]);
+      const row = rows.get(place) ?? { offset, values: new Map<string, Offset>() };
+      row.values.set(name, offset);
+      rows.set(place, row);
+    }
+  });
+  const sorted = [...rows.values()].sort((one, other) => order(one.offset, other.offset));
+  return [
+    errors.length ? h("div", { class: "error", role: "alert" }, h("strong", {}, "Not everything could be read"), h("ul", {}, errors.map((error) => h("li", {}, error)))) : null,
+    sorted.length
+      ? plainTable(
+          "Source offsets",
+          ["Source", "Connector", "Topic or split", "Partition", ...used],
+          sorted.map(({ offset, values }) => [
+            offset.operator_uid ?? offset.operator_name ?? offset.operator_id,
+            offset.connector ?? "",
+            offset.topic ?? (offset.details ? cell(offset.details, "details") : ""),
+            offset.partition ?? "",
+            ...cells(used, values),
+          ]),
+        )
+      : empty("No source of these savepoints keeps offsets that are known here."),
+  ];
+}
+
+function order(one: Offset, other: Offset): number {
+  const name = (offset: Offset) => `${offset.operator_uid ?? offset.operator_id} ${offset.topic ?? ""}`;
+  return name(one).localeCompare(name(other)) || (one.partition ?? 0) - (other.partition ?? 0);
+}
+
+function cells(names: string[], values: Map<string, Offset>): Child[] {
+  let before: bigint | null = null;
+  return names.map((name) => {
+    const offset = values.get(name);
+    if (!offset) return h("span", { class: "absent", "aria-label": "not there" }, "–");
+    if (offset.starting_offset === null) return cell(offset.details, `details in ${name}`);
+    const now = BigInt(offset.starting_offset);
+    const step = before === null ? null : now - before;
+    before = now;
+    return h("span", { class: "offset" }, count(now), step === null ? null : h("small", {}, step === 0n ? "no change" : `${step > 0n ? "+" : "−"}${count(step < 0n ? -step : step)}`));
+  });
+}

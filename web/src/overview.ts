@@ -1,0 +1,242 @@
+// A savepoint at a glance: what is in it, how large, and how evenly it is spread.
+import { records } from "./asking";
+import { columns, contents, Operator, operatorsOf } from "./catalog";
+import { Child, fill, h, select } from "./dom";
+import { bytes, count, plural, skew } from "./format";
+import { databaseView, loading, plainTable } from "./panel";
+import { go } from "./route";
+import { spread } from "./spread";
+import { table } from "./sql";
+import { colour } from "./theme";
+
+interface OperatorRow {
+  checkpoint_id: number;
+  operator_name: string | null;
+  operator_uid: string | null;
+  operator_uid_hash: string;
+  operator_parallelism: number;
+  operator_max_parallelism: number;
+  operator_total_size_in_bytes: number;
+}
+interface FileRow {
+  operator_id: string;
+  subtask: number | null;
+  files: number;
+  bytes: number;
+  missing: number;
+}
+
+const SMALL = 32 * 1024 * 1024;
+const SKEWED = 1.5;
+
+export function overviewView(main: HTMLElement, values: URLSearchParams, signal: AbortSignal): void {
+  const about = "What is in a savepoint, how large it is, and how evenly it is spread over subtasks and key groups.";
+  databaseView(main, "overview", "Overview", about, values, signal, (database) => overview(database, values.get("operator"), signal));
+}
+
+async function overview(database: string, wanted: string | null, signal: AbortSignal): Promise<Child> {
+  const [listed, files, found] = await Promise.all([
+    records<OperatorRow>(`SELECT * FROM ${table(database, "operators")}`, signal),
+    records<FileRow>(
+      `SELECT operator_id, subtask, count(*) AS files, sum(size_bytes)::BIGINT AS bytes, count(*) FILTER (NOT "exists") AS missing FROM ${table(database, "files")} GROUP BY ALL ORDER BY ALL`,
+      signal,
+    ),
+    contents(database),
+  ]);
+  const operators = operatorsOf(found);
+  const labelOf = (id: string) => {
+    const row = listed.find((one) => one.operator_uid_hash === id);
+    return operators.find((one) => one.id === id)?.label ?? row?.operator_uid ?? row?.operator_name ?? id;
+  };
+  const sizes = listed.map((row) => {
+    const own = files.filter((file) => file.operator_id === row.operator_uid_hash && file.subtask !== null);
+    const even = Array.from({ length: Math.max(row.operator_parallelism, 1) }, (_, subtask) => own.filter((file) => file.subtask === subtask).reduce((sum, file) => sum + file.bytes, 0));
+    return { row, label: labelOf(row.operator_uid_hash), subtasks: even, bytes: row.operator_total_size_in_bytes };
+  });
+  sizes.sort((one, other) => other.bytes - one.bytes);
+  const undecoded = found.states.filter((state) => state.decode_status !== "decoded");
+  const missing = files.reduce((sum, file) => sum + file.missing, 0);
+  const backends = [...new Set(found.states.map((state) => state.state_backend).filter(Boolean))];
+  const cards: [string, string, string?][] = [
+    ["Checkpoint", String(listed[0]?.checkpoint_id ?? "–")],
+    ["Size", bytes(sizes.reduce((sum, one) => sum + one.bytes, 0))],
+    ["Operators", count(listed.length)],
+    ["States", count(found.states.length)],
+    ["Files", count(files.reduce((sum, file) => sum + file.files, 0)), missing ? `${plural(missing, "file")} missing` : undefined],
+    ["Not decoded", count(undecoded.length), undecoded.length ? undecoded.map((state) => state.state_name).slice(0, 3).join(", ") : undefined],
+    ["Backend", backends.join(", ") || "–"],
+  ];
+  const detail = h("div", {});
+  const pick = (id: string) => {
+    const operator = operators.find((one) => one.id === id);
+    if (operator) void loading(detail, () => operatorDetail(database, operator, signal), signal);
+  };
+  const first = operators.find((one) => one.label === wanted) ?? operators.find((one) => one.id === sizes[0]?.row.operator_uid_hash) ?? operators[0];
+  if (first) queueMicrotask(() => pick(first.id));
+  const picker = select(
+    "Operator",
+    operators.map((one) => ({ value: one.id, text: one.label })),
+    first?.id ?? "",
+    pick,
+  );
+  return [
+    h("dl", { class: "cards" }, cards.map(([name, value, warning]) => h("div", {}, h("dt", {}, name), h("dd", {}, value), warning ? h("dd", { class: "bad" }, warning) : null))),
+    h("div", { class: "pictures" }, sizePictures(sizes, signal)),
+    plainTable(
+      "Operators",
+      ["Operator", "uid", "States", "Parallelism", "Size", "Largest subtask"],
+      sizes.map(({ row, label, bytes: size, subtasks }) => [
+        h("button", { type: "button", class: "link", onclick: () => ((picker.querySelector("select")!.value = row.operator_uid_hash), pick(row.operator_uid_hash)) }, row.operator_name ?? label),
+        row.operator_uid ?? "–",
+        found.states.filter((state) => state.operator_id === row.operator_uid_hash).length,
+        `${row.operator_parallelism} of ${row.operator_max_parallelism}`,
+        bytes(size),
+        skewText(subtasks),
+      ]),
+    ),
+    operators.length ? h("section", { "aria-label": "One operator" }, h("div", { class: "section-head" }, h("h2", {}, "Inside an operator"), picker), detail) : null,
+  ];
+}
+
+/** How far from even: the largest over the mean. */
+export function skewText(values: number[]): Child {
+  const found = skew(values);
+  const text = `${found.toFixed(2)} × the mean`;
+  return found > SKEWED ? h("span", { class: "bad" }, `${text} · skewed`) : text;
+}
+
+interface Size {
+  row: OperatorRow;
+  label: string;
+  subtasks: number[];
+  bytes: number;
+}
+
+function sizePictures(sizes: Size[], signal: AbortSignal): Child {
+  const tree = h("div", { class: "canvas" });
+  const heat = h("div", { class: "canvas" });
+  void import("./charts").then(({ draw, axis }) => {
+    if (signal.aborted) return;
+    const data = sizes.map((one) => ({
+      name: one.label,
+      value: one.bytes,
+      children: one.subtasks.map((value, subtask) => ({ name: `${one.label} · subtask ${subtask}`, value })).filter((child) => child.value > 0),
+    }));
+    const formatter = (item: { name: string; value: number }) => `${item.name}\n${bytes(item.value)}`;
+    const border = { borderColor: "transparent", borderWidth: 1, gapWidth: 1 };
+    draw(
+      tree,
+      `Sizes: ${sizes.map((one) => `${one.label} ${bytes(one.bytes)}`).join(", ")}`,
+      () => ({
+        tooltip: { renderMode: "richText", confine: true, formatter },
+        series: [
+          {
+            type: "treemap",
+            data: data.filter((one) => one.value > 0),
+            roam: false,
+            nodeClick: false,
+            breadcrumb: { show: false },
+            left: 0,
+            right: 0,
+            top: 0,
+            bottom: 0,
+            itemStyle: border,
+            label: { formatter: (item: { name: string }) => item.name.replace(/^.* · /, "") },
+            upperLabel: { show: false },
+            levels: [{ itemStyle: { ...border, gapWidth: 3 } }, { itemStyle: border, upperLabel: { show: true, height: 22, color: colour("text") } }, { itemStyle: border }],
+          },
+        ],
+      }),
+      signal,
+    );
+    spread(heat, "Bytes by operator and subtask", sizes.map((one) => one.label), sizes.map((one) => one.subtasks), "subtask", bytes, { draw, axis }, signal);
+  });
+  return [
+    h("figure", {}, h("figcaption", {}, "Bytes by operator and subtask"), tree),
+    h("figure", {}, h("figcaption", {}, "Evenness: each row is an operator, each cell a subtask"), heat),
+  ];
+}
+
+interface Part {
+  state_name: string;
+  subtask: number | null;
+  key_group: number | null;
+  entries: number;
+  bytes: number;
+}
+
+async function operatorDetail(database: string, operator: Operator, signal: AbortSignal): Promise<Child> {
+  const names = (await columns(database, operator.table).catch(() => [])).map((column) => column.name);
+  if (!names.includes("_key_group")) return h("p", { class: "empty" }, "This operator has no keyed state: nothing is spread by key.");
+  const size = Math.max(...operator.states.map((state) => state.size_bytes));
+  const holder = h("div", {});
+  const count_ = () => void loading(holder, () => entries(database, operator, signal), signal);
+  if (size <= SMALL) count_();
+  else fill(holder, h("p", {}, h("button", { type: "button", onclick: count_ }, "Count its entries"), ` reads about ${bytes(size)}`));
+  return holder;
+}
+
+async function entries(database: string, operator: Operator, signal: AbortSignal): Promise<Child> {
+  const from = table(database, operator.table);
+  const measured = "count(*) AS entries, coalesce(sum(strlen(value::VARCHAR)), 0)::BIGINT AS bytes";
+  const [parts, keys] = await Promise.all([
+    records<Part>(`SELECT state_name, _subtask AS subtask, _key_group AS key_group, ${measured} FROM ${from} WHERE _key_group IS NOT NULL GROUP BY ALL ORDER BY ALL`, signal),
+    records<{ key: string; entries: number; bytes: number; key_group: number }>(
+      `SELECT CASE WHEN typeof(any_value(key)) = 'VARCHAR' THEN key::VARCHAR ELSE to_json(key)::VARCHAR END AS key, ${measured}, any_value(_key_group) AS key_group FROM ${from} WHERE _key_group IS NOT NULL GROUP BY key ORDER BY bytes DESC, entries DESC LIMIT 10`,
+      signal,
+    ),
+  ]);
+  if (!parts.length) return h("p", { class: "empty" }, "Its keyed states are empty.");
+  const [first] = operator.states;
+  const states = [...new Set(parts.map((part) => part.state_name))];
+  const holder = h("div", { class: "pictures wide" });
+  const show = (measure: string) => fill(holder, spreads(parts, states, first.parallelism, first.max_parallelism, measure as "entries" | "bytes", signal));
+  show("entries");
+  const measures = [
+    { value: "entries", text: "entries" },
+    { value: "bytes", text: "bytes of values, as text" },
+  ];
+  return [
+    select("Measure", measures, "entries", show),
+    holder,
+    plainTable(
+      "The largest keys",
+      ["Largest keys", "Entries", "Bytes of values, as text", "Key group"],
+      keys.map((row) => [h("button", { type: "button", class: "link", onclick: () => go("keys", { key: row.key, dbs: database }) }, row.key), row.entries, bytes(row.bytes), row.key_group]),
+    ),
+  ];
+}
+
+function spreads(parts: Part[], states: string[], parallelism: number, keyGroups: number, measure: "entries" | "bytes", signal: AbortSignal): Child {
+  const gathered = (length: number, of: (part: Part) => number | null) =>
+    states.map((state) => {
+      const cells = new Array<number>(length).fill(0);
+      for (const part of parts) {
+        const at = of(part);
+        if (part.state_name === state && at !== null && at < length) cells[at] += part[measure];
+      }
+      return cells;
+    });
+  const subtasks = gathered(parallelism, (part) => part.subtask);
+  const groups = gathered(keyGroups, (part) => part.key_group);
+  const [bySubtask, byGroup] = [h("div", { class: "canvas" }), h("div", { class: "canvas" })];
+  const told = measure === "bytes" ? bytes : (value: number) => plural(value, "entry").replace(/entrys$/, "entries");
+  void import("./charts").then((charts) => {
+    if (signal.aborted) return;
+    spread(bySubtask, `${measure} by state and subtask`, states, subtasks, "subtask", told, charts, signal);
+    spread(byGroup, `${measure} by state and key group`, states, groups, "key group", told, charts, signal);
+  });
+  return [
+    h("figure", {}, h("figcaption", {}, "By state and subtask"), bySubtask),
+    h("figure", {}, h("figcaption", {}, "By state and key group"), byGroup),
+    plainTable(
+      "States of the operator",
+      ["State", "Entries", "Bytes of values, as text", "Largest subtask", "Largest key group"],
+      states.map((state, number) => {
+        const own = parts.filter((part) => part.state_name === state);
+        const sum = (of: "entries" | "bytes") => own.reduce((total, part) => total + part[of], 0);
+        return [state, sum("entries"), bytes(sum("bytes")), skewText(subtasks[number]), `${skew(groups[number]).toFixed(2)} × the mean`];
+      }),
+    ),
+  ];
+}

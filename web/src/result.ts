@@ -1,0 +1,114 @@
+// What a query gave: its facts, and its rows as a table, a chart or a plan.
+import { Answer, ApiError } from "./api";
+import { announce, copy, fill, h } from "./dom";
+import { bytes, duration, plural } from "./format";
+import { chartPanel } from "./chartpanel";
+import { jsonText } from "./exact";
+import { textOf } from "./cell";
+
+export class Result {
+  readonly element = h("section", { class: "result", "aria-label": "Result" });
+  private ended = new AbortController();
+
+  clear(): void {
+    this.ended.abort();
+    this.ended = new AbortController();
+    fill(this.element);
+  }
+
+  failed(error: ApiError, goTo?: () => void): void {
+    this.clear();
+    const { position } = error;
+    announce(`Failed: ${error.message}`);
+    fill(
+      this.element,
+      h(
+        "div",
+        { class: "error", role: "alert" },
+        h("strong", {}, error.code === "CANCELLED" ? "Cancelled" : error.message),
+        position && goTo ? h("button", { type: "button", class: "link", onclick: goTo }, `line ${position.line}, column ${position.column}`) : null,
+        error.hint ? h("p", {}, error.hint) : null,
+        h("p", { class: "note" }, error.code),
+      ),
+    );
+  }
+
+  show(answer: Answer): void {
+    this.clear();
+    announce(`${plural(answer.row_count, "row")} in ${duration(answer.elapsed_ms)}`);
+    const body = h("div", { class: "result-body", role: "tabpanel", id: "result-body" });
+    const isPlan = answer.columns.length === 2 && answer.columns[0].name === "explain_key";
+    fill(this.element, facts(answer), isPlan ? null : this.tabs(answer, body), truncated(answer), body);
+    if (isPlan) fill(body, h("pre", { class: "plan", tabindex: 0, "aria-label": "Plan" }, answer.rows.map((row) => textOf(row[1])).join("\n")));
+  }
+
+  private tabs(answer: Answer, body: HTMLElement): HTMLElement {
+    let panel = new AbortController();
+    this.ended.signal.addEventListener("abort", () => panel.abort());
+    const views: Record<string, (signal: AbortSignal) => Promise<HTMLElement>> = {
+      Table: async (signal) => {
+        const { grid } = await import("./grid");
+        const { element, destroy } = grid(answer);
+        signal.addEventListener("abort", destroy);
+        return element;
+      },
+      Chart: (signal) => Promise.resolve(chartPanel(answer, signal)),
+    };
+    const open = async (name: string) => {
+      panel.abort();
+      panel = new AbortController();
+      const { signal } = panel;
+      for (const tab of list.querySelectorAll('[role="tab"]')) {
+        const chosen = tab.textContent === name;
+        tab.setAttribute("aria-selected", String(chosen));
+        tab.setAttribute("tabindex", chosen ? "0" : "-1");
+      }
+      const element = await views[name](signal);
+      if (!signal.aborted) fill(body, element);
+    };
+    const names = Object.keys(views);
+    const list = h(
+      "div",
+      {
+        class: "tabs",
+        role: "tablist",
+        "aria-label": "Views of the result",
+        onkeydown: (event: KeyboardEvent) => {
+          if (event.key !== "ArrowRight" && event.key !== "ArrowLeft") return;
+          const next = list.querySelector<HTMLElement>('[aria-selected="false"]')!;
+          next.focus();
+          next.click();
+        },
+      },
+      names.map((name) => h("button", { type: "button", role: "tab", "aria-controls": "result-body", onclick: () => void open(name) }, name)),
+    );
+    void open("Table");
+    return h("div", { class: "result-bar" }, list, h("button", { type: "button", class: "quiet", onclick: () => void copy(tsv(answer)) }, "Copy all"));
+  }
+}
+
+function tsv(answer: Answer): string {
+  const clean = (value: unknown) => (value !== null && typeof value === "object" ? jsonText(value) : textOf(value)).replaceAll(/[\t\n\r]/g, " ");
+  return [answer.columns.map((column) => clean(column.name)), ...answer.rows.map((row) => row.map(clean))].map((row) => row.join("\t")).join("\n");
+}
+
+function facts(answer: Answer): HTMLElement {
+  const sources = answer.databases.map((source) => `${source.name} (checkpoint ${source.checkpoint_id})`);
+  const entries: [string, string, string?][] = [
+    ["Rows", `${answer.row_count.toLocaleString("en")}${answer.truncated ? "+" : ""}`],
+    ["Time", duration(answer.elapsed_ms)],
+    ["Read", bytes(answer.bytes_read)],
+    ["Engine", answer.engine, answer.engine_reason],
+    ["From", sources.join(", ") || "the catalog"],
+  ];
+  return h(
+    "dl",
+    { class: "facts" },
+    entries.map(([name, value, why]) => h("div", { title: why }, h("dt", {}, name), h("dd", {}, value, why ? h("span", { class: "why" }, why) : null))),
+  );
+}
+
+function truncated(answer: Answer): HTMLElement | null {
+  if (!answer.truncated) return null;
+  return h("p", { class: "banner", role: "note" }, `These are the first ${plural(answer.row_count, "row")}; there are more. Export gives all of them.`);
+}

@@ -1,0 +1,123 @@
+// The tree of savepoints → operators → states → columns.
+import { columns, contents, databases, factsOf, forget, operatorsOf, StateRow, TableEntry, viewsOf } from "./catalog";
+import { ApiError } from "./api";
+import { fill, h } from "./dom";
+import { bytes } from "./format";
+import { identifier, table } from "./sql";
+import { Tree, TreeNode } from "./tree";
+
+export interface Picks {
+  /** Opens a query over a table of a database. */
+  query: (sql: string, database: string) => void;
+  insert: (text: string) => void;
+}
+
+/** The tree with its filter. */
+export function schemaTree(picks: Picks, opened: () => string | null): HTMLElement {
+  const tree = new Tree("Savepoints, operators and states");
+  const message = h("p", { class: "note", role: "status" });
+  const filter = h("input", {
+    type: "search",
+    placeholder: "Filter",
+    "aria-label": "Filter the tree",
+    oninput: () => tree.filter(filter.value),
+  });
+  const load = async () => {
+    fill(message, "Loading …");
+    try {
+      const list = await databases();
+      fill(message, list.length ? "" : "There is no savepoint under the folders that are served.");
+      tree.show(
+        list.map((database) => ({
+          label: database.name,
+          kind: "database",
+          detail: database.error ? undefined : `${database.kind === "CHECKPOINT" ? "checkpoint" : "savepoint"} ${database.checkpoint_id ?? ""}`,
+          warning: database.error ? "unreadable" : undefined,
+          title: database.error ?? undefined,
+          load: database.error ? undefined : () => operators(database.name, picks),
+        })),
+      );
+      const first = opened() ?? list[0]?.name;
+      if (first) tree.openLabel(first);
+    } catch (error) {
+      fill(message, error instanceof ApiError ? `${error.message} ${error.hint ?? ""}` : String(error));
+    }
+  };
+  const refresh = h(
+    "button",
+    {
+      type: "button",
+      class: "quiet",
+      title: "Load again",
+      "aria-label": "Load the tree again",
+      onclick: () => {
+        forget();
+        void load();
+      },
+    },
+    "↻",
+  );
+  void load();
+  return h("div", { class: "schema" }, h("div", { class: "filter" }, filter, refresh), message, tree.element);
+}
+
+async function operators(database: string, picks: Picks): Promise<TreeNode[]> {
+  const found = await contents(database);
+  const own = operatorsOf(found).map(
+    (operator): TreeNode => ({
+      label: operator.label,
+      kind: "operator",
+      detail: operator.states[0].operator_name === operator.label ? undefined : (operator.states[0].operator_name ?? undefined),
+      title: `operator ${operator.id}`,
+      load: () =>
+        Promise.resolve([
+          ...operator.states.map((state) => stateNode(state, database, picks)),
+          ...viewsOf(operator, found).map((entry) => tableNode(entry, entry.name.slice(operator.table.length + 2), "view", database, picks)),
+          ...(operator.states.some((state) => state.table_name !== null && state.table_name !== "timers")
+            ? [tableNode({ name: operator.table, comment: "all states of the operator, told apart by state_name", size_bytes: 0 }, "all states", "table", database, picks)]
+            : []),
+        ]),
+    }),
+  );
+  const facts = factsOf(found).map((entry) => tableNode(entry, entry.name, "table", database, picks));
+  return [...own, ...facts];
+}
+
+function stateNode(state: StateRow, database: string, picks: Picks): TreeNode {
+  const name = state.table_name;
+  const type = state.state_kind === "TIMER" ? "timers" : [state.map_key_type, state.value_type].filter(Boolean).join(" → ");
+  const facts = [
+    `${state.state_kind} ${state.state_name}`,
+    state.key_type && `key: ${state.key_type}`,
+    state.namespace_type && state.namespace_type !== "VoidNamespace" && `namespace: ${state.namespace_type}`,
+    type && `value: ${type}`,
+    `reads about ${bytes(state.size_bytes)}`,
+    state.has_ttl && "has a time to live",
+    `${state.decode_status}${state.decode_note ? `: ${state.decode_note}` : ""}`,
+  ];
+  return {
+    label: state.state_name,
+    kind: state.state_kind === "TIMER" ? "timer" : "state",
+    detail: [state.state_kind, type, bytes(state.size_bytes)].filter(Boolean).join(" · "),
+    warning: state.decode_status === "decoded" ? undefined : state.decode_status,
+    title: facts.filter(Boolean).join("\n"),
+    ...(name === null ? {} : tableActions(name, database, picks)),
+  };
+}
+
+function tableNode(entry: TableEntry, label: string, kind: string, database: string, picks: Picks): TreeNode {
+  return { label, kind, title: entry.comment, ...tableActions(entry.name, database, picks) };
+}
+
+function tableActions(name: string, database: string, picks: Picks): Pick<TreeNode, "load" | "act"> {
+  return {
+    act: () => picks.query(`SELECT *\nFROM ${table(database, name)}\nLIMIT 100`, database),
+    load: async () =>
+      (await columns(database, name)).map((column) => ({
+        label: column.name,
+        kind: "column",
+        detail: column.type,
+        act: () => picks.insert(/^[a-z_][a-z0-9_]*$/.test(column.name) ? column.name : identifier(column.name)),
+      })),
+  };
+}
