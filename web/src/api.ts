@@ -71,6 +71,13 @@ export class ApiError extends Error {
   }
 }
 
+/** The same error of a text that a prefix was put before. */
+export function without(error: ApiError, prefix: string): ApiError {
+  const { code, message, hint, position } = error;
+  if (!position || position.line !== 1) return error;
+  return new ApiError({ code, message, hint, position: { line: 1, column: Math.max(1, position.column - prefix.length) } }, error.status);
+}
+
 const KEY = "savepointdb.key";
 
 /** The answer to a request. A 401 asks for a key, keeps it until the tab is closed, and tries again. */

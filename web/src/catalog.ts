@@ -127,16 +127,18 @@ export function viewsOf(operator: Operator, { states, tables }: Contents): Table
   return tables.filter((entry) => entry.name.startsWith(`${operator.table}__`) && !ofStates.has(entry.name));
 }
 
-export function optionsOf(list: Database[]): { value: string; text: string; disabled: boolean }[] {
-  return list.map((database) => ({
+/** What to choose from: the databases, and the one that was asked for even where it is gone. */
+export function optionsOf(list: Database[], wanted: string | null): { value: string; text: string; disabled: boolean }[] {
+  const options = list.map((database) => ({
     value: database.name,
     text: database.error ? `${database.name} (unreadable)` : database.name,
     disabled: database.error !== null,
   }));
+  const gone = wanted !== null && !list.some((database) => database.name === wanted);
+  return gone ? [...options, { value: wanted, text: `${wanted} (not there)`, disabled: true }] : options;
 }
 
-/** The database that was asked for, if there is one of the name; else the first that can be read. */
+/** The database that was asked for, never another in its place; the first that can be read where none was. */
 export function chosen(list: Database[], wanted: string | null): string | null {
-  const readable = list.filter((database) => database.error === null);
-  return (readable.find((database) => database.name === wanted) ?? readable[0])?.name ?? null;
+  return wanted ?? list.find((database) => database.error === null)?.name ?? null;
 }

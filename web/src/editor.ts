@@ -37,6 +37,18 @@ const COLOURS = HighlightStyle.define([
   { tag: tags.typeName, color: "var(--sql-type)" },
 ]);
 
+/** Left to itself, Chromium copies the style of replaced text into a style attribute, which the policy forbids loudly. */
+function typedOverSelection(event: InputEvent, view: EditorView): boolean {
+  const { from, to } = view.state.selection.main;
+  const text = event.data;
+  if (event.inputType !== "insertText" || text === null || from === to || view.composing) return false;
+  event.preventDefault();
+  const insert = () => view.state.update(view.state.replaceSelection(text), { userEvent: "input.type", scrollIntoView: true });
+  const handled = view.state.facet(EditorView.inputHandler).some((handler) => handler(view, from, to, text, insert));
+  if (!handled) view.dispatch(insert());
+  return true;
+}
+
 export interface EditorActions {
   run: () => void;
   explain: () => void;
@@ -82,6 +94,7 @@ export class Editor {
             ]),
           ),
           keymap.of([...closeBracketsKeymap, ...defaultKeymap, ...historyKeymap, ...completionKeymap]),
+          EditorView.domEventHandlers({ beforeinput: typedOverSelection }),
           EditorView.updateListener.of((update) => {
             if (update.docChanged) this.clearError();
           }),

@@ -3,6 +3,7 @@ import {
   AccessorModule,
   CellComponent,
   ClipboardModule,
+  EditModule,
   ExportModule,
   FilterModule,
   FormatModule,
@@ -22,6 +23,7 @@ import { h } from "./dom";
 Tabulator.registerModule([
   AccessorModule,
   ClipboardModule,
+  EditModule, // nothing is edited, but ranges ask it
   ExportModule,
   FilterModule,
   FormatModule,
@@ -51,10 +53,11 @@ export function grid(answer: Answer): { element: HTMLElement; destroy: () => voi
     layout: "fitDataFill",
     height: "100%",
     columns: answer.columns.map((column, at) => definition(column, at)),
-    rowHeader: { formatter: "rownum", headerSort: false, resizable: false, hozAlign: "right", width: 56, cssClass: "rownum" },
+    rowHeader: { formatter: "rownum", headerSort: false, resizable: false, frozen: true, hozAlign: "right", width: 56, cssClass: "rownum" },
     columnDefaults: { maxInitialWidth: WIDEST, minWidth: 60, resizable: "header" },
     placeholder: "No rows",
     selectableRange: 1,
+    selectableRangeRows: true,
     selectableRangeClearCells: false,
     clipboard: "copy",
     clipboardCopyStyled: false,

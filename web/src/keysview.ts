@@ -78,7 +78,9 @@ function shown(all: Found[]): Child {
     h("p", { class: "note" }, total ? `${plural(total, "value")} in ${plural(all.filter((found) => found.entries.length).length, "savepoint")}; ${bytes(read)} read.` : ""),
     errors.length ? h("div", { class: "error", role: "alert" }, h("strong", {}, "Not everything could be read"), h("ul", {}, errors.map((error) => h("li", {}, error)))) : null,
     total ? tables(all) : empty(all.some((found) => found.fitting) ? "No operator has state for this key." : "No operator has keys of a type that this text could be."),
-    others.size ? h("p", { class: "note" }, `Not a key of ${[...others].map(([operator, type]) => `${operator} (${type})`).join(", ")}.`) : null,
+    others.size
+      ? h("details", { class: "compare" }, h("summary", {}, `${plural(others.size, "operator")} with keys of another type`), plainTable("Operators with keys of another type", ["Operator", "Type of its keys"], [...others]))
+      : null,
   ];
 }
 
@@ -97,6 +99,14 @@ function tables(all: Found[]): Child {
       }
     }
     const full = holders.some((found) => [...Map.groupBy(found.entries, (entry) => entry.operatorId + entry.state).values()].some((own) => own.length >= MOST));
+    const shownRows = [...rows.values()];
+    const facts: [string, (entry: Entry) => Child][] = [
+      ["State", (entry) => entry.state],
+      ["Kind", (entry) => h("span", { class: "note" }, entry.kind)],
+      ["Window", (entry) => windowOf(entry.namespace)],
+      ["Map key, index or time", placeOf],
+    ];
+    const used = facts.filter(([, of]) => shownRows.some(({ entry }) => of(entry) !== ""));
     return h(
       "section",
       { class: "operator" },
@@ -104,8 +114,8 @@ function tables(all: Found[]): Child {
       full ? h("p", { class: "banner" }, `At most ${MOST} entries of a state are shown.`) : null,
       plainTable(
         `Entries of ${label}`,
-        ["State", "Kind", "Window", "Map key, index or time", ...holders.map((found) => found.database)],
-        [...rows.values()].map(({ entry, values }) => [entry.state, h("span", { class: "note" }, entry.kind), windowOf(entry.namespace), placeOf(entry), ...cells(holders, values, entry.state)]),
+        [...used.map(([name]) => name), ...holders.map((found) => found.database)],
+        shownRows.map(({ entry, values }) => [...used.map(([, of]) => of(entry)), ...cells(holders, values, entry.state)]),
       ),
     );
   });

@@ -42,7 +42,7 @@ export function databaseView(
     async () => {
       const list = await databases();
       const name = chosen(list, values.get("db"));
-      fill(picker, select("Database", optionsOf(list), name ?? "", (db) => go(view, { db })));
+      fill(picker, select("Database", optionsOf(list, name), name ?? "", (db) => go(view, { db })));
       return name === null ? empty("There is no savepoint that can be read.") : await load(name);
     },
     signal,

@@ -1,5 +1,5 @@
 // The view where SQL is written and run.
-import { ApiError, Status } from "./api";
+import { ApiError, Status, without } from "./api";
 import { exported, FormatName, FORMATS, Run } from "./asking";
 import { chosen, databases, optionsOf, schema } from "./catalog";
 import { announce, copy, fill, h, save, select } from "./dom";
@@ -42,10 +42,11 @@ export function queryView(main: HTMLElement, values: URLSearchParams, signal: Ab
     try {
       const answer = await own.answer();
       if (run === own) result.show(answer);
-    } catch (error) {
+    } catch (failure) {
       if (run !== own || signal.aborted) return;
-      if (!(error instanceof ApiError)) throw error;
-      const position = error.position && prefix && error.position.line === 1 ? { line: 1, column: Math.max(1, error.position.column - prefix.length) } : error.position;
+      if (!(failure instanceof ApiError)) throw failure;
+      const error = without(failure, prefix);
+      const { position } = error;
       const at = position && (() => editor.showError(error.message, position, from));
       at?.();
       result.failed(error, at && (() => {
@@ -158,7 +159,7 @@ export function queryView(main: HTMLElement, values: URLSearchParams, signal: Ab
     (list) => {
       if (signal.aborted) return;
       const name = chosen(list, database);
-      fill(picker, select("Database", optionsOf(list), name ?? "", use));
+      fill(picker, select("Database", optionsOf(list, name), name ?? "", use));
       if (name) use(name);
       if (values.get("run") || (first === null && name !== null)) void start();
       editor.focus();

@@ -104,7 +104,7 @@ function facts(answer: Answer): HTMLElement {
   return h(
     "dl",
     { class: "facts" },
-    entries.map(([name, value, why]) => h("div", { title: why }, h("dt", {}, name), h("dd", {}, value, why ? h("span", { class: "why" }, why) : null))),
+    entries.map(([name, value, why]) => h("div", { title: why }, h("dt", {}, name), h("dd", {}, value, why ? h("span", { class: "why" }, ` — ${why}`) : null))),
   );
 }
 
