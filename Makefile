@@ -19,7 +19,7 @@ export PYTHON
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install run test test-slow test-spark test-all lint format bench bench-storage bench-spark fidelity support reference docs fixtures lock clean
+.PHONY: help install run test test-slow test-spark test-web test-all lint format web bench bench-storage bench-spark fidelity support reference docs fixtures lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -29,7 +29,7 @@ install: $(INSTALLED) ## make .venv with everything locked, and savepointdb itse
 run: $(RUNNABLE) ## serve the sample savepoints and show the first answers (PORT=8080, ROOT=folder)
 	@$(PY) examples/first_answers.py --root "$(ROOT)" --port $(PORT) $(if $(filter 1,$(ONCE)),--once)
 
-test: $(INSTALLED) ## run the tests, without those marked slow, spark or flink
+test: $(INSTALLED) ## run the tests, without those marked slow, spark, flink or browser
 	$(PY) -m pytest -n auto $(ARGS)
 
 test-slow: $(INSTALLED) ## run the tests marked slow
@@ -37,6 +37,9 @@ test-slow: $(INSTALLED) ## run the tests marked slow
 
 test-spark: $(INSTALLED) ## run the tests marked spark, without the slow ones of a cluster (needs Java 17 or newer)
 	$(PY) -m pytest -m "spark and not slow" $(ARGS) || [ $$? -eq 5 ] # 5: there was none to run
+
+test-web: $(INSTALLED) ## run the tests of the page in Chromium
+	$(PY) -m pytest -m browser $(ARGS)
 
 test-all: $(INSTALLED) ## run every test
 	$(PY) -m pytest -m '' $(ARGS)
@@ -49,6 +52,9 @@ lint: $(INSTALLED) ## check format, style and types
 format: $(INSTALLED) ## format the code and mend what can be mended safely
 	$(PY) -m ruff check --fix-only --quiet .
 	$(PY) -m ruff format .
+
+web: ## build the page from web/ into service/web/static (needs Node 20 and npm)
+	cd web && npm ci --ignore-scripts && npm run build
 
 bench: $(INSTALLED) ## run the benchmarks
 	$(PY) -m benchmarks $(ARGS)

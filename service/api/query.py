@@ -42,7 +42,9 @@ class QueryBody(BaseModel):
     explain: bool = Field(default=False, description="do not run it, but tell what it would read")
     dialect: str = Field(default=DIALECT, description="of the SQL: duckdb or trino")
     database: str | None = Field(
-        None, max_length=1000, description="whose tables need no qualifier; the only one there is if not given"
+        None,
+        max_length=1000,
+        description="whose tables need no qualifier; the only one there is if not given",
     )
 
     def asked(

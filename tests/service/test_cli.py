@@ -351,7 +351,7 @@ def test_serve_answers_and_ends_when_told_to() -> None:
         assert running.stderr is not None
         assert running.stdout is not None
         told = running.stderr.readline()
-        address = next(word for word in told.split() if word.startswith("http://")).removesuffix("/docs")
+        address = next(word for word in told.split() if word.startswith("http://")).removesuffix("/")
         deadline = time.monotonic() + 20
         while time.monotonic() < deadline:
             try:

@@ -47,7 +47,9 @@ _ARGUMENTS = [
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     """Chromium; skips where there is none."""
-    executable = os.environ.get("SAVEPOINTDB_CHROMIUM") or next(filter(None, map(shutil.which, _BROWSERS)), None)
+    executable = os.environ.get("SAVEPOINTDB_CHROMIUM") or next(
+        filter(None, map(shutil.which, _BROWSERS)), None
+    )
     if executable is None:
         pytest.skip("no Chromium: install the package chromium, or set SAVEPOINTDB_CHROMIUM")
     expect.set_options(timeout=_PATIENCE_MS)

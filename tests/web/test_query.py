@@ -206,7 +206,9 @@ def test_a_chart_is_drawn_of_chosen_columns(opened: Opened) -> None:
 
     page.get_by_role("tab", name="Chart").click()
     expect(page.get_by_role("img", name="bar chart of states by state_kind")).to_be_visible()
-    drawn = "canvas => canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data.some(Boolean)"
+    drawn = (
+        "canvas => canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data.some(Boolean)"
+    )
     assert page.locator(".chart canvas").evaluate(drawn)
     page.get_by_role("combobox", name="Y").select_option("largest")
     for kind in ("line", "scatter", "pie"):
@@ -276,7 +278,11 @@ def test_a_long_query_shows_progress_and_is_cancelled(opened: Opened, watch: Wat
     expect(page.get_by_role("button", name="Run")).to_be_enabled()
     deadline = time.monotonic() + 20
     while time.monotonic() < deadline:
-        states = [one["state"] for one in httpx.get(f"{service}/api/queries").json()["queries"] if one["sql"] == FOREVER]
+        states = [
+            one["state"]
+            for one in httpx.get(f"{service}/api/queries").json()["queries"]
+            if one["sql"] == FOREVER
+        ]
         if states[0] == "cancelled":
             break
         time.sleep(0.1)
@@ -293,7 +299,9 @@ def test_leaving_the_view_ends_the_query(opened: Opened, watch: Watch, service: 
 
     deadline = time.monotonic() + 20
     while time.monotonic() < deadline:
-        states = [one["state"] for one in httpx.get(f"{service}/api/queries").json()["queries"] if one["sql"] == sql]
+        states = [
+            one["state"] for one in httpx.get(f"{service}/api/queries").json()["queries"] if one["sql"] == sql
+        ]
         if states == ["cancelled"]:
             break
         time.sleep(0.1)
@@ -410,8 +418,21 @@ def test_markup_in_values_and_names_stays_text(opened: Opened, watch: Watch) -> 
     page.goto(page.url.partition("#")[0] + "#/overview?" + urlencode({"db": HOSTILE}))
     expect(page.get_by_role("button", name=HOSTILE)).to_be_visible()
     page.goto(page.url.partition("#")[0] + query(f'SELECT "{name}"', HOSTILE))
-    page.reload()
     expect(page.get_by_role("alert")).to_be_visible()
 
     assert page.locator("img:not([src='web/icon.svg'])").count() == 0
     assert "broken" not in page.title()
+
+
+def test_rows_that_appear_do_not_take_the_focus(opened: Opened) -> None:
+    page = opened(query("SELECT key, value FROM aggregate", run=False))
+    page.get_by_role("textbox", name="SQL").click()
+
+    page.keyboard.press("Control+Enter")
+    expect(page.locator(".tabulator-row").first).to_be_visible()
+    expect(page.get_by_role("textbox", name="SQL")).to_be_focused()
+
+    page.get_by_role("searchbox", name="Filter the rows").click()
+    page.keyboard.type("key_662", delay=50)
+    expect(page.locator(".grid-tools .note")).to_have_text("1 of 1000")
+    expect(page.get_by_role("searchbox", name="Filter the rows")).to_have_value("key_662")

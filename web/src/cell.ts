@@ -15,6 +15,11 @@ export function textOf(value: unknown): string {
   return typeof value === "object" ? jsonText(value) : String(value);
 }
 
+/** Values with tabs between and a line a row, as spreadsheets paste them. */
+export function tsv(rows: unknown[][]): string {
+  return rows.map((row) => row.map((value) => textOf(value).replaceAll(/[\t\n\r]/g, " ")).join("\t")).join("\n");
+}
+
 export function cell(value: unknown, title: string): HTMLElement {
   if (value === null || value === undefined) return h("span", { class: "null" }, "NULL");
   const text = textOf(value);

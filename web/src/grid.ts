@@ -1,10 +1,6 @@
 // The rows of an answer: sorted and filtered here, copied by Ctrl+C, walked through by arrows.
 import {
-  AccessorModule,
   CellComponent,
-  ClipboardModule,
-  EditModule,
-  ExportModule,
   FilterModule,
   FormatModule,
   FrozenColumnsModule,
@@ -17,14 +13,20 @@ import {
   Tabulator,
 } from "tabulator-tables";
 import type { Answer, Column } from "./api";
-import { cell, isExpandable, isNumber, showValue, textOf } from "./cell";
-import { h } from "./dom";
+import { cell, isExpandable, isNumber, showValue, textOf, tsv } from "./cell";
+import { copy, h } from "./dom";
+
+/** Ranges that take the focus only from within the grid: rows appear while somebody writes elsewhere. */
+class QuietRanges extends (SelectRangeModule as unknown as new (...all: unknown[]) => { initializeFocus(cell: unknown): void }) {
+  static moduleName = "selectRange";
+  declare readonly table: { element: HTMLElement };
+
+  override initializeFocus(cell: unknown): void {
+    if (this.table.element.contains(document.activeElement)) super.initializeFocus(cell);
+  }
+}
 
 Tabulator.registerModule([
-  AccessorModule,
-  ClipboardModule,
-  EditModule, // nothing is edited, but ranges ask it
-  ExportModule,
   FilterModule,
   FormatModule,
   FrozenColumnsModule,
@@ -32,7 +34,7 @@ Tabulator.registerModule([
   KeybindingsModule,
   ResizeColumnsModule,
   ResizeTableModule,
-  SelectRangeModule,
+  QuietRanges as never,
   SortModule,
 ]);
 
@@ -59,10 +61,7 @@ export function grid(answer: Answer): { element: HTMLElement; destroy: () => voi
     selectableRange: 1,
     selectableRangeRows: true,
     selectableRangeClearCells: false,
-    clipboard: "copy",
-    clipboardCopyStyled: false,
-    clipboardCopyConfig: { rowHeaders: false, columnHeaders: false },
-    clipboardCopyRowRange: "range",
+    keybindings: { navNext: false, navPrev: false }, // Tab leaves the grid
   } as never);
   filter.addEventListener("input", () => {
     const wanted = filter.value.toLowerCase();
@@ -76,9 +75,18 @@ export function grid(answer: Answer): { element: HTMLElement; destroy: () => voi
     const column = answer.columns[Number(cells[0]?.getField()?.slice(1))];
     if (column && isExpandable(cells[0].getValue())) showValue(cells[0].getValue(), column.name);
   };
-  holder.addEventListener("keydown", (event) => {
-    if (event.key === "Enter") open((table.getRanges()[0]?.getCells() as unknown as CellComponent[][])?.flat() ?? []);
-  });
+  const selected = () => (table.getRanges()[0]?.getStructuredCells() ?? []) as CellComponent[][];
+  const onKey = (event: KeyboardEvent) => {
+    if (event.key === "Enter" && !(event.target instanceof HTMLButtonElement)) {
+      event.stopPropagation(); // Tabulator would edit
+      open(selected().flat());
+    }
+    if ((event.ctrlKey || event.metaKey) && event.key === "c") {
+      event.preventDefault();
+      void copy(tsv(selected().map((row) => row.map((each) => each.getValue() as unknown))));
+    }
+  };
+  holder.addEventListener("keydown", onKey, { capture: true });
   table.on("cellDblClick", (_event, clicked) => open([clicked]));
   table.on("tableBuilt", () => describe(holder, answer));
   return { element, destroy: () => table.destroy() };
@@ -89,9 +97,8 @@ function definition(column: Column, at: number): object {
   return {
     field: `c${at}`,
     title: column.name,
-    titleFormatter: () => h("span", { class: "title", title: column.type }, column.name, h("small", {}, column.type)),
+    titleFormatter: () => h("button", { type: "button", class: "title", title: `${column.type}. Sort` }, column.name, h("small", {}, column.type)),
     formatter: (each: CellComponent) => cell(each.getValue(), column.name),
-    accessorClipboard: textOf,
     hozAlign: numeric ? "right" : "left",
     sorter: (one: unknown, other: unknown, _a: unknown, _b: unknown, _c: unknown, direction: string) => compare(one, other, direction, column),
   };
@@ -112,4 +119,9 @@ function compare(one: unknown, other: unknown, direction: string, column: Column
 function describe(holder: HTMLElement, answer: Answer): void {
   holder.setAttribute("aria-label", `Result: ${answer.row_count} rows, ${answer.columns.length} columns`);
   holder.setAttribute("aria-rowcount", String(answer.row_count));
+  // What is scrolled has the focus, so it has to have a role between the grid and its rows.
+  const body = holder.querySelector(".tabulator-tableholder")!;
+  body.setAttribute("role", "rowgroup");
+  body.setAttribute("aria-label", "Rows; arrows move, Enter opens a nested value");
+  body.querySelector(".tabulator-table")?.setAttribute("role", "presentation");
 }

@@ -86,7 +86,11 @@ function shown(all: Found[]): Child {
 
 /** A table an operator: a row an entry, a column a savepoint. */
 function tables(all: Found[]): Child {
-  const operators = new Map(all.flatMap((found) => found.entries.map((entry) => [entry.operatorId, entry.operator] as const)));
+  const operators = new Map<string, string>();
+  for (const { operatorId, operator } of all.flatMap((found) => found.entries)) {
+    // Not every savepoint knows the name.
+    if ((operators.get(operatorId) ?? operatorId) === operatorId) operators.set(operatorId, operator);
+  }
   return [...operators].map(([id, label]) => {
     const holders = all.filter((found) => found.entries.some((entry) => entry.operatorId === id));
     const rows = new Map<string, { entry: Entry; values: Map<string, unknown> }>();

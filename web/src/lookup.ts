@@ -2,8 +2,7 @@
 import { ApiError, Column } from "./api";
 import { ask } from "./asking";
 import { contents, Operator, operatorsOf, schema, StateRow } from "./catalog";
-import { jsonText, parse } from "./exact";
-import { identifier, keyCondition, literal, table } from "./sql";
+import { identifier, keyCondition, keyJson, literal, table } from "./sql";
 
 /** What is shown of one entry; the value is the only thing that differs between checkpoints. */
 export interface Entry {
@@ -95,18 +94,8 @@ function timerCondition(key: string, type: string, operator: Operator, all: Stat
     .filter((state) => state.state_kind !== "TIMER" && state.table_name !== null)
     .map((state) => named.get(state.table_name!.toLowerCase())?.columns.find((column) => column.name === "key")?.type)
     .find((found) => found !== undefined);
-  const isText = own === undefined ? operator.states[0].key_type === "String" : own === "VARCHAR";
-  if (own !== undefined && keyCondition("key", key, own) === null) return null;
-  return `key = ${literal(isText ? JSON.stringify(key) : compact(key))}`;
-}
-
-/** JSON as the service writes it. */
-function compact(text: string): string {
-  try {
-    return jsonText(parse(text));
-  } catch {
-    return JSON.stringify(text);
-  }
+  const json = keyJson(key, own ?? (operator.states[0].key_type === "String" ? "VARCHAR" : "BIGINT"));
+  return json === null ? null : `key = ${literal(json)}`;
 }
 
 /** `_timer_state/event_user-timers` is the service `user-timers`, of event time. */

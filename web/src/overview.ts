@@ -153,7 +153,7 @@ function sizePictures(sizes: Size[], signal: AbortSignal): Child {
   });
   return [
     h("figure", {}, h("figcaption", {}, "Bytes by operator and subtask"), tree),
-    h("figure", {}, h("figcaption", {}, "Evenness: each row is an operator, each cell a subtask"), heat),
+    h("figure", {}, h("figcaption", {}, "Evenness: a row an operator, a cell a subtask; dark is more than the mean of the row"), heat),
   ];
 }
 
@@ -227,8 +227,8 @@ function spreads(parts: Part[], states: string[], parallelism: number, keyGroups
     spread(byGroup, `${measure} by state and key group`, states, groups, "key group", told, charts, signal);
   });
   return [
-    h("figure", {}, h("figcaption", {}, "By state and subtask"), bySubtask),
-    h("figure", {}, h("figcaption", {}, "By state and key group"), byGroup),
+    h("figure", {}, h("figcaption", {}, "By state and subtask; dark is more than the mean"), bySubtask),
+    h("figure", {}, h("figcaption", {}, "By state and key group; dark is more than the mean"), byGroup),
     plainTable(
       "States of the operator",
       ["State", "Entries", "Bytes of values, as text", "Largest subtask", "Largest key group"],

@@ -3,8 +3,7 @@ import { Answer, ApiError } from "./api";
 import { announce, copy, fill, h } from "./dom";
 import { bytes, duration, plural } from "./format";
 import { chartPanel } from "./chartpanel";
-import { jsonText } from "./exact";
-import { textOf } from "./cell";
+import { textOf, tsv } from "./cell";
 
 export class Result {
   readonly element = h("section", { class: "result", "aria-label": "Result" });
@@ -83,13 +82,8 @@ export class Result {
       names.map((name) => h("button", { type: "button", role: "tab", "aria-controls": "result-body", onclick: () => void open(name) }, name)),
     );
     void open("Table");
-    return h("div", { class: "result-bar" }, list, h("button", { type: "button", class: "quiet", onclick: () => void copy(tsv(answer)) }, "Copy all"));
+    return h("div", { class: "result-bar" }, list, h("button", { type: "button", class: "quiet", onclick: () => void copy(tsv([answer.columns.map((column) => column.name), ...answer.rows])) }, "Copy all"));
   }
-}
-
-function tsv(answer: Answer): string {
-  const clean = (value: unknown) => (value !== null && typeof value === "object" ? jsonText(value) : textOf(value)).replaceAll(/[\t\n\r]/g, " ");
-  return [answer.columns.map((column) => clean(column.name)), ...answer.rows.map((row) => row.map(clean))].map((row) => row.join("\t")).join("\n");
 }
 
 function facts(answer: Answer): HTMLElement {

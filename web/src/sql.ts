@@ -45,6 +45,27 @@ export function keyCondition(column: string, text: string, type: string): string
 }
 
 const ROW_KIND = "__row_kind";
+const INSERT = '"+I"';
+
+/** The text as the service writes a key of this type in JSON; null if it is none. Keys of SQL jobs are insertions. */
+export function keyJson(text: string, type: string): string | null {
+  if (!type.startsWith("STRUCT(") || type.endsWith("]")) {
+    if (keyLiteral(text, type) === null) return null;
+    if (/^MAP\(|\[\d*\]$/.test(type)) return jsonText(parse(text));
+    if (type === "BOOLEAN") return text.toLowerCase();
+    return type in RANGES || type === "FLOAT" || type === "DOUBLE" ? text : JSON.stringify(text);
+  }
+  const all = fieldsOf(type);
+  const given = valuesOf(text, all.filter((field) => field.name !== ROW_KIND));
+  if (given === null) return null;
+  const values = given.values();
+  const fields = all.map(({ name, type: own }) => {
+    const value = name === ROW_KIND ? undefined : values.next().value;
+    const json = name === ROW_KIND ? INSERT : value === null ? "null" : keyJson(typeof value === "string" ? value : jsonText(value), own);
+    return json === null ? null : `${JSON.stringify(name)}:${json}`;
+  });
+  return fields.includes(null) ? null : `{${fields.join(",")}}`;
+}
 
 /** The values of the fields: of an object, of an array, or the text itself where there is one field. */
 function valuesOf(text: string, fields: Field[]): unknown[] | null {

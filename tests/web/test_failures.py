@@ -1,0 +1,199 @@
+"""What the page says when something is wrong: with the query, the service, the network."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+from fastapi import FastAPI
+from playwright.sync_api import Browser, Page, Route, expect
+
+from catalog import Catalog
+from catalog.catalog import Root
+from service.app import create_app
+from service.settings import Settings
+from tests.web.asking import Watch, grid_rows, query, tree_item, write
+from tests.web.conftest import ROOTS, listening
+
+pytestmark = pytest.mark.browser
+
+Opened = Callable[..., Page]
+RESULT = "**/api/queries/*/result"
+
+
+@pytest.fixture
+def one() -> FastAPI:
+    """A service of its own."""
+    return create_app(Settings(max_rows_limit=50), Catalog([Root(path=str(ROOTS["words"] / "native"))]))
+
+
+@pytest.mark.parametrize(
+    ("sql", "status", "code", "hint"),
+    [
+        ("SELEC 1", "400", "SYNTAX_ERROR", None),
+        ("SELECT * FROM agregate", "404", "TABLE_NOT_FOUND", 'did you mean "aggregate"'),
+        ("SELECT 1; SELECT 2", "403", "FORBIDDEN", None),
+        ("CREATE TABLE t(a INT)", "403", "FORBIDDEN", None),
+        ("SELECT CAST('a' AS INTEGER)", "400", "INVALID_VALUE", None),
+    ],
+)
+def test_a_query_that_is_refused_says_why(
+    opened: Opened, watch: Watch, sql: str, status: str, code: str, hint: str | None
+) -> None:
+    watch.expected |= {status, "400", "403"}
+    page = opened(query(sql))
+
+    expect(page.get_by_role("alert")).to_contain_text(code)
+    if hint:
+        expect(page.get_by_role("alert")).to_contain_text(hint)
+    expect(page.get_by_role("button", name="Run")).to_be_enabled()
+
+
+def test_a_service_that_is_gone_is_told_and_tried_again(browser: Browser, one: FastAPI) -> None:
+    with listening(one) as address:
+        page = browser.new_page()
+        page.goto(f"{address}/{query('SELECT 1 AS n', run=False)}")
+        expect(tree_item(page, "aggregate")).to_be_visible()
+
+    page.get_by_role("button", name="Run").click()
+    expect(page.get_by_role("alert")).to_contain_text("The service does not answer.")
+    page.get_by_role("button", name="History").click()
+    expect(page.get_by_role("dialog", name="History")).to_contain_text("The service does not answer.")
+    page.keyboard.press("Escape")
+    page.get_by_role("link", name="Overview").click()
+    expect(page.get_by_role("alert")).to_contain_text("The service does not answer.")
+    page.close()
+
+
+def test_an_answer_that_breaks_off_is_an_error(opened: Opened, watch: Watch) -> None:
+    watch.expected.add("ERR_FAILED")
+    page = opened(query("SELECT 1", run=False))
+    page.route(RESULT, lambda route: route.abort())
+
+    page.get_by_role("button", name="Run").click()
+
+    expect(page.get_by_role("alert")).to_contain_text("The service does not answer.")
+
+
+def test_an_answer_that_is_not_ours_is_an_error(opened: Opened, watch: Watch) -> None:
+    watch.expected.add("502")
+    page = opened(query("SELECT 1", run=False))
+    page.route("**/api/queries", lambda route: route.fulfill(status=502, body="<h1>Bad Gateway</h1>"))
+
+    page.get_by_role("button", name="Run").click()
+
+    expect(page.get_by_role("alert")).to_contain_text("The service answered 502.")
+
+
+def test_too_many_queries_are_told_with_the_hint(opened: Opened, watch: Watch) -> None:
+    watch.expected.add("429")
+    page = opened(query("SELECT 1", run=False))
+    error = {"code": "TOO_MANY_QUERIES", "message": "500 queries wait", "hint": "try again in 5 s"}
+    page.route("**/api/queries", lambda route: route.fulfill(status=429, json={"error": error}))
+
+    page.get_by_role("button", name="Run").click()
+
+    expect(page.get_by_role("alert")).to_contain_text("500 queries wait")
+    expect(page.get_by_role("alert")).to_contain_text("try again in 5 s")
+
+
+def test_a_slow_start_can_be_cancelled(opened: Opened) -> None:
+    page = opened(query("SELECT 1", run=False))
+    held: list[Route] = []
+    page.route("**/api/queries", lambda route: held.append(route))
+
+    page.get_by_role("button", name="Run").click()
+    expect(page.locator(".told")).to_have_text("starting")
+    expect(page.locator(".clock")).not_to_have_text("")
+    page.get_by_role("button", name="Cancel").click()
+
+    expect(page.get_by_role("alert")).to_contain_text("Cancelled")
+    assert len(held) == 1
+
+
+def test_an_export_that_fails_says_why(opened: Opened, watch: Watch) -> None:
+    watch.expected.add("400")
+    page = opened(query("SELECT nope FROM aggregate", run=False))
+    expect(page.get_by_label("Database")).to_be_visible()
+
+    page.get_by_label("Export all rows").select_option("CSV")
+
+    expect(page.get_by_role("alert")).to_contain_text("there is no column 'nope'")
+    expect(page.locator(".cm-lintRange-error")).to_have_text("nope")
+
+
+def refusing(key: str) -> Callable[[Route], None]:
+    """Lets requests with this key through."""
+
+    def on(route: Route) -> None:
+        if route.request.headers.get("authorization") == f"Bearer {key}":
+            route.continue_()
+            return
+        error = {"code": "UNAUTHENTICATED", "message": "a key is needed"}
+        route.fulfill(status=401, body=json.dumps({"error": error}), content_type="application/json")
+
+    return on
+
+
+def test_a_service_that_wants_a_key_is_given_one(opened: Opened, watch: Watch) -> None:
+    watch.expected.add("401")
+    page = opened(query("SELECT 1 AS n", run=False))
+    expect(tree_item(page, "aggregate")).to_be_visible()
+    page.route("**/api/**", refusing("secret"))
+
+    page.reload()
+    dialog = page.get_by_role("dialog", name="This service wants a key")
+    expect(dialog).to_have_count(1)
+    dialog.get_by_label("API key or token").fill("wrong")
+    page.keyboard.press("Enter")
+    expect(dialog).to_contain_text("That key was not accepted.")
+    dialog.get_by_label("API key or token").fill("secret")
+    page.keyboard.press("Enter")
+
+    expect(tree_item(page, "aggregate")).to_be_visible()
+    page.get_by_role("button", name="Run").click()
+    assert grid_rows(page) == [["1"]]
+    page.reload()
+    expect(tree_item(page, "aggregate")).to_be_visible()
+    assert page.evaluate("[Object.values(sessionStorage), Object.values(localStorage)]") == [["secret"], []]
+
+
+def test_without_a_key_the_refusal_is_shown(opened: Opened, watch: Watch) -> None:
+    watch.expected.add("401")
+    page = opened(query("SELECT 1", run=False))
+    page.route("**/api/queries", refusing("secret"))
+
+    page.get_by_role("button", name="Run").click()
+    page.get_by_role("dialog").get_by_role("button", name="Cancel").click()
+
+    expect(page.get_by_role("alert")).to_contain_text("a key is needed")
+
+
+def test_a_link_to_a_savepoint_that_is_gone_runs_over_no_other(opened: Opened, watch: Watch) -> None:
+    watch.expected.add("404")
+    page = opened(query("SELECT count(*) FROM aggregate", "chk-99"))
+
+    expect(page.get_by_role("alert")).to_contain_text("there is no database 'chk-99'")
+
+
+def test_an_error_goes_when_the_next_query_runs(opened: Opened, watch: Watch) -> None:
+    watch.expected.add("400")
+    page = opened(query("SELECT nope FROM aggregate"))
+    expect(page.get_by_role("alert")).to_be_visible()
+
+    write(page, "SELECT 7 AS n")
+    page.keyboard.press("Control+Enter")
+
+    assert grid_rows(page) == [["7"]]
+    expect(page.get_by_role("alert")).to_have_count(0)
+
+
+def test_the_page_could_ask_nobody_but_its_own_service(opened: Opened, watch: Watch) -> None:
+    watch.expected |= {"Content Security Policy", "Fetch API"}
+    page = opened()
+    expect(tree_item(page, "aggregate")).to_be_visible()
+
+    outcome = page.evaluate("fetch('https://example.com/').then(() => 'asked', () => 'refused')")
+
+    assert outcome == "refused"

@@ -1,0 +1,223 @@
+"""The views beside the query: overview, key explorer, timers, source offsets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from urllib.parse import urlencode
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.web.asking import HOSTILE, Watch
+
+pytestmark = pytest.mark.browser
+
+Opened = Callable[..., Page]
+
+
+def view(name: str, **values: str) -> str:
+    """The fragment of a view."""
+    return f"#/{name}?{urlencode(values)}"
+
+
+def table(page: Page, caption: str) -> tuple[list[str], list[list[str]]]:
+    """Head and rows of a plain table."""
+    region = page.get_by_role("region", name=caption)
+    expect(region.locator("tbody tr").first).to_be_visible()
+    return cells(region.locator("thead tr"))[0], cells(region.locator("tbody tr"))
+
+
+def cells(rows: Locator) -> list[list[str]]:
+    """The texts of all cells."""
+    return [row.locator("th, td").all_inner_texts() for row in rows.all()]
+
+
+def test_the_overview_says_what_is_in_a_savepoint(opened: Opened) -> None:
+    page = opened(view("overview", db="native"))
+
+    expect(page.locator(".cards")).to_be_visible()
+    cards = {
+        card.locator("dt").inner_text(): card.locator("dd").first.inner_text()
+        for card in page.locator(".cards > div").all()
+    }
+    assert cards == {
+        "Checkpoint": "2",
+        "Size": "68.2 KiB",
+        "Operators": "3",
+        "States": "3",
+        "Files": "22",
+        "Not decoded": "0",
+        "Backend": "rocksdb",
+    }
+    head, rows = table(page, "Operators")
+    assert head == ["Operator", "uid", "States", "Parallelism", "Size", "Largest subtask"]
+    assert rows == [
+        ["aggregate", "aggregate", "1", "2 of 128", "40.4 KiB", "1.01 × the mean"],
+        ["mod7-no-uid", "–", "1", "2 of 128", "26.7 KiB", "1.00 × the mean"],
+        ["Source: word-source", "source", "1", "2 of 128", "1.1 KiB", "1.00 × the mean"],
+    ]
+    sizes = page.get_by_role("img", name="Sizes: aggregate 40.4 KiB")
+    expect(sizes).to_be_visible()
+    expect(page.get_by_role("img", name="Bytes by operator and subtask.")).to_be_visible()
+
+
+def test_inside_an_operator_skew_and_large_keys_are_seen(opened: Opened) -> None:
+    page = opened(view("overview", db="native"))
+
+    _, states = table(page, "States of the operator")
+    assert states == [["count", "1000", "2.4 KiB", "1.02 × the mean", "2.18 × the mean"]]
+    _, keys = table(page, "The largest keys")
+    assert keys[0] == ["key_662", "1", "5 B", "41"]
+    expect(page.get_by_role("img", name="entries by state and key group.")).to_be_visible()
+    page.get_by_label("Measure").select_option("bytes")
+    expect(page.get_by_role("img", name="bytes by state and subtask.")).to_be_visible()
+
+    page.get_by_role("button", name="mod7-no-uid").click()
+    expect(page.get_by_role("region", name="States of the operator")).to_contain_text("seen")
+    _, states = table(page, "States of the operator")
+    assert states[0][:2] == ["seen", "7"]
+    assert "skewed" not in states[0][3]
+
+
+def test_a_large_key_leads_to_the_key_explorer(opened: Opened) -> None:
+    page = opened(view("overview", db="native"))
+
+    page.get_by_role("region", name="The largest keys").get_by_role("button", name="key_662").click()
+
+    expect(page.get_by_role("heading", name="Key explorer")).to_be_visible()
+    assert table(page, "Entries of aggregate")[1] == [["count", "VALUE", "11290"]]
+
+
+def test_a_key_is_shown_checkpoint_beside_checkpoint(opened: Opened) -> None:
+    page = opened(view("keys"))
+    key = page.get_by_role("textbox", name="Key")
+    expect(page.get_by_text("Type a key:")).to_be_visible()
+
+    key.fill("key_662")
+    page.keyboard.press("Enter")
+
+    head, rows = table(page, "Entries of aggregate")
+    assert head == ["State", "Kind", "chk-1", "chk-2", "words/canonical", "native", HOSTILE]
+    assert rows == [["count", "VALUE", "6774", "11290", "11290", "11290", "11290"]]
+    expect(page.locator(".changed")).to_have_text("11290")
+    assert "key=key_662" in page.url
+
+
+def test_only_the_chosen_checkpoints_are_read(opened: Opened) -> None:
+    page = opened(view("keys", key="key_662"))
+    expect(page.get_by_role("region", name="Entries of aggregate")).to_be_visible()
+
+    page.get_by_text("Checkpoints and savepoints:").click()
+    page.get_by_role("button", name="None").click()
+    page.get_by_role("checkbox", name="chk-1").check()
+    page.get_by_role("checkbox", name="chk-2").check()
+    page.get_by_role("button", name="Find").click()
+
+    expect(page.get_by_role("columnheader", name="native")).to_have_count(0)
+    assert table(page, "Entries of aggregate") == (
+        ["State", "Kind", "chk-1", "chk-2"],
+        [["count", "VALUE", "6774", "11290"]],
+    )
+
+
+def test_a_number_is_a_key_of_operators_with_numbers(opened: Opened) -> None:
+    page = opened(view("keys", key="5", dbs="native"))
+
+    assert table(page, "Entries of mod7-no-uid")[1] == [["seen", "VALUE", "14425"]]
+    expect(page.get_by_role("region", name="Entries of aggregate")).to_have_count(0)
+
+
+def test_a_struct_has_states_lists_maps_and_timers(opened: Opened) -> None:
+    page = opened(view("keys", key='{"f1": 1, "f0": "t1"}', dbs="states/canonical"))
+
+    head, rows = table(page, "Entries of e0e1113689a400d25b7611dd94ef14a1")
+    assert head == ["State", "Kind", "Map key, index or time", "states/canonical"]
+    assert rows[:3] == [
+        ["val", "VALUE", "", "10"],
+        ["red", "REDUCING", "", "22"],
+        ["agg", "AGGREGATING", "", '⤢{"f0":22,"f1":4}'],
+    ]
+    assert ["map", "MAP", "m10", "20"] in rows
+    assert ["list", "LIST", "#3", "10"] in rows
+    assert ["processing timer of user-timers", "TIMER", "2100-01-01T00:00:00.001", "registered"] in rows
+
+
+def test_a_key_in_windows_has_a_row_a_window(opened: Opened) -> None:
+    page = opened(view("keys", key="w1", dbs="states/canonical"))
+
+    expect(page.get_by_role("columnheader", name="Window").first).to_be_visible()
+    windows = page.locator("td", has_text="1970-01-01T00:00:").all_inner_texts()
+    assert any(" – " in text for text in windows)
+
+
+def test_text_is_a_key_of_sql_operators_with_one_key_column(opened: Opened) -> None:
+    page = opened(view("keys", key="k1", dbs="sql/canonical"))
+
+    expect(page.get_by_role("region", name="Entries of").first).to_be_visible()
+    expect(page.get_by_role("alert")).to_have_count(0)
+
+
+@pytest.mark.parametrize(
+    ("key", "told"),
+    [
+        ("no such key", "No operator has state for this key."),
+        ("' OR 1=1 --", "No operator has state for this key."),
+        ("99999999999999999999999", "No operator has state for this key."),
+        ('{"f0": ', "No operator has state for this key."),
+    ],
+)
+def test_a_key_that_nothing_has_is_told(opened: Opened, key: str, told: str) -> None:
+    page = opened(view("keys", key=key, dbs="native"))
+
+    expect(page.get_by_text(told)).to_be_visible()
+    page.get_by_text("1 operator with keys of another type").click()
+    expect(page.get_by_role("region", name="Operators with keys of another type")).to_contain_text("INTEGER")
+
+
+def test_timers_are_drawn_over_time(opened: Opened) -> None:
+    page = opened(view("timers", db="states/canonical"))
+
+    head, rows = table(page, "Timers by operator and service")
+    assert head == ["Operator", "Service", "Domain", "Timers", "First", "Last"]
+    own = [row for row in rows if row[0].startswith("0dca6fdf")]
+    assert [row[1:] for row in own] == [
+        ["user-timers", "event", "13", "2001-09-09 01:46:40", "2001-09-09 01:46:40.011"],
+        ["user-timers", "processing", "12", "2100-01-01 00:00:00", "2100-01-01 00:00:00.011"],
+    ]
+    assert sum(int(row[3]) for row in rows) == 448
+    expect(page.locator("figure canvas")).to_have_count(len(rows))
+
+
+def test_a_savepoint_without_timers_says_so(opened: Opened) -> None:
+    page = opened(view("timers", db="native"))
+
+    expect(page.get_by_text("No timer is registered in this savepoint.")).to_be_visible()
+
+
+def test_source_offsets_stand_checkpoint_beside_checkpoint(opened: Opened) -> None:
+    page = opened(view("offsets", dbs="chk-1\nchk-2"))
+
+    head, rows = table(page, "Source offsets")
+    assert head == ["Source", "Connector", "Topic or split", "Partition", "chk-1", "chk-2"]
+    assert len(rows) == 4
+    assert all(row[1:3] == ["kafka", "words"] for row in rows)
+
+
+def test_a_view_of_a_savepoint_that_is_gone_says_so(opened: Opened, watch: Watch) -> None:
+    watch.expected.add("404")
+    page = opened(view("overview", db="gone"))
+
+    expect(page.get_by_role("alert")).to_contain_text("there is no database 'gone'")
+    expect(page.get_by_label("Database")).to_have_value("gone")
+
+
+def test_choosing_a_database_changes_the_address(opened: Opened) -> None:
+    page = opened(view("timers", db="native"))
+    expect(page.get_by_text("No timer is registered")).to_be_visible()
+
+    page.get_by_label("Database").select_option("states/canonical")
+
+    expect(page.get_by_role("region", name="Timers by operator and service")).to_be_visible()
+    assert "db=states%2Fcanonical" in page.url
+    page.go_back()
+    expect(page.get_by_text("No timer is registered")).to_be_visible()
