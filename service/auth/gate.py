@@ -112,7 +112,7 @@ class Gate:
         except QueryError as error:
             response = error_response(error)
             if isinstance(error, UnauthorizedError):
-                response.headers["WWW-Authenticate"] = 'Bearer realm="savepointdb", Basic realm="savepointdb"'
+                response.headers["WWW-Authenticate"] = _challenge(headers)
             await response(scope, receive, send)
             return
         scope.setdefault("state", {})[PRINCIPAL] = principal
@@ -146,6 +146,12 @@ def _check_origin(scope: Scope, headers: Headers) -> None:
         return
     if urlsplit(origin).netloc.casefold() != headers.get("host", "").casefold():
         raise ForbiddenError("expected a request of this service's own page, found one from another origin")
+
+
+def _challenge(headers: Headers) -> str:
+    """Which credentials are wanted. The page asks for a key itself, before a browser asks for a password."""
+    bearer = 'Bearer realm="savepointdb"'
+    return bearer if "x-requested-with" in headers else f'{bearer}, Basic realm="savepointdb"'
 
 
 def _is_open(path: str) -> bool:

@@ -1,4 +1,4 @@
-"""`GET /` and `/web/{name}`: the page and its files.
+"""`GET /` and `/static/{name}`: the page and its files.
 
 The headers let the page load nothing but its own files, ask nobody but this service, and be framed by nobody. A browser keeps the
 files, and asks each time whether they changed: a new version is seen at once.
@@ -50,7 +50,7 @@ def page_router() -> APIRouter:
     def page(request: Request) -> Response:
         return _answer(request, assets, INDEX)
 
-    @router.api_route("/web/{name}", methods=["GET", "HEAD"])
+    @router.api_route("/static/{name}", methods=["GET", "HEAD"])
     def file(request: Request, name: str) -> Response:
         return _answer(request, assets, name)
 

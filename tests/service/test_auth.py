@@ -666,3 +666,12 @@ def test_a_provider_that_does_not_answer_is_told(serving: Serving, provider: Ide
         answer = Door(address, {}).ask("GET", "/api/databases", f"Bearer {provider.token()}")
 
     assert (answer.status_code, answer.json()["error"]["code"]) == (503, "ENGINE_UNAVAILABLE")
+
+
+def test_browsers_ask_for_a_password_except_on_the_page_which_asks_itself(door: Door) -> None:
+    challenges = [
+        door.ask("GET", "/api/databases", headers=headers).headers["www-authenticate"]
+        for headers in ({}, {"x-requested-with": "savepointdb"})
+    ]
+
+    assert challenges == ['Bearer realm="savepointdb", Basic realm="savepointdb"', 'Bearer realm="savepointdb"']

@@ -65,7 +65,7 @@ def test_the_licences_of_all_packages_are_there() -> None:
 
 
 def test_the_page_and_its_files_come_with_strict_headers(client: httpx.Client) -> None:
-    names = ["", *(f"web/{name}" for name in read_assets())]
+    names = ["", *(f"static/{name}" for name in read_assets())]
     for name in names:
         response = client.get(f"/{name}")
 
@@ -89,22 +89,22 @@ def test_the_page_and_its_files_come_with_strict_headers(client: httpx.Client) -
 def test_the_page_names_only_files_that_are_there(client: httpx.Client) -> None:
     named = re.findall(r'(?:src|href)="([^"#]+)"', client.get("/").text)
 
-    assert sorted(set(named)) == ["web/app.css", "web/app.js", "web/icon.svg", "web/theme.js"]
+    assert sorted(set(named)) == ["static/app.css", "static/app.js", "static/icon.svg", "static/theme.js"]
     assert "<style" not in client.get("/").text
     assert "<script>" not in client.get("/").text
 
 
 def test_a_file_that_did_not_change_is_not_sent_again(client: httpx.Client) -> None:
-    first = client.get("/web/app.js")
-    again = client.get("/web/app.js", headers={"if-none-match": first.headers["etag"]})
+    first = client.get("/static/app.js")
+    again = client.get("/static/app.js", headers={"if-none-match": first.headers["etag"]})
 
     assert first.headers["content-type"] == "text/javascript; charset=utf-8"
     assert (again.status_code, again.content) == (304, b"")
 
 
 def test_files_are_compressed_for_those_who_ask(client: httpx.Client) -> None:
-    plain = client.get("/web/app.js", headers={"accept-encoding": "identity"})
-    packed = client.get("/web/app.js", headers={"accept-encoding": "gzip"})
+    plain = client.get("/static/app.js", headers={"accept-encoding": "identity"})
+    packed = client.get("/static/app.js", headers={"accept-encoding": "gzip"})
 
     assert "content-encoding" not in plain.headers
     assert packed.headers["content-encoding"] == "gzip"
@@ -113,7 +113,7 @@ def test_files_are_compressed_for_those_who_ask(client: httpx.Client) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["/web/nothing.js", "/web/manifest.json", "/web/..%2fassets.py", "/web/%2e%2e/router.py"]
+    "path", ["/static/nothing.js", "/static/manifest.json", "/static/..%2fassets.py", "/static/%2e%2e/router.py"]
 )
 def test_nothing_else_is_served(client: httpx.Client, path: str) -> None:
     response = client.get(path)
@@ -125,7 +125,7 @@ def test_nothing_else_is_served(client: httpx.Client, path: str) -> None:
 def test_the_page_is_not_in_the_description_of_the_api(client: httpx.Client) -> None:
     paths = client.get("/openapi.json").json()["paths"]
 
-    assert not [path for path in paths if path == "/" or path.startswith("/web")]
+    assert not [path for path in paths if path == "/" or path.startswith("/static")]
 
 
 def test_head_says_what_get_would(client: httpx.Client) -> None:

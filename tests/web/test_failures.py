@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from fastapi import FastAPI
@@ -12,6 +12,8 @@ from playwright.sync_api import Browser, Page, Route, expect
 from catalog import Catalog
 from catalog.catalog import Root
 from service.app import create_app
+from service.auth.gate import Authenticator
+from service.auth.keys import KeyFile
 from service.settings import Settings
 from tests.web.asking import Watch, grid_rows, query, tree_item, write
 from tests.web.conftest import ROOTS, listening
@@ -123,32 +125,30 @@ def test_an_export_that_fails_says_why(opened: Opened, watch: Watch) -> None:
     expect(page.locator(".cm-lintRange-error")).to_have_text("nope")
 
 
-def refusing(key: str) -> Callable[[Route], None]:
-    """Lets requests with this key through."""
-
-    def on(route: Route) -> None:
-        if route.request.headers.get("authorization") == f"Bearer {key}":
-            route.continue_()
-            return
-        error = {"code": "UNAUTHENTICATED", "message": "a key is needed"}
-        route.fulfill(status=401, body=json.dumps({"error": error}), content_type="application/json")
-
-    return on
+@pytest.fixture
+def keyed(tmp_path: Path) -> Iterator[tuple[str, str]]:
+    """The address of a service that wants a key, and a key that sees `native` alone."""
+    keys = KeyFile(tmp_path / "keys.json")
+    secret = keys.create("analyst", ["native"])
+    catalog = Catalog([Root(path=str(ROOTS["words"]), label="words")])
+    with listening(create_app(Settings(), catalog, authenticator=Authenticator(keys))) as address:
+        yield address, secret
 
 
-def test_a_service_that_wants_a_key_is_given_one(opened: Opened, watch: Watch) -> None:
+def test_a_service_that_wants_a_key_is_given_one(
+    opened: Opened, watch: Watch, keyed: tuple[str, str]
+) -> None:
+    address, secret = keyed
+    watch.address = address
     watch.expected.add("401")
-    page = opened(query("SELECT 1 AS n", run=False))
-    expect(tree_item(page, "aggregate")).to_be_visible()
-    page.route("**/api/**", refusing("secret"))
-
-    page.reload()
+    page = opened(query("SELECT 1 AS n", run=False), at=address)
     dialog = page.get_by_role("dialog", name="This service wants a key")
     expect(dialog).to_have_count(1)
+
     dialog.get_by_label("API key or token").fill("wrong")
     page.keyboard.press("Enter")
     expect(dialog).to_contain_text("That key was not accepted.")
-    dialog.get_by_label("API key or token").fill("secret")
+    dialog.get_by_label("API key or token").fill(secret)
     page.keyboard.press("Enter")
 
     expect(tree_item(page, "aggregate")).to_be_visible()
@@ -156,18 +156,19 @@ def test_a_service_that_wants_a_key_is_given_one(opened: Opened, watch: Watch) -
     assert grid_rows(page) == [["1"]]
     page.reload()
     expect(tree_item(page, "aggregate")).to_be_visible()
-    assert page.evaluate("[Object.values(sessionStorage), Object.values(localStorage)]") == [["secret"], []]
+    assert page.locator(".tree > li > .row > .label").all_inner_texts() == ["native"]
+    assert page.evaluate("[Object.values(sessionStorage), Object.values(localStorage)]") == [[secret], []]
 
 
-def test_without_a_key_the_refusal_is_shown(opened: Opened, watch: Watch) -> None:
+def test_without_a_key_the_refusal_is_shown(opened: Opened, watch: Watch, keyed: tuple[str, str]) -> None:
+    address, _ = keyed
+    watch.address = address
     watch.expected.add("401")
-    page = opened(query("SELECT 1", run=False))
-    page.route("**/api/queries", refusing("secret"))
+    page = opened("#/offsets", at=address)
 
-    page.get_by_role("button", name="Run").click()
     page.get_by_role("dialog").get_by_role("button", name="Cancel").click()
 
-    expect(page.get_by_role("alert")).to_contain_text("a key is needed")
+    expect(page.get_by_role("alert")).to_contain_text("UNAUTHORIZED")
 
 
 def test_a_link_to_a_savepoint_that_is_gone_runs_over_no_other(opened: Opened, watch: Watch) -> None:

@@ -420,7 +420,7 @@ def test_markup_in_values_and_names_stays_text(opened: Opened, watch: Watch) -> 
     page.goto(page.url.partition("#")[0] + query(f'SELECT "{name}"', HOSTILE))
     expect(page.get_by_role("alert")).to_be_visible()
 
-    assert page.locator("img:not([src='web/icon.svg'])").count() == 0
+    assert page.locator("img:not([src='static/icon.svg'])").count() == 0
     assert "broken" not in page.title()
 
 
