@@ -452,7 +452,7 @@ def secure(tmp_path: Path) -> Iterator[tuple[int, Path, str]]:
     assert process.stderr is not None
     try:
         line = process.stderr.readline()
-        found = re.search(r"https://[\d.]+:(\d+)/docs", line)
+        found = re.search(r"https://[\d.]+:(\d+)/", line)
         assert found is not None, line + process.stderr.read()
         yield int(found[1]), chain, secret
     finally:
@@ -674,4 +674,7 @@ def test_browsers_ask_for_a_password_except_on_the_page_which_asks_itself(door: 
         for headers in ({}, {"x-requested-with": "savepointdb"})
     ]
 
-    assert challenges == ['Bearer realm="savepointdb", Basic realm="savepointdb"', 'Bearer realm="savepointdb"']
+    assert challenges == [
+        'Bearer realm="savepointdb", Basic realm="savepointdb"',
+        'Bearer realm="savepointdb"',
+    ]

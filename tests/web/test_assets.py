@@ -113,7 +113,8 @@ def test_files_are_compressed_for_those_who_ask(client: httpx.Client) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["/static/nothing.js", "/static/manifest.json", "/static/..%2fassets.py", "/static/%2e%2e/router.py"]
+    "path",
+    ["/static/nothing.js", "/static/manifest.json", "/static/..%2fassets.py", "/static/%2e%2e/router.py"],
 )
 def test_nothing_else_is_served(client: httpx.Client, path: str) -> None:
     response = client.get(path)

@@ -65,7 +65,7 @@ def test_inside_an_operator_skew_and_large_keys_are_seen(opened: Opened) -> None
     page = opened(view("overview", db="native"))
 
     _, states = table(page, "States of the operator")
-    assert states == [["count", "1000", "2.4 KiB", "1.02 × the mean", "2.18 × the mean"]]
+    assert states == [["count", "1,000", "2.4 KiB", "1.02 × the mean", "2.18 × the mean"]]
     _, keys = table(page, "The largest keys")
     assert keys[0] == ["key_662", "1", "5 B", "41"]
     expect(page.get_by_role("img", name="entries by state and key group.")).to_be_visible()

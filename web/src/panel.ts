@@ -2,6 +2,7 @@
 import { ApiError } from "./api";
 import { chosen, databases, optionsOf } from "./catalog";
 import { Child, fill, h, select } from "./dom";
+import { count } from "./format";
 import { go } from "./route";
 
 /** Shows what a promise gives, a note until then, and the error where it fails. */
@@ -63,7 +64,7 @@ export function plainTable(caption: string, head: Child[], rows: Child[][]): HTM
       { class: "plain" },
       h("caption", { class: "unseen" }, caption),
       h("thead", {}, h("tr", {}, head.map((name) => h("th", { scope: "col" }, name)))),
-      h("tbody", {}, rows.map((row) => h("tr", {}, row.map((value) => h("td", { class: typeof value === "number" ? "number" : null }, value))))),
+      h("tbody", {}, rows.map((row) => h("tr", {}, row.map((value) => typeof value === "number" ? h("td", { class: "number" }, count(value)) : h("td", {}, value))))),
     ),
   );
 }
