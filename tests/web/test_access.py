@@ -183,6 +183,7 @@ def test_dark_follows_the_system_until_one_chooses(opened: Opened) -> None:
     assert ground(page) != ground(light)
 
     page.emulate_media(color_scheme="light")
+    expect(page.locator("html")).to_have_attribute("data-theme", "light")  # an event tells the page
     assert ground(page) == ground(light)
     button = page.get_by_role("button", name="Colours: Auto")
     button.click()
