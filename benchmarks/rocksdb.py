@@ -217,7 +217,9 @@ def _round(number: int, members: dict[int, NDArray[np.int64]], states: tuple[str
             if not len(numbers) or (number == ROUNDS and state != "events"):
                 continue
             data = np.frombuffer(key_group(group, numbers, (state,)), dtype=np.uint8).copy()
-            starts, ends = cut_key_group(data, 0, len(data), 0, state)
+            parts = list(cut_key_group(data, 0, len(data), 0, state))
+            starts = np.concatenate([part[0] for part in parts])
+            ends = np.concatenate([part[1] for part in parts])
             data[starts[-1, 0]] = group
             memory = np.zeros(4 * len(data) + 64, dtype=np.uint8)
             used, count = _write_round(

@@ -69,6 +69,43 @@ def write_savepoint(directory: Path, keys: int, states: tuple[str, ...] = STATES
     return sum(size for *_, size in handles)
 
 
+def write_one_key(directory: Path, entries: int) -> int:
+    """Write a savepoint whose only key, `key_0`, has a map of `entries` entries: i as eight digits → i; its size in bytes."""
+    directory.mkdir(parents=True)
+    groups = np.empty(1, dtype=np.int64)
+    key_groups(groups)
+    group = int(groups[0])
+    beginning = bytes([group]) + b"\x06key_0" + b"\x00" + b"\x09"
+    entry = np.dtype(
+        [
+            ("a", ">i4"),
+            ("b", f"V{len(beginning)}"),
+            ("digits", "u1", 8),
+            ("c", ">i4"),
+            ("d", "u1"),
+            ("value", ">i8"),
+        ]
+    )
+    numbers = np.arange(entries, dtype=np.int64)
+    rows = np.zeros(entries, dtype=entry)
+    rows["a"], rows["b"], rows["c"] = len(beginning) + 8, np.void(beginning), 9
+    for place in range(8):
+        rows["digits"][:, place] = 48 + numbers // 10 ** (7 - place) % 10
+    rows["value"] = numbers
+    # The last one says that the end of the key group follows.
+    rows["b"][-1] = np.void(bytes([group | 0x80]) + beginning[1:])
+    path = directory / "subtask-0"
+    header = keyed_header(("perDay",))
+    with path.open("wb") as file:
+        file.write(header + b"\x00\x00")
+        rows.tofile(file)
+        file.write(b"\xff\xff")
+    offsets = [len(header) if number == group else 0 for number in range(MAX_PARALLELISM)]
+    size = path.stat().st_size
+    (directory / "_metadata").write_bytes(_metadata([(0, offsets, path.name, size)]))
+    return size
+
+
 def keyed_header(states: tuple[str, ...]) -> bytes:
     """A KeyedBackendSerializationProxy, version 6, of String keys."""
     infos = b"".join(_meta_info(name) for name in states)

@@ -294,9 +294,11 @@ class FullSource(KeyedStreamSource):
     def pages(self, state: StateName, selection: Selection) -> Iterator[Page]:
         number = self._id_of(state)
         for key_group, data, first, last in self._bodies(selection):
-            page = self._page(data, full.cut_key_group(data, first, last, number, self.path), key_group)
-            if len(page):
-                yield page
+            for starts, ends, behind in full.cut_key_group(data, first, last, number, self.path):
+                yield self._page(data, (starts, ends), key_group)
+                if not self.header.compressed:
+                    self.stream.release(first, behind - first)
+                    first = behind
 
     def counts(self, state: StateName, selection: Selection) -> Iterator[tuple[int, int]]:
         number = self._id_of(state)

@@ -36,8 +36,8 @@ from readers.errors import (
 )
 
 _CLASS_NAME = re.compile(r"[A-Za-z_$][\w$]*(\.[A-Za-z_$][\w$]*)*")
-BATCH_ENTRIES = 65_536
-BATCH_BYTES = 16 << 20
+BATCH_ENTRIES = 32_768
+BATCH_BYTES = 4 << 20
 
 _MESSAGES = {
     machine.TOO_SHORT: "expected {a} bytes, found {b} left",

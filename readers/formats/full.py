@@ -14,6 +14,8 @@ With compression each key group is one snappy stream. Flink: FullSnapshotAsyncWr
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -21,40 +23,41 @@ from readers.compiled.kernel import kernel
 from readers.decode.loads import load_i4, load_u1, load_u2, store_8
 from readers.errors import CorruptDataError, hex_window
 
+PAGE_ENTRIES = 1 << 15
 _END_OF_KEY_GROUP = 0xFFFF
 _META_FOLLOWS = 0x80
-_MEASURE, _CUT = 0, 1
+_LEAST_ENTRY_BYTES = 9
+_COUNT = -1  # room for any number of entries, none of which is filled in
 
 
 @kernel
 def _walk(
-    data: int, position: int, limit: int, wanted: int, starts: int, ends: int, room: int
-) -> tuple[int, int, int]:
-    """Walk one key group; fill in as many of the wanted state's entries as there is `room` for.
+    data: int, position: int, limit: int, state: int, wanted: int, starts: int, ends: int, room: int
+) -> tuple[int, int, int, int]:
+    """Walk a key group from an entry on; fill in the wanted state's entries, as many as there is `room` for.
 
     Returns:
-        The number of entries of the wanted state, the position behind the key group, and -1; or in place of that the
-        position where the bytes contradict the format.
+        The number of entries found, the position and the state of the next entry (of the end of the key group the position
+        behind it, and its mark), and -1; or in place of that the position where the bytes contradict the format.
     """
     found = 0
-    if limit - position < 2:
-        return 0, position, position
-    state = load_u2(data, position)
-    position += 2
     while True:
+        start = position
         if limit - position < 4:
-            return found, position, position
+            return found, position, state, position
         key_length = load_i4(data, position)
         key = position + 4
         if key_length < 1 or key_length > limit - key - 4:
-            return found, position, position
+            return found, position, state, position
         position = key + key_length
         value_length = load_i4(data, position)
         value = position + 4
         if value_length < 0 or value_length > limit - value:
-            return found, position, position
+            return found, position, state, position
         if state == wanted:
-            if found < room:
+            if found == room:
+                return found, start, state, -1
+            if room >= 0:
                 store_8(starts, found * 16, key)
                 store_8(ends, found * 16, key + key_length)
                 store_8(starts, found * 16 + 8, value)
@@ -63,43 +66,72 @@ def _walk(
         position = value + value_length
         if load_u1(data, key) & _META_FOLLOWS:
             if limit - position < 2:
-                return found, position, position
+                return found, position, state, position
             state = load_u2(data, position)
             position += 2
             if state == _END_OF_KEY_GROUP:
-                return found, position, -1
+                return found, position, state, -1
 
 
 def is_key_group(data: NDArray[np.uint8], position: int, limit: int) -> bool:
     """Whether a key group in this layout fills these bytes; reads all of them."""
-    nowhere: NDArray[np.int64] = np.empty((0, 2), dtype=np.int64)
-    _, end, bad = _walk(data, position, limit, -1, nowhere, nowhere, 0)
-    return bool(bad < 0 and end == limit)
+    _, end, bad = _count(data, position, limit, -1)
+    return bad < 0 and end == limit
 
 
 def count_key_group(data: NDArray[np.uint8], position: int, limit: int, state: int, path: str) -> int:
     """How many entries one state has in a key group; for errors see `cut_key_group`."""
-    nowhere: NDArray[np.int64] = np.empty((0, 2), dtype=np.int64)
-    count, _, bad = _walk(data, position, limit, state, nowhere, nowhere, 0)
+    count, _, bad = _count(data, position, limit, state)
     if bad >= 0:
-        raise CorruptDataError(
-            f"expected an entry of a key group that ends by byte {limit}; bytes {hex_window(memoryview(data), bad)}",
-            path=path,
-            position=bad,
-        )
-    return int(count)
+        raise _corrupt(data, bad, limit, path)
+    return count
 
 
 def cut_key_group(
     data: NDArray[np.uint8], position: int, limit: int, state: int, path: str
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Where the entries of one state stand in a key group: starts and ends, int64 (entries, 2).
+) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], int]]:
+    """Where the entries of one state stand in a key group, some at a time: memory is bounded where one key has millions.
+
+    Yields:
+        starts and ends, int64 (entries, 2), at least one and at most PAGE_ENTRIES; and the position behind what was walked.
 
     Raises:
         CorruptDataError: a length leads out of the key group, or it does not end with the end mark.
     """
-    count = count_key_group(data, position, limit, state, path)
-    starts: NDArray[np.int64] = np.empty((count, 2), dtype=np.int64)
-    ends: NDArray[np.int64] = np.empty((count, 2), dtype=np.int64)
-    _walk(data, position, limit, state, starts, ends, count)
-    return starts, ends
+    if limit - position < 2:
+        raise _corrupt(data, position, limit, path)
+    following, position = _first_state(data, position), position + 2
+    while True:
+        room = min(PAGE_ENTRIES, (limit - position) // _LEAST_ENTRY_BYTES + 1)
+        starts: NDArray[np.int64] = np.empty((room, 2), dtype=np.int64)
+        ends: NDArray[np.int64] = np.empty((room, 2), dtype=np.int64)
+        count, position, following, bad = _walk(data, position, limit, following, state, starts, ends, room)
+        if bad >= 0:
+            raise _corrupt(data, bad, limit, path)
+        if count:
+            yield starts[:count], ends[:count], position
+        if following == _END_OF_KEY_GROUP:
+            return
+
+
+def _count(data: NDArray[np.uint8], position: int, limit: int, state: int) -> tuple[int, int, int]:
+    """How many entries of a state there are, where the key group ends, and -1 or where the bytes contradict the format."""
+    if limit - position < 2:
+        return 0, position, position
+    nowhere: NDArray[np.int64] = np.empty((0, 2), dtype=np.int64)
+    first = _first_state(data, position)
+    count, end, _, bad = _walk(data, position + 2, limit, first, state, nowhere, nowhere, _COUNT)
+    return int(count), int(end), int(bad)
+
+
+def _first_state(data: NDArray[np.uint8], position: int) -> int:
+    return int.from_bytes(data[position : position + 2].tobytes(), "big")
+
+
+def _corrupt(data: NDArray[np.uint8], position: int, limit: int, path: str) -> CorruptDataError:
+    window = hex_window(memoryview(data), position)
+    return CorruptDataError(
+        f"expected an entry of a key group that ends by byte {limit}; bytes {window}",
+        path=path,
+        position=position,
+    )

@@ -248,13 +248,13 @@ def test_scan_of_many_tables_and_levels_equals_rocksdb(tmp_path: Path, options_f
 
 def test_pages_are_bounded_and_a_larger_entry_has_its_own(tmp_path: Path, options_file: Path):
     large = random.Random(1).randbytes(3 << 19)
-    many = [(PUT, struct.pack(">I", number), b"v") for number in range(70_000)]
+    many = [(PUT, struct.pack(">I", number), b"v") for number in range(PAGE_ENTRIES + 5000)]
     appended = [[(MERGE, b"list", large)] for _ in range(13)]
     files = written(tmp_path, options_file, [many, *appended])
 
     pages = list(SstDatabase(Directory(files), "db").entries("state", b"", None))
 
-    assert [len(starts) for _, starts, _ in pages] == [PAGE_ENTRIES, 70_000 - PAGE_ENTRIES, 1]
+    assert [len(starts) for _, starts, _ in pages] == [PAGE_ENTRIES, 5000, 1]
     assert all(len(data) <= PAGE_BYTES for data, _, _ in pages[:2])
     assert pairs(iter(pages[2:])) == [(b"list", b",".join([large] * 13))]
 
@@ -405,15 +405,16 @@ def test_ingested_table_is_for_rocksdb(tmp_path: Path, options_file: Path):
 
 def test_unknown_entry_is_for_rocksdb_from_there_on(tmp_path: Path, options_file: Path):
     writer = RocksWriter(tmp_path / "instance", FAMILIES, options_file)
-    writer.write(iter([batch(some(70_000))]))
+    unknown = PAGE_ENTRIES + 4000
+    writer.write(iter([batch(some(PAGE_ENTRIES + 5000))]))
     database = writer.open()
-    database.get_column_family("state").put_entity(number(69_000), names=[b""], values=[b"wide"])
+    database.get_column_family("state").put_entity(number(unknown), names=[b""], values=[b"wide"])
     database.get_column_family("state").flush()
     database.close()
     files = live(writer, tmp_path / "files")
 
     pages = SstDatabase(Directory(files), "db").entries("state", b"", None)
-    assert [len(next(pages)[1]) for _ in range(2)] == [PAGE_ENTRIES, 69_000 - PAGE_ENTRIES]
+    assert [len(next(pages)[1]) for _ in range(2)] == [PAGE_ENTRIES, 4000]
     with pytest.raises(NotReadHereError):
         next(pages)
 

@@ -25,8 +25,8 @@ from readers.formats.sst.words import SLACK_BYTES
 
 Entries = tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]
 
-PAGE_ENTRIES = 1 << 16
-PAGE_BYTES = 1 << 24
+PAGE_ENTRIES = 1 << 15
+PAGE_BYTES = 1 << 22
 _PIECE_BYTES = 1 << 18
 _ALL_PIECES_BYTES = 1 << 24
 _LEAST_PIECE_BYTES = 1 << 14

@@ -1,0 +1,69 @@
+"""A scan takes no more memory for more data: measured in processes of their own, on savepoints of hundreds of megabytes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks.savepoints import write_one_key, write_savepoint
+
+MOST_MIB = 400
+ENTRIES = 10_000_000
+PROGRAM = """
+import json, sys
+from contextlib import closing
+from pathlib import Path
+import catalog
+from service.engines import DuckDBEngine
+from service.queries import Queries, QueryRequest
+from service.settings import Settings
+
+settings = Settings(timeout_s=600.0, threads=2)
+with closing(Queries(catalog.connect(sys.argv[1]), {"duckdb": DuckDBEngine(settings)}, settings)) as queries:
+    with queries.start(QueryRequest(sql=sys.argv[2])) as query:
+        rows = [[int(value) for value in row.values()] for batch in query.batches() for row in batch.to_pylist()]
+status = Path("/proc/self/status").read_text()
+peak = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM:"))
+print(json.dumps([rows, peak / 1024]))
+"""
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="peak memory is read from /proc"),
+]
+
+
+def asked(savepoint: Path, sql: str) -> tuple[list[list[int]], float]:
+    """The rows, and the peak memory in MiB."""
+    command = [sys.executable, "-c", PROGRAM, str(savepoint), sql]
+    subprocess.run(command, capture_output=True, text=True, check=True)  # compiles, if that has to be
+    rows, peak_mib = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    return rows, peak_mib
+
+
+def test_a_map_of_ten_million_entries_under_one_key_is_read_in_bounded_memory(tmp_path: Path) -> None:
+    assert write_one_key(tmp_path / "savepoint", ENTRIES) > 340_000_000
+
+    rows, peak_mib = asked(
+        tmp_path / "savepoint",
+        "SELECT count(*), sum(value), count(DISTINCT key), max(map_key)::BIGINT FROM aggregate__perDay",
+    )
+
+    assert rows == [[ENTRIES, ENTRIES * (ENTRIES - 1) // 2, 1, ENTRIES - 1]]
+    assert peak_mib < MOST_MIB
+
+
+def test_more_keys_take_no_more_memory(tmp_path: Path) -> None:
+    peaks = []
+    for keys in (500_000, 2_500_000):
+        write_savepoint(tmp_path / str(keys), keys)
+        rows, peak_mib = asked(tmp_path / str(keys), "SELECT count(*), sum(value.id) FROM aggregate__account")
+        assert rows == [[keys, keys * (keys - 1) // 2]]
+        peaks.append(peak_mib)
+
+    assert peaks[1] < MOST_MIB
+    assert peaks[1] < 1.2 * peaks[0]
