@@ -319,3 +319,33 @@ def columns_of(batch: pa.RecordBatch) -> list[Column]:
 def written(name: str, *batches: pa.RecordBatch) -> bytes:
     chunks: Iterable[bytes] = FORMATS[name].write(columns_of(batches[0]), batches[0].schema, batches)
     return b"".join(chunks)
+
+
+def test_parquet_has_dictionaries_where_values_repeat() -> None:
+    numbers = range(1000)
+    struct = pa.array([{"same": number % 7, "other": number} for number in numbers])
+    texts = pa.array([[f"text {number}"] for number in numbers])
+    batch = pa.record_batch(
+        {
+            "day": [str(number % 100) for number in numbers],
+            "key": [f"key_{number}" for number in numbers],
+            "value": struct,
+            "texts": texts,
+            "days": pa.array([[("day", number)] for number in numbers], pa.map_(pa.string(), pa.int64())),
+        }
+    )
+
+    file = parquet.ParquetFile(io.BytesIO(written("parquet", batch)))
+
+    group = file.metadata.row_group(0)
+    columns = [group.column(number) for number in range(group.num_columns)]
+    assert {column.path_in_schema: column.has_dictionary_page for column in columns} == {
+        "day": True,
+        "key": False,
+        "value.same": True,
+        "value.other": False,
+        "texts.list.element": False,
+        "days.key_value.key": True,
+        "days.key_value.value": False,
+    }
+    assert file.read().to_batches()[0].equals(batch)
