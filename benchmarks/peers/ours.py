@@ -1,0 +1,158 @@
+"""`python -m benchmarks.peers.ours`: one question to savepointdb, in a process of its own; prints what it took as JSON.
+
+| figure | from … to the last row |
+|---|---|
+| first_s | opening the savepoint, in a process that has answered nothing yet: what is compiled is loaded, too |
+| seconds | opening the savepoint anew, in a process that runs: what a peer takes with its cluster up; median |
+| warm_s | the statement, with the savepoint open; median |
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+import catalog
+from benchmarks.peers.questions import QUESTIONS, STATES
+from catalog.savepoints import open_savepoint
+from service.encode import FORMATS
+from service.engines import DuckDBEngine
+from service.queries import Queries, QueryRequest
+from service.settings import Settings
+
+_LEAST_RUNS = 3
+_MOST_RUNS = 21
+_ENOUGH_S = 3.0
+# The first query of an installation compiles.
+_TIMEOUT_S = 600.0
+
+
+def main() -> int:
+    """Ask, and print."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.peers.ours", description=__doc__)
+    parser.add_argument("--question", required=True, choices=QUESTIONS)
+    parser.add_argument("--output", required=True, type=Path, help="a folder for Parquet files")
+    parser.add_argument("savepoint", type=Path)
+    arguments = parser.parse_args()
+    ask = _Asked(arguments.savepoint, arguments.question, arguments.output)
+    json.dump(ask.figures(), sys.stdout)
+    return 0
+
+
+class _Asked:
+    def __init__(self, savepoint: Path, question: str, output: Path) -> None:
+        self._savepoint = savepoint
+        self._question = question
+        self._output = output
+        self._bytes_read = 0
+        self._answer: Any = None
+
+    def figures(self) -> dict[str, Any]:
+        """All that is measured."""
+        first_s = _seconds(self._opened_and_asked)
+        # Everything to Parquet takes seconds, and nothing of them is for the first time but the loading.
+        opened = [first_s] if self._question == "parquet" else _repeated(self._opened_and_asked)
+        with closing(self._queries()) as queries:
+            warm = [first_s] if self._question == "parquet" else _repeated(lambda: self._ask(queries))
+            figures = {
+                "first_s": first_s,
+                "seconds": statistics.median(opened),
+                "warm_s": statistics.median(warm),
+                "bytes_read": self._bytes_read,
+                "answer": self._answer,
+            }
+            if self._question == "again":
+                figures["limit_s"] = self._over_parquet(queries)
+        return figures
+
+    def _queries(self) -> Queries:
+        settings = Settings(max_timeout_s=_TIMEOUT_S)
+        known = catalog.connect(self._savepoint)
+        return Queries(known, {"duckdb": DuckDBEngine(settings)}, settings)
+
+    def _opened_and_asked(self) -> None:
+        open_savepoint.cache_clear()
+        with closing(self._queries()) as queries:
+            self._ask(queries)
+
+    def _ask(self, queries: Queries) -> None:
+        if self._question == "parquet":
+            self._bytes_read = sum(self._export(queries, state) for state in STATES)
+            return
+        with queries.start(QueryRequest(sql=QUESTIONS[self._question].sql, timeout_s=_TIMEOUT_S)) as query:
+            rows = [list(map(_plain, row.values())) for batch in query.batches() for row in batch.to_pylist()]
+            self._bytes_read = query.bytes_read
+        self._answer = _SHAPES.get(self._question, list)(rows)
+
+    def _export(self, queries: Queries, state: str) -> int:
+        """Write a state to a file; the bytes read for that."""
+        self._output.mkdir(parents=True, exist_ok=True)
+        with (
+            queries.start(
+                QueryRequest(sql=f"SELECT * FROM aggregate__{state}", timeout_s=_TIMEOUT_S)
+            ) as query,
+            (self._output / f"{state}.parquet").open("wb") as file,
+        ):
+            for chunk in FORMATS["parquet"].write(query.columns, query.schema, query.batches()):
+                file.write(chunk)
+            return query.bytes_read
+
+    def _over_parquet(self, queries: Queries) -> float:
+        """DuckDB's time for the same statement over a Parquet file of the same rows."""
+        self._export(queries, "count")
+        sql = f"SELECT count(*), sum(value) FROM '{self._output / 'count.parquet'}'"
+        with closing(duckdb.connect()) as connection:
+            return statistics.median(_repeated(lambda: connection.execute(sql).fetchall()))
+
+
+def _repeated(run: Callable[[], object]) -> list[float]:
+    """The seconds of several runs, fewer of long ones."""
+    seconds: list[float] = []
+    while len(seconds) < _LEAST_RUNS or (len(seconds) < _MOST_RUNS and sum(seconds) < _ENOUGH_S):
+        seconds.append(_seconds(run))
+    return seconds
+
+
+def _seconds(run: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    run()
+    return time.perf_counter() - started
+
+
+def _plain(value: Any) -> Any:
+    """Sums of 64-bit numbers are decimals."""
+    return int(value) if isinstance(value, Decimal) else value
+
+
+def _only_row(rows: Sequence[list[Any]]) -> Any:
+    return rows[0]
+
+
+def _only_value(rows: Sequence[list[Any]]) -> Any:
+    return rows[0][0]
+
+
+def _first_column(rows: Sequence[list[Any]]) -> Any:
+    return [row[0] for row in rows]
+
+
+_SHAPES: dict[str, Callable[[Sequence[list[Any]]], Any]] = {
+    "count": _only_row,
+    "again": _only_row,
+    "key": _only_value,
+    "metadata": _first_column,
+}
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

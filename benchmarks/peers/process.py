@@ -1,0 +1,84 @@
+"""A process, measured from outside.
+
+What the kernel says of it when it has ended and is not yet reaped: `/proc/<pid>/io` (bytes that read calls gave it, and the
+number of these calls; pages of a memory map are in neither) and the resource usage of `wait4`. Its peak memory begins with that
+of the process that starts it: that has to be a small one.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """A process that ended.
+
+    Attributes:
+        code: its exit code.
+        output: what it wrote to standard output.
+        errors: the end of what it wrote to standard error.
+        wall_s: from start to end.
+        cpu_s: user and system time of all its threads, and of its children.
+        peak_mib: the most memory it had.
+        read_bytes: bytes that its read calls gave it.
+        read_calls: how many read calls there were.
+    """
+
+    code: int
+    output: str
+    errors: str
+    wall_s: float
+    cpu_s: float
+    peak_mib: float
+    read_bytes: int
+    read_calls: int
+
+
+def run_measured(command: Sequence[str], environment: Mapping[str, str] | None = None) -> Ended:
+    """Run a command to its end."""
+    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
+        started = time.perf_counter()
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=output, stderr=errors, env=environment
+        )
+        try:
+            os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        except BaseException:
+            process.kill()
+            process.wait()
+            raise
+        wall_s = time.perf_counter() - started
+        counted = _counted(process.pid)
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        return Ended(
+            code=process.returncode,
+            output=_text(output.fileno()),
+            errors=_text(errors.fileno()),
+            wall_s=wall_s,
+            cpu_s=usage.ru_utime + usage.ru_stime,
+            peak_mib=usage.ru_maxrss / 1024,
+            read_bytes=counted.get("rchar", 0),
+            read_calls=counted.get("syscr", 0),
+        )
+
+
+def _counted(pid: int) -> dict[str, int]:
+    """What the kernel counted of its input and output; nothing where it tells nobody."""
+    try:
+        lines = Path(f"/proc/{pid}/io").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return {}
+    return {name: int(count) for name, _, count in (line.partition(": ") for line in lines)}
+
+
+def _text(descriptor: int) -> str:
+    size = os.fstat(descriptor).st_size
+    return os.pread(descriptor, size, 0).decode("utf-8", "replace")
