@@ -295,7 +295,7 @@ entry = st.tuples(st.binary(min_size=1, max_size=20), st.binary(max_size=20), st
 def test_entries_of_a_key_group_are_those_of_their_source(
     entries: list[tuple[bytes, bytes, bool]], noise: bytes, wanted: int
 ):
-    data = b"\x00\x00"
+    data = b""
     for key, value, switches in entries:
         flagged = bytes([key[0] & 0x7F | (0x80 if switches else 0)]) + key[1:]
         data += len(key).to_bytes(4, "big") + flagged + len(value).to_bytes(4, "big") + value
@@ -303,9 +303,9 @@ def test_entries_of_a_key_group_are_those_of_their_source(
     buffer = np.frombuffer(data + noise + bytes(64), dtype=np.uint8)
     found, expected = (np.zeros((2, 4, 2), dtype=np.int64) for _ in range(2))
 
-    assert full._walk(buffer, 0, len(data + noise), wanted, found[0], found[1], 4) == interpreted(full._walk)(
-        buffer, 0, len(data + noise), wanted, expected[0], expected[1], 4
-    )
+    for room in (4, -1):
+        first = (buffer, 0, len(data + noise), 0, wanted)
+        assert full._walk(*first, *found, room) == interpreted(full._walk)(*first, *expected, room)
     assert found.tolist() == expected.tolist()
 
 
