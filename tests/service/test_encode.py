@@ -108,7 +108,7 @@ def same(found: Any, wanted: Any, arrow_type: pa.DataType) -> bool:
             same(one, other, arrow_type.value_type) for one, other in zip(found, wanted, strict=True)
         )
     if pa.types.is_float32(arrow_type) and not isinstance(wanted, str):
-        return bool(pa.scalar(found, pa.float32()) == pa.scalar(wanted, pa.float32()))
+        return bool(pa.scalar(float(found), pa.float32()) == pa.scalar(wanted, pa.float32()))
     if pa.types.is_temporal(arrow_type):
         return bool(instant(found, arrow_type) == wanted)
     return bool(found == wanted) and isinstance(found, type(wanted) | int | float)
