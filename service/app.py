@@ -13,15 +13,15 @@ from service.api.body import RequestSizeLimit
 from service.api.errors import install_error_handlers
 from service.api.state import ServiceState
 from service.auth.gate import Authenticator, Gate, loopback_hosts
-from service.engines import DuckDBEngine
 from service.engines.spark import SparkEngine
 from service.operations import logs
 from service.operations.metrics import Metrics
 from service.protocols.trino import router as trino
-from service.queries import Queries
+from service.queries import Queries, slot_limits
 from service.settings import Settings
 from service.version import installed_version
 from service.web.router import page_router
+from service.workers import WorkerEngine
 
 
 def create_app(
@@ -40,12 +40,13 @@ def create_app(
         authenticator: knows who asks; anybody may where None.
     """
     authenticator = authenticator or Authenticator()
-    duckdb = DuckDBEngine(settings)
+    duckdb = WorkerEngine(settings, slot_limits(settings).running)
     spark = SparkEngine.of(settings, duckdb)
     all_queries = Queries(catalog, {duckdb.name: duckdb, spark.name: spark}, settings)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        duckdb.start()
         yield
         all_queries.close()
         if catalog.cache is not None:

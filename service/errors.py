@@ -23,6 +23,7 @@
       MemoryExceededError            507 EXCEEDED_MEMORY
       EngineError                    500 ENGINE_ERROR
         EngineUnavailableError       503 ENGINE_UNAVAILABLE
+        WorkerLostError              500 WORKER_LOST          the process that ran it ended: killed, or crashed
       SavepointError                 422 UNREADABLE_SAVEPOINT the savepoint cannot be read; the codes below
 
 `message` is for anybody and names no path of this machine; `detail` is for its owner and may. One handler renders all
@@ -277,6 +278,12 @@ class EngineUnavailableError(EngineError):
     code = "ENGINE_UNAVAILABLE"
 
 
+class WorkerLostError(EngineError):
+    """The process that ran the query ended before its answer did: somebody killed it, or it crashed."""
+
+    code = "WORKER_LOST"
+
+
 class SavepointError(QueryError):
     """A savepoint that cannot be read."""
 
@@ -322,6 +329,8 @@ def without_folders(text: str) -> str:
 
 
 def _public_message(error: Exception) -> str:
+    if isinstance(error, MemoryError):
+        return "the query needs more memory than it may have"
     if isinstance(error, UnknownNameError):
         return f"there is no {error.what} {error.name!r}"
     return str(error)
@@ -329,6 +338,7 @@ def _public_message(error: Exception) -> str:
 
 _Translation = tuple[type[QueryError], str | None, int | None]
 _TRANSLATIONS: dict[type[BaseException], _Translation] = {
+    MemoryError: (MemoryExceededError, None, None),
     NoSuchDatabaseError: (DatabaseNotFoundError, None, None),
     NoSuchTableError: (TableNotFoundError, None, None),
     NoSuchColumnError: (ColumnNotFoundError, None, None),

@@ -22,6 +22,7 @@ _REPEATED = "path_map"
 _MAPPING = re.compile(r"(.+?)=((?:/|\.|[A-Za-z][A-Za-z0-9+.-]*:).*)", re.DOTALL)
 
 _Value = TypeVar("_Value")
+_SIZE = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>[KMGT]?)(?P<binary>i?)B?", re.IGNORECASE)
 
 
 def _setting(default: _Value, meaning: str) -> _Value:
@@ -31,6 +32,19 @@ def _setting(default: _Value, meaning: str) -> _Value:
 
 class InvalidSettingError(ValueError):
     """A value that is not of the setting's type."""
+
+
+def bytes_of(size: str) -> int:
+    """`4GB`, `512MiB`, `1000000`.
+
+    Raises:
+        InvalidSettingError: it is no size.
+    """
+    found = _SIZE.fullmatch(size.strip())
+    if found is None:
+        raise InvalidSettingError(f"expected a size such as 4GB, found {size!r}")
+    base = 1024 if found["binary"] else 1000
+    return int(float(found["number"]) * base ** " KMGT".index(found["unit"].upper() or " "))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +71,13 @@ class Settings:
     result_buffer_bytes: int = _setting(2 * 1024 * 1024, "bytes of an answer that wait to be read, at most")
     abandoned_after_s: float = _setting(300.0, "seconds after which a query ends that nobody asks for")
     history_length: int = _setting(1000, "queries that are remembered after their end")
-    memory_limit: str = _setting("", "memory of the engine, such as 4GB; 80 % of the machine's where empty")
+    workers: int = _setting(0, "processes that wait for queries at least; 2 more than cores where 0")
+    worker_memory: str = _setting(
+        "",
+        "memory of a query's process at most, such as 4GB; where empty, its part of 80 % of the machine's, 512MB at least",
+    )
+    max_row_bytes: int = _setting(16 * 1024 * 1024, "length of a row of an answer at most, over HTTP")
+    memory_limit: str = _setting("", "memory of the engine, such as 4GB; the most it may be where empty")
     temp_directory: str = _setting("", "where large sorts and groups spill to; the system's where empty")
     max_temp_size: str = _setting("100GB", "size of the spilled data at most")
     rescan_after_s: float = _setting(5.0, "seconds after which the roots are looked at for new savepoints")

@@ -279,3 +279,23 @@ def walker(emit: Callable[[Program], None]) -> Decoder:
     program = Program(tree, enabled=False)
     emit(program)
     return Decoder(tree, program.finish())
+
+
+def warm() -> None:
+    """Load the machine, or compile it where no cache has it: what the first page of a process would wait for."""
+    tree = ColumnTree(pa.struct([pa.field("value", pa.int32())]))
+    program = Program(tree)
+    program.struct()
+    with program.field(0, "value"):
+        program.fixed(4)
+    program.expect_end()
+    data = np.zeros(4, dtype=np.uint8)
+    starts: NDArray[np.int64] = np.zeros((1, 1), dtype=np.int64)
+    page = Page(
+        data=data, starts=starts, ends=starts + 4, key_groups=np.zeros(1, dtype=np.int32), subtask=0, path=""
+    )
+    for _ in Decoder(tree, program.finish()).decode(page):
+        pass
+    walk = walker(lambda walked: walked.fixed(4))
+    walk.measure(data, 0, 4, 1, "")
+    walk.measure_each(data, starts[0], starts[0] + 4, "")

@@ -272,6 +272,8 @@ class DuckDBExecution(Execution):
             yield
         except QueryError:
             raise
+        except MemoryError as error:
+            raise query_error_of(error) from error
         except (duckdb.Error, pa.ArrowException, OSError, RuntimeError, ValueError) as error:
             if self._failure is not None:
                 raise self._failure from self._failure.__cause__

@@ -1,0 +1,151 @@
+"""The fork server from the server's side: starts it, asks it for workers, ends it and what it forked."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from select import select
+from time import monotonic
+
+from service.errors import EngineUnavailableError
+from service.settings import Settings
+from service.workers.channel import FORK, NUMBER, REAP, Channel
+
+_END_S = 5.0
+
+
+@dataclass(eq=False, slots=True, kw_only=True)
+class WorkerProcess:
+    """A worker.
+
+    Attributes:
+        number: its process id.
+        connection: to it.
+        channel: the frames on it.
+        forks: what it was forked by.
+        since: when it was last used.
+        is_killed: whether the server killed it.
+    """
+
+    number: int
+    connection: socket.socket
+    channel: Channel
+    forks: ForkServer
+    since: float = field(default_factory=monotonic)
+    is_killed: bool = False
+
+    @property
+    def has_died(self) -> bool:
+        """Whether it ended while it had nothing to do: it sends nothing then."""
+        return bool(select([self.connection], [], [], 0)[0])
+
+    def kill(self) -> None:
+        """End it at once, whatever it does; it is still to be reaped."""
+        self.is_killed = True
+        with suppress(OSError):
+            os.kill(self.number, signal.SIGKILL)
+
+    def reap(self) -> int:
+        """End it and let go of it: its exit code, negative for a signal."""
+        self.channel.close()
+        return self.forks.reap(self.number)
+
+
+class ForkServer:
+    """A running fork server. Safe to share between threads.
+
+    Args:
+        settings: of the engines of its workers.
+        memory_bytes: that a worker may take; any where 0.
+
+    Raises:
+        EngineUnavailableError: it did not start.
+    """
+
+    def __init__(self, settings: Settings, memory_bytes: int) -> None:
+        self._lock = threading.Lock()
+        self._folder = tempfile.mkdtemp(prefix="savepointdb-", dir=settings.temp_directory or None)
+        self._control, control = socket.socketpair()
+        lifeline, self._lifeline = os.pipe()
+        with control:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "service.workers.forkserver", str(control.fileno()), str(lifeline)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                pass_fds=(control.fileno(), lifeline),
+                env=os.environ | _ENVIRONMENT | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            )
+        os.close(lifeline)
+        assert self._process.stdin is not None
+        with suppress(OSError), self._process.stdin as file:
+            pickle.dump((replace(settings, temp_directory=self._folder), memory_bytes), file)
+        try:
+            self._answer()
+        except EngineUnavailableError:
+            self.close()
+            raise
+
+    @property
+    def has_died(self) -> bool:
+        """Whether it forks no more; its workers may live."""
+        return self._process.poll() is not None
+
+    def fork(self) -> WorkerProcess:
+        """A new worker.
+
+        Raises:
+            EngineUnavailableError: it died.
+        """
+        connection, inherited = socket.socketpair()
+        with inherited, self._lock:
+            with suppress(OSError):
+                socket.send_fds(self._control, [FORK], [inherited.fileno()])
+            number = self._answer()
+        return WorkerProcess(number=number, connection=connection, channel=Channel(connection), forks=self)
+
+    def reap(self, number: int) -> int:
+        """Kill a worker if it lives, and let go of it: its exit code, negative for a signal; 0 if nobody knows."""
+        code = 0
+        with suppress(EngineUnavailableError, OSError), self._lock:
+            self._control.sendall(REAP + NUMBER.pack(number))
+            code = self._answer()
+        shutil.rmtree(Path(self._folder, str(number)), ignore_errors=True)
+        return code
+
+    def close(self) -> None:
+        """End it and all its workers."""
+        self._control.close()
+        os.close(self._lifeline)
+        try:
+            self._process.wait(_END_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _answer(self) -> int:
+        try:
+            content = self._control.recv(NUMBER.size, socket.MSG_WAITALL)
+        except OSError:
+            content = b""
+        if len(content) < NUMBER.size:
+            raise EngineUnavailableError("no process can be started for the query", hint="try again")
+        return int(NUMBER.unpack(content)[0])
+
+
+_ENVIRONMENT = {
+    # Threads that a library starts when it is loaded would not be there in a worker.
+    "OPENBLAS_NUM_THREADS": "1",
+    # Others take a gigabyte of addresses in advance, which counts as memory that is used.
+    "ARROW_DEFAULT_MEMORY_POOL": "system",
+}

@@ -1,0 +1,52 @@
+"""How much a worker may take, where the settings leave it open.
+
+The memory of a query's process is its part of 80 % of the machine's, as many as may run at a time: so none can take what
+others were promised. DuckDB gets 60 % of that and spills beyond; the rest is for what is read and what was found.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+from service.settings import Settings, bytes_of
+
+_OF_MACHINE = 0.8
+_OF_WORKER = 0.6
+_LEAST_BYTES = 512 << 20
+_CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+
+
+def worker_memory_bytes(settings: Settings, running: int) -> int:
+    """The memory of a query's process.
+
+    Args:
+        settings: say it, or not.
+        running: how many run at a time.
+    """
+    if settings.worker_memory:
+        return bytes_of(settings.worker_memory)
+    return max(_LEAST_BYTES, int(memory_bytes() * _OF_MACHINE / running))
+
+
+def engine_settings(settings: Settings, worker_bytes: int) -> Settings:
+    """The settings of the engine in a worker of so much memory."""
+    most = int(worker_bytes * _OF_WORKER)
+    asked = bytes_of(settings.memory_limit) if settings.memory_limit else most
+    return replace(settings, memory_limit=f"{min(most, asked)}B")
+
+
+def waiting_workers(settings: Settings) -> int:
+    """How many workers wait for queries."""
+    return settings.workers or (settings.threads or os.cpu_count() or 1) + 2
+
+
+def memory_bytes() -> int:
+    """The memory of the machine, or of the container."""
+    found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    for path in _CGROUP_LIMITS:
+        with suppress(OSError, ValueError):
+            found.append(int(Path(path).read_text(encoding="ascii")))
+    return min(found)

@@ -1,0 +1,158 @@
+"""The workers of a server: warm ones wait for queries, lost ones are replaced, those that nobody needs end.
+
+There are as many workers as queries run or stall, for each has one query at a time; `service.slots` limits those. A worker is
+forked in some 30 ms, so one that has grown is not used again, and those beyond the ones that always wait do not
+wait long.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from time import monotonic
+
+from service.errors import EngineUnavailableError
+from service.settings import Settings
+from service.workers.forks import ForkServer, WorkerProcess
+
+_IDLE_S = 30.0
+_LOOK_AFTER_S = 0.25
+_RETRY_S = 5.0
+logger = logging.getLogger("savepointdb")
+
+
+class WorkerPool:
+    """Safe to share between threads.
+
+    Args:
+        settings: of the engines of the workers.
+        waiting: workers there are at least.
+        memory_bytes: that a worker may take; any where 0.
+    """
+
+    def __init__(self, settings: Settings, waiting: int, memory_bytes: int) -> None:
+        self._settings = settings
+        self._waiting = waiting
+        self._memory_bytes = memory_bytes
+        self._lock = threading.Lock()
+        self._starting = threading.Lock()
+        self._idle: list[WorkerProcess] = []
+        self._busy: set[WorkerProcess] = set()
+        self._forks: list[ForkServer] = []
+        self._watch: threading.Thread | None = None
+        self._changed = threading.Event()
+        self._is_closed = False
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether there is a worker."""
+        return bool(self._idle or self._busy)
+
+    @property
+    def processes(self) -> tuple[int, ...]:
+        """The process ids of all workers."""
+        with self._lock:
+            return tuple(worker.number for worker in (*self._idle, *self._busy))
+
+    def start(self) -> None:
+        """Start the workers that wait; does not wait for them."""
+        with self._lock:
+            if self._watch is None and not self._is_closed:
+                self._watch = threading.Thread(target=self._look_after, name="workers", daemon=True)
+                self._watch.start()
+
+    def take(self) -> WorkerProcess:
+        """A worker that has nothing to do, forked if there is none.
+
+        Raises:
+            EngineUnavailableError: none can be started.
+        """
+        self.start()
+        while (worker := self._waiting_one()) is not None:
+            if not worker.has_died:
+                return worker
+            self.discard(worker)
+        worker = self._running_forks().fork()
+        with self._lock:
+            self._busy.add(worker)
+        return worker
+
+    def give_back(self, worker: WorkerProcess) -> None:
+        """It has nothing to do any more, and may be used again."""
+        with self._lock:
+            worker.since = monotonic()
+            self._busy.discard(worker)
+            self._idle.append(worker)
+
+    def discard(self, worker: WorkerProcess) -> int:
+        """End it, whatever it does; another takes its place.
+
+        Returns:
+            Its exit code, negative for a signal.
+        """
+        with self._lock:
+            self._busy.discard(worker)
+            if worker in self._idle:
+                self._idle.remove(worker)
+        self._changed.set()
+        return worker.reap()
+
+    def close(self) -> None:
+        """End all workers."""
+        with self._lock:
+            self._is_closed = True
+        self._changed.set()
+        if self._watch is not None:
+            self._watch.join()
+        for worker in (*self._idle, *self._busy):
+            worker.channel.close()
+        for forks in self._forks:
+            forks.close()
+        self._idle.clear()
+        self._busy.clear()
+        self._forks.clear()
+
+    def _waiting_one(self) -> WorkerProcess | None:
+        """The one used last: it has open what is asked for most."""
+        with self._lock:
+            if not self._idle:
+                return None
+            worker = self._idle.pop()
+            self._busy.add(worker)
+            return worker
+
+    def _running_forks(self) -> ForkServer:
+        with self._starting:
+            if self._is_closed:
+                raise EngineUnavailableError("the service is about to end")
+            if not self._forks or self._forks[-1].has_died:
+                # Those that died are kept: their workers live as long as what they were started with is open.
+                self._forks.append(ForkServer(self._settings, self._memory_bytes))
+            return self._forks[-1]
+
+    def _look_after(self) -> None:
+        while not self._is_closed:
+            try:
+                self._replace()
+            except EngineUnavailableError:
+                logger.exception("workers cannot be started")
+                self._changed.wait(_RETRY_S)
+            self._changed.wait(_LOOK_AFTER_S)
+            self._changed.clear()
+
+    def _replace(self) -> None:
+        """End those that died or waited for long, and start those that are missing."""
+        oldest = monotonic() - _IDLE_S
+        with self._lock:
+            extra = len(self._idle) + len(self._busy) - self._waiting
+            ended = [worker for worker in self._idle if worker.has_died]
+            ended += [worker for worker in self._idle if worker.since < oldest and worker not in ended][
+                : max(0, extra - len(ended))
+            ]
+            self._idle = [worker for worker in self._idle if worker not in ended]
+        for worker in ended:
+            worker.reap()
+        while len(self._idle) + len(self._busy) < self._waiting and not self._is_closed:
+            worker = self._running_forks().fork()
+            with self._lock:
+                self._idle.insert(0, worker)
