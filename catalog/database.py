@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from catalog.errors import NoSuchTableError
 from catalog.naming import unique_names
-from catalog.savepoints import SavepointReference, open_savepoint
+from catalog.savepoints import SavepointReference, is_gone, open_savepoint
 from catalog.scan import Scan
 from catalog.sqlviews import View, ViewTable, view_of
 from catalog.statecache import StateCache
@@ -68,6 +68,11 @@ class Database:
             ReaderError: it cannot be opened.
         """
         return open_savepoint(self.reference)
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether it was removed: Flink removes `_metadata` first. Looks anew, also if it is open."""
+        return is_gone(self.reference)
 
     @property
     def path(self) -> str:

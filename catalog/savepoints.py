@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
+from readers.errors import NotASavepointError, ReaderError
 from readers.savepoint import Savepoint
 from readers.stateinfo.file import load_state_info
-from readers.storage import DEFAULT_OPTIONS, StorageOptions
+from readers.storage import DEFAULT_OPTIONS, SavepointLocation, StorageOptions
 
 _OPEN_SAVEPOINTS = 64
 
@@ -47,3 +48,14 @@ def open_savepoint(reference: SavepointReference) -> Savepoint:
         options=reference.options,
         state_info=load_state_info(reference.state_info) if reference.state_info else None,
     )
+
+
+def is_gone(reference: SavepointReference) -> bool:
+    """Whether nothing is where a savepoint was; False where that cannot be told."""
+    try:
+        SavepointLocation(reference.path, options=reference.options)
+    except NotASavepointError:
+        return True
+    except ReaderError:
+        return False
+    return False

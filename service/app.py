@@ -67,6 +67,7 @@ def create_app(
         queries=all_queries,
         roots=tuple(roots),
         metrics=Metrics(all_queries, catalog),
+        duckdb=duckdb,
     )
     app.state.trino = trino.Statements(catalog, all_queries, settings)
     app.add_middleware(RequestSizeLimit, max_bytes=settings.max_request_bytes)

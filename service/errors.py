@@ -16,6 +16,7 @@
       ConflictError                  409 CONFLICT             a database name that is taken
       LimitExceededError             413 LIMIT_EXCEEDED       request, statement or scan too large
       TooManyQueriesError            429 TOO_MANY_QUERIES     as many wait as may; says when to come again
+      ServiceEndingError             503 SERVICE_ENDING       it is told to stop; says when to come again
       QueryNotFoundError             404 QUERY_NOT_FOUND      no query of this id, or another user's
       ResultGoneError                410 RESULT_GONE          its answer was read, or dropped because nobody did
       QueryTimeoutError              504 EXCEEDED_TIME_LIMIT
@@ -227,6 +228,14 @@ class TooManyQueriesError(QueryError):
     def __init__(self, message: str, *, retry_after_s: int) -> None:
         super().__init__(message, hint=f"try again in {retry_after_s} s")
         self.retry_after_s = retry_after_s
+
+
+class ServiceEndingError(QueryError):
+    """The service is about to end: it takes no more queries, and ends those that run for too long."""
+
+    status = 503
+    code = "SERVICE_ENDING"
+    retry_after_s = 5
 
 
 class QueryNotFoundError(QueryError):

@@ -29,6 +29,7 @@ from service.errors import (
     InvalidRequestError,
     LimitExceededError,
     QueryNotFoundError,
+    ServiceEndingError,
     TooManyQueriesError,
     query_error_of,
 )
@@ -66,6 +67,7 @@ class Queries:
         self._limits = slot_limits(settings)
         self._slots = Slots(self._limits)
         self._history = History(settings.history_length)
+        self.is_ending = False
         self._observers: list[Callable[[Query], None]] = []
         self._lock = threading.Lock()
         self._open: dict[str, Query] = {}
@@ -80,6 +82,8 @@ class Queries:
         Raises:
             QueryError: the statement means nothing, or may not run; or too many wait already.
         """
+        if self.is_ending:
+            raise _ending()
         timeout_s = self._timeout_s(request)
         self._check_engine(request.engine)
         self.check_room(request.user)
@@ -203,6 +207,21 @@ class Queries:
         if watch is not None and watch is not threading.current_thread():
             watch.join()
 
+    def drain(self, grace_s: float) -> None:
+        """Take no more queries, and let those that are open end; those that take longer are cancelled.
+
+        Args:
+            grace_s: seconds that they may still take. Answers that nobody reads count, too.
+        """
+        self.is_ending = True
+        deadline = time.monotonic() + grace_s
+        while self._open and time.monotonic() < deadline:
+            time.sleep(_CHECK_EVERY_S)
+        with self._lock:
+            left = list(self._open.values())
+        for query in left:
+            query.cancel(_ending())
+
     def close(self) -> None:
         """End all queries and let go of the engines."""
         atexit.unregister(self.close)
@@ -269,6 +288,10 @@ class Queries:
             return self._engines[name], "the request names it"
         choice = choose(plan, size_bytes, self._spark)
         return self._engines[choice.engine], choice.reason
+
+
+def _ending() -> ServiceEndingError:
+    return ServiceEndingError("the service is about to end", hint="try again soon")
 
 
 def slot_limits(settings: Settings) -> SlotLimits:

@@ -28,6 +28,7 @@ from service.errors import (
     QueryCancelledError,
     QueryError,
     QueryTimeoutError,
+    SavepointGoneError,
     query_error_of,
 )
 from service.explain import Explanation
@@ -41,6 +42,7 @@ AUTO = "auto"
 _STALLED_AFTER_S = 0.5
 _LOOK_UP_S = 0.1
 _LISTED_SQL = 10_000
+_GONE_CODES = frozenset({"MISSING_FILE", "NOT_A_SAVEPOINT"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -371,10 +373,22 @@ class Query:
         except Exception as raised:  # the thread's last word: whoever reads gets it
             error = self._failure
             if error is None:
-                error = query_error_of(raised)
+                error = self._gone(query_error_of(raised))
                 error.__cause__ = error.__cause__ or (None if error is raised else raised)
             _clear_frames(raised)
         self._end(error)
+
+    def _gone(self, error: QueryError) -> QueryError:
+        """What became of an error if Flink removed one of the savepoints meanwhile: it was there when this was planned."""
+        if error.code in _GONE_CODES:
+            gone = [f'"{database.name}"' for database in self.databases if database.is_gone]
+            if gone:
+                return SavepointGoneError(
+                    f"savepoint {', '.join(gone)} was removed while the query ran",
+                    hint="SHOW SCHEMAS lists those that are there",
+                    detail=error.detail,
+                )
+        return error
 
     def _execute(self) -> None:
         execution, reader = self._opened()

@@ -69,6 +69,9 @@ class Settings:
         64 * 1024 * 1024, "a query that reads more leaves the last slots to others"
     )
     result_buffer_bytes: int = _setting(2 * 1024 * 1024, "bytes of an answer that wait to be read, at most")
+    drain_s: float = _setting(
+        30.0, "seconds that queries which run may still take when the service is told to stop"
+    )
     abandoned_after_s: float = _setting(300.0, "seconds after which a query ends that nobody asks for")
     history_length: int = _setting(1000, "queries that are remembered after their end")
     workers: int = _setting(0, "processes that wait for queries at least; 2 more than cores where 0")

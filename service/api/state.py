@@ -12,6 +12,7 @@ from service.api.user import Asker
 from service.operations.metrics import Metrics
 from service.queries import Queries
 from service.settings import Settings
+from service.workers import WorkerEngine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +25,7 @@ class ServiceState:
         queries: what runs.
         roots: folders from which databases may be registered.
         metrics: its numbers.
+        duckdb: what answers most queries.
     """
 
     settings: Settings
@@ -31,6 +33,7 @@ class ServiceState:
     queries: Queries
     roots: tuple[str, ...]
     metrics: Metrics
+    duckdb: WorkerEngine
 
 
 def _service_state(request: Request) -> ServiceState:

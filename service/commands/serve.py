@@ -6,8 +6,10 @@ import os
 import socket
 import ssl
 import sys
+import threading
 from argparse import Namespace
 from dataclasses import replace
+from types import FrameType
 
 import uvicorn
 
@@ -21,10 +23,34 @@ from service.commands.compile import tell_what_is_compiled
 from service.commands.outcome import WrongUsageError, ended
 from service.commands.sources import cache_of, catalog_of, roots_of
 from service.operations import logs
+from service.queries import Queries
 from service.settings import Settings, config_path, read_config, settings_of
 
 _MAX_HEADER_BYTES = 64 * 1024
 _IDLE_S = 30
+_LAST_ANSWERS_S = 5
+
+
+class _Server(uvicorn.Server):
+    """Lets queries that run end before it stops; a second signal stops it at once."""
+
+    def __init__(self, config: uvicorn.Config, queries: Queries, drain_s: float) -> None:
+        super().__init__(config)
+        self._queries = queries
+        self._drain_s = drain_s
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """What a signal does."""
+        if self._queries.is_ending:
+            super().handle_exit(sig, frame)
+            return
+
+        def drain() -> None:
+            self._queries.drain(self._drain_s)
+            self.handle_exit(sig, frame)
+
+        self._queries.is_ending = True
+        threading.Thread(target=drain, name="drain", daemon=True).start()
 
 
 def main(options: Namespace) -> int:
@@ -65,12 +91,13 @@ def _serve(options: Namespace) -> None:
             ssl_keyfile=settings.tls_key or None,
             h11_max_incomplete_event_size=_MAX_HEADER_BYTES,
             timeout_keep_alive=_IDLE_S,
+            timeout_graceful_shutdown=_LAST_ANSWERS_S,
         )
         try:
             config.load()
         except (OSError, ssl.SSLError) as error:
             raise WrongUsageError(f"expected a certificate and its key in PEM, found {error}") from error
-        uvicorn.Server(config).run(sockets=[listener])
+        _Server(config, app.state.service.queries, settings.drain_s).run(sockets=[listener])
 
 
 def _configured_roots(options: Namespace) -> tuple[str, ...]:

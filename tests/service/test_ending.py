@@ -1,0 +1,162 @@
+"""What a query is told when something goes away under it: its savepoint, or the service."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from catalog import Catalog
+from catalog.catalog import Root
+from service.app import create_app
+from service.settings import Settings
+
+FLINK = Path(__file__).parent.parent / "data" / "flink" / "2.3.0"
+NATIVE = FLINK / "everything-rocksdb-savepoints" / "native"
+WORDCOUNT = FLINK / "wordcount-rocksdb-savepoints" / "native"
+SLOW = "SELECT count(*) FROM range(3000000000)"
+ENDLESS = "SELECT count(*) FROM range(1000000000000)"
+
+Serving = Callable[[FastAPI], AbstractContextManager[str]]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    shutil.copytree(NATIVE, tmp_path / "gone")
+    shutil.copytree(WORDCOUNT, tmp_path / "kept")
+    return tmp_path
+
+
+@pytest.fixture
+def http(folder: Path, serving: Serving) -> Iterator[httpx.Client]:
+    app = create_app(Settings(workers=1), Catalog([Root(path=str(folder))]))
+    with serving(app) as address, httpx.Client(base_url=address, timeout=60) as client:
+        yield client
+
+
+def ask(http: httpx.Client, sql: str) -> tuple[int, Any]:
+    response = http.post("/api/query", json={"sql": sql})
+    return response.status_code, response.json()
+
+
+@pytest.mark.parametrize("is_open", [False, True], ids=["not open", "open"])
+def test_a_savepoint_that_flink_removes_is_gone_and_others_are_not(
+    is_open: bool, folder: Path, http: httpx.Client
+) -> None:
+    count = 'SELECT count(*) FROM gone."kinds__map"'
+    if is_open:
+        assert ask(http, count)[1]["rows"] == [[18]]
+    http.get("/api/databases/gone/tables/kinds__map").raise_for_status()
+    shutil.rmtree(folder / "gone")
+
+    status, answer = ask(http, count)
+    _, joined = ask(http, f"SELECT count(*), ({count}) FROM kept.aggregate")
+    kept = ask(http, "SELECT count(*) FROM kept.aggregate")
+
+    for found, rows in ((answer, [[18]]), (joined, [[1000, 18]])):
+        if is_open and "rows" in found:  # what a worker has open is there as a whole
+            assert found["rows"] == rows
+        else:
+            assert found["error"]["code"] == "SAVEPOINT_GONE"
+            assert found["error"]["message"] == 'savepoint "gone" was removed while the query ran'
+    assert is_open or status == 410
+    assert (kept[0], kept[1]["rows"]) == (200, [[1000]])
+
+
+def test_a_file_that_is_missing_from_a_savepoint_that_is_there_is_missing(
+    folder: Path, http: httpx.Client
+) -> None:
+    http.get("/api/databases/gone/tables/kinds__map").raise_for_status()
+    for file in (folder / "gone").iterdir():
+        if file.name != "_metadata":
+            file.unlink()
+
+    status, answer = ask(http, 'SELECT * FROM gone."kinds__map"')
+
+    assert (status, answer["error"]["code"]) == (410, "MISSING_FILE")
+
+
+def test_an_answer_says_which_checkpoint_it_came_from(http: httpx.Client) -> None:
+    _, answer = ask(http, "SELECT count(*) FROM kept.aggregate, gone.kinds__map")
+
+    assert [(one["name"], one["checkpoint_id"]) for one in answer["databases"]] == [
+        (name, http.get(f"/api/databases/{name}").json()["checkpoint_id"]) for name in ("kept", "gone")
+    ]
+
+
+def test_a_service_is_ready_when_a_worker_is(http: httpx.Client) -> None:
+    wait_until(lambda: http.get("/readyz").status_code == 200)
+
+    assert http.get("/readyz").json() == {"status": "ok"}
+
+
+@contextmanager
+def served(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A server of its own, and its address, ready."""
+    command = [sys.executable, "-m", "service.cli", "serve", "--root", str(WORDCOUNT), "--port", "0"]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    with subprocess.Popen(
+        [*command, *arguments], stderr=subprocess.PIPE, text=True, env=environment
+    ) as running:
+        assert running.stderr is not None
+        told = running.stderr.readline()
+        address = next(word for word in told.split() if word.startswith("http://")).removesuffix("/docs")
+        try:
+            wait_until(lambda: is_ready(address))
+            yield running, address
+        finally:
+            running.kill()
+
+
+def is_ready(address: str) -> bool:
+    try:
+        return httpx.get(f"{address}/readyz").status_code == 200
+    except httpx.TransportError:
+        return False
+
+
+def test_a_service_that_is_told_to_stop_ends_what_runs_and_takes_no_more() -> None:
+    with served("--timeout-s", "60") as (running, address), ThreadPoolExecutor(1) as threads:
+        slow = threads.submit(httpx.post, f"{address}/api/query", json={"sql": SLOW}, timeout=60)
+        wait_until(lambda: bool(httpx.get(f"{address}/api/queries").json()["queries"]))
+        running.send_signal(signal.SIGTERM)
+        wait_until(lambda: httpx.get(f"{address}/readyz").status_code == 503)
+        refused = httpx.post(f"{address}/api/query", json={"sql": "SELECT 1"})
+
+        assert (refused.status_code, refused.json()["error"]["code"]) == (503, "SERVICE_ENDING")
+        assert int(refused.headers["retry-after"]) > 0
+        assert httpx.get(f"{address}/healthz").status_code == 200
+        assert slow.result().json()["rows"] == [[3_000_000_000]]
+        assert running.wait(20) in (0, -signal.SIGTERM)
+
+
+def test_a_query_that_takes_longer_than_the_service_waits_is_told_so() -> None:
+    with served("--drain-s", "0.5") as (running, address), ThreadPoolExecutor(1) as threads:
+        endless = threads.submit(httpx.post, f"{address}/api/query", json={"sql": ENDLESS}, timeout=60)
+        wait_until(lambda: bool(httpx.get(f"{address}/api/queries").json()["queries"]))
+        running.send_signal(signal.SIGTERM)
+
+        assert (endless.result().status_code, endless.result().json()["error"]["code"]) == (
+            503,
+            "SERVICE_ENDING",
+        )
+        assert running.wait(20) in (0, -signal.SIGTERM)
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 30) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
