@@ -110,6 +110,7 @@ class Queries:
             timeout_s=timeout_s,
             started=started,
             is_large=size_bytes > self._settings.large_scan_bytes,
+            size_bytes=size_bytes,
             buffer_bytes=self._settings.result_buffer_bytes,
             slots=self._slots,
             owner=self,

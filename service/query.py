@@ -28,7 +28,7 @@ from service.errors import (
     QueryCancelledError,
     QueryError,
     QueryTimeoutError,
-    SavepointGoneError,
+    SavepointError,
     query_error_of,
 )
 from service.explain import Explanation
@@ -42,7 +42,7 @@ AUTO = "auto"
 _STALLED_AFTER_S = 0.5
 _LOOK_UP_S = 0.1
 _LISTED_SQL = 10_000
-_GONE_CODES = frozenset({"MISSING_FILE", "NOT_A_SAVEPOINT"})
+_GONE_CODES = frozenset({"MISSING_FILE", "NOT_A_SAVEPOINT", "SAVEPOINT_GONE"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +105,8 @@ class Query:
         explanation: what it reads, where that is asked.
         fallback: what runs it where that one cannot; None if the request is for that one alone.
         timeout_s: seconds until it ends with QueryTimeoutError, those in the queue included.
-        is_large: whether it reads much.
+        is_large: whether it reads so much that it leaves the last slots to others.
+        size_bytes: about how much it reads.
         buffer_bytes: of the answer that may wait to be read.
         slots: where it waits.
         owner: who is told.
@@ -123,6 +124,7 @@ class Query:
         timeout_s: float,
         started: float,
         is_large: bool,
+        size_bytes: int = 0,
         buffer_bytes: int,
         slots: Slots,
         owner: Owner,
@@ -157,7 +159,9 @@ class Query:
         self._resumed = threading.Event()
         self._attending = 0
         self._touched = time.monotonic()
-        self._ticket = Ticket(user=request.user, is_large=is_large, grant=self._granted)
+        self._ticket = Ticket(
+            user=request.user, is_large=is_large, size_bytes=size_bytes, grant=self._granted
+        )
         self._thread = threading.Thread(target=self._run, name=f"query-{self.id}", daemon=True)
 
     def enter(self) -> None:
@@ -383,10 +387,12 @@ class Query:
         if error.code in _GONE_CODES:
             gone = [f'"{database.name}"' for database in self.databases if database.is_gone]
             if gone:
-                return SavepointGoneError(
+                return SavepointError(
                     f"savepoint {', '.join(gone)} was removed while the query ran",
                     hint="SHOW SCHEMAS lists those that are there",
                     detail=error.detail,
+                    code="SAVEPOINT_GONE",
+                    status=410,
                 )
         return error
 

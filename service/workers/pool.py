@@ -2,7 +2,7 @@
 
 There are as many workers as queries run or stall, for each has one query at a time; `service.slots` limits those. A worker is
 forked in some 30 ms, so one that has grown is not used again, and those beyond the ones that always wait do not
-wait long.
+wait long. One whose query runs for more than a second yields to the others: what is asked in between does not wait for it.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from service.workers.forks import ForkServer, WorkerProcess
 _IDLE_S = 30.0
 _LOOK_AFTER_S = 0.25
 _RETRY_S = 5.0
+_QUICK_S = 1.0
+_LAST_WORK_S = 120.0
 logger = logging.getLogger("savepointdb")
 
 
@@ -38,6 +40,7 @@ class WorkerPool:
         self._starting = threading.Lock()
         self._idle: list[WorkerProcess] = []
         self._busy: set[WorkerProcess] = set()
+        self._retired: list[WorkerProcess] = []
         self._forks: list[ForkServer] = []
         self._watch: threading.Thread | None = None
         self._changed = threading.Event()
@@ -50,7 +53,7 @@ class WorkerPool:
 
     @property
     def processes(self) -> tuple[int, ...]:
-        """The process ids of all workers."""
+        """The process ids of all workers but those that are about to end."""
         with self._lock:
             return tuple(worker.number for worker in (*self._idle, *self._busy))
 
@@ -77,12 +80,22 @@ class WorkerPool:
             self._busy.add(worker)
         return worker
 
-    def give_back(self, worker: WorkerProcess) -> None:
-        """It has nothing to do any more, and may be used again."""
+    def give_back(self, worker: WorkerProcess, *, is_worn: bool = False) -> None:
+        """It has nothing to do any more.
+
+        Args:
+            worker: what was taken.
+            is_worn: whether it should not be used again.
+        """
         with self._lock:
             worker.since = monotonic()
             self._busy.discard(worker)
-            self._idle.append(worker)
+            if not (is_worn or worker.is_slowed):
+                self._idle.append(worker)
+                return
+            self._retired.append(worker)
+        worker.retire()
+        self._changed.set()
 
     def discard(self, worker: WorkerProcess) -> int:
         """End it, whatever it does; another takes its place.
@@ -104,12 +117,13 @@ class WorkerPool:
         self._changed.set()
         if self._watch is not None:
             self._watch.join()
-        for worker in (*self._idle, *self._busy):
+        for worker in (*self._idle, *self._busy, *self._retired):
             worker.channel.close()
         for forks in self._forks:
             forks.close()
         self._idle.clear()
         self._busy.clear()
+        self._retired.clear()
         self._forks.clear()
 
     def _waiting_one(self) -> WorkerProcess | None:
@@ -118,6 +132,7 @@ class WorkerPool:
             if not self._idle:
                 return None
             worker = self._idle.pop()
+            worker.since = monotonic()
             self._busy.add(worker)
             return worker
 
@@ -141,16 +156,24 @@ class WorkerPool:
             self._changed.clear()
 
     def _replace(self) -> None:
-        """End those that died or waited for long, and start those that are missing."""
-        oldest = monotonic() - _IDLE_S
+        """End those that died or waited for long, and start those that are missing; slow down those that run for long."""
+        now = monotonic()
+        oldest = now - _IDLE_S
         with self._lock:
+            for worker in self._busy:
+                if not worker.is_slowed and worker.since < now - _QUICK_S:
+                    worker.slow_down()
             extra = len(self._idle) + len(self._busy) - self._waiting
-            ended = [worker for worker in self._idle if worker.has_died]
-            ended += [worker for worker in self._idle if worker.since < oldest and worker not in ended][
-                : max(0, extra - len(ended))
-            ]
-            self._idle = [worker for worker in self._idle if worker not in ended]
-        for worker in ended:
+            ended = [worker for worker in (*self._idle, *self._retired) if worker.has_died]
+            ended += [worker for worker in self._retired if worker.since < now - _LAST_WORK_S]
+            unwanted = [worker for worker in self._idle if worker.since < oldest and worker not in ended]
+            unwanted = unwanted[: max(0, extra)]
+            self._idle = [worker for worker in self._idle if worker not in (*ended, *unwanted)]
+            self._retired = [worker for worker in (*self._retired, *unwanted) if worker not in ended]
+        for worker in unwanted:
+            worker.since = now
+            worker.retire()
+        for worker in dict.fromkeys(ended):
             worker.reap()
         while len(self._idle) + len(self._busy) < self._waiting and not self._is_closed:
             worker = self._running_forks().fork()

@@ -14,6 +14,7 @@ import threading
 import time
 from dataclasses import replace
 
+from catalog.statecache import StateCache
 from service.engines.duckdb import DuckDBEngine, DuckDBExecution
 from service.engines.engine import Progress
 from service.errors import QueryCancelledError, QueryError, query_error_of
@@ -32,6 +33,7 @@ _REPORT_S = 0.1
 _WORN_BYTES = 256 << 20
 _WORN_PART = 8
 _OOM_SCORE = "500"
+_NICE = 5
 
 
 class Worker:
@@ -53,18 +55,18 @@ class Worker:
         self._engine = DuckDBEngine(replace(settings, temp_directory=spill))
         growth = min(_WORN_BYTES, memory_bytes // _WORN_PART) if memory_bytes else _WORN_BYTES
         self._worn_bytes = data_bytes() + growth
-        self._tasks: queue.SimpleQueue[bytearray] = queue.SimpleQueue()
+        self._tasks: queue.SimpleQueue[bytearray | None] = queue.SimpleQueue()
+        self._caches: set[StateCache] = set()
         self._lock = threading.Lock()
         self._is_cancelled = False
         self._execution: DuckDBExecution | None = None
         self._is_running = threading.Event()
 
     def run(self) -> None:
-        """Run tasks for ever: the process ends with the server, or when the server wants it to."""
+        """Run tasks until there are no more, or the server is gone."""
         for target in (self._listen, self._report):
             threading.Thread(target=target, name=target.__name__, daemon=True).start()
-        while True:
-            content = self._tasks.get()
+        while (content := self._tasks.get()) is not None:
             failure: QueryError | None = None
             try:
                 self._channel.send(Frame.PROGRESS, progress_content(Progress()))
@@ -75,9 +77,13 @@ class Worker:
                 failure = query_error_of(error)
                 failure.__cause__ = failure.__cause__ or (None if failure is error else error)
             self._finish(failure)
+        for cache in self._caches:
+            cache.flush()
 
     def _answer(self, task: Task) -> None:
-        execution = self._engine.execution(task.plan())
+        plan = task.plan()
+        self._caches |= {database.cache for database in plan.databases if database.cache is not None}
+        execution = self._engine.execution(plan)
         with self._lock:
             self._execution = execution
             is_cancelled = self._is_cancelled
@@ -113,6 +119,8 @@ class Worker:
                 with self._lock:
                     self._is_cancelled = False
                 self._tasks.put(content)
+            elif frame is Frame.RETIRE:
+                self._tasks.put(None)
             elif frame is Frame.CANCEL:
                 self._cancel()
 
@@ -140,8 +148,9 @@ class Worker:
             time.sleep(_REPORT_S)
 
 
-def prefer_to_be_killed() -> None:
-    """Where the machine runs out of memory, this process goes before the server."""
+def yield_to_the_server() -> None:
+    """Where the machine is short of time, the server goes first; where it is short of memory, this process does."""
+    os.nice(_NICE)
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
         file.write(_OOM_SCORE)
 

@@ -112,7 +112,7 @@ def served(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     ) as running:
         assert running.stderr is not None
         told = running.stderr.readline()
-        address = next(word for word in told.split() if word.startswith("http://")).removesuffix("/docs")
+        address = next(word for word in told.split() if word.startswith("http://")).rstrip("/")
         try:
             wait_until(lambda: is_ready(address))
             yield running, address

@@ -319,8 +319,13 @@ class Line:
         self.granted: list[str] = []
         self.tickets: dict[str, Ticket] = {}
 
-    def enter(self, name: str, user: str = "a", *, is_large: bool = False) -> None:
-        ticket = Ticket(user=user, is_large=is_large, grant=lambda: self.granted.append(name))
+    def enter(self, name: str, user: str = "a", *, is_large: bool = False, size_bytes: int = 0) -> None:
+        ticket = Ticket(
+            user=user,
+            is_large=is_large,
+            size_bytes=size_bytes,
+            grant=lambda: self.granted.append(name),
+        )
         self.tickets[name] = ticket
         self.slots.enter(ticket)
 
@@ -366,6 +371,31 @@ def test_large_ones_that_have_waited_long_go_in_turn() -> None:
     line.leave("first")
 
     assert line.granted == ["first", "large"]
+
+
+def test_one_that_reads_more_counts_as_if_it_had_come_later() -> None:
+    line = Line(running=1)
+    line.enter("first")
+    line.enter("scan", "a", size_bytes=2 << 20)
+    line.enter("lookup", "b")
+    line.leave("first")
+    line.tickets["scan"].arrived -= 2
+    line.enter("late", "c")
+    line.leave("lookup")
+
+    assert line.granted == ["first", "lookup", "scan"]
+
+
+def test_a_user_who_took_much_leaves_the_last_slots_to_others_for_a_while() -> None:
+    line = Line(running=4, running_per_user=4)
+    line.enter("endless", "greedy")
+    line.tickets["endless"]._started -= 60
+    line.leave("endless")
+    for number in range(4):
+        line.enter(f"next {number}", "greedy")
+    line.enter("small", "modest")
+
+    assert line.granted == ["endless", "next 0", "next 1", "next 2", "small"]
 
 
 def test_the_user_with_the_fewest_running_goes_first() -> None:

@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 
 from catalog import Catalog, connect
 from catalog.catalog import Root
+from catalog.statecache import StateCache
 from service.encode import json_rows
 from service.engines import Column, DuckDBEngine
 from service.errors import (
@@ -45,6 +46,7 @@ SAVEPOINTS = {
     "heap": "2.3.0/everything-hashmap-savepoints/canonical",
     "older": "1.20.3/everything-rocksdb-savepoints/native",
 }
+EVERYTHING = FLINK / "2.3.0" / "everything-rocksdb-savepoints" / "native"
 LOOKUP = "SELECT key, value FROM native.aggregate WHERE key = 'key_1'"
 ENDLESS = "SELECT count(*) FROM range(1000000000000)"
 LONG = "SELECT x, repeat('x', 100) AS text FROM range(2000000) t(x)"
@@ -218,6 +220,25 @@ def test_the_fork_server_can_be_lost_without_a_query(service: Service) -> None:
             )
         assert answers == [[(50_000_000,)]] * 4
         assert sum(batch.num_rows for batch in query.batches()) > 1_900_000
+
+
+def test_what_a_worker_keeps_of_decoded_states_others_use(tmp_path: Path) -> None:
+    cache = StateCache(tmp_path, 1 << 30, least_bytes=0, slow_scan_s=0)
+    sql = "SELECT * FROM kinds__map ORDER BY key, map_key"
+    with closing(Service(connect(EVERYTHING, cache=cache)).queries) as queries:
+
+        def asked() -> tuple[list[tuple[Any, ...]], int]:
+            with queries.start(QueryRequest(sql=sql)) as query:
+                return rows_of(list(query.batches())), query.progress.cache_hits
+
+        first, hits = asked()
+        engine: Any = queries._engines["duckdb"]
+        worker = engine.pool.take()
+        engine.pool.give_back(worker, is_worn=True)
+        wait_until(lambda: not lives(worker.number))
+
+        assert hits == 0
+        assert asked() == (first, 1)
 
 
 def test_a_cancel_leaves_the_worker_for_the_next_query(service: Service) -> None:

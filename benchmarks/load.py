@@ -1,0 +1,334 @@
+"""`make bench-load`: many clients at once, some of them hostile, against a server of its own whose workers are killed.
+
+| client | of 20 | asks | and then waits |
+|---|---|---|---|
+| lookup | 12 | one key | about a second |
+| scan | 3 | a whole state, as Arrow | about three seconds |
+| group | 3 | a state grouped | about three seconds |
+| hostile | 2 | for all memory, or for all time | about three seconds |
+
+Each client has an address of its own, so each is a user to the server. Every answer is compared with what is known to be in
+the savepoint. An answer is right, or a typed error that the query deserves, or WORKER_LOST where workers are killed; all
+else is wrong or lost, and the exit code says so. Memory is that of the serving process, and the proportional share of its workers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import random
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from benchmarks.savepoints import write_savepoint
+
+ARROW = "application/vnd.apache.arrow.stream"
+KINDS = ("lookup",) * 12 + ("scan",) * 3 + ("group",) * 3 + ("hostile",) * 2
+THINKING_S = {"lookup": 1.0, "scan": 3.0, "group": 3.0, "hostile": 3.0}
+BASE, GROUPS = 10_000, 13
+HOSTILE = (
+    "SELECT repeat('x', 1000000000)",
+    "SELECT list_sum(range(1000000000))",
+    "SELECT list(x) FROM range(1000000000) t(x)",
+    "SELECT count(*) FROM range(10000000) a, range(10000000) b",
+    "SELECT count(*) FROM aggregate__count a, aggregate__count b WHERE a.value + b.value < 0",
+    "SELECT length(lpad('x', 900000000, 'yz'))",
+)
+DESERVED = {
+    "hostile": {"EXCEEDED_MEMORY", "EXCEEDED_TIME_LIMIT"},
+}
+STREAM = "SELECT key, value, repeat('x', 200) AS text FROM aggregate__count, range(20)"
+
+
+@dataclass(slots=True)
+class Report:
+    """What was seen.
+
+    Attributes:
+        seconds: of each answer that came, by kind.
+        outcomes: how many, by kind and outcome.
+        wrong: answers that are not what is known.
+        lost: requests that ended in no answer.
+        server_bytes: resident memory of the serving process, once a second.
+        workers_bytes: that of its workers, shared pages by their share.
+        kills: workers that were killed.
+    """
+
+    seconds: dict[str, list[float]] = field(default_factory=lambda: {kind: [] for kind in THINKING_S})
+    outcomes: Counter[str] = field(default_factory=Counter)
+    wrong: list[str] = field(default_factory=list)
+    lost: list[str] = field(default_factory=list)
+    server_bytes: list[int] = field(default_factory=list)
+    workers_bytes: list[int] = field(default_factory=list)
+    kills: int = 0
+
+
+class Client:
+    """One client: asks, compares, waits, until it is time."""
+
+    def __init__(self, number: int, address: str, keys: int, report: Report, kills: bool) -> None:
+        self.kind = KINDS[number % len(KINDS)]
+        self._random = random.Random(number)
+        self._keys = keys
+        self._report = report
+        self._deserved = DESERVED.get(self.kind, set()) | ({"WORKER_LOST"} if kills else set())
+        self._kills = kills
+        own = f"127.1.{number // 250}.{number % 250 + 1}"
+        transport = httpx.AsyncHTTPTransport(local_address=own)
+        self._http = httpx.AsyncClient(base_url=address, transport=transport, timeout=90)
+
+    async def run(self, until: float) -> None:
+        """Ask until then."""
+        async with self._http:
+            await asyncio.sleep(self._random.uniform(0, THINKING_S[self.kind]))
+            while time.monotonic() < until:
+                started = time.monotonic()
+                outcome = await self._ask()
+                self._report.outcomes[f"{self.kind} {outcome}"] += 1
+                if outcome == "right":
+                    self._report.seconds[self.kind].append(time.monotonic() - started)
+                await asyncio.sleep(self._random.uniform(0.5, 1.5) * THINKING_S[self.kind])
+
+    async def _ask(self) -> str:
+        sql, expected = self._question()
+        headers = {"accept": ARROW} if self.kind == "scan" else {}
+        body = {"sql": sql, "timeout_s": 5 if self.kind == "hostile" else 60}
+        try:
+            response = await self._http.post("/api/query", json=body, headers=headers)
+        except httpx.HTTPError as error:
+            if self._kills and self.kind == "scan" and isinstance(error, httpx.RemoteProtocolError):
+                return "broken off"  # its worker was killed behind the first rows
+            self._report.lost.append(f"{sql}: {error!r}")
+            return "lost"
+        return await self._judged(sql, expected, response)
+
+    async def _judged(self, sql: str, expected: Any, response: httpx.Response) -> str:
+        if response.status_code == HTTPStatus.TOO_MANY_REQUESTS:
+            await asyncio.sleep(float(response.headers["retry-after"]))
+            return "come again"
+        if response.status_code != HTTPStatus.OK:
+            code = response.json()["error"]["code"]
+            if code not in self._deserved:
+                self._report.lost.append(f"{sql}: {response.status_code} {response.text[:200]}")
+            return str(code)
+        if found_in(response) == expected:
+            return "right"
+        self._report.wrong.append(f"{sql}: {response.text[:200]}")
+        return "wrong"
+
+    def _question(self) -> tuple[str, Any]:
+        if self.kind == "lookup":
+            number = self._random.randrange(self._keys)
+            sql = f"SELECT key, value FROM aggregate__count WHERE key = 'key_{number}'"
+            return sql, [[f"key_{number}", BASE + number % GROUPS]]
+        if self.kind == "scan":
+            return "SELECT value FROM aggregate__count", [self._keys, sum_of(self._keys)]
+        if self.kind == "group":
+            counts = [
+                [BASE + group, len(range(group, self._keys, GROUPS))]
+                for group in range(min(GROUPS, self._keys))
+            ]
+            return "SELECT value, count(*) FROM aggregate__count GROUP BY value ORDER BY value", counts
+        return self._random.choice(HOSTILE), None
+
+
+def sum_of(keys: int) -> int:
+    """The sum of all counts."""
+    return sum((BASE + group) * len(range(group, keys, GROUPS)) for group in range(GROUPS))
+
+
+def found_in(response: httpx.Response) -> Any:
+    """The rows of an answer; of an Arrow stream how many there are, and their sum."""
+    if response.headers["content-type"].startswith(ARROW):
+        table = pa.ipc.open_stream(response.content).read_all()
+        return [table.num_rows, pc.sum(table.column("value")).as_py()]
+    return response.json()["rows"]
+
+
+@contextmanager
+def served(root: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A server over a folder, and its address, when it is ready."""
+    command = [sys.executable, "-m", "service.cli", "serve", "--root", str(root), "--port", "0", *options]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
+        assert server.stderr is not None
+        told = server.stderr.readline()
+        address = next(word for word in told.split() if word.startswith("http://")).rstrip("/")
+        try:
+            while httpx.get(f"{address}/readyz").status_code != HTTPStatus.OK:
+                time.sleep(0.05)
+            yield server, address
+        finally:
+            server.terminate()
+
+
+def workers_of(server: int) -> list[int]:
+    """The workers of a server: what the processes that it started have forked."""
+    children: dict[int, list[int]] = {}
+    for process in Path("/proc").iterdir():
+        if process.name.isdigit():
+            with suppress(OSError):
+                fields = (process / "stat").read_text().rpartition(")")[2].split()
+                children.setdefault(int(fields[1]), []).append(int(process.name))
+    return [worker for forks in children.get(server, []) for worker in children.get(forks, [])]
+
+
+def share_bytes(process: int) -> int:
+    """The memory of a process, shared pages by their share; 0 if it is gone."""
+    with suppress(OSError):
+        for line in Path(f"/proc/{process}/smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss:"):
+                return int(line.split()[1]) << 10
+    return 0
+
+
+def shares_bytes(processes: list[int]) -> int:
+    """That of several; takes its time."""
+    return sum(map(share_bytes, processes))
+
+
+def resident_bytes(process: int) -> int:
+    """The resident memory of a process."""
+    return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+async def watch(server: int, report: Report, kill_every_s: float, until: float) -> None:
+    """Look at the memory, and kill a worker now and then."""
+    last_kill, chance = time.monotonic(), random.Random(0)
+    while time.monotonic() < until:
+        workers = await asyncio.to_thread(workers_of, server)
+        report.server_bytes.append(resident_bytes(server))
+        report.workers_bytes.append(await asyncio.to_thread(shares_bytes, workers))
+        if kill_every_s and workers and time.monotonic() - last_kill > kill_every_s:
+            last_kill = time.monotonic()
+            with suppress(ProcessLookupError):
+                os.kill(chance.choice(workers), signal.SIGKILL)
+                report.kills += 1
+        await asyncio.sleep(1)
+
+
+async def load(
+    server: int, address: str, *, clients: int, seconds: float, keys: int, kill_every_s: float
+) -> Report:
+    """Let all clients ask for so long."""
+    report = Report()
+    until = time.monotonic() + seconds
+    asking = [
+        Client(number, address, keys, report, bool(kill_every_s)).run(until) for number in range(clients)
+    ]
+    await asyncio.gather(watch(server, report, kill_every_s, until), *asking)
+    return report
+
+
+async def stall(server: int, address: str, readers: int) -> tuple[int, int]:
+    """What readers cost that read nothing: memory of the server and of its workers, beyond what it was."""
+    before = resident_bytes(server), shares_bytes(workers_of(server))
+    streams = []
+    for number in range(readers):
+        transport = httpx.AsyncHTTPTransport(local_address=f"127.2.0.{number + 1}")
+        client = httpx.AsyncClient(base_url=address, transport=transport, timeout=90)
+        request = client.build_request("POST", "/api/query", json={"sql": STREAM}, headers={"accept": ARROW})
+        streams.append((client, asyncio.create_task(client.send(request, stream=True))))
+    await asyncio.gather(*(sending for _, sending in streams))
+    await asyncio.sleep(5)
+    after = resident_bytes(server), shares_bytes(workers_of(server))
+    for client, sending in streams:
+        await sending.result().aclose()
+        await client.aclose()
+    return after[0] - before[0], after[1] - before[1]
+
+
+def percentile(values: list[float], part: float) -> float:
+    """The value that this part of all does not exceed."""
+    return sorted(values)[min(len(values) - 1, int(len(values) * part))] if values else float("nan")
+
+
+def told(report: Report) -> str:
+    """The report for people."""
+    lines = ["| query | right | median | p99 | most |", "|---|---|---|---|---|"]
+    for kind, seconds in report.seconds.items():
+        if seconds:
+            middle, late = statistics.median(seconds), percentile(seconds, 0.99)
+            lines.append(
+                f"| {kind} | {len(seconds)} | {middle:.3f} s | {late:.3f} s | {max(seconds):.3f} s |"
+            )
+    lines += ["", *(f"{count:6} {outcome}" for outcome, count in sorted(report.outcomes.items()))]
+    quarter = max(1, len(report.server_bytes) // 4)
+    first, last = report.server_bytes[:quarter], report.server_bytes[-quarter:]
+    lines += [
+        "",
+        f"wrong: {len(report.wrong)}, lost: {len(report.lost)}, workers killed: {report.kills}",
+        f"server: {max(report.server_bytes) / 1e6:.0f} MB at most; {statistics.median(first) / 1e6:.0f} MB in the first"
+        f" quarter, {statistics.median(last) / 1e6:.0f} MB in the last; its workers {max(report.workers_bytes) / 1e6:.0f} MB"
+        " at most",
+        *report.wrong[:10],
+        *report.lost[:10],
+    ]
+    return "\n".join(lines)
+
+
+def main() -> int:
+    """Run it and tell; the exit code is 1 if an answer was wrong or lost."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.load", description=__doc__)
+    parser.add_argument("--clients", type=int, default=200, help="at once (default: 200)")
+    parser.add_argument("--seconds", type=float, default=300, help="how long (default: 300)")
+    parser.add_argument("--keys", type=int, default=200_000, help="of the savepoint (default: 200000)")
+    parser.add_argument(
+        "--kill-every", type=float, default=5, help="seconds between kills; 0 for none (default: 5)"
+    )
+    parser.add_argument(
+        "--stalled", type=int, default=40, help="readers that stall, measured at first (default: 40)"
+    )
+    parser.add_argument("--json", type=Path, help="write the report there, too")
+    arguments = parser.parse_args()
+    folder = Path(tempfile.mkdtemp(prefix="savepointdb-load-"))
+    try:
+        write_savepoint(folder / "load" / "savepoint", arguments.keys, ("count",))
+        with served(folder) as (server, address):
+            stalled = (
+                asyncio.run(stall(server.pid, address, arguments.stalled)) if arguments.stalled else (0, 0)
+            )
+            report = asyncio.run(
+                load(
+                    server.pid,
+                    address,
+                    clients=arguments.clients,
+                    seconds=arguments.seconds,
+                    keys=arguments.keys,
+                    kill_every_s=arguments.kill_every,
+                )
+            )
+    finally:
+        shutil.rmtree(folder)
+    print(
+        f"{arguments.clients} clients, {arguments.seconds:g} s, {arguments.keys:,} keys, {os.cpu_count()} cores\n"
+    )
+    print(told(report))
+    if arguments.stalled:
+        print(
+            f"{arguments.stalled} stalled readers: server {stalled[0] / 1e6:+.0f} MB, workers {stalled[1] / 1e6:+.0f} MB"
+        )
+    if arguments.json:
+        arguments.json.write_text(json.dumps(asdict(report) | {"stalled_bytes": stalled}))
+    return 1 if report.wrong or report.lost else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
