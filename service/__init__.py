@@ -12,6 +12,7 @@ Reading order:
     functions.py          which functions a query may call
     information_schema.py the tables that list the catalog
     engines/              a Plan → rows
+    workers/              DuckDB in processes of its own, for HTTP
     dialects.py           a statement in Trino's dialect → the same in DuckDB's
     queries.py            all queries: starts them, finds them by id, ends those that are late or forgotten
     query.py              one query from start to end: deadline, engine, answer

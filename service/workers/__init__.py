@@ -3,7 +3,9 @@
     messages.py   what crosses: tasks one way, columns, rows, progress and errors the other
     channel.py    frames over a socket
     forkserver.py the process that has all modules loaded and the decoding machine compiled, and forks workers
+    forks.py      the same from the server's side
     worker.py     what a worker does
+    limits.py     how much a worker may take
     pool.py       the workers: warm ones wait, lost ones are replaced
     engine.py     WorkerEngine: an `Engine` to the rest of the service
 
