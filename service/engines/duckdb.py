@@ -108,20 +108,43 @@ class DuckDBEngine:
     def __init__(self, settings: Settings) -> None:
         self._threads = settings.threads or os.cpu_count() or 1
         self._spill = tempfile.mkdtemp(prefix="savepointdb-", dir=settings.temp_directory or None)
-        self._root = duckdb.connect(":memory:")
-        for name, value in _engine_settings(settings, self._threads, self._spill).items():
-            self._root.execute(f"SET GLOBAL {name}={_literal(value)}")
-        for definition in MACROS:
-            self._root.execute(definition)
+        self._settings = _engine_settings(settings, self._threads, self._spill)
+        self._lock = threading.Lock()
+        self._root = self._connected()
 
     def execution(self, plan: Plan, max_rows: int | None = None) -> DuckDBExecution:
         """As `Engine.execution`; rows are found as they are read."""
-        return DuckDBExecution(plan, self._root.cursor(), self._threads)
+        return DuckDBExecution(plan, self._connection(), self._threads)
 
     def close(self) -> None:
         """As `Engine.close`."""
         self._root.close()
         shutil.rmtree(self._spill, ignore_errors=True)
+
+    def _connection(self) -> duckdb.DuckDBPyConnection:
+        """A connection to the engine; to another one if a query broke it.
+
+        An internal error of DuckDB's ends every connection: 2.0 has one where a time beyond its microseconds becomes text.
+        """
+        with self._lock:
+            connection = self._root.cursor()
+            try:
+                connection.execute("SELECT 1").fetchall()
+            except duckdb.FatalException:
+                connection.close()
+                self._root.close()
+                self._root = self._connected()
+                connection = self._root.cursor()
+            return connection
+
+    def _connected(self) -> duckdb.DuckDBPyConnection:
+        """The root connection of an engine."""
+        root = duckdb.connect(":memory:")
+        for name, value in self._settings.items():
+            root.execute(f"SET GLOBAL {name}={_literal(value)}")
+        for definition in MACROS:
+            root.execute(definition)
+        return root
 
 
 class DuckDBExecution(Execution):

@@ -18,7 +18,7 @@ from sqlglot import parse_one
 
 from catalog import Predicate
 from catalog.scan import Split
-from catalog.tables import Table
+from catalog.tables import FactsTable, Table
 from readers.errors import CorruptDataError
 from readers.storage import ReadCounter
 from service.engines import DuckDBEngine
@@ -420,3 +420,21 @@ print("read")
 def test_an_engine_that_is_not_there_says_so(native: Any) -> None:
     with pytest.raises(InvalidRequestError, match="expected an engine, found 'spark'"):
         native.rows("SELECT 1", engine="spark")
+
+
+def test_a_query_that_breaks_duckdb_leaves_it_to_the_next_one(engine: DuckDBEngine, native: Any) -> None:
+    last = pa.record_batch({"value": pa.array([0, 2**63 - 2], pa.timestamp("ms"))})
+    table = FactsTable("numbers", "moments", last.schema, lambda: last)
+
+    def answer(sql: str) -> list[Any]:
+        execution = engine.execution(plan_over(table, sql, native.catalog))
+        try:
+            return list(execution.open().read_all().column(0).to_pylist())
+        finally:
+            execution.close()
+
+    with pytest.raises(QueryError):
+        answer("SELECT CAST(value AS VARCHAR) FROM numbers")
+
+    assert answer("SELECT CAST(count(value) AS VARCHAR) FROM numbers") == ["2"]
+    assert answer("SELECT epoch_ms(value) FROM numbers WHERE value < '2000-01-01'") == [0]
