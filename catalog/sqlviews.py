@@ -32,6 +32,7 @@ from catalog.predicate import Predicate
 from catalog.savepoints import SavepointReference
 from catalog.statecache import StateCache
 from catalog.tables import Output, StateReference, StatesTable
+from readers.formats.entry import OUT_OF_RANGE
 from readers.savepoint import State
 from readers.serializers.tuples import ROW_KIND
 from readers.states import KEY_GROUP, SUBTASK
@@ -151,7 +152,9 @@ def _view(schema: pa.Schema, name: str, describe: _Describe) -> View | None:
         for index, field in enumerate(_fields(_type(schema, "key")))
     ]
     described += [
-        Column(name, _type(schema, name), name) for name in (_TTL, KEY_GROUP, SUBTASK) if name in schema.names
+        Column(name, _type(schema, name), name)
+        for name in (_TTL, OUT_OF_RANGE, KEY_GROUP, SUBTASK)
+        if name in schema.names
     ]
     every = [*keys, *described]
     unique = unique_names((column.name, column.source) for column in every)

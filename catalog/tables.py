@@ -24,12 +24,12 @@ import pyarrow.compute as pc
 from pyarrow import parquet
 
 from catalog.errors import NoSuchColumnError
-from catalog.jsontext import json_text
 from catalog.predicate import ANYTHING, Predicate
 from catalog.savepoints import SavepointReference
 from catalog.scan import Scan, ScanCounter, Split
 from catalog.statecache import CacheEntry, Chunk, StateCache, StatePlace
-from readers.formats.entry import UNDECODED
+from readers.decode.jsontext import json_text
+from readers.formats.entry import OUT_OF_RANGE, UNDECODED
 from readers.savepoint import Savepoint, State
 from readers.serializers.primitives import VoidNamespaceSerializer
 from readers.sources import Selection
@@ -45,6 +45,7 @@ _UNIFIED = (
     "list_index",
     "ttl_timestamp",
     UNDECODED,
+    OUT_OF_RANGE,
     KEY_GROUP,
     SUBTASK,
 )
@@ -405,7 +406,7 @@ class TimersTable(StatesTable):
         facts = [
             (name, pa.string()) for name in ("operator_id", "operator_uid", "timer_service", "time_domain")
         ]
-        unified = dict(_unified(schemas, ("key", "namespace", "timestamp", KEY_GROUP, SUBTASK)))
+        unified = dict(_unified(schemas, ("key", "namespace", "timestamp", OUT_OF_RANGE, KEY_GROUP, SUBTASK)))
         defaults = {"key": pa.string(), "namespace": pa.string(), "timestamp": pa.timestamp("ms")}
         numbers = {KEY_GROUP: pa.int32(), SUBTASK: pa.int32()}
         return pa.schema([*facts, *(defaults | numbers | unified).items()])

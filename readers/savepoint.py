@@ -107,8 +107,8 @@ class StatePart:
                 yield from (_conformed(batch, target) for batch in counted)
                 return
             for page in source.pages(self.name, selection):
-                for part, arrays in (undivided if page.undivided else decoder).decode(page):
-                    yield _conformed(rows(part, layout.names, arrays, entry, made), target)
+                for batch in (undivided if page.undivided else decoder).decode(page):
+                    yield _conformed(rows(batch, layout.names, entry, made), target)
         except ReaderError as error:
             raise error.within(self.name.name, path=self.source.path) from error
 

@@ -8,7 +8,10 @@
 | list_index | int32, from 0 | LIST, OPERATOR_LIST, UNION_LIST |
 | ttl_timestamp | timestamp[ms], last access in UTC | states with TTL |
 | _undecoded | bytes of a value of a class that the savepoint does not describe; the value is null then | POJOs |
+| _out_of_range | JSON text of what other columns have NULL for, as their types cannot hold it | far dates, maps |
 | _key_group, _subtask | int32 | keyed state; operator state has `_subtask` |
+
+`_out_of_range` is an object of paths: `{"value.valid_to":"9999-12-31T00:00:00.000000000"}`, `{"value.days[3]":…}`, `{"key":…}`.
 
 A list is a row an element, a map a row an entry: so a state of any size streams. Timers have `timestamp` in place of `value`.
 """
@@ -19,12 +22,23 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 import numpy as np
+import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from readers.decode.decoder import Batch
+from readers.decode.outliers import Outlier, Path
 from readers.decode.page import Page
-from readers.formats.entry import UNDECODED, WHOLE_MAP, Entry, StateKind, column_type, value_type
+from readers.formats.entry import (
+    OUT_OF_RANGE,
+    UNDECODED,
+    WHOLE_MAP,
+    Entry,
+    StateKind,
+    column_type,
+    value_type,
+)
 from readers.serializers.operators import TtlSerializer, UnshownSerializer
 
 KEY_GROUP = "_key_group"
@@ -37,6 +51,7 @@ _MADE_OF_VALUE = frozenset({"value", "ttl_timestamp", "timestamp"})
 COUNTED = frozenset({KEY_GROUP, SUBTASK})
 """Columns that need no byte of an entry."""
 
+_DECODED = frozenset({"key", "namespace", "map_key", "value"})
 _KEYED = frozenset(
     {
         StateKind.VALUE,
@@ -71,6 +86,8 @@ def state_schema(entry: Entry) -> pa.Schema:
         fields.append(("ttl_timestamp", _TIMESTAMP))
     if entry.is_open:
         fields.append((UNDECODED, pa.binary()))
+    if entry.has_outliers:
+        fields.append((OUT_OF_RANGE, pa.string()))
     if is_keyed(entry.kind):
         fields.append((KEY_GROUP, _INDEX))
     fields.append((SUBTASK, _INDEX))
@@ -80,8 +97,11 @@ def state_schema(entry: Entry) -> pa.Schema:
 def entry_columns(entry: Entry, wanted: frozenset[str]) -> frozenset[str]:
     """The columns of an entry that rows with these columns are made from.
 
-    Lists and whole maps are always among them: how many rows there are is their length.
+    Lists and whole maps are always among them: how many rows there are is their length. What is out of range is known
+    when all columns are decoded.
     """
+    if OUT_OF_RANGE in wanted:
+        wanted |= _DECODED
     if entry.kind is StateKind.LIST or wanted & _MADE_OF_VALUE:
         wanted |= {"value"}
     return wanted | {WHOLE_MAP} if entry.kind is StateKind.MAP else wanted
@@ -89,7 +109,7 @@ def entry_columns(entry: Entry, wanted: frozenset[str]) -> frozenset[str]:
 
 def shown(entry: Entry, wanted: frozenset[str]) -> Entry:
     """The entry for reading these columns: of lists and whole maps, parts that none of them shows are stepped over."""
-    if entry.kind not in (StateKind.LIST, StateKind.MAP) or entry.value is None:
+    if entry.kind not in (StateKind.LIST, StateKind.MAP) or entry.value is None or OUT_OF_RANGE in wanted:
         return entry
     if not wanted & _MADE_OF_VALUE:
         entry = replace(entry, value=UnshownSerializer(entry.value))
@@ -138,18 +158,17 @@ def _repeated(groups: list[int], numbers: list[int], subtask: int, schema: pa.Sc
     return pa.RecordBatch.from_arrays([pa.array(columns[name]()) for name in schema.names], schema=schema)
 
 
-def rows(
-    page: Page, names: list[str], arrays: list[pa.Array], entry: Entry, schema: pa.Schema
-) -> pa.RecordBatch:
+def rows(batch: Batch, names: list[str], entry: Entry, schema: pa.Schema) -> pa.RecordBatch:
     """The rows of decoded entries.
 
     Args:
-        page: the entries.
-        names, arrays: the columns that were decoded.
+        batch: the entries.
+        names: the columns that were decoded.
         entry: what the entries are made of.
         schema: the columns to return, of `state_schema`; those that raw bytes stand for are null.
     """
-    columns = dict(zip(names, arrays, strict=True))
+    page = batch.page
+    columns = dict(zip(names, batch.arrays, strict=True))
     parents = _explode(columns, entry, page)
     for name in (KEY_GROUP, SUBTASK):
         if name in schema.names:
@@ -166,6 +185,8 @@ def rows(
         columns["ttl_timestamp"] = _child(columns["value"], 1)
         columns["value"] = _child(columns["value"], 0)
     length = len(parents) if parents is not None else len(page)
+    if batch.outliers and OUT_OF_RANGE in schema.names:
+        columns[OUT_OF_RANGE] = _texts(_placed(batch.outliers, entry, parents), length)
     arrays = [
         conform(columns[field.name], field.type) if field.name in columns else pa.nulls(length, field.type)
         for field in schema
@@ -245,7 +266,7 @@ def _explode(columns: dict[str, pa.Array], entry: Entry, page: Page) -> NDArray[
     counts = np.diff(offsets)
     parents = np.repeat(np.arange(len(array), dtype=np.int64), counts)
     if entry.kind is StateKind.MAP:
-        columns["map_key"], columns["value"] = array.keys, array.items
+        columns["map_key"], columns["value"] = array.values.field(0), array.values.field(1)
     else:
         columns["value"] = array.flatten()
         positions = np.arange(len(parents), dtype=np.int64) - offsets[:-1][parents]
@@ -253,9 +274,7 @@ def _explode(columns: dict[str, pa.Array], entry: Entry, page: Page) -> NDArray[
     return parents
 
 
-def _explode_around(
-    columns: dict[str, pa.Array], lists: pa.ListArray | pa.MapArray, entry: Entry
-) -> NDArray[np.int64]:
+def _explode_around(columns: dict[str, pa.Array], lists: pa.ListArray, entry: Entry) -> NDArray[np.int64]:
     """The elements of lists or maps, and a row without one for each that is null: its bytes were not decoded."""
     missing = np.asarray(lists.is_null())
     offsets = np.asarray(lists.offsets, dtype=np.int64)
@@ -266,11 +285,48 @@ def _explode_around(
     hidden = missing[parents]
     places = pa.array(offsets[:-1][parents] + positions, mask=hidden)
     if entry.kind is StateKind.MAP:
-        columns["map_key"], columns["value"] = lists.keys.take(places), lists.items.take(places)
+        pairs = lists.values.take(places)
+        columns["map_key"], columns["value"] = _child(pairs, 0), _child(pairs, 1)
     else:
         columns["value"] = lists.values.take(places)
         columns["list_index"] = pa.array(positions.astype(np.int32), mask=hidden)
     return parents
+
+
+def _placed(
+    outliers: Iterable[Outlier], entry: Entry, parents: NDArray[np.int64] | None
+) -> Iterator[tuple[int, Path, str]]:
+    """(row, path, JSON text) of each outlier; that of a key is in all rows that its entry became."""
+    for outlier in outliers:
+        first, end = outlier.entry, outlier.entry + 1
+        path = outlier.path
+        if parents is not None:
+            first, end = np.searchsorted(parents, [first, end]).tolist()
+        if path[0] == WHOLE_MAP or (entry.kind is StateKind.LIST and path[0] == "value"):
+            first += int(path[1])
+            end = first + 1
+            path = ("value", *path[2:]) if path[0] == "value" else (_PARTS[path[2]], *path[3:])
+        if entry.ttl and path[0] == "value":
+            path = ("value", *path[2:])
+        for row in range(first, end):
+            yield row, path, outlier.json
+
+
+_PARTS: dict[str | int, str] = {"key": "map_key", "value": "value"}
+
+
+def _texts(outliers: Iterable[tuple[int, Path, str]], length: int) -> pa.Array:
+    """The column of what is out of range: an object of the paths and values of each row, null for none."""
+    members: dict[int, list[str]] = {}
+    for row, path, text in outliers:
+        members.setdefault(row, []).append(f"{orjson.dumps(_dotted(path)).decode()}:{text}")
+    texts = [f"{{{','.join(members[row])}}}" if row in members else None for row in range(length)]
+    return pa.array(texts, pa.string())
+
+
+def _dotted(path: Path) -> str:
+    steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
+    return "".join(steps).removeprefix(".")
 
 
 def _child(array: pa.StructArray, index: int) -> pa.Array:

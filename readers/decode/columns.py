@@ -23,8 +23,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from readers.errors import ValueOutOfRangeError
-
 LENGTH = 0  # items written
 CAPACITY = 1  # items that fit
 VALUES = 2  # byte position in the arena of the values or of the int32 offsets
@@ -73,6 +71,7 @@ class ColumnTree:
     Attributes:
         types: the Arrow type of each column.
         children: the child columns of each column.
+        maps: the columns that are maps.
         under_list: whether a column's length is independent of the number of rows.
         density: items (or data bytes) a byte of input that the last batches needed, per column; adapts.
     """
@@ -80,6 +79,7 @@ class ColumnTree:
     root: pa.StructType
     types: list[pa.DataType] = field(default_factory=list)
     children: list[list[int]] = field(default_factory=list)
+    maps: list[int] = field(default_factory=list)
     under_list: list[bool] = field(default_factory=list)
     next: list[int] = field(default_factory=list)
     density: list[float] = field(default_factory=list)
@@ -99,6 +99,7 @@ class ColumnTree:
         if pa.types.is_struct(data_type):
             kids = [self._add(child.type, under_list=under_list) for child in data_type]
         elif pa.types.is_map(data_type):
+            self.maps.append(column)
             kids = [self._add(pa.struct([data_type.key_field, data_type.item_field]), under_list=True)]
         elif pa.types.is_list(data_type):
             kids = [self._add(data_type.value_type, under_list=True)]
@@ -168,11 +169,18 @@ class Arena:
                 self.memory[int(entry[VALUES]) : int(entry[VALUES]) + 4] = 0
 
     def to_arrays(self, rows: int) -> list[pa.Array]:
-        """The first `rows` items of the root struct's children; what a half-written row left behind is cut off."""
+        """The first `rows` items of the root struct's children; what a half-written row left behind is cut off.
+
+        No map may have a null key, over which Arrow aborts the process; see `outliers.maps_with_null_keys`.
+        """
         buffer = pa.py_buffer(self.memory)
         return [self._array(child, rows, buffer) for child in self.tree.children[0]]
 
-    def _array(self, column: int, length: int, buffer: pa.Buffer) -> pa.Array:
+    def lists_of_entries(self, column: int) -> pa.Array:
+        """What is in a map column, and the maps below it, as lists of structs: these may have null keys."""
+        return self._array(column, int(self.table[column][LENGTH]), pa.py_buffer(self.memory), maps=False)
+
+    def _array(self, column: int, length: int, buffer: pa.Buffer, *, maps: bool = True) -> pa.Array:
         entry = self.table[column]
         data_type = self.tree.types[column]
         validity = None
@@ -181,7 +189,10 @@ class Arena:
             validity = pa.py_buffer(np.packbits(self.memory[start : start + length], bitorder="little"))
         layout = int(entry[LAYOUT])
         if layout == STRUCT:
-            kids = [self._array(child, length, buffer) for child in self.tree.children[column]]
+            kids = [self._array(child, length, buffer, maps=maps) for child in self.tree.children[column]]
+            if not maps:
+                names = [part.name for part in data_type]
+                data_type = pa.struct([(name, kid.type) for name, kid in zip(names, kids, strict=True)])
             return pa.Array.from_buffers(data_type, length, [validity], children=kids)
         start = int(entry[VALUES])
         if layout == FIXED:
@@ -194,20 +205,15 @@ class Arena:
         if layout == VARIABLE:
             data = buffer.slice(int(entry[DATA]), last)
             return pa.Array.from_buffers(data_type, length, [validity, offsets, data])
-        child = self._array(self.tree.children[column][0], last, buffer)
-        if pa.types.is_map(data_type):
-            self._check_keys(self.tree.children[self.tree.children[column][0]][0], last)
+        child = self._array(self.tree.children[column][0], last, buffer, maps=maps)
+        if not maps:
+            data_type = pa.list_(child.type)
         return pa.Array.from_buffers(data_type, length, [validity, offsets], children=[child])
 
-    def _check_keys(self, column: int, length: int) -> None:
-        """Arrow aborts the process over a map with a null key.
-
-        Raises:
-            ValueOutOfRangeError: there is one.
-        """
-        start = int(self.table[column][VALIDITY])
-        if self.table[column][NULLS] and not self.memory[start : start + length].all():
-            raise ValueOutOfRangeError("expected a map without null keys: the column type has none")
+    def has_null_keys(self) -> bool:
+        """Whether a map may have a null key."""
+        keys = (self.tree.children[self.tree.children[column][0]][0] for column in self.tree.maps)
+        return any(self.table[key][NULLS] for key in keys)
 
     def cut(self, rows: int) -> None:
         """Forget what was written behind the first `rows` rows."""

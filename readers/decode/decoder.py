@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +26,7 @@ from readers.decode.columns import (
     Arena,
     ColumnTree,
 )
+from readers.decode.outliers import Cell, Outlier, Place, located, maps_with_null_keys, value_text
 from readers.decode.page import Page
 from readers.decode.program import Code, Program
 from readers.errors import (
@@ -55,6 +57,21 @@ _MESSAGES = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Some decoded entries.
+
+    Attributes:
+        page: the entries.
+        arrays: the children of the root struct.
+        outliers: what these have NULL for because their types cannot hold it.
+    """
+
+    page: Page
+    arrays: list[pa.Array]
+    outliers: list[Outlier]
+
+
 class Decoder:
     """Runs one program over pages.
 
@@ -82,19 +99,21 @@ class Decoder:
         self._batch_bytes = batch_bytes
         self._stack: NDArray[np.int64] = np.zeros((code.depth, machine.FRAME), dtype=np.int64)
         self._registers: NDArray[np.int64] = np.zeros(machine.REGISTERS, dtype=np.int64)
+        self._cells: list[tuple[int, Cell]] = []  # of the batch under way, each with its entry
 
-    def decode(self, page: Page) -> Iterator[tuple[Page, list[pa.Array]]]:
-        """The page's entries in batches: the part of the page that a batch holds, and the root struct's arrays.
+    def decode(self, page: Page) -> Iterator[Batch]:
+        """The page's entries in batches.
 
         Raises:
             CorruptDataError: the bytes contradict the program.
             UnsupportedSerializerError: an object of a class that the savepoint does not describe.
-            ValueOutOfRangeError: a value does not fit its column type.
+            ValueOutOfRangeError: an entry of 2 GiB, a number longer than its type allows.
         """
         start = 0
         while start < len(page):
             stop, input_bytes = self._batch_end(page, start)
             arena = Arena(self.tree, stop - start, input_bytes)
+            self._cells.clear()
             done = self._run(page, start, stop, arena)
             if done == start:
                 if not arena.grow():
@@ -105,8 +124,17 @@ class Decoder:
                     )
                 continue
             arena.settle()
-            yield page.slice(start, done), arena.to_arrays(done - start)
+            outliers = self._outliers(done - start, done, arena)
+            yield Batch(page.slice(start, done), arena.to_arrays(done - start), outliers)
             start = done
+
+    def _outliers(self, rows: int, end: int, arena: Arena) -> list[Outlier]:
+        """What the first `rows` rows, up to entry `end`, cannot hold; it is NULL in the arena then."""
+        cells = [cell for entry, cell in self._cells if entry < end]
+        if arena.has_null_keys():
+            arena.cut(rows)
+            cells += maps_with_null_keys(arena)
+        return located(cells, arena)
 
     def _batch_end(self, page: Page, start: int) -> tuple[int, int]:
         """As many entries as fit the limits of a batch, at least one: the first behind them, and their bytes."""
@@ -131,6 +159,7 @@ class Decoder:
                     raise
                 first = int(registers[machine.ROW])
                 arena.cut(first - start)
+                self._cells = [(entry, cell) for entry, cell in self._cells if entry < first]
             done = self._execute(self._undescribed, page, first, first + 1, arena)
             if done == first:
                 return first
@@ -148,10 +177,45 @@ class Decoder:
             status = int(registers[machine.STATUS])
             if status in (machine.DONE, machine.FULL):
                 return int(registers[machine.ROW])
-            if status != machine.CALL:
+            if status == machine.OUT_OF_RANGE:
+                went_on = self._set_aside(code, page, arena)
+            elif status == machine.CALL:
+                went_on = self._call(page.data, page.path, arena)
+            else:
                 raise self.error(page.data, page.path)
-            if not self._call(page.data, page.path, arena):
+            if not went_on:
                 return int(registers[machine.ROW])
+
+    def _set_aside(self, code: Code, page: Page, arena: Arena) -> bool:
+        """Keep the text of a value that its column cannot hold, and go on behind it; False if the column is full.
+
+        Raises:
+            ValueOutOfRangeError: a number longer than its type allows.
+        """
+        registers = self._registers
+        pc = int(registers[machine.PC])
+        instruction = code.instructions[pc]
+        top = int(registers[machine.TOP])
+        place = Place(
+            memoryview(page.data),
+            instruction,
+            int(registers[machine.POSITION]),
+            region=int(self._stack[top, machine.REGION]) if top >= 0 else 0,
+            slots=int(self._stack[top, machine.SLOTS]) if top >= 0 else 0,
+        )
+        found = value_text(place)
+        if found is None:
+            raise self.error(page.data, page.path)
+        text, position = found
+        column = int(instruction[1])
+        index = int(arena.table[column][LENGTH])
+        if machine.put_nulls(arena.table, arena.memory, column):
+            return False
+        self._cells.append((int(registers[machine.ROW]), Cell(column, index, text)))
+        registers[machine.STATUS] = machine.CALL
+        registers[machine.PC] = pc + 1
+        registers[machine.POSITION] = position
+        return True
 
     def _call(self, data: NDArray[np.uint8], path: str, arena: Arena | None) -> bool:
         """Read a Python leaf and go on behind it; False if its value did not fit."""

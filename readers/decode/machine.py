@@ -71,6 +71,8 @@ REGISTERS = 9
 # int64 slots a stack frame: where to go on, elements left, position of a mask or of a binary region, position and limit
 # behind that region, position of its slots (or the number of elements).
 FRAME = 6
+REGION = 2
+SLOTS = 5
 
 DONE = 0
 FULL = 1  # an arena is full; the entry ROW was not finished
@@ -85,7 +87,7 @@ BAD_DELIMITER = 16  # DETAIL_A instead of 0x2C
 BAD_INDEX = 17  # an enum index DETAIL_A of DETAIL_B constants
 BAD_TEXT = 18  # not modified UTF-8, or a varint too long
 BAD_SUFFIX = 19  # the key length that stands behind the key is DETAIL_A, the key has DETAIL_B bytes
-OUT_OF_RANGE = 20  # the value does not fit the column's type
+OUT_OF_RANGE = 20  # the value does not fit the column's type; dates and times: instruction PC at POSITION
 BAD_DATE = 21  # not a date or time: DETAIL_A
 
 MAX_BIG_INTEGER_BYTES = 4096
@@ -513,10 +515,12 @@ def _put_timestamp(table: int, memory: int, column: int, millis: int, nanos: int
     """Append milliseconds and the nanos of the millisecond in units of the column; the status."""
     if nanos < 0 or nanos >= _NANOS_A_MILLISECOND:
         return BAD_DATE
+    if column < 0:
+        return DONE
     units = _NANOS_A_MILLISECOND // nanos_a_unit
     if millis >= _MAX_I8 // units or millis <= -(_MAX_I8 // units):
         return OUT_OF_RANGE
-    if column >= 0 and _put8(table, memory, column, millis * units + nanos // nanos_a_unit):
+    if _put8(table, memory, column, millis * units + nanos // nanos_a_unit):
         return FULL
     return DONE
 
@@ -652,7 +656,7 @@ def execute(
         stop: the first entry not to decode.
         table_at: int64 (columns, FIELDS); memory_at: uint8; see `Arena`.
         stack: int64 (depth, FRAME).
-        registers: int64 (REGISTERS,); STATUS is CALL to go on behind a Python leaf, DONE to begin at ROW.
+        registers: int64 (REGISTERS,); STATUS is CALL to go on at PC, DONE to begin at ROW.
     """
     row = _register(registers, ROW)
     resume = _register(registers, STATUS) == CALL
@@ -1516,9 +1520,6 @@ def execute(
                 base = _frame(stack, top, 2)
                 bit = load_le_i4(bytes_at, base) - _frame(stack, top, 1)
                 if load_u1(bytes_at, base + 4 + (bit >> 3)) >> (bit & 7) & 1:
-                    if _operand(code_at, pc, 3):
-                        status, detail_a = OUT_OF_RANGE, bit
-                        break
                     if column >= 0 and put_nulls(table_at, memory_at, column):
                         status = FULL
                         break

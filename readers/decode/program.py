@@ -533,7 +533,7 @@ class Program:
 
     @contextmanager
     def binary_map_keys(self, width: int) -> Iterator[None]:
-        """The region is a map: its keys. The current column is a map; a null key does not fit it."""
+        """The region is a map: its keys. The current column is a map; see `outliers` for null keys."""
         with (
             self._region(BINARY_KEYS),
             self._elements(width, in_map=True),

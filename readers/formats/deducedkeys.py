@@ -118,8 +118,9 @@ def _evidence_bits(
             path=changes.path,
         )
         try:
-            for part, (keys,) in decoder.decode(page):
-                for key, key_group in zip(keys.to_pylist(), part.key_groups.tolist(), strict=True):
+            for batch in decoder.decode(page):
+                (keys,) = batch.arrays
+                for key, key_group in zip(keys.to_pylist(), batch.page.key_groups.tolist(), strict=True):
                     code = None if key is None else serializer.hash_code(key)
                     if code is None:
                         continue

@@ -42,6 +42,8 @@ UNDECODED = (
     "_undecoded"  # the bytes of a value whose class the savepoint does not describe; the value is null
 )
 
+OUT_OF_RANGE = "_out_of_range"  # JSON text of what other columns have NULL for, as their types cannot hold it
+
 
 class StateKind(Enum):
     """What Flink calls the state; the names of `StateMeta.state_kind`."""
@@ -99,6 +101,11 @@ class Entry:
     def is_open(self) -> bool:
         """Whether a value may be of a class that the savepoint does not describe; then its bytes have a column."""
         return self.value is not None and self.value.is_open and not self.is_raw("value")
+
+    @property
+    def has_outliers(self) -> bool:
+        """Whether there are values that their columns cannot hold; then their text has a column."""
+        return any(tree.has_outliers and not self.is_raw(name) for name, tree in self._trees())
 
     def refined(self, change: Callable[[Serializer], Serializer]) -> Entry:
         """The entry with `change` applied to its type trees."""

@@ -146,7 +146,7 @@ class Gaps:
             path=self._path,
         )
         try:
-            keys = [key for _, arrays in decoder.decode(page) for key in _python_values(arrays[0])]
+            keys = [key for batch in decoder.decode(page) for key in _python_values(batch.arrays[0])]
         except ReaderError:
             return False
         codes = [entry.key.hash_code(key) for key in keys]

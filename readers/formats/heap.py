@@ -59,11 +59,17 @@ def heap_columns(entry: Entry) -> dict[str, pa.DataType]:
     if _is_raw(entry, "value"):
         return columns | {"value": pa.binary()}
     if entry.kind is StateKind.MAP:
-        columns[WHOLE_MAP] = map_serializer(entry).arrow()
+        columns[WHOLE_MAP] = _list_of_entries(entry)
     else:
         value = value_type(entry)
         columns["value"] = pa.list_(value) if entry.kind is StateKind.LIST else value
     return columns | {UNDECODED: pa.binary()} if entry.is_open else columns
+
+
+def _list_of_entries(entry: Entry) -> pa.DataType:
+    """A map as the machine fills it, but its keys may be null: they become a column of their own."""
+    pair = map_serializer(entry).arrow()
+    return pa.list_(pa.struct([("key", pair.key_type), ("value", pair.item_type)]))
 
 
 def emit_heap(

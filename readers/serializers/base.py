@@ -42,6 +42,7 @@ class Serializer(ABC):
     __slots__ = ()
 
     java_class: ClassVar[str]  # the TypeSerializer class, binary name
+    is_nullable: ClassVar[bool] = True  # whether the bytes of a value may say null
     fixed_length: int = -1  # `TypeSerializer#getLength`, -1 for variable: which RocksDB keys are ambiguous
 
     @property
@@ -66,6 +67,11 @@ class Serializer(ABC):
     def is_open(self) -> bool:
         """Whether a value may be of a class that the savepoint does not describe: a subclass of a POJO."""
         return any(child.is_open for _, child in self.children)
+
+    @property
+    def has_outliers(self) -> bool:
+        """Whether there are values that the column type cannot hold; see `readers.decode.outliers`."""
+        return any(child.has_outliers for _, child in self.children)
 
     @property
     def serializer_name(self) -> str:

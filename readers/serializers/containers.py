@@ -75,6 +75,10 @@ class MapSerializer(Serializer):
     def children(self) -> tuple[tuple[str, Serializer], ...]:
         return (("key", self.key), ("value", self.value))
 
+    @property
+    def has_outliers(self) -> bool:
+        return self.key.is_nullable or self.key.has_outliers or self.value.has_outliers
+
     def arrow(self) -> pa.DataType:
         return pa.map_(self.key.arrow(), self.value.arrow())
 
@@ -167,6 +171,7 @@ class EnumSerializer(Serializer):
     constants: tuple[str, ...]
 
     java_class = BASE + "EnumSerializer"
+    is_nullable = False
     fixed_length = 4
 
     @property

@@ -19,8 +19,8 @@ that holds the slot. Flink: `org.apache.flink.table.data.binary`, `BinaryRowData
 An array is `i4 n`, null bits in whole 4 bytes, n slots; a map is `i4 size of the keys`, an array of keys, one of
 values; a row is the byte of the row kind, null bits from bit 8 on (in whole 8 bytes), the slots, what they point to.
 
-No column carries a time zone. Digits of a second that the declared precision does not have are cut off. A null key of
-a map raises `ValueOutOfRangeError`: no column type can hold it.
+No column carries a time zone. Digits of a second that the declared precision does not have are cut off. For null keys of
+maps, and timestamps that are too far off, see `readers.decode.outliers`.
 
 The types come from the snapshots as Java objects, `org.apache.flink.table.types.logical`; `typeRoot` names the type.
 """
@@ -89,6 +89,11 @@ class LogicalType(ABC):
     @property
     def reserves_space(self) -> bool:
         """Whether a null may or may not leave room behind the slots: then keys with a null are not unique."""
+        return False
+
+    @property
+    def has_outliers(self) -> bool:
+        """Whether there are values that the column type cannot hold."""
         return False
 
     def encode(self, value: Any) -> Encoded | None:
@@ -262,6 +267,10 @@ class TimestampType(LogicalType):
     def reserves_space(self) -> bool:
         return True
 
+    @property
+    def has_outliers(self) -> bool:
+        return True
+
     def arrow(self) -> pa.DataType:
         return pa.timestamp("us" if self.precision <= _MICROSECOND_PRECISION else "ns")
 
@@ -296,6 +305,10 @@ class ArrayType(NestedType):
     def name(self) -> str:
         return f"ARRAY<{self.element.name}>"
 
+    @property
+    def has_outliers(self) -> bool:
+        return self.element.has_outliers
+
     def arrow(self) -> pa.DataType:
         return pa.list_(self.element.arrow())
 
@@ -315,6 +328,11 @@ class MapType(NestedType):
     @property
     def name(self) -> str:
         return f"MAP<{self.key.name}, {self.value.name}>"
+
+    @property
+    def has_outliers(self) -> bool:
+        """Any key may be null."""
+        return True
 
     def arrow(self) -> pa.DataType:
         return pa.map_(self.key.arrow(), self.value.arrow())
@@ -350,6 +368,10 @@ class RowType(NestedType):
     def slots_offset(self) -> int:
         """The bytes of the row kind and of the null bits."""
         return (len(self.fields) + 8 + 63) // 64 * SLOT_BYTES
+
+    @property
+    def has_outliers(self) -> bool:
+        return any(kind.has_outliers for _, kind in self.fields)
 
     def arrow(self) -> pa.DataType:
         return pa.struct([pa.field(name, kind.arrow()) for name, kind in self.fields])
@@ -416,6 +438,10 @@ class RawType(NestedType):
     def is_decodable(self) -> bool:
         return self.inner is not None and all(problem.sized for problem in self.inner.problems())
 
+    @property
+    def has_outliers(self) -> bool:
+        return self.inner is not None and self.is_decodable and self.inner.has_outliers
+
     def arrow(self) -> pa.DataType:
         return self.inner.arrow() if self.inner is not None and self.is_decodable else pa.binary()
 
@@ -458,6 +484,10 @@ class PhysicalType(LogicalType):
     @property
     def reserves_space(self) -> bool:
         return self.layout.reserves_space
+
+    @property
+    def has_outliers(self) -> bool:
+        return self.layout.has_outliers
 
     def arrow(self) -> pa.DataType:
         return self.layout.arrow()

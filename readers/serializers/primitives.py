@@ -59,6 +59,7 @@ class BasicSerializer(Serializer):
 
 
 class BooleanSerializer(BasicSerializer):
+    is_nullable = False
     java_class = BASE + "BooleanSerializer"
     name, arrow_type, fixed_length = "Boolean", pa.bool_(), 1
 
@@ -75,6 +76,7 @@ class BooleanSerializer(BasicSerializer):
 class IntegerSerializer(BasicSerializer):
     """The signed integers; a subclass for each width."""
 
+    is_nullable = False
     width: ClassVar[Literal[1, 2, 4, 8]]
 
     def emit(self, program: Program) -> None:
@@ -117,6 +119,7 @@ class LongSerializer(IntegerSerializer):
 
 
 class FloatSerializer(BasicSerializer):
+    is_nullable = False
     java_class = BASE + "FloatSerializer"
     name, arrow_type, fixed_length = "Float", pa.float32(), 4
 
@@ -128,6 +131,7 @@ class FloatSerializer(BasicSerializer):
 
 
 class DoubleSerializer(BasicSerializer):
+    is_nullable = False
     java_class = BASE + "DoubleSerializer"
     name, arrow_type, fixed_length = "Double", pa.float64(), 8
 
@@ -139,6 +143,7 @@ class DoubleSerializer(BasicSerializer):
 
 
 class CharSerializer(BasicSerializer):
+    is_nullable = False
     java_class = BASE + "CharSerializer"
     name, arrow_type, fixed_length = "Character", pa.string(), 2
 

@@ -107,6 +107,10 @@ class BinarySerializer(Serializer):
     def serializer_name(self) -> str:
         return f"{self.java_class.rsplit('.', 1)[-1]}<{self.kind.name}>"
 
+    @property
+    def has_outliers(self) -> bool:
+        return self.kind.has_outliers
+
     def arrow(self) -> pa.DataType:
         return self.kind.arrow()
 
@@ -265,6 +269,10 @@ class TimestampDataSerializer(Serializer):
         return timestamp_type("TIMESTAMP", self.precision)
 
     @property
+    def has_outliers(self) -> bool:
+        return self.kind.has_outliers
+
+    @property
     def fixed_length(self) -> int:  # type: ignore[override]  # derived here
         return 12 if isinstance(self.kind, TimestampType) else 8
 
@@ -332,6 +340,10 @@ class WrappingSerializer(Serializer):
     @property
     def serializer_name(self) -> str:
         return f"{self.java_class.rsplit('.', 1)[-1]}<{self.inner.serializer_name}>"
+
+    @property
+    def has_outliers(self) -> bool:
+        return self.inner.has_outliers
 
     def arrow(self) -> pa.DataType:
         return self.inner.arrow()

@@ -10,7 +10,8 @@
 | LocalDateTime | LocalDate, LocalTime | both | timestamp[ns] |
 
 No column carries a time zone: an instant is shown in UTC, `java.sql` types in the zone-less milliseconds they store. A value that
-an int64 of nanoseconds cannot hold (years before 1677 or after 2262) raises `ValueOutOfRangeError`; nothing wraps.
+an int64 of nanoseconds cannot hold (years before 1677 or after 2262) is NULL, and kept as text beside its column: see
+`readers.decode.outliers`. Nothing wraps.
 """
 
 from __future__ import annotations
@@ -27,6 +28,14 @@ from readers.serializers.primitives import BASE, BasicSerializer, simple
 
 _EPOCH = datetime.datetime(1970, 1, 1)  # columns carry no zone
 _MICROSECOND = datetime.timedelta(microseconds=1)
+
+
+class BoundedSerializer(BasicSerializer):
+    """A type whose column ends earlier than `java.time` does."""
+
+    @property
+    def has_outliers(self) -> bool:
+        return True
 
 
 class DateSerializer(BasicSerializer):
@@ -51,7 +60,7 @@ class SqlTimeSerializer(DateSerializer):
     name = "java.sql.Time"
 
 
-class SqlTimestampSerializer(BasicSerializer):
+class SqlTimestampSerializer(BoundedSerializer):
     java_class = BASE + "SqlTimestampSerializer"
     name, arrow_type, fixed_length = "java.sql.Timestamp", pa.timestamp("ns"), 12
 
@@ -64,7 +73,7 @@ class SqlTimestampSerializer(BasicSerializer):
         return None if microseconds is None else hash_long(microseconds // 1000)
 
 
-class InstantSerializer(BasicSerializer):
+class InstantSerializer(BoundedSerializer):
     java_class = BASE + "InstantSerializer"
     name, arrow_type, fixed_length = "Instant", pa.timestamp("ns"), 12
 
@@ -78,7 +87,7 @@ class InstantSerializer(BasicSerializer):
         return hash_instant(microseconds // 1_000_000, microseconds % 1_000_000 * 1000)
 
 
-class LocalDateSerializer(BasicSerializer):
+class LocalDateSerializer(BoundedSerializer):
     java_class = BASE + "LocalDateSerializer"
     name, arrow_type, fixed_length = "LocalDate", pa.date32(), 6
 
@@ -102,7 +111,7 @@ class LocalTimeSerializer(BasicSerializer):
         return _hash_time(value) if isinstance(value, datetime.time) and value.tzinfo is None else None
 
 
-class LocalDateTimeSerializer(BasicSerializer):
+class LocalDateTimeSerializer(BoundedSerializer):
     java_class = BASE + "LocalDateTimeSerializer"
     name, arrow_type, fixed_length = "LocalDateTime", pa.timestamp("ns"), 13
 

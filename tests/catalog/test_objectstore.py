@@ -15,8 +15,8 @@ import pytest
 import catalog
 from catalog import Catalog
 from catalog.catalog import Root
-from catalog.jsontext import json_text
 from readers import sources
+from readers.decode.jsontext import json_text
 from readers.errors import AccessDeniedError, SavepointGoneError, StorageError
 from readers.metadata import (
     ByteStreamStateHandle,

@@ -22,11 +22,11 @@ from catalog import Catalog
 from catalog import statecache as module
 from catalog.cachefiles import CacheDirectory
 from catalog.errors import CorruptCacheError
-from catalog.jsontext import json_text
 from catalog.predicate import ANYTHING, Predicate
 from catalog.scan import Scan
 from catalog.statecache import StateCache, StatePlace
 from catalog.tables import CachedSplit, StatesTable, StateTable
+from readers.decode.jsontext import json_text
 from readers.errors import ReaderError
 from tests.readers.expected import Snapshot, snapshots_of
 from tests.readers.unpacked import ARCHIVES, unpacked

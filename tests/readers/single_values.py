@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import gzip
 import json
+from collections.abc import Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import pyarrow as pa
 from readers.cursor import Cursor
 from readers.decode.columns import ColumnTree
 from readers.decode.decoder import Decoder
+from readers.decode.outliers import Outlier
 from readers.decode.page import Page
 from readers.decode.program import Code, Program
 from readers.serializers.base import Serializer
@@ -62,29 +64,30 @@ def decode_one(serializer: Serializer, value: bytes) -> Any:
     return row
 
 
+def outliers(serializer: Serializer, *values: bytes) -> list[Outlier]:
+    """What the column cannot hold of values, each an entry of its own."""
+    page = _page(values)
+    return [
+        outlier
+        for batch in Decoder(*_compiled(serializer, enabled=True, ends=True)).decode(page)
+        for outlier in batch.outliers
+    ]
+
+
 def decode_columns(serializer: Serializer, *values: bytes, ends: bool = True) -> list[pa.Array]:
     """The values as valid Arrow arrays, each an entry of its own that must be used up (unless `ends` is false).
 
     The entries stand between other bytes, and are walked without columns too: both ways must find the same ends.
     """
-    data = np.frombuffer(b"\xff" + b"\xff".join(values) + b"\xff", dtype=np.uint8)
-    lengths = np.array([len(value) for value in values], dtype=np.int64)
-    starts = 1 + np.concatenate([[0], np.cumsum(lengths[:-1] + 1)]).astype(np.int64).reshape(-1, 1)
-    page = Page(
-        data=data,
-        starts=starts,
-        ends=starts + lengths.reshape(-1, 1),
-        key_groups=np.full(len(values), -1, dtype=np.int32),
-        subtask=0,
-        path="test",
-    )
+    page = _page(values)
     columns = []
-    for _, (column,) in Decoder(*_compiled(serializer, enabled=True, ends=ends)).decode(page):
+    for batch in Decoder(*_compiled(serializer, enabled=True, ends=ends)).decode(page):
+        (column,) = batch.arrays
         column.validate(full=True)
         columns.append(column)
     walker = Decoder(*_compiled(serializer, enabled=False, ends=ends))
     for start, end in zip(page.starts[:, 0], page.ends[:, 0], strict=True):
-        _, found = walker.measure(data, int(start), int(end), 1, "test")
+        _, found = walker.measure(page.data, int(start), int(end), 1, "test")
 
         assert not ends or found[0, 0] == end
     return columns
@@ -143,6 +146,21 @@ def _same_timestamp(expected: Any, actual: datetime.datetime) -> bool:
 
 def _entry(entry: Any) -> Any:
     return entry if isinstance(entry, tuple) else (entry["key"], entry["value"])
+
+
+def _page(values: Sequence[bytes]) -> Page:
+    """A page whose entries stand between other bytes."""
+    data = np.frombuffer(b"\xff" + b"\xff".join(values) + b"\xff", dtype=np.uint8)
+    lengths = np.array([len(value) for value in values], dtype=np.int64)
+    starts = 1 + np.concatenate([[0], np.cumsum(lengths[:-1] + 1)]).astype(np.int64).reshape(-1, 1)
+    return Page(
+        data=data,
+        starts=starts,
+        ends=starts + lengths.reshape(-1, 1),
+        key_groups=np.full(len(values), -1, dtype=np.int32),
+        subtask=0,
+        path="test",
+    )
 
 
 def _compiled(serializer: Serializer, *, enabled: bool, ends: bool) -> tuple[ColumnTree, Code]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from catalog.jsontext import json_text
+from readers.decode.jsontext import json_text
 from readers.errors import ReaderError
 from readers.savepoint import Savepoint, State
 from readers.sources import Selection

@@ -97,19 +97,6 @@ def test_a_decimal_with_thousands_of_zeros_has_an_exponent(scale, text):
     assert shown(primitives.BigDecSerializer(), encoders.big_decimal((123, scale))) == [text]
 
 
-@pytest.mark.parametrize(
-    "serializer", [temporal.InstantSerializer(), temporal.LocalDateTimeSerializer()], ids=lambda one: one.name
-)
-def test_a_time_out_of_range_is_an_error_not_another_time(serializer):
-    year_10000 = {
-        "Instant": (253_402_300_800).to_bytes(8, "big") + b"\0" * 4,
-        "LocalDateTime": (10_000).to_bytes(4, "big") + b"\1\1" + b"\0" * 7,
-    }
-
-    with pytest.raises(ReaderError, match="does not fit"):
-        shown(serializer, year_10000[serializer.name])
-
-
 def test_a_tag_beyond_the_registered_subclasses_is_an_error():
     kind = encoders.pojo_of({}, {"R1": LEAVES[0]}, {})
 
@@ -167,13 +154,6 @@ def test_what_one_tree_knows_of_subclasses_all_do():
     completed = pojo.with_subclasses(does_not, known)
     assert completed.arrow() == tuples.TupleSerializer("Tuple1", (knows.element,)).arrow()
     assert pojo.with_subclasses(knows, known) is knows
-
-
-def test_a_null_key_of_a_map_is_an_error():
-    kind = containers.MapSerializer(primitives.StringSerializer(), primitives.IntSerializer())
-
-    with pytest.raises(ReaderError, match="without null keys"):
-        shown(kind, b"\0\0\0\1" + b"\0" + b"\0" + b"\0\0\0\5")
 
 
 def test_types_that_nest_too_deep_are_an_error():

@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from readers.cursor import Cursor
-from readers.errors import CorruptDataError, ReaderError, UnsupportedSerializerError, ValueOutOfRangeError
+from readers.decode.outliers import Outlier
+from readers.errors import CorruptDataError, ReaderError, UnsupportedSerializerError
 from readers.keygroups import hash_binary_row
 from readers.serializers.base import OpaqueSerializer, Serializer
 from readers.serializers.containers import ListSerializer
@@ -55,6 +56,7 @@ from tests.readers.single_values import (
     decode,
     decode_columns,
     decode_one,
+    outliers,
     same,
     serializer_of,
     vector,
@@ -135,22 +137,28 @@ def test_a_raw_value_with_an_unknown_serializer_is_shown_as_bytes() -> None:
     assert decode_one(serializer, struct.pack(">i", 3) + b"abc") == b"abc"
 
 
-def test_a_null_key_of_a_map_is_no_value() -> None:
-    keys = struct.pack("<iII", 1, 1, 0) + bytes(4)
-    values = struct.pack("<iIi", 1, 0, 5) + bytes(4)
+def test_a_map_with_a_null_key_is_null_and_kept_as_text() -> None:
+    keys = struct.pack("<iIII", 2, 2, 8, 0)
+    values = struct.pack("<iIii", 2, 0, 5, 6)
     raw = struct.pack("<i", len(keys)) + keys + values
+    value = struct.pack(">i", len(raw)) + raw
+    serializer = MapDataSerializer(INT, INT)
 
-    with pytest.raises(ValueOutOfRangeError):
-        decode(MapDataSerializer(INT, INT), struct.pack(">i", len(raw)) + raw)
+    assert decode(serializer, value) == [None]
+    assert outliers(serializer, value) == [
+        Outlier(entry=0, path=("value",), json='[{"key":8,"value":5},{"key":null,"value":6}]')
+    ]
 
 
-def test_timestamps_beyond_the_column_are_no_value() -> None:
-    with pytest.raises(ValueOutOfRangeError):
-        decode(TimestampDataSerializer(9), struct.pack(">qi", 253_402_300_799_999, 0))
-    assert (
-        decode_one(TimestampDataSerializer(6), struct.pack(">qi", 253_402_300_799_999, 1999)).microsecond
-        == 999_001
-    )
+def test_timestamps_beyond_the_column_are_null_and_kept_as_text() -> None:
+    last = struct.pack(">qi", 253_402_300_799_999, 1999)
+    serializer = TimestampDataSerializer(9)
+
+    assert decode(serializer, last) == [None]
+    assert outliers(serializer, last) == [
+        Outlier(entry=0, path=("value",), json='"9999-12-31T23:59:59.999001999"')
+    ]
+    assert decode_one(TimestampDataSerializer(6), last).microsecond == 999_001
 
 
 def test_linked_lists_of_all_versions() -> None:

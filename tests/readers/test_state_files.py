@@ -268,8 +268,8 @@ def test_batches_of_any_size_have_the_same_rows(name, entries, size, data):
         return [
             row
             for page in part.source.pages(part.name, Selection())
-            for _, arrays in decoder.decode(page)
-            for row in table_rows(dict(zip(layout.names, arrays, strict=True)))
+            for batch in decoder.decode(page)
+            for row in table_rows(dict(zip(layout.names, batch.arrays, strict=True)))
         ]
 
     assert decoded(batch_entries=entries, batch_bytes=size) == decoded()

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from catalog import connect
-from catalog.jsontext import json_text
+from readers.decode.jsontext import json_text
 from service.explain import explanation_of
 from service.sql import plan
 from tests.service.conftest import Asker

@@ -15,7 +15,7 @@ _PRELUDE = f"""
 import json, os, signal, sys, threading, time
 from catalog import Catalog
 from catalog.catalog import Root
-from catalog.jsontext import json_text
+from readers.decode.jsontext import json_text
 from service.engines import DuckDBEngine
 from service.engines.spark import SparkEngine
 from service.engines.sparksession import SparkSettings

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from catalog import Catalog
-from catalog.jsontext import json_text
+from readers.decode.jsontext import json_text
 from service.engines import Column, DuckDBEngine
 from service.engines.engine import Execution
 from service.engines.spark import SparkEngine, translation
