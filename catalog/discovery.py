@@ -1,8 +1,11 @@
 """Finds savepoints and checkpoints under a root.
 
-A root is a savepoint itself, or a folder that holds some at any depth: what has a `_metadata` file. The
-data folders of checkpoints (`shared`, `taskowned`, `dstl`) are not looked into, nor is what is inside a
-savepoint.
+A root is a savepoint itself, or a folder that holds some at any depth: what has a `_metadata` file, and the
+single files `savepoint-<random>` of Flink 1.2, which begin as `_metadata` does. The data folders of
+checkpoints (`shared`, `taskowned`, `dstl`) are not looked into, nor is what is inside a savepoint.
+
+Of the files of a folder at most `_MAX_PROBES` are opened, those with "savepoint" in their names first; far away
+only these are, for each is a request.
 
 Where listing a folder is a request, folders are listed side by side; and many savepoints beside each other at once, with all
 their files, where no data folder is among them: a request a thousand files is less than one a savepoint.
@@ -15,13 +18,15 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from readers.errors import MissingFileError, NotASavepointError
+from readers.errors import MissingFileError, NotASavepointError, ReaderError
 from readers.filesystems import FileSystem, Listing
+from readers.metadata.reader import MAGIC
 from readers.remote import RemoteFileSystem
 from readers.storage import (
     DEFAULT_OPTIONS,
     METADATA_FILE_NAME,
     Location,
+    ReadCounter,
     StorageOptions,
     file_system_of,
     given_location,
@@ -29,6 +34,8 @@ from readers.storage import (
 
 _DATA_FOLDERS = frozenset({"shared", "taskowned", "dstl"})
 _MAX_DEPTH = 6
+_MAX_PROBES = 64
+_MAGIC = MAGIC.to_bytes(4, "big")
 # So many savepoints beside each other are listed at once.
 _MANY = 8
 _NOTHING = "expected a savepoint or a folder of savepoints, found nothing"
@@ -36,11 +43,11 @@ _NOTHING = "expected a savepoint or a folder of savepoints, found nothing"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """A directory with a `_metadata` file.
+    """A directory with a `_metadata` file, or a file that is a savepoint.
 
     Attributes:
         path: as given, or below the root as given.
-        relative: the folders from the root to it; empty if it is the root.
+        relative: the folders from the root to it, and the name of a file; empty if it is the root.
     """
 
     path: str
@@ -83,6 +90,7 @@ def _walk(system: FileSystem, folder: Location, relative: tuple[str, ...]) -> It
     if METADATA_FILE_NAME in listing.files:
         yield relative
         return
+    yield from ((*relative, name) for name in _single_files(system, folder, listing))
     if len(relative) < _MAX_DEPTH:
         for name in listing.folders:
             if name not in _DATA_FOLDERS:
@@ -99,9 +107,30 @@ def _below(system: RemoteFileSystem, root: Location) -> Iterator[tuple[str, ...]
             yield from (relative + names for names in found)
             if METADATA_FILE_NAME in listing.files:
                 yield relative
-            elif not found:
+                continue
+            yield from ((*relative, name) for name in _single_files(system, _folder(root, relative), listing))
+            if not found:
                 following += ((*relative, name) for name in listing.folders if name not in _DATA_FOLDERS)
         level = following
+
+
+def _single_files(system: FileSystem, folder: Location, listing: Listing) -> Iterator[str]:
+    """The names of the files that are savepoints."""
+    files = {name: "savepoint" in name.casefold() for name in sorted(listing.files)}
+    named = [name for name, is_named in files.items() if is_named]
+    others = [name for name, is_named in files.items() if not is_named] if system.is_local else []
+    for name in (*named, *others)[:_MAX_PROBES]:
+        if _begins_as_metadata(system, folder / name):
+            yield name
+
+
+def _begins_as_metadata(system: FileSystem, file: Location) -> bool:
+    """Whether a file can be read and has the magic number; links, which may lead elsewhere, are not opened."""
+    try:
+        with system.open(file, 0, len(_MAGIC), ReadCounter()) as stream:
+            return bytes(stream.view(0, len(_MAGIC)).data) == _MAGIC
+    except ReaderError:
+        return False
 
 
 def _folder(root: Location, names: tuple[str, ...]) -> Location:

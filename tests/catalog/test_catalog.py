@@ -13,6 +13,7 @@ import pytest
 
 import catalog
 from catalog.catalog import Catalog, Root
+from catalog.discovery import find_savepoints
 from catalog.errors import DuplicateDatabaseError
 from catalog.naming import database_names, unique_names
 from readers.errors import MissingFileError, NotASavepointError
@@ -376,3 +377,34 @@ def test_databases_that_cannot_be_read_are_listed_among_the_others(tmp_path: Pat
     found = {one.name: one.is_described for one in connected.described()}
 
     assert found == {"chk-1": False, "chk-2": True}
+
+
+METADATA = (WORDCOUNT[0] / "_metadata").read_bytes()
+
+
+def test_single_file_savepoints_are_found_among_others(tmp_path: Path) -> None:
+    job = tmp_path / "job"
+    job.mkdir()
+    for number in range(200):
+        (job / f"{number:03d}.log").write_bytes(b"no savepoint")
+    (job / "savepoint-abc123").write_bytes(METADATA)
+    (job / "savepoint-list.txt").write_bytes(b"savepoint-abc123")
+    (job / "savepoint-broken").symlink_to(tmp_path / "nowhere")
+    (job / "savepoint-elsewhere").symlink_to(WORDCOUNT[0] / "_metadata")
+    shutil.copytree(WORDCOUNT[0], tmp_path / "chk-1")
+    (tmp_path / "chk-1" / "savepoint-inside").write_bytes(METADATA)
+
+    found = [one.relative for one in find_savepoints(str(tmp_path))]
+
+    assert sorted(found) == [("chk-1",), ("job", "savepoint-abc123")]
+    connected = catalog.connect(tmp_path)
+    assert len(connected.databases) == 2
+    for name in connected.databases:
+        assert connected.database(name).table("operators").scan().to_arrow().num_rows > 0
+
+
+def test_a_large_folder_is_not_read_for_its_savepoints(tmp_path: Path) -> None:
+    for number in range(100):
+        (tmp_path / f"{number:03d}").write_bytes(METADATA if number in (7, 99) else b"")
+
+    assert [one.relative for one in find_savepoints(str(tmp_path))] == [("007",)]

@@ -223,6 +223,23 @@ def test_a_thousand_checkpoints_take_a_few_requests(store: ObjectStore, proxy: P
     assert len(proxy.taken()) <= 6
 
 
+def test_single_file_savepoints_are_found_by_a_request_each(store: ObjectStore, proxy: Proxy) -> None:
+    metadata = (FLINK / "wordcount-hashmap-savepoints" / "canonical" / "_metadata").read_bytes()
+    store.put("old/savepoint-abc123", metadata)
+    store.put("old/savepoint-notes", b"none")
+    store.put("old/other", metadata)
+
+    found = Catalog([Root(path=proxy.url("old"))])
+
+    assert found.databases == ["savepoint-abc123"]
+    assert {one.key.rpartition("/")[2] for one in proxy.taken() if "old/" in one.key} <= {
+        "_metadata",
+        "savepoint-abc123",
+        "savepoint-notes",
+    }
+    assert found.database("savepoint-abc123").table("operators").scan().to_arrow().num_rows == 3
+
+
 def test_checkpoints_beside_data_folders_are_listed_without_these(store: ObjectStore, proxy: Proxy) -> None:
     for number in range(20):
         store.put(f"jobs/a/chk-{number}/_metadata", b"meta")

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from readers.connectors import files, kafka
-from readers.serializers.kryo import KryoClass, informed
+from readers.serializers.kryo import informed
+from readers.serializers.kryoobjects import KryoClass
 from tests.readers import test_serializers, test_serializers_rowdata, test_serializers_streaming
 from tests.readers.single_values import VECTORS, decode_one, serializer_of, vectors, vectors_of
 
