@@ -5,6 +5,7 @@
 | Tuple1…25 | composite 2: utf class; [fields] | the fields, no flags |
 | Row | composite 2 (no row kind), 3 (row kind), 4: bool row kind; [fields] | mask, the fields that are not null |
 | Either | composite 1: [left, right] | bool is left, value |
+| CRow (rows that change, of the SQL planner up to 1.13) | composite 1: [row] | the row, bool is added |
 
 The mask has 2 bits of row kind and a bit a field (1 null), most significant bit first, in whole bytes.
 """
@@ -162,6 +163,31 @@ class EitherSerializer(Serializer):
         return present[0][0].hash_code(present[0][1]) if len(present) == 1 else None
 
 
+@dataclass(frozen=True)
+class CRowSerializer(Serializer):
+    row: Serializer
+
+    java_class = "org.apache.flink.table.runtime.types.CRowSerializer"
+
+    @property
+    def type_name(self) -> str:
+        return f"CRow<{self.row.type_name}>"
+
+    @property
+    def children(self) -> tuple[tuple[str, Serializer], ...]:
+        return (("row", self.row),)
+
+    def arrow(self) -> pa.DataType:
+        return pa.struct([pa.field("row", self.row.arrow()), pa.field("is_added", pa.bool_())])
+
+    def emit(self, program: Program) -> None:
+        program.struct()
+        with program.field(0):
+            self.row.emit(program)
+        with program.field(1):
+            program.boolean()
+
+
 def _field_codes(children: tuple[tuple[str, Serializer], ...], value: Any) -> list[int | None] | None:
     """The hash codes of the fields of a struct value (None: null field); None where one is not known."""
     if not isinstance(value, dict) or not {name for name, _ in children} <= set(value):
@@ -192,9 +218,15 @@ def _either(snapshot: SnapshotReader) -> Serializer:
     return EitherSerializer(*snapshot.nested(2))
 
 
+def _crow(snapshot: SnapshotReader) -> Serializer:
+    snapshot.composite()
+    return CRowSerializer(*snapshot.nested(1))
+
+
 SNAPSHOTS: dict[str, SnapshotBody] = {
     RUNTIME + "TupleSerializerSnapshot": _tuple,
     RUNTIME + "RowSerializer$RowSerializerSnapshot": _row,
     RUNTIME + "JavaEitherSerializerSnapshot": _either,
     RUNTIME + "EitherSerializerSnapshot": _either,
+    "org.apache.flink.table.runtime.types.CRowSerializerSnapshot": _crow,
 }

@@ -417,6 +417,15 @@ def either_of(left: Kind, right: Kind) -> Kind:
     )
 
 
+def crow_of(row: Kind) -> Kind:
+    return Kind(
+        tuples.CRowSerializer(row.serializer),
+        st.tuples(row.values, st.booleans()),
+        lambda value: row.encode(value[0]) + bytes([value[1]]),
+        lambda value: {"row": row.show(value[0]), "is_added": value[1]},
+    )
+
+
 def enum_of(*constants: str) -> Kind:
     return Kind(
         containers.EnumSerializer("Color", constants),
@@ -546,6 +555,7 @@ def _composites(inner: st.SearchStrategy[Kind]) -> st.SearchStrategy[Kind]:
             st.booleans(),
         ),
         st.builds(either_of, inner, inner),
+        st.lists(inner, min_size=1, max_size=3).map(lambda fields: crow_of(row_of(*fields, has_kind=False))),
         st.builds(
             pojo_of,
             named,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import struct
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from readers.errors import ReaderError
 from readers.serializers import containers, operators, pojo, primitives, temporal, tuples
 from readers.serializers.base import Serializer
+from readers.stateinfo.snapshots import COMPOSITE_MAGIC, NESTED_MAGIC
 from tests.readers import encoders
 from tests.readers.encoders import KINDS, LEAVES, Kind, bits
 from tests.readers.notation import (
@@ -271,3 +273,18 @@ _SPELLINGS: dict[type[Serializer], Any] = {
     pojo.PojoSerializer: _pojo,
     operators.TimerSerializer: lambda value: value | {"ns": None},
 }
+
+
+def test_a_snapshot_of_rows_that_change_has_that_of_the_row():
+    row = next(vector for vector in vectors() if vector["serializer_class"].endswith("RowSerializer"))
+    name = encoders.utf("org.apache.flink.table.runtime.types.CRowSerializerSnapshot")
+    outer = struct.pack(">iii", 3, COMPOSITE_MAGIC, 1)
+    nested = struct.pack(">iii", NESTED_MAGIC, 1, 1)
+    snapshot = name + outer + nested + bytes.fromhex(row["snapshot_hex"])
+
+    serializer = serializer_of({"snapshot_hex": snapshot.hex()})
+    value = bytes.fromhex(row["values"][0]["hex"])
+
+    assert serializer == tuples.CRowSerializer(serializer_of(row))
+    (shown_row,) = shown(serializer_of(row), value)
+    assert shown(serializer, value + b"\1") == [{"row": shown_row, "is_added": True}]
