@@ -6,9 +6,7 @@
 | `spark_master` | on a cluster: `spark://…`, `k8s://…`, `yarn`; or `local[2]` |
 | `spark_remote` | on a Spark Connect server: `sc://…` |
 
-Executors need the packages `service.spark`, `catalog` and `readers`. On this machine they are found where this process found
-them; to a cluster they are sent as a zip. What they import (numpy, numba, pyarrow, …) has to be installed on the workers, or
-sent with `spark.archives` by `spark_options`.
+On this machine, executors find our packages where this process found them; to a cluster they are sent (`sparkpackages.py`).
 """
 
 from __future__ import annotations
@@ -23,15 +21,12 @@ import socket
 import subprocess
 import sys
 import threading
-import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import catalog
-import readers
-import service
+from service.engines.sparkpackages import package_folders, write_packages
 from service.errors import EngineUnavailableError
 from service.settings import InvalidSettingError, Settings
 
@@ -276,7 +271,7 @@ class SparkSessions:
                 "spark.driver.host": "127.0.0.1",
                 "spark.driver.bindAddress": "127.0.0.1",
                 "spark.sql.shuffle.partitions": str(max(2, os.cpu_count() or 2)),
-                "spark.executorEnv.PYTHONPATH": os.pathsep.join(map(str, _package_folders())),
+                "spark.executorEnv.PYTHONPATH": os.pathsep.join(map(str, package_folders())),
             }
         else:
             options["spark.submit.pyFiles"] = str(write_packages(self._directory / "savepointdb.zip"))
@@ -328,31 +323,6 @@ def check_reachable(address: str) -> None:
         raise EngineUnavailableError(
             f"nobody answers at {address.partition(';')[0]}", hint=_DUCKDB_GOES_ON, detail="; ".join(failures)
         )
-
-
-def write_packages(path: Path) -> Path:
-    """A zip of the packages that executors need; returns `path`."""
-    parts = [*_modules(service, "*.py"), *_modules(service, "spark/**/*.py")]
-    parts += [*_modules(catalog, "**/*.py"), *_modules(readers, "**/*.py")]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for file, name in sorted(parts, key=lambda part: part[1]):
-            archive.write(file, name)
-    return path
-
-
-def _modules(package: Any, pattern: str) -> Iterator[tuple[Path, str]]:
-    folder = Path(package.__file__).parent
-    for file in folder.glob(pattern):
-        if package is not service or file.name == "__init__.py" or file.parent != folder:
-            yield file, str(file.relative_to(folder.parent))
-
-
-def _package_folders() -> list[Path]:
-    """Where this process found our packages."""
-    return list(
-        dict.fromkeys(Path(package.__file__ or "").parent.parent for package in (service, catalog, readers))
-    )
 
 
 _MEANING = {

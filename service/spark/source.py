@@ -27,6 +27,8 @@ Spark: org.apache.spark.sql.execution.datasources.v2.python.UserDefinedPythonDat
 from __future__ import annotations
 
 import contextlib
+import functools
+import gc
 import json
 import os
 import sys
@@ -35,6 +37,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+from pyspark import TaskContext
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
@@ -216,6 +219,7 @@ class SavepointReader(DataSourceReader):
             rows = (batch for split in splits for batch in split.read())
             for batch in rebatched(rows, BATCH_ROWS):
                 yield to_wire(batch, wire_schema(batch.schema, self._options.nanoseconds))
+            _spare_the_collector()
 
 
 class PruningReader(SavepointReader):
@@ -240,19 +244,23 @@ def grouped(splits: Iterable[Split], partitions: int) -> Iterator[tuple[Split, .
 
     Args:
         splits: in the order of the scan.
-        partitions: at least about this many groups, unless they would be very small.
+        partitions: this many groups, unless they would be very small or very large.
     """
     splits = tuple(splits)
-    even = sum(split.size_bytes for split in splits) // partitions
-    wanted = max(_LEAST_PARTITION_BYTES, min(even, _MOST_PARTITION_BYTES))
+    total = sum(split.size_bytes for split in splits)
+    count = max(1, min(partitions, total // _LEAST_PARTITION_BYTES), -(-total // _MOST_PARTITION_BYTES))
+    before = 0
     group: list[Split] = []
-    size_bytes = 0
+    number = 0
     for split in splits:
-        if group and (size_bytes + split.size_bytes > wanted or len(group) == _MOST_SPLITS):
+        # A split belongs to the group in whose share of all bytes its middle lies.
+        own = (2 * before + split.size_bytes) * count // max(1, 2 * total)
+        if group and (own != number or len(group) == _MOST_SPLITS):
             yield tuple(group)
-            group, size_bytes = [], 0
+            group = []
         group.append(split)
-        size_bytes += split.size_bytes
+        number = own
+        before += split.size_bytes
     if group:
         yield tuple(group)
 
@@ -276,6 +284,18 @@ def _combined(batches: list[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBat
     together = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
     for start in range(0, together.num_rows, rows):
         yield together.slice(start, rows)
+
+
+@functools.cache
+def _spare_the_collector() -> None:
+    """Let Python's garbage collector pass over what has been loaded by now, in Spark's Python workers.
+
+    Spark collects garbage after every task. What numba loads is a million objects that stay: 0.1 s of CPU a task, as
+    much as to read 100 MB of a savepoint.
+    """
+    if TaskContext.get() is not None:
+        gc.collect()
+        gc.freeze()
 
 
 def _values(pushed: Filter) -> tuple[str, tuple[Any, ...]]:

@@ -23,7 +23,6 @@ from service.engines.sparksession import (
     check_java,
     check_reachable,
     spark_settings,
-    write_packages,
 )
 from service.errors import EngineUnavailableError
 from service.queries import Queries, QueryRequest
@@ -126,24 +125,6 @@ def test_no_pyspark_is_one_clear_error(monkeypatch: pytest.MonkeyPatch, tmp_path
         SparkSessions(SparkSettings(), tmp_path).new()
 
     assert "savepointdb[spark]" in str(raised.value.hint)
-
-
-def test_executors_get_the_packages_that_they_need(tmp_path: Path) -> None:
-    import zipfile
-
-    names = zipfile.ZipFile(write_packages(tmp_path / "packages.zip")).namelist()
-
-    assert {
-        "service/__init__.py",
-        "service/spark/source.py",
-        "catalog/scan.py",
-        "readers/savepoint.py",
-    } <= set(names)
-    assert not [
-        name
-        for name in names
-        if name.startswith("service/") and "spark" not in name and "__init__" not in name
-    ]
 
 
 @pytest.mark.parametrize(
