@@ -6,7 +6,7 @@
     spark.py     Spark, on a cluster or on this machine
     sparkchoice.py   which of them answers
     sparksession.py  Spark's session: started when first wanted
-    sparksql.py      DuckDB's SQL as Spark has it, by sparkexpressions.py and sparktypes.py
+    sparksql.py      DuckDB's SQL as Spark has it, by sparkexpressions/ and sparktypes.py
 
 An engine gets a plan whose tables are resolved, and reads them by `Scan`; it never opens a file itself.
 """

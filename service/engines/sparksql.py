@@ -1,7 +1,7 @@
 """A `Plan`'s query, in DuckDB's SQL → one for Spark that means the same.
 
 sqlglot qualifies the names; then each query is translated from its FROM outwards, so that every expression has a type:
-DuckDB's. Clauses and joins that are not listed here are refused, as expressions are in `sparkexpressions.py`.
+DuckDB's. Clauses and joins that are not listed here are refused, as expressions are in `sparkexpressions`.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from sqlglot.optimizer.qualify import qualify
 from sqlglot.schema import MappingSchema
 
 from service.engines.sparkexpressions import (
+    HANDLERS,
+    Handler,
     cast,
     has_aggregate,
     has_map,
@@ -156,6 +158,10 @@ class _Names:
         """A query inside an expression."""
         assert self.translator is not None
         return self.translator.query(query, self)
+
+    def handler(self, kind: type[exp.Expr]) -> Handler | None:
+        """What translates expressions of this kind."""
+        return HANDLERS.get(kind)
 
 
 class _Translator:
