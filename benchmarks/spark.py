@@ -1,8 +1,12 @@
 """`python -m benchmarks.spark` (`make bench-spark`): a scan by Spark on one worker of one core and on two, and by the readers.
 
 A standalone master and its workers are started from pyspark's package, on this machine; the savepoint is written for the
-purpose. Times are the medians of the runs after a first one, which starts Python and the executors. CPU is that of the
-executors' Python workers and JVMs, beside that of the readers alone for the same columns, in one process.
+purpose. Times are the medians of the runs after the first ones, which start Python and the executors, and in which their
+JVMs compile. CPU is that of the executors, on one worker: of their Python, which reads, and of their JVMs, which take rows
+from Python and compute; beside that of the readers alone for the same columns, in one process.
+
+The times mean something on a machine that does nothing else, with a core for each worker and some more for the driver. CPU
+seconds do on any, but for what is lost to others in shared caches.
 """
 
 from __future__ import annotations
@@ -25,7 +29,8 @@ from pathlib import Path
 import catalog
 from benchmarks.savepoints import UID, write_savepoint
 
-_RUNS = 3
+_RUNS = 5
+_WARM_UPS = 3
 _START_S = 60
 _TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 _QUERIES = {
@@ -74,12 +79,14 @@ def _report(savepoint: Path, keys: int) -> None:
     print(f"{keys:,} keys, {size / 1e6:,.0f} MB canonical; {os.cpu_count()} cores, {platform.machine()}\n")
     alone = {name: _readers(savepoint, table, columns) for name, (_, table, columns) in _QUERIES.items()}
     one, two = (_on_workers(savepoint, count) for count in (1, 2))
-    print(f"{'':34}{'1 worker':>10}{'2 workers':>11}{'ratio':>7}{'CPU':>9}{'readers':>9}{'ratio':>7}")
+    print("| work | 1 worker | 2 workers | ratio | CPU: readers alone | Python | ratio | JVM | both, ratio |")
+    print("|---|---|---|---|---|---|---|---|---|")
     for name in _QUERIES:
-        first, second, cpu = one[name]["seconds"], two[name]["seconds"], one[name]["cpu_seconds"]
+        first, second = one[name]["seconds"], two[name]["seconds"]
+        python, jvm = one[name]["python"], one[name]["jvm"]
         print(
-            f"{name:34}{first:9.2f}s{second:10.2f}s{first / second:7.2f}{cpu:8.2f}s{alone[name]:8.2f}s"
-            f"{cpu / alone[name]:7.2f}"
+            f"| {name} | {first:.2f} s | {second:.2f} s | {first / second:.2f} | {alone[name]:.2f} s | {python:.2f} s "
+            f"| {python / alone[name]:.2f} | {jvm:.2f} s | {(python + jvm) / alone[name]:.2f} |"
         )
 
 
@@ -126,7 +133,6 @@ def _drive(url: str, savepoint: Path) -> dict[str, dict[str, float]]:
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.executor.memory": "1g",
-        "spark.executorEnv.PYTHONPATH": os.getcwd(),
         "spark.sql.shuffle.partitions": "4",
     }
     duckdb = DuckDBEngine(Settings())
@@ -134,26 +140,26 @@ def _drive(url: str, savepoint: Path) -> dict[str, dict[str, float]]:
     known = catalog.connect(str(savepoint))
     found: dict[str, dict[str, float]] = {}
     for name, (sql, _, _) in _QUERIES.items():
-        seconds, cpu = [], []
-        for _ in range(_RUNS + 1):
-            before, started = _executors_cpu(), time.monotonic()
+        runs = []
+        for _ in range(_WARM_UPS + _RUNS):
+            before, started = _executors_cpu(url), time.monotonic()
             execution = spark.execution(plan(sql, known), 10_000)
             execution.open().read_all()
             execution.close()
-            seconds.append(time.monotonic() - started)
-            cpu.append(_executors_cpu() - before)
-        found[name] = {
-            "seconds": statistics.median(seconds[1:]),
-            "cpu_seconds": statistics.median(cpu[1:]),
-        }
+            seconds = time.monotonic() - started
+            runs.append(
+                (seconds, *(after - own for after, own in zip(_executors_cpu(url), before, strict=True)))
+            )
+        measured = map(statistics.median, zip(*runs[_WARM_UPS:], strict=True))
+        found[name] = dict(zip(("seconds", "python", "jvm"), measured, strict=True))
     spark.close()
     duckdb.close()
     return found
 
 
-def _executors_cpu() -> float:
-    """CPU seconds so far of the executors on this machine and of the Python processes under them."""
-    parents, ticks, roots = {}, {}, set()
+def _executors_cpu(url: str) -> tuple[float, float]:
+    """CPU seconds so far of the Python processes under the executors of a cluster, and of the executors themselves."""
+    parents, ticks, commands = {}, {}, {}
     for name in filter(str.isdigit, os.listdir("/proc")):
         try:
             status = Path("/proc", name, "stat").read_text().rpartition(")")[2].split()
@@ -162,15 +168,22 @@ def _executors_cpu() -> float:
             continue
         parents[int(name)] = int(status[1])
         ticks[int(name)] = sum(map(int, status[11:15]))
-        if "CoarseGrainedExecutorBackend" in command:
-            roots.add(int(name))
+        commands[int(name)] = command
+    workers = {
+        process for process, command in commands.items() if "worker.Worker" in command and url in command
+    }
+    executors = {process for process in parents if _is_under(process, workers, parents)} - workers
+    executors = {process for process in executors if "CoarseGrainedExecutorBackend" in commands[process]}
+    python = {process for process in parents if _is_under(process, executors, parents)} - executors
+    return sum(ticks[process] for process in python) / _TICKS_A_SECOND, sum(
+        ticks[process] for process in executors
+    ) / _TICKS_A_SECOND
 
-    def is_under(process: int) -> bool:
-        while process in parents and process not in roots:
-            process = parents[process]
-        return process in roots
 
-    return sum(count for process, count in ticks.items() if is_under(process)) / _TICKS_A_SECOND
+def _is_under(process: int, roots: set[int], parents: dict[int, int]) -> bool:
+    while process in parents and process not in roots:
+        process = parents[process]
+    return process in roots
 
 
 @contextmanager

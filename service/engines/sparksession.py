@@ -37,6 +37,7 @@ _OLDEST_JAVA = 17
 _JAVA_VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 _DUCKDB_GOES_ON = 'ask for "engine": "duckdb", which needs nothing else'
 _INSTALL = "pip install 'savepointdb[spark]'"
+_ARCHIVE = "savepointdb.zip"
 _CONNECT_S = 5.0
 _ADDRESS = re.compile(r"(?P<host>[^:/,;]+|\[[^\]]+\]):(?P<port>\d+)")
 
@@ -119,6 +120,7 @@ class SparkSessions:
         self._lock = threading.Lock()
         self._session: SparkSession | None = None
         self._owned = False
+        self._remote: dict[str, SparkSession] = {}
 
     def new(self) -> SparkSession:
         """A session of its own: nobody else sees its views.
@@ -133,6 +135,8 @@ class SparkSessions:
         from service.spark import SavepointDataSource
 
         made = session.newSession()
+        if self._settings.remote:
+            made.addArtifacts(str(self._directory / _ARCHIVE), pyfile=True)
         for name, value in _MEANING.items():
             made.conf.set(name, value)
         made.dataSource.register(SavepointDataSource)
@@ -151,7 +155,13 @@ class SparkSessions:
         """The jobs of this thread have this tag."""
         if self._settings.remote:
             session.addTag(tag)
-            yield
+            self._remote[tag] = session
+            try:
+                yield
+            finally:
+                del self._remote[tag]
+                with contextlib.suppress(Exception):
+                    session.stop()
             return
         context = session.sparkContext
         context.addJobTag(tag)
@@ -169,7 +179,7 @@ class SparkSessions:
             return
         with contextlib.suppress(Exception):
             if self._settings.remote:
-                session.interruptTag(tag)
+                self._remote[tag].interruptTag(tag)
             else:
                 session.sparkContext.cancelJobsWithTag(tag)
 
@@ -208,6 +218,7 @@ class SparkSessions:
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         try:
             import pyspark  # noqa: F401  # is it there?
+            from pyspark import SparkContext
             from pyspark.sql import SparkSession
         except ImportError as error:
             raise EngineUnavailableError(
@@ -217,6 +228,7 @@ class SparkSessions:
             logging.getLogger(name).setLevel(logging.CRITICAL)
         if self._settings.remote:
             check_reachable(self._settings.remote)
+            self._owned = True
             return self._connected()
         check_java()
         check_reachable(self._settings.master)
@@ -226,9 +238,8 @@ class SparkSessions:
         builder = SparkSession.builder.master(self._settings.master or "local[*]").appName("savepointdb")
         for name, value in self._options().items():
             builder = builder.config(name, value)
-        self._owned = (
-            SparkSession.getActiveSession() is None
-        )  # one that a program has already is not ours to stop
+        # What a program has already is not ours to stop. `getActiveSession` knows that of this thread only.
+        self._owned = SparkContext._active_spark_context is None
         try:
             session = builder.getOrCreate()
             session.sparkContext.setLogLevel("ERROR")
@@ -243,7 +254,7 @@ class SparkSessions:
             session = SparkSession.builder.remote(self._settings.remote).getOrCreate()
             for name, value in (_MEANING | dict(self._settings.options)).items():
                 session.conf.set(name, value)
-            session.addArtifacts(str(write_packages(self._directory / "savepointdb.zip")), pyfile=True)
+            write_packages(self._directory / _ARCHIVE)
         except ImportError as error:
             raise EngineUnavailableError(
                 "what Spark Connect needs is not installed",
@@ -274,7 +285,7 @@ class SparkSessions:
                 "spark.executorEnv.PYTHONPATH": os.pathsep.join(map(str, package_folders())),
             }
         else:
-            options["spark.submit.pyFiles"] = str(write_packages(self._directory / "savepointdb.zip"))
+            options["spark.submit.pyFiles"] = str(write_packages(self._directory / _ARCHIVE))
         return options | dict(self._settings.options)
 
 

@@ -374,15 +374,9 @@ def cast_literal(value: Typed) -> exp.Expr:
 def _order(order: exp.Order, scope: _Names) -> Iterator[exp.Ordered]:
     for item in order.expressions:
         if isinstance(item.this, exp.Var) and item.this.name.upper() == "ALL":
-            for name, kind in scope.aliases.items():
-                if is_nested(kind):
-                    raise NotOnSparkError(f"an order of {kind}")
-                column = exp.column(exp.to_identifier(name, quoted=True))
-                yield exp.Ordered(
-                    this=column,
-                    desc=bool(item.args.get("desc")),
-                    nulls_first=bool(item.args.get("nulls_first")),
-                )
+            for place, kind in enumerate(scope.kinds, start=1):
+                _check_order(kind)
+                yield _same_order(exp.Literal.number(place), item)
         elif isinstance(item.this, exp.Literal):
             _knows(item, frozenset({"this", "desc", "nulls_first"}))
             if not item.this.is_int or not 1 <= int(item.this.name) <= len(scope.kinds):

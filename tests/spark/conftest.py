@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import secrets
@@ -10,7 +11,7 @@ import subprocess
 import sys
 import sysconfig
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -82,22 +83,27 @@ class Standalone:
     Attributes:
         folder: where it works.
         url: of the master.
+        python: of the executors.
         master, workers: the processes.
     """
 
     def __init__(self, folder: Path, python: Path) -> None:
         self.folder = folder
         self.python = python
+        for name in ("cache", "local", "tmp"):
+            (folder / name).mkdir()
         self._environment = {
             name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")
         } | {
             "SPARK_LOCAL_IP": "127.0.0.1",
             "SPARK_DAEMON_MEMORY": "256m",
             "SPARK_WORKER_DIR": str(folder / "work"),
+            "SPARK_LOCAL_DIRS": str(folder / "local"),
             "SPARK_LOG_DIR": str(folder),
-            "PYSPARK_PYTHON": str(python),
+            "XDG_CACHE_HOME": str(folder / "cache"),
+            "TMPDIR": str(folder / "tmp"),
         }
-        self.url = f"spark://127.0.0.1:{_free_port()}"
+        self.url = f"spark://127.0.0.1:{free_port()}"
         self.master = self._start(
             "master.Master", "--host", "127.0.0.1", "--port", self.url.rpartition(":")[2]
         )
@@ -106,12 +112,14 @@ class Standalone:
         for worker in self.workers:
             self._wait_for(worker, "Successfully registered with master")
 
-    def run(self, script: str, *arguments: str, timeout_s: float = 240) -> list[dict[str, Any]]:
+    def run(
+        self, script: str, *arguments: str, python: Path | None = None, timeout_s: float = 600
+    ) -> list[dict[str, Any]]:
         """Run a driver's script in a process of its own; the lines that it prints, each of JSON."""
         ran = subprocess.run(
-            [sys.executable, "-c", script, self.url, str(self.python), *arguments],
+            [sys.executable, "-c", script, self.url, str(python or self.python), *arguments],
             cwd=PROJECT,
-            env=self._environment | {"PYTHONPATH": str(PROJECT)},
+            env=os.environ | {"PYTHONPATH": str(PROJECT), "TMPDIR": str(self.folder / "tmp")},
             capture_output=True,
             text=True,
             timeout=timeout_s,
@@ -125,6 +133,10 @@ class Standalone:
             process.terminate()
         for process in (*self.workers, self.master):
             process.wait(timeout=30)
+
+    def processes(self) -> list[str]:
+        """The commands of all processes that work here, executors' and drivers' among them."""
+        return processes_with(str(self.folder))
 
     def _start_worker(self) -> subprocess.Popen[bytes]:
         return self._start("worker.Worker", "-c", "1", "-m", "1g", "--host", "127.0.0.1", self.url)
@@ -154,11 +166,30 @@ class Standalone:
             time.sleep(0.2)
 
 
-@pytest.fixture
-def standalone(tmp_path: Path) -> Iterator[Standalone]:
-    cluster = Standalone(tmp_path, python_without_our_code(tmp_path))
+@pytest.fixture(scope="session")
+def standalone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]:
+    """One cluster for all tests; the last of them takes its master away."""
+    folder = tmp_path_factory.mktemp("standalone")
+    cluster = Standalone(folder, python_without_our_code(folder))
     yield cluster
     cluster.stop()
+
+
+def processes_with(text: str) -> list[str]:
+    """The commands of processes whose environment has this text."""
+    found = []
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError):
+            if text in Path("/proc", name, "environ").read_text(errors="replace"):
+                found.append(Path("/proc", name, "cmdline").read_text().replace("\0", " "))
+    return found
+
+
+def wait_until(happens: Callable[[], Any], timeout_s: float = 60) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not happens():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 def python_without_our_code(folder: Path) -> Path:
@@ -170,7 +201,7 @@ def python_without_our_code(folder: Path) -> Path:
     return python
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return int(listener.getsockname()[1])

@@ -244,3 +244,5 @@ SELECT key, (SELECT max(b.value) FROM w."mod7-no-uid__seen" b WHERE b.key < leng
 SELECT key, 'it''s a \ "quote" `x`' AS text FROM w."mod7-no-uid__seen" WHERE 'a\b' = 'a\b' ORDER BY key
 
 SELECT count(*) FROM w.aggregate__count WHERE key = 'no\such''key'
+
+SELECT key, TRY_CAST(right(key, 1) || '99999999999' AS INTEGER) AS none, TRY_CAST(right(key, 1) || '9' AS INTEGER) AS some FROM w.aggregate__count ORDER BY key LIMIT 20

@@ -1,4 +1,7 @@
-"""A real cluster: a master and two workers as processes, executors that have never seen our code."""
+"""A real cluster: a master and two workers as processes, executors that have never seen our code.
+
+A driver is a process of its own, for there is one Spark in a process. The tests share the cluster, in this order.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,24 @@ from typing import Any
 
 import pytest
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+from tests.spark.conftest import EVERYTHING, FLINK, WORDCOUNT, wait_until
 
-_EVERYTHING = "tests/data/flink/2.3.0/everything-rocksdb-savepoints/canonical"
-_WORDCOUNT = "tests/data/flink/2.3.0/wordcount-rocksdb-savepoints/canonical"
-_PRELUDE = f"""
+pytestmark = pytest.mark.spark
+
+# Each is run if it is there: those of the corpus, where there is one.
+_CORPUS = ["2.3.0/alltypes-hashmap/canonical", "2.3.0/sql-join-rocksdb/canonical"]
+_STATEMENTS = [
+    "SELECT sum(value), count(*), avg(value) FROM w.aggregate__count",
+    "SELECT key, value FROM w.aggregate__count WHERE key = 'key_662'",
+    "SELECT _key_group, sum(value) FROM w.aggregate__count GROUP BY ALL ORDER BY ALL",
+    "SELECT * FROM e.types__v_pojo ORDER BY key",
+    "SELECT state_name, key, value, map_key, list_index FROM e.kinds ORDER BY ALL",
+    "SELECT a.key, b.value FROM w.aggregate__count a JOIN w.aggregate__count b ON a.key = b.key ORDER BY 1",
+    "SELECT key, rank() OVER (PARTITION BY _subtask ORDER BY value DESC, key) FROM w.aggregate__count ORDER BY 1",
+]
+_PRELUDE = """
 import json, os, signal, sys, threading, time
+from concurrent.futures import ThreadPoolExecutor
 from catalog import Catalog
 from catalog.catalog import Root
 from readers.decode.jsontext import json_text
@@ -22,19 +37,27 @@ from service.engines.sparksession import SparkSettings
 from service.errors import QueryCancelledError, QueryError
 from service.settings import Settings
 from service.sql import plan
+import pyarrow as pa
 
-url, python = sys.argv[1:3]
-catalog = Catalog([Root(path={_EVERYTHING!r}, label="e"), Root(path={_WORDCOUNT!r}, label="w")])
+url, python, *arguments = sys.argv[1:]
+roots = [argument.split("=") for argument in arguments if "=" in argument]
+catalog = Catalog([Root(path=path, label=label) for label, path in roots])
 duckdb = DuckDBEngine(Settings())
-options = {{"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1",
-           "spark.executor.memory": "512m", "spark.sql.shuffle.partitions": "4"}}
+options = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1",
+           "spark.executor.memory": "512m", "spark.sql.shuffle.partitions": "4"}
 spark = SparkEngine(SparkSettings(master=url, python=python, options=options), duckdb)
+
+def shown(column):
+    array = column.combine_chunks()
+    is_odd = pa.types.is_time(array.type) or pa.types.is_null(array.type)
+    return json_text(array.cast(pa.string()) if is_odd else array).to_pylist()
 
 def rows(engine, sql, **limits):
     execution = engine.execution(plan(sql, catalog), **limits)
     try:
         table = execution.open().read_all()
-        return [str(row) for row in zip(*[json_text(c.combine_chunks()).to_pylist() for c in table.columns])]
+        found = [str(row) for row in zip(*map(shown, table.columns))]
+        return found if "ORDER BY" in sql else sorted(found)
     finally:
         execution.close()
 
@@ -43,99 +66,49 @@ def tell(**facts):
 """
 
 
-def test_executors_without_our_code_answer_as_duckdb_and_survive_a_cancel_and_a_death(
-    standalone: Any,
-) -> None:
+def roots(*more: str) -> list[str]:
+    return [f"e={EVERYTHING}", f"w={WORDCOUNT}", *more]
+
+
+def test_executors_without_our_code_answer_as_duckdb(standalone: Any, request: pytest.FixtureRequest) -> None:
+    cases = [f"{name}={folder}" for name, folder in _cases(request)]
     script = (
         _PRELUDE
-        + """
-for sql in [
-    "SELECT * FROM w.aggregate__count ORDER BY key",
-    "SELECT sum(value), count(*), avg(value) FROM w.aggregate__count",
-    "SELECT key, value FROM w.aggregate__count WHERE key = 'key_662'",
-    "SELECT * FROM e.types__v_pojo ORDER BY key",
-    "SELECT * FROM e.types__v_instant ORDER BY key",
-    "SELECT state_name, key, value, map_key, list_index FROM e.kinds ORDER BY ALL",
-    "SELECT a.key, b.value FROM w.aggregate__count a JOIN w.aggregate__count b ON a.key = b.key ORDER BY 1",
-]:
-    tell(sql=sql, same=rows(spark, sql, max_rows=10000) == rows(duckdb, sql))
-
-context = spark._sessions._session.sparkContext
-tell(executors=context._jsc.sc().getExecutorMemoryStatus().size() - 1)
-
-many = "SELECT count(*) FROM w.aggregate__count a, w.aggregate__count b, w.aggregate__count c, w.aggregate__count d"
-execution = spark.execution(plan(many, catalog), max_rows=1)
-asked = []
-def cancel():
-    asked.append(time.monotonic())
-    execution.cancel(QueryCancelledError("enough"))
-threading.Timer(3, cancel).start()
-try:
-    execution.open()
-except QueryCancelledError as error:
-    tell(message=error.message, took_s=time.monotonic() - asked[0])
-execution.close()
-deadline = time.monotonic() + 5
-while context.statusTracker().getActiveJobsIds() and time.monotonic() < deadline:
-    time.sleep(0.1)
-tell(active=len(context.statusTracker().getActiveJobsIds()))
-
-port = context.getConf().get("spark.driver.port")
-def executors():
-    found = []
-    for name in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            words = open(f"/proc/{name}/cmdline").read().split(chr(0))
-        except OSError:
-            continue
-        if words[0].endswith("java") and f"spark://CoarseGrainedScheduler@127.0.0.1:{port}" in words:
-            found.append(int(name))
-    return found
-sql = "SELECT count(*), sum(a.value + b.value) FROM w.aggregate__count a, w.aggregate__count b, e.kinds__map c"
-expected = rows(duckdb, sql)
-started = executors()
-threading.Timer(0.5, lambda: os.kill(started[0], signal.SIGKILL)).start()
-found = rows(spark, sql, max_rows=10)
-tell(same=found == expected, executors=len(started))
+        + f"""
+statements = {_STATEMENTS!r} + [
+    f'SELECT * FROM "{{name}}"."{{table}}"'
+    for name in catalog.databases for table in catalog.database(name).tables
+]
+rows(spark, statements[0], max_rows=10)  # starts Spark
+with ThreadPoolExecutor(4) as pool:
+    found = list(pool.map(lambda sql: rows(spark, sql, max_rows=100000), statements))
+tell(different=[sql for sql, got in zip(statements, found) if got != rows(duckdb, sql)], count=len(statements))
+tell(executors=spark._sessions._session.sparkContext._jsc.sc().getExecutorMemoryStatus().size() - 1)
 spark.close()
 """
     )
 
-    *answers, executors, cancelled, jobs, death = standalone.run(script)
+    answers, executors = standalone.run(script, *roots(*cases))
 
-    assert all(answer["same"] for answer in answers)
+    assert answers["different"] == []
+    assert answers["count"] > 60
     assert executors == {"executors": 2}
-    assert cancelled["message"] == "enough"
-    assert cancelled["took_s"] < 1
-    assert jobs == {"active": 0}
-    assert death == {"same": True, "executors": 2}
+    [unpacked] = (standalone.folder / "cache" / "savepointdb" / "packages").iterdir()
+    assert (unpacked / "service" / "spark" / "source.py").is_file()
 
 
-def test_without_a_master_spark_is_unavailable_and_duckdb_goes_on(standalone: Any) -> None:
-    standalone.stop()
-    script = (
-        _PRELUDE
-        + """
-try:
-    rows(spark, "SELECT count(*) FROM w.aggregate__count", max_rows=1)
-except QueryError as error:
-    tell(code=error.code, message=error.message)
-tell(rows=rows(duckdb, "SELECT count(*) FROM w.aggregate__count"))
-spark.close()
-"""
-    )
-
-    error, answer = standalone.run(script)
-
-    assert error["code"] == "ENGINE_UNAVAILABLE"
-    assert answer == {"rows": ["('1000',)"]}
+def _cases(request: pytest.FixtureRequest) -> list[tuple[str, Path]]:
+    try:
+        corpus: Path = request.getfixturevalue("corpus")
+    except pytest.skip.Exception:
+        return [("h", FLINK / "2.3.0" / "everything-hashmap-savepoints" / "native")]
+    return [(f"c{number}", corpus / case) for number, case in enumerate(_CORPUS) if (corpus / case).is_dir()]
 
 
 def test_workers_without_python_packages_are_named_as_the_reason(standalone: Any, tmp_path: Path) -> None:
-    standalone.python.write_text(
-        "#!/bin/sh\n# pyspark and its packages, without numba\n"
-        + standalone.python.read_text().partition("\n")[2].replace(' "$@"', f' "{tmp_path}/start.py" "$@"')
-    )
+    python = tmp_path / "python"
+    python.write_text(standalone.python.read_text().replace(' "$@"', f' "{tmp_path}/start.py" "$@"'))
+    python.chmod(0o755)
     (tmp_path / "start.py").write_text(
         "import runpy, sys\n"
         "class WithoutNumba:\n"
@@ -157,7 +130,92 @@ spark.close()
 """
     )
 
-    (error,) = standalone.run(script)
+    (error,) = standalone.run(script, *roots(), python=python)
 
     assert error["code"] == "ENGINE_UNAVAILABLE"
     assert "'numba'" in error["message"]
+
+
+def test_a_query_survives_its_executor_and_ends_when_told_and_the_master_may_go(standalone: Any) -> None:
+    script = (
+        _PRELUDE
+        + """
+sql = "SELECT count(*), sum(a.value + b.value) FROM w.aggregate__count a, w.aggregate__count b, e.kinds__map c"
+expected = rows(duckdb, sql)
+rows(spark, "SELECT sum(value) FROM w.aggregate__count", max_rows=10)
+context = spark._sessions._session.sparkContext
+port = context.getConf().get("spark.driver.port")
+
+def executors():
+    found = []
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            words = open(f"/proc/{name}/cmdline").read().split(chr(0))
+        except OSError:
+            continue
+        if words[0].endswith("java") and f"spark://CoarseGrainedScheduler@127.0.0.1:{port}" in words:
+            found.append(int(name))
+    return found
+
+many = "SELECT count(*) FROM w.aggregate__count a, w.aggregate__count b, w.aggregate__count c, w.aggregate__count d"
+execution = spark.execution(plan(many, catalog), max_rows=1)
+asked = []
+def cancel():
+    asked.append(time.monotonic())
+    execution.cancel(QueryCancelledError("enough"))
+def when_it_runs(act):
+    def wait():
+        while not context.statusTracker().getActiveJobsIds():
+            time.sleep(0.05)
+        act()
+    threading.Thread(target=wait).start()
+when_it_runs(cancel)
+try:
+    execution.open()
+except QueryCancelledError as error:
+    tell(message=error.message, took_s=time.monotonic() - asked[0])
+execution.close()
+deadline = time.monotonic() + 10
+while context.statusTracker().getActiveJobsIds() and time.monotonic() < deadline:
+    time.sleep(0.1)
+tell(active=len(context.statusTracker().getActiveJobsIds()))
+
+started = executors()
+when_it_runs(lambda: os.kill(started[0], signal.SIGKILL))
+found = rows(spark, sql, max_rows=10)
+tell(same=found == expected, killed=started[0] not in executors())
+
+os.kill(int(arguments[-1]), signal.SIGTERM)
+time.sleep(2)
+tell(without_master=rows(spark, sql, max_rows=10) == expected)
+spark.close()
+again = SparkEngine(SparkSettings(master=url, python=python, options=options), duckdb)
+since = time.monotonic()
+try:
+    rows(again, sql, max_rows=10)
+except QueryError as error:
+    tell(code=error.code, message=error.message, at_once=time.monotonic() - since < 10)
+tell(rows=rows(duckdb, "SELECT count(*) FROM w.aggregate__count"))
+again.close()
+"""
+    )
+
+    cancelled, jobs, death, orphaned, error, answer = standalone.run(
+        script, *roots(), str(standalone.master.pid)
+    )
+
+    assert cancelled["message"] == "enough"
+    assert cancelled["took_s"] < 1
+    assert jobs == {"active": 0}
+    assert death == {"same": True, "killed": True}
+    assert orphaned == {"without_master": True}
+    assert (error["code"], error["at_once"]) == ("ENGINE_UNAVAILABLE", True)
+    assert answer == {"rows": ["('1000',)"]}
+
+
+def test_nothing_is_left_behind(standalone: Any) -> None:
+    standalone.stop()
+
+    wait_until(lambda: not standalone.processes())
+    left = [path for name in ("local", "tmp") for path in (standalone.folder / name).rglob("*")]
+    assert [path for path in left if path.is_file()] == []

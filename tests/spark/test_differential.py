@@ -37,6 +37,34 @@ _AGGREGATES = [
     "max(value)",
     "count(DISTINCT value)",
 ]
+_TEXTS = [
+    "length(key)",
+    "upper(key)",
+    "lower(key)",
+    "substring(key, 2, 4)",
+    "replace(key, '_', '-')",
+    "left(key, 5)",
+    "right(key, 1)",
+    "starts_with(key, 'key_1')",
+    "contains(key, '6')",
+    "strpos(key, '_')",
+    "key LIKE 'key_1%'",
+    "concat(right(key, 1), '!')",
+    "left(key, 5) || '?'",
+    "CASE WHEN key < 'key_5' THEN 'low' ELSE left(key, 5) END",
+    "left(md5(key), 1)",
+]
+_CONDITIONS = [
+    "value BETWEEN -1 AND 1",
+    "value IN (0, 1, 2)",
+    "value IS NULL",
+    "NOT value > 0",
+    "value > 0 OR value < -100",
+    "CASE WHEN value > 0 THEN 'above' WHEN value = 0 THEN 'zero' END",
+    "nullif(value, 0) IS NULL",
+]
+_WINDOWS = ["row_number()", "rank()", "dense_rank()", "lag(value)", "lead(value)", "count(*)", "max(value)"]
+_INTEGERS = ["TINYINT", "SMALLINT", "INTEGER", "BIGINT"]
 _TABLES = [*_OPERANDS, "types__v_short", "types__v_boolean"]
 
 
@@ -65,6 +93,33 @@ def generated() -> list[str]:
     for one, other in itertools.combinations(_TABLES, 2):
         if "boolean" not in other:
             made.append(f"SELECT value FROM e.{one} UNION SELECT value FROM e.{other} ORDER BY value")
+    return made + _generated_by_form()
+
+
+def _generated_by_form() -> list[str]:
+    """Groups by each function of texts; conditions, windows, casts of each number; joins and sets of each kind."""
+    made = [
+        f"SELECT {text} AS x, count(*), min(value), max(key) FROM w.aggregate__count GROUP BY ALL ORDER BY ALL LIMIT 50"
+        for text in _TEXTS
+    ]
+    for table in _OPERANDS:
+        conditions = ", ".join(f"{condition} AS c{number}" for number, condition in enumerate(_CONDITIONS))
+        made.append(f"SELECT key, {conditions} FROM e.{table} ORDER BY key")
+        windows = ", ".join(f"{function} OVER (ORDER BY value, key) AS w" for function in _WINDOWS)
+        made.append(f"SELECT key, {windows} FROM e.{table} ORDER BY key")
+        if table not in ("types__v_double", "types__v_float"):
+            casts = ", ".join(f"TRY_CAST(value AS {name}) AS x" for name in _INTEGERS)
+            made.append(f"SELECT key, {casts} FROM e.{table} ORDER BY key")
+    for join in ("JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN"):
+        made.append(
+            f'SELECT a.key, b.key, a.value, b.value FROM w."mod7-no-uid__seen" a {join} w."mod7-no-uid__seen" b '
+            "ON a.key + 2 = b.key ORDER BY ALL"
+        )
+    for operator in ("UNION ALL", "INTERSECT", "EXCEPT"):
+        made.append(
+            'SELECT key FROM w."mod7-no-uid__seen" WHERE key < 5 '
+            f'{operator} SELECT key + 2 FROM w."mod7-no-uid__seen" ORDER BY key'
+        )
     return made
 
 

@@ -19,6 +19,7 @@ from catalog import Catalog
 from service.app import create_app
 from service.settings import Settings
 from tests.service.conftest import listening
+from tests.spark.conftest import WORDCOUNT, processes_with, wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 PROJECT = Path(__file__).parent.parent.parent
-WORDCOUNT = PROJECT / "tests" / "data" / "flink" / "2.3.0" / "wordcount-rocksdb-savepoints" / "canonical"
 ARROW = "application/vnd.apache.arrow.stream"
 MANY = "SELECT count(*) FROM w.aggregate__count a, w.aggregate__count b, w.aggregate__count c, w.aggregate__count d"
 
@@ -139,23 +139,3 @@ def test_the_command_line_leaves_nothing_behind(tmp_path: Path) -> None:
     wait_until(lambda: not processes_with(str(temporary)))
     assert [path.name for path in temporary.iterdir()] == []
     assert [path.name for path in tmp_path.iterdir()] == ["tmp"]
-
-
-def processes_with(text: str) -> list[str]:
-    """Processes whose environment has this text."""
-    found = []
-    for name in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            environment = Path("/proc", name, "environ").read_text(errors="replace")
-        except OSError:
-            continue
-        if text in environment:
-            found.append(name)
-    return found
-
-
-def wait_until(happens: Any, timeout_s: float = 60) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not happens():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)

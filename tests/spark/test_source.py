@@ -151,6 +151,19 @@ def test_splits_are_grouped_evenly_and_in_order() -> None:
     assert list(grouped([], 8)) == []
 
 
+def test_groups_of_uneven_splits_have_about_the_same_bytes() -> None:
+    from service.spark.source import grouped
+
+    sizes = [(1 + number * 7 % 5) << 20 for number in range(60)]
+
+    groups = list(grouped([_Sized(size) for size in sizes], 8))
+
+    totals = [sum(split.size_bytes for split in group) for group in groups]
+    assert len(groups) == 8
+    assert max(totals) - min(totals) <= max(sizes)
+    assert len(list(grouped([_Sized(600 << 20), _Sized(600 << 20)], 1))) == 2
+
+
 def test_batches_are_put_together_and_cut() -> None:
     from service.spark.source import rebatched
 

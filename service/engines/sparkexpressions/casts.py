@@ -75,7 +75,7 @@ def _cast_type(node: exp.DataType) -> pa.DataType:
 
 def _tried(value: Typed, target: pa.DataType) -> exp.Expr:
     name = exp.DataType.build(spark_name(target), dialect="spark")
-    tried = exp.TryCast(this=value.node, to=name)
+    tried = exp.TryCast(this=value.node, to=name, safe=True)
     if is_integer(value.type) and is_integer(target):
         return tried
     if pa.types.is_string(value.type) and is_integer(target):
