@@ -6,6 +6,7 @@ Reading order:
 
     discovery.py  finds savepoints and checkpoints under a root
     naming.py     the names of databases and tables
+    freshness.py  names that follow a job: `latest`
     catalog.py    Catalog: all databases; `connect`
     database.py   Database: one savepoint and its tables
     tables.py     the tables of states: one state, all states of an operator, timers

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from catalog.database import Database
 from catalog.discovery import Found, find_savepoints
 from catalog.errors import DuplicateDatabaseError, NoSuchDatabaseError
+from catalog.freshness import Dated, Schema, aliases_of, newest_of
 from catalog.naming import database_names
 from catalog.savepoints import SavepointReference
 from catalog.statecache import StateCache
@@ -80,7 +81,7 @@ class Catalog:
         self._options = options
         self._lock = threading.Lock()
         self._added: dict[str, Database] = {}
-        self._found: dict[str, Database] = {}
+        self._found: dict[str, Dated] = {}
         self.refresh()
 
     def refresh(self) -> None:
@@ -101,13 +102,15 @@ class Catalog:
         with self._lock:
             before = self._found
             self._found = {}
-            for name, (_, one) in zip(names, found, strict=True):
+            for name, (root, one) in zip(names, found, strict=True):
                 reference = self._reference(one.path)
                 known = before.get(name.casefold())
-                kept = known is not None and known.reference == reference
-                self._found[name.casefold()] = (
-                    known if known and kept else Database(name, reference, self._uids, self.cache)
+                database = (
+                    known.database
+                    if known is not None and known.database.reference == reference
+                    else Database(name, reference, self._uids, self.cache)
                 )
+                self._found[name.casefold()] = Dated(database, root.label, one.modified_ns)
 
     def _look_if_late(self) -> None:
         """Look at the roots again if it is time; who comes while another looks takes what is known."""
@@ -122,12 +125,53 @@ class Catalog:
     def _all(self) -> list[Database]:
         self._look_if_late()
         with self._lock:
-            return [*self._found.values(), *self._added.values()]
+            return [*(one.database for one in self._found.values()), *self._added.values()]
+
+    def _dated(self) -> list[Dated]:
+        """The databases under the roots."""
+        self._look_if_late()
+        with self._lock:
+            return list(self._found.values())
+
+    def _find(self, folded: str) -> Database | None:
+        """A database by its own name."""
+        self._look_if_late()
+        with self._lock:
+            found = self._found.get(folded)
+            return found.database if found is not None else self._added.get(folded)
+
+    def _look_at_once(self) -> None:
+        """Look at the roots again if that may happen by itself; who waited for another that looked does not look again."""
+        if self._rescan_after_s is None:
+            return
+        asked = time.monotonic()
+        with self._looking, contextlib.suppress(ReaderError, OSError):
+            if self._looked <= asked:
+                self._look()
 
     @property
     def databases(self) -> list[str]:
-        """Their names."""
+        """Their names; see `schemas` for aliases."""
         return [database.name for database in self._all()]
+
+    def schemas(self) -> list[Schema]:
+        """All databases; and, if there are several under the roots, behind them `latest` and the like (`catalog.freshness`)."""
+        databases = self._all()
+        aliases = (self._alias(name.casefold()) for name in self._aliases(databases))
+        return [*(Schema(one.name, one) for one in databases), *(one for one in aliases if one is not None)]
+
+    @property
+    def schema_names(self) -> list[str]:
+        """Of `schemas`."""
+        databases = self._all()
+        return [*(database.name for database in databases), *self._aliases(databases)]
+
+    def _aliases(self, databases: Iterable[Database]) -> list[str]:
+        dated = self._dated()
+        if len(dated) < 2:
+            return []
+        taken = {database.name.casefold() for database in databases}
+        return [name for name in aliases_of(dated) if name.casefold() not in taken]
 
     def described(self) -> list[Database]:
         """All databases. Of each the `_metadata` has been read once, if it can be: several at a time, and not again."""
@@ -145,18 +189,43 @@ class Catalog:
         return self.database(names[0]) if len(names) == 1 else None
 
     def database(self, name: str) -> Database:
-        """A database by name, in any case.
+        """A database by name or alias, in any case; it has its own name in both cases.
+
+        Raises:
+            NoSuchDatabaseError: near names in the error.
+        """
+        return self.schema(name).database
+
+    def schema(self, name: str) -> Schema:
+        """What has this name, in any case: a database, or else an alias, also if `schemas` does not list it yet.
 
         Raises:
             NoSuchDatabaseError: near names in the error.
         """
         folded = name.casefold()
-        self._look_if_late()
-        with self._lock:
-            database = self._found.get(folded) or self._added.get(folded)
-        if database is None:
-            raise NoSuchDatabaseError(name, self.databases)
-        return database
+        database = self._find(folded)
+        schema = self._alias(folded) if database is None else Schema(database.name, database)
+        if schema is None:
+            raise NoSuchDatabaseError(name, self.schema_names)
+        return schema
+
+    def _alias(self, folded: str) -> Schema | None:
+        """What an alias stands for now. Where that was removed since the last look, the next look does not wait."""
+        schema = self._resolved(folded)
+        if schema is None or self._is_as_found(schema.database):
+            return schema
+        self._look_at_once()
+        return self._resolved(folded)
+
+    def _resolved(self, folded: str) -> Schema | None:
+        for name, dated in aliases_of(self._dated()).items():
+            if name.casefold() == folded:
+                return Schema(name, newest_of(dated))
+        return None
+
+    def _is_as_found(self, database: Database) -> bool:
+        """Whether a local savepoint is still what it was at the last look; remote ones are not asked."""
+        return database.reference.version == _version(database.path, database.reference.state_info)
 
     def table(self, name: str) -> Table:
         """A table of the default database.
@@ -181,7 +250,8 @@ class Catalog:
         database.savepoint  # noqa: B018  # opens it: an error belongs here, not to the first query
         with self._lock:
             folded = name.casefold()
-            known = self._found.get(folded) or self._added.get(folded)
+            found = self._found.get(folded)
+            known = found.database if found is not None else self._added.get(folded)
             if known is not None and known.reference != database.reference:
                 raise DuplicateDatabaseError(f"expected a free database name, found {name!r} taken")
             if known is None:
@@ -204,30 +274,34 @@ class Catalog:
 
 
 class _VisibleCatalog(Catalog):
-    """A part of another catalog."""
+    """A part of another catalog. An alias keeps what it stood for when it was first asked: one query reads one checkpoint."""
 
     def __init__(self, whole: Catalog, sees: Callable[[str], bool]) -> None:
         self._whole = whole
         self.cache = whole.cache
         self._sees = sees
+        self._kept: dict[str, Schema | None] = {}
 
     def refresh(self) -> None:
         self._whole.refresh()
 
-    @property
-    def databases(self) -> list[str]:
-        return [name for name in self._whole.databases if self._sees(name)]
+    def _all(self) -> list[Database]:
+        return [database for database in self._whole._all() if self._sees(database.name)]
 
-    def described(self) -> list[Database]:
-        return [database for database in self._whole.described() if self._sees(database.name)]
+    def _dated(self) -> list[Dated]:
+        return [one for one in self._whole._dated() if self._sees(one.database.name)]
 
-    def database(self, name: str) -> Database:
-        if self._sees(name):
-            try:
-                return self._whole.database(name)
-            except NoSuchDatabaseError:
-                pass
-        raise NoSuchDatabaseError(name, self.databases)
+    def _find(self, folded: str) -> Database | None:
+        database = self._whole._find(folded)
+        return database if database is not None and self._sees(database.name) else None
+
+    def _look_at_once(self) -> None:
+        self._whole._look_at_once()
+
+    def _alias(self, folded: str) -> Schema | None:
+        if folded not in self._kept:
+            self._kept.setdefault(folded, super()._alias(folded))
+        return self._kept[folded]
 
     def add(self, name: str, path: str) -> Database:
         if not self._sees(name):

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from readers.errors import MissingFileError, NotASavepointError, ReaderError
 from readers.filesystems import FileSystem, Listing
 from readers.metadata.reader import MAGIC
-from readers.remote import RemoteFileSystem
+from readers.remote import RemoteEntry, RemoteFileSystem
 from readers.storage import (
     DEFAULT_OPTIONS,
     METADATA_FILE_NAME,
@@ -48,10 +48,12 @@ class Found:
     Attributes:
         path: as given, or below the root as given.
         relative: the folders from the root to it, and the name of a file; empty if it is the root.
+        modified_ns: when `_metadata` was modified, since 1970; 0 where the file system does not tell.
     """
 
     path: str
     relative: tuple[str, ...]
+    modified_ns: int
 
 
 def find_savepoints(root: str, options: StorageOptions = DEFAULT_OPTIONS) -> Iterator[Found]:
@@ -66,23 +68,24 @@ def find_savepoints(root: str, options: StorageOptions = DEFAULT_OPTIONS) -> Ite
     system = file_system_of(location, query, options)
     bare = root.partition("?")[0] if query else root
     if isinstance(system, RemoteFileSystem):
-        if location.name == METADATA_FILE_NAME or system.identity(location / METADATA_FILE_NAME):
-            yield Found(path=root, relative=())
+        metadata = location if location.name == METADATA_FILE_NAME else location / METADATA_FILE_NAME
+        if metadata == location or system.identity(metadata):
+            yield Found(path=root, relative=(), modified_ns=system.modified_ns(metadata))
             return
-        found = list(_below(system, location))
+        found = dict(_below(system, location))
         if not found and not _is_folder(system, location):
             raise NotASavepointError(_NOTHING, path=str(location))
     else:
         bare = location.path if root.startswith("file:") else root
         if os.path.isfile(location.path):
-            yield Found(path=bare, relative=())
+            yield Found(path=bare, relative=(), modified_ns=_modified_ns(location))
             return
         if not system.is_directory(location):
             raise NotASavepointError(_NOTHING, path=location.path)
-        found = list(_walk(system, location, ()))
+        found = {names: _modified_ns(_folder(location, names)) for names in _walk(system, location, ())}
     for relative in sorted(found, key=lambda names: [_natural(name) for name in names]):
         path = "/".join((bare.rstrip("/"), *relative)) if relative else bare
-        yield Found(path=f"{path}?{query}" if query else path, relative=relative)
+        yield Found(path=f"{path}?{query}" if query else path, relative=relative, modified_ns=found[relative])
 
 
 def _walk(system: FileSystem, folder: Location, relative: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
@@ -97,20 +100,15 @@ def _walk(system: FileSystem, folder: Location, relative: tuple[str, ...]) -> It
                 yield from _walk(system, folder / name, (*relative, name))
 
 
-def _below(system: RemoteFileSystem, root: Location) -> Iterator[tuple[str, ...]]:
-    """Level by level; the folders of a level at the same time."""
+def _below(system: RemoteFileSystem, root: Location) -> Iterator[tuple[tuple[str, ...], int]]:
+    """Where savepoints are, and when they were modified. Level by level; the folders of a level at the same time."""
     level: list[tuple[str, ...]] = [()]
     for _ in range(_MAX_DEPTH + 1):
         listings = system.threads.map(lambda names: _look(system, _folder(root, names)), level)
         following: list[tuple[str, ...]] = []
-        for relative, (listing, found) in zip(level, listings, strict=True):
-            yield from (relative + names for names in found)
-            if METADATA_FILE_NAME in listing.files:
-                yield relative
-                continue
-            yield from ((*relative, name) for name in _single_files(system, _folder(root, relative), listing))
-            if not found:
-                following += ((*relative, name) for name in listing.folders if name not in _DATA_FOLDERS)
+        for relative, (folders, found) in zip(level, listings, strict=True):
+            yield from ((relative + names, modified_ns) for names, modified_ns in found)
+            following += ((*relative, name) for name in folders)
         level = following
 
 
@@ -137,18 +135,42 @@ def _folder(root: Location, names: tuple[str, ...]) -> Location:
     return root / "/".join(names) if names else root
 
 
-def _look(system: RemoteFileSystem, folder: Location) -> tuple[Listing, list[tuple[str, ...]]]:
-    """What is in a folder; and the savepoints below it, if it has many and nothing else."""
+def _look(system: RemoteFileSystem, folder: Location) -> tuple[list[str], list[tuple[tuple[str, ...], int]]]:
+    """The folders that remain to be looked into; and the savepoints found: the folder, or those below if it has many and nothing else."""
     try:
-        listing = system.folder(folder)
+        entries = system.below(folder, recursive=False)
     except MissingFileError:
-        return Listing((), ()), []
-    if len(listing.folders) < _MANY or not all(map(_is_savepoint_name, listing.folders)):
-        return listing, []
-    below = system.below(folder, recursive=True)
-    return listing, [
-        names[:-1] for names, is_folder in below if names[-1] == METADATA_FILE_NAME and not is_folder
+        return [], []
+    own = _savepoints(entries)
+    if own:
+        return [], own
+    folders = [entry.names[0] for entry in entries if entry.is_folder]
+    files = {entry.names[0]: entry.modified_ns for entry in entries if not entry.is_folder}
+    listing = Listing(folders=tuple(folders), files=tuple(files))
+    single = [((name,), files[name]) for name in _single_files(system, folder, listing)]
+    if len(folders) >= _MANY and all(map(_is_savepoint_name, folders)):
+        below = _savepoints(system.below(folder, recursive=True))
+        if below:
+            return [], single + below
+    return [name for name in folders if name not in _DATA_FOLDERS], single
+
+
+def _savepoints(entries: list[RemoteEntry]) -> list[tuple[tuple[str, ...], int]]:
+    """Where `_metadata` files are, and when they were modified."""
+    return [
+        (entry.names[:-1], entry.modified_ns)
+        for entry in entries
+        if entry.names[-1] == METADATA_FILE_NAME and not entry.is_folder
     ]
+
+
+def _modified_ns(place: Location) -> int:
+    """When a savepoint was modified: itself if it is a file, else its `_metadata`."""
+    metadata = place if os.path.isfile(place.path) else place / METADATA_FILE_NAME
+    try:
+        return os.stat(metadata.path).st_mtime_ns
+    except OSError:
+        return 0
 
 
 def _is_folder(system: RemoteFileSystem, location: Location) -> bool:

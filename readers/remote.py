@@ -34,6 +34,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
+from datetime import datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -102,11 +103,23 @@ Parts = tuple[tuple[int, Bytes], ...]
 _Result = TypeVar("_Result")
 
 
+class RemoteEntry(NamedTuple):
+    """What a listing tells of a file or folder.
+
+    `names` lead to it from the folder that was listed; `modified_ns` is since 1970, 0 where it is not told.
+    """
+
+    names: tuple[str, ...]
+    is_folder: bool
+    modified_ns: int
+
+
 class _Opened(NamedTuple):
     """A file that is there; holds no connection."""
 
     file: NativeFile
     identity: FileIdentity
+    modified: str
 
 
 class Client:
@@ -214,12 +227,24 @@ class RemoteFileSystem(FileSystem):
     def folder(self, location: Location) -> Listing:
         below = self.below(location, recursive=False)
         return Listing(
-            folders=tuple(names[0] for names, is_folder in below if is_folder),
-            files=tuple(names[0] for names, is_folder in below if not is_folder),
+            folders=tuple(entry.names[0] for entry in below if entry.is_folder),
+            files=tuple(entry.names[0] for entry in below if not entry.is_folder),
         )
 
-    def below(self, location: Location, *, recursive: bool) -> list[tuple[tuple[str, ...], bool]]:
-        """The names that lead from a folder to each file and folder in it, and whether it is a folder.
+    def modified_ns(self, location: Location) -> int:
+        """When a file was modified, since 1970; 0 where nobody tells. Takes no request where `identity` was asked before."""
+        try:
+            opened = self._open(location)
+        except MissingFileError:
+            return 0
+        try:
+            return round(datetime.fromisoformat(opened.modified).timestamp()) * 1_000_000_000
+        except ValueError:
+            info = self.tried(location, lambda: self._arrow.get_file_info(self._path(location)))
+            return info.mtime_ns or 0
+
+    def below(self, location: Location, *, recursive: bool) -> list[RemoteEntry]:
+        """Each file and folder in a folder.
 
         A request a thousand names; if `recursive`, of all folders below, in no order.
         """
@@ -230,7 +255,11 @@ class RemoteFileSystem(FileSystem):
         infos = self.tried(location, lambda: self._arrow.get_file_info(selector))
         skipped = len(base.strip("/").split("/")) if base.strip("/") else 0
         return [
-            (tuple(info.path.strip("/").split("/")[skipped:]), info.type.name == "Directory")
+            RemoteEntry(
+                names=tuple(info.path.strip("/").split("/")[skipped:]),
+                is_folder=info.type.name == "Directory",
+                modified_ns=info.mtime_ns or 0,
+            )
             for info in infos
         ]
 
@@ -276,9 +305,10 @@ class RemoteFileSystem(FileSystem):
             facts = file.metadata() or {}
         except NotImplementedError:
             facts = {}
-        age = {name.lower(): value for name, value in facts.items()}
-        version = b"/".join(bytes(age.get(name, b"")) for name in (b"etag", b"last-modified"))
-        return _Opened(file, FileIdentity(file.size(), int.from_bytes(version[:48], "big")))
+        age = {name.lower(): bytes(value) for name, value in facts.items()}
+        version = b"/".join(age.get(name, b"") for name in ("etag", "last-modified"))
+        modified = age.get("last-modified", b"").decode("latin-1")
+        return _Opened(file, FileIdentity(file.size(), int.from_bytes(version[:48], "big")), modified)
 
     def tried(self, location: Location, request: Callable[[], _Result]) -> _Result:
         """The result of a request, tried again after faults that pass.

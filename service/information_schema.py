@@ -2,7 +2,7 @@
 
 | table | a row per |
 |---|---|
-| schemata | database |
+| schemata | database; then one per alias, which `tables` and `columns` have rows for, too |
 | tables | table of a database |
 | columns | column of a table |
 """
@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from catalog import Catalog, Database, NoSuchTableError
+from catalog.freshness import Schema
 from catalog.tables import FactsTable, Table
 from readers.errors import ReaderError
 from service.sqltypes import sql_type
@@ -41,35 +42,33 @@ def information_schema_table(catalog: Catalog, name: str, databases: Iterable[st
     wanted = None if databases is None else {database.casefold() for database in databases}
 
     def make() -> pa.RecordBatch:
-        names = [one for one in catalog.databases if wanted is None or one.casefold() in wanted]
-        return pa.RecordBatch.from_pylist(
-            [row for one in names for row in rows(catalog.database(one))], schema=schema
-        )
+        listed = [one for one in catalog.schemas() if wanted is None or one.name.casefold() in wanted]
+        return pa.RecordBatch.from_pylist([row for one in listed for row in rows(one)], schema=schema)
 
     return FactsTable(name.casefold(), comment, schema, make)
 
 
-def _schemata(database: Database) -> Iterator[dict[str, Any]]:
-    yield {"catalog_name": _CATALOG, "schema_name": database.name}
+def _schemata(one: Schema) -> Iterator[dict[str, Any]]:
+    yield {"catalog_name": _CATALOG, "schema_name": one.name}
 
 
-def _tables(database: Database) -> Iterator[dict[str, Any]]:
-    for table in tables_of(database):
+def _tables(one: Schema) -> Iterator[dict[str, Any]]:
+    for table in tables_of(one.database):
         yield {
             "table_catalog": _CATALOG,
-            "table_schema": database.name,
+            "table_schema": one.name,
             "table_name": table.name,
             "table_type": "BASE TABLE",
             "table_comment": table.comment,
         }
 
 
-def _columns(database: Database) -> Iterator[dict[str, Any]]:
-    for table in tables_of(database):
+def _columns(one: Schema) -> Iterator[dict[str, Any]]:
+    for table in tables_of(one.database):
         for position, column in enumerate(table.schema, start=1):
             yield {
                 "table_catalog": _CATALOG,
-                "table_schema": database.name,
+                "table_schema": one.name,
                 "table_name": table.name,
                 "column_name": column.name,
                 "ordinal_position": position,
@@ -90,7 +89,7 @@ def _schema(*columns: str, **others: pa.DataType) -> pa.Schema:
     return pa.schema([(column, others.get(column, pa.string())) for column in columns])
 
 
-_Rows = Callable[[Database], Iterator[dict[str, Any]]]
+_Rows = Callable[[Schema], Iterator[dict[str, Any]]]
 _TABLES: dict[str, tuple[str, pa.Schema, _Rows]] = {
     "schemata": ("the databases", _schema("catalog_name", "schema_name"), _schemata),
     "tables": (

@@ -363,7 +363,7 @@ class _Planner:
             return None
         path = tuple(part.casefold() for part in parts)
         try:
-            return self.system_tables.table(path, _asked_databases(node, self.catalog.databases))
+            return self.system_tables.table(path, _asked_databases(node, self.catalog.schema_names))
         except QueryError as error:
             raise _at(error, position) from error
 
@@ -371,7 +371,7 @@ class _Planner:
         """A table of `information_schema`, of the databases that the SELECT around it asks for."""
         try:
             table = information_schema_table(
-                self.catalog, name, _asked_databases(node, self.catalog.databases)
+                self.catalog, name, _asked_databases(node, self.catalog.schema_names)
             )
         except NoSuchTableError as error:
             raise _at(query_error_of(error), position) from error
@@ -403,7 +403,7 @@ class _Planner:
             return database.table(name)
         except NoSuchTableError as error:
             found = _at(query_error_of(error), position)
-            near = error.near or near_names(name, self.catalog.databases)
+            near = error.near or near_names(name, self.catalog.schema_names)
             found.message = f"there is no table {name!r} in database {database.name!r}"
             found.hint = near_names_hint(near) or f'SHOW TABLES FROM "{database.name}" lists its tables'
             raise found from error
@@ -419,9 +419,11 @@ class _Planner:
                     continue
                 alone = written[node.name.casefold()] == 1
                 own = reference.database.name if reference.database else INFORMATION_SCHEMA
-                alias = node.name if alone else f"{own}.{node.name}"
-                qualified = (own.casefold(), node.name.casefold())
-                aliases.setdefault(place, {})[qualified] = alias
+                written_as = (node.db if reference.database else "") or own
+                alias = node.name if alone else f"{written_as}.{node.name}"
+                known = aliases.setdefault(place, {})
+                known[written_as.casefold(), node.name.casefold()] = alias
+                known.setdefault((own.casefold(), node.name.casefold()), alias)
                 node.set("alias", exp.TableAlias(this=exp.to_identifier(alias, quoted=True)))
                 _call(node, reference.name)
         for column in tree.find_all(exp.Column):

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -102,6 +103,12 @@ class ObjectStore:
     def put(self, key: str, content: bytes) -> None:
         """An object."""
         s3_backends[DEFAULT_ACCOUNT_ID]["aws"].put_object(BUCKET, key, content)
+
+    def modify(self, key: str, modified_s: int) -> None:
+        """An object was modified at this time, in seconds since 1970."""
+        found = s3_backends[DEFAULT_ACCOUNT_ID]["aws"].get_object(BUCKET, key)
+        assert found is not None
+        found.last_modified = datetime.fromtimestamp(modified_s, UTC).replace(tzinfo=None)
 
     def delete(self, key: str) -> None:
         """An object goes."""

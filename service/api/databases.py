@@ -9,7 +9,8 @@ from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.status import HTTP_201_CREATED
 
-from catalog import Database, Table
+from catalog import Table
+from catalog.freshness import Schema
 from readers.errors import ReaderError
 from readers.storage import Location, given_location
 from service.api.errors import ErrorAnswer
@@ -28,6 +29,10 @@ class DatabaseEntry(BaseModel):
 
     name: str
     path: str
+    alias_of: str | None = Field(
+        default=None,
+        description="the name of the newest savepoint, which `latest` and the like stand for now",
+    )
     kind: str | None = Field(default=None, description="SAVEPOINT or CHECKPOINT, where the savepoint says it")
     checkpoint_id: int | None = None
     error: str | None = Field(default=None, description="why it cannot be read")
@@ -77,8 +82,9 @@ class Registration(BaseModel):
 
 @router.get("")
 def list_databases(catalog: Visible) -> DatabaseList:
-    """All databases; those that cannot be read say why."""
-    return DatabaseList(databases=[_entry(database) for database in catalog.described()])
+    """All databases, and behind them their aliases; those that cannot be read say why."""
+    catalog.described()
+    return DatabaseList(databases=[_entry(schema) for schema in catalog.schemas()])
 
 
 @router.post("", status_code=HTTP_201_CREATED)
@@ -89,7 +95,8 @@ def register_database(registration: Registration, service: State, principal: Ask
     path = path_under(registration.path, service.roots)
     if path is None:
         raise ForbiddenError("expected a path under one of the folders that are served")
-    return _entry(service.catalog.add(registration.name, path))
+    database = service.catalog.add(registration.name, path)
+    return _entry(Schema(database.name, database))
 
 
 @router.get("/{database:path}/tables/{table:path}")
@@ -110,7 +117,7 @@ def list_tables(database: str, catalog: Visible) -> TableList:
 @router.get("/{database:path}")
 def describe_database(database: str, catalog: Visible) -> DatabaseEntry:
     """A database."""
-    return _entry(catalog.database(database))
+    return _entry(catalog.schema(database))
 
 
 def path_under(path: str, roots: tuple[str, ...]) -> str | None:
@@ -133,16 +140,23 @@ def _followed(location: Location) -> Location:
     return location._replace(path=os.path.realpath(location.path)) if location.scheme == "file" else location
 
 
-def _entry(database: Database) -> DatabaseEntry:
+def _entry(schema: Schema) -> DatabaseEntry:
+    database = schema.database
     try:
         return DatabaseEntry(
-            name=database.name,
+            name=schema.name,
             path=database.path,
+            alias_of=schema.alias_of,
             kind=database.kind,
             checkpoint_id=database.checkpoint_id,
         )
     except ReaderError as error:
-        return DatabaseEntry(name=database.name, path=database.path, error=query_error_of(error).message)
+        return DatabaseEntry(
+            name=schema.name,
+            path=database.path,
+            alias_of=schema.alias_of,
+            error=query_error_of(error).message,
+        )
 
 
 def _table_entry(table: Table) -> TableEntry:

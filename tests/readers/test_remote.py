@@ -58,6 +58,18 @@ def opened(store: ObjectStore, proxy: Proxy) -> Stream:
     return stream
 
 
+def test_a_file_that_is_replaced_by_one_of_its_length_is_another(store: ObjectStore, proxy: Proxy) -> None:
+    found = []
+    for content in (b"first", b"other", b"other"):
+        store.put("replaced/_metadata", b"meta")
+        store.put("replaced/file", content)
+        store.modify("replaced/file", 1_000_000)
+        location = SavepointLocation(proxy.url("replaced"))
+        found.append(location.identity(Location("s3", BUCKET, "/replaced/file")))
+
+    assert found[0] != found[1] == found[2]
+
+
 # --- what is fetched ---
 
 

@@ -367,8 +367,8 @@ def test_a_damaged_savepoint_is_told_without_naming_folders_and_others_go_on(
 
         assert (response.status_code, response.json()["error"]["code"]) == (status, code)
         assert str(tmp_path) not in response.text
-        assert [one["name"] for one in databases] == ["chk-1", "chk-2"]
-        assert listing == [["chk-1"], ["chk-2"]]
+        assert [one["name"] for one in databases] == ["chk-1", "chk-2", "latest"]
+        assert listing == [["chk-1"], ["chk-2"], ["latest"]]
         assert ["chk-1"] in other.json()["rows"]
         if damage is not missing_files:
             assert ask(client, 'SELECT count(*) > 0 FROM "chk-1".aggregate').json()["rows"] == [[True]]

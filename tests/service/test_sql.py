@@ -246,7 +246,8 @@ def test_show_and_describe(native: Any, two: Any) -> None:
 
     assert tables <= {name for [name] in native.rows("SHOW TABLES")}
     assert native.rows("SHOW TABLES FROM native") == native.rows("SHOW TABLES")
-    assert two.rows("SHOW SCHEMAS") == two.rows("SHOW DATABASES") == [("canonical",), ("native",)]
+    names = [("canonical",), ("native",), ("latest",)]
+    assert two.rows("SHOW SCHEMAS") == two.rows("SHOW DATABASES") == names
     assert ("canonical", "aggregate") in two.rows("SHOW ALL TABLES")
     assert [row[:2] for row in native.rows("DESCRIBE aggregate")] == [
         ("state_name", "VARCHAR"),
@@ -271,6 +272,7 @@ def test_information_schema_lists_the_catalog(two: Any) -> None:
     assert two.rows("SELECT * FROM information_schema.schemata") == [
         ("flink", "canonical"),
         ("flink", "native"),
+        ("flink", "latest"),
     ]
     assert two.rows(
         "SELECT table_type FROM flink.information_schema.tables"
@@ -279,7 +281,7 @@ def test_information_schema_lists_the_catalog(two: Any) -> None:
     assert two.rows(
         "SELECT table_schema, data_type FROM information_schema.columns"
         " WHERE table_name = 'aggregate__count' AND column_name = 'value' ORDER BY 1"
-    ) == [("canonical", "BIGINT"), ("native", "BIGINT")]
+    ) == [("canonical", "BIGINT"), ("latest", "BIGINT"), ("native", "BIGINT")]
     with pytest.raises(TableNotFoundError):
         plan("SELECT * FROM information_schema.nothing", two.catalog)
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from catalog import Database
+from catalog.freshness import Schema
 from service.information_schema import tables_of
 from service.protocols.trino.types import trino_type
 from service.sql import CATALOG
@@ -23,41 +23,41 @@ _UNBOUNDED = 2_147_483_647
 _SEARCHABLE = 3
 
 
-def _catalogs(_databases: Iterator[Database]) -> Iterator[dict[str, Any]]:
+def _catalogs(_schemas: Iterator[Schema]) -> Iterator[dict[str, Any]]:
     yield {"table_cat": CATALOG}
     yield {"table_cat": "system"}
 
 
-def _schemas(databases: Iterator[Database]) -> Iterator[dict[str, Any]]:
-    for database in databases:
-        yield {"table_schem": database.name, "table_catalog": CATALOG}
+def _schemas(schemas: Iterator[Schema]) -> Iterator[dict[str, Any]]:
+    for one in schemas:
+        yield {"table_schem": one.name, "table_catalog": CATALOG}
     yield {"table_schem": "information_schema", "table_catalog": CATALOG}
 
 
-def _table_types(_databases: Iterator[Database]) -> Iterator[dict[str, Any]]:
+def _table_types(_schemas: Iterator[Schema]) -> Iterator[dict[str, Any]]:
     yield {"table_type": "TABLE"}
     yield {"table_type": "VIEW"}
 
 
-def _tables(databases: Iterator[Database]) -> Iterator[dict[str, Any]]:
-    for database in databases:
-        for table in tables_of(database):
+def _tables(schemas: Iterator[Schema]) -> Iterator[dict[str, Any]]:
+    for one in schemas:
+        for table in tables_of(one.database):
             yield {
                 "table_cat": CATALOG,
-                "table_schem": database.name,
+                "table_schem": one.name,
                 "table_name": table.name,
                 "table_type": "TABLE",
                 "remarks": table.comment,
             }
 
 
-def _columns(databases: Iterator[Database]) -> Iterator[dict[str, Any]]:
-    for database in databases:
-        for table in tables_of(database):
+def _columns(schemas: Iterator[Schema]) -> Iterator[dict[str, Any]]:
+    for one in schemas:
+        for table in tables_of(one.database):
             for position, column in enumerate(table.schema, start=1):
                 yield {
                     "table_cat": CATALOG,
-                    "table_schem": database.name,
+                    "table_schem": one.name,
                     "table_name": table.name,
                     **_column(column, position),
                 }
@@ -88,7 +88,7 @@ def _facts(name: str) -> tuple[int, int | None, int | None]:
     return _TYPES.get(head, (_JAVA_OBJECT, None, None))
 
 
-def _types(_databases: Iterator[Database]) -> Iterator[dict[str, Any]]:
+def _types(_schemas: Iterator[Schema]) -> Iterator[dict[str, Any]]:
     for name, (code, size, radix) in _TYPES.items():
         yield {
             "type_name": name,
@@ -105,7 +105,7 @@ def _types(_databases: Iterator[Database]) -> Iterator[dict[str, Any]]:
         }
 
 
-def _none(_databases: Iterator[Database]) -> Iterator[dict[str, Any]]:
+def _none(_schemas: Iterator[Schema]) -> Iterator[dict[str, Any]]:
     return iter(())
 
 
@@ -134,7 +134,7 @@ _TYPES: dict[str, tuple[int, int | None, int | None]] = {
     "timestamp with time zone": (2014, 35, None),
     "array": (2003, None, None),
 }
-_Rows = Callable[[Iterator[Database]], Iterator[dict[str, Any]]]
+_Rows = Callable[[Iterator[Schema]], Iterator[dict[str, Any]]]
 JDBC_TABLES: dict[str, tuple[pa.Schema, _Rows]] = {
     "catalogs": (_schema("table_cat"), _catalogs),
     "schemas": (_schema("table_schem table_catalog"), _schemas),

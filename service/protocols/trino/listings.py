@@ -17,7 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from catalog import Catalog, Table
+from catalog import Catalog, NoSuchDatabaseError, Table
 from service.errors import (
     DatabaseNotFoundError,
     InvalidQueryError,
@@ -121,6 +121,11 @@ class Listings:
         for known in self._schemas(catalog):
             if known.casefold() == name.casefold():
                 return known
+        try:
+            if catalog.casefold() == CATALOG:
+                return self._catalog.schema(name).name
+        except NoSuchDatabaseError:
+            pass
         raise DatabaseNotFoundError(
             f"there is no schema {name!r} in catalog {catalog!r}", hint="SHOW SCHEMAS lists them"
         )
@@ -223,7 +228,7 @@ class Listings:
                 hint=f"catalogs are {' and '.join(CATALOGS)}",
                 code="CATALOG_NOT_FOUND",
             )
-        return [*self._catalog.databases, INFORMATION_SCHEMA]
+        return [*self._catalog.schema_names, INFORMATION_SCHEMA]
 
     def _named_schema(self, path: tuple[str, ...]) -> str:
         """The schema that a path names, or the session, or the only one."""

@@ -19,8 +19,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from catalog import Catalog, Database
+from catalog import Catalog
 from catalog.errors import near_names
+from catalog.freshness import Schema
 from catalog.tables import FactsTable, Table
 from service.errors import DatabaseNotFoundError, TableNotFoundError, near_names_hint
 from service.history import QueryRecord
@@ -85,7 +86,7 @@ class TrinoTables:
         columns, rows = known[name]
 
         def make() -> pa.RecordBatch:
-            return pa.RecordBatch.from_pylist(list(rows(self, self._databases(databases))), schema=columns)
+            return pa.RecordBatch.from_pylist(list(rows(self, self._schemas(databases))), schema=columns)
 
         return FactsTable(name, f"{schema} of Trino", columns, make)
 
@@ -98,37 +99,37 @@ class TrinoTables:
             return (catalog, self.session.schema.casefold(), *path)
         return (catalog, *path)
 
-    def _databases(self, wanted: Sequence[str] | None) -> Iterator[Database]:
+    def _schemas(self, wanted: Sequence[str] | None) -> Iterator[Schema]:
         names = None if wanted is None else {name.casefold() for name in wanted}
-        for name in self.catalog.databases:
-            if names is None or name.casefold() in names:
-                yield self.catalog.database(name)
+        for schema in self.catalog.schemas():
+            if names is None or schema.name.casefold() in names:
+                yield schema
 
 
-def _schemata(_tables: TrinoTables, databases: Iterator[Database]) -> Iterator[dict[str, Any]]:
-    for database in databases:
-        yield {"catalog_name": CATALOG, "schema_name": database.name}
+def _schemata(_tables: TrinoTables, schemas: Iterator[Schema]) -> Iterator[dict[str, Any]]:
+    for one in schemas:
+        yield {"catalog_name": CATALOG, "schema_name": one.name}
     yield {"catalog_name": CATALOG, "schema_name": INFORMATION_SCHEMA}
 
 
-def _tables(_tables: TrinoTables, databases: Iterator[Database]) -> Iterator[dict[str, Any]]:
-    for database in databases:
-        for table in tables_of(database):
+def _tables(_tables: TrinoTables, schemas: Iterator[Schema]) -> Iterator[dict[str, Any]]:
+    for one in schemas:
+        for table in tables_of(one.database):
             yield {
                 "table_catalog": CATALOG,
-                "table_schema": database.name,
+                "table_schema": one.name,
                 "table_name": table.name,
                 "table_type": "BASE TABLE",
             }
 
 
-def _columns(_tables: TrinoTables, databases: Iterator[Database]) -> Iterator[dict[str, Any]]:
-    for database in databases:
-        for table in tables_of(database):
+def _columns(_tables: TrinoTables, schemas: Iterator[Schema]) -> Iterator[dict[str, Any]]:
+    for one in schemas:
+        for table in tables_of(one.database):
             for position, column in enumerate(table.schema, start=1):
                 yield {
                     "table_catalog": CATALOG,
-                    "table_schema": database.name,
+                    "table_schema": one.name,
                     "table_name": table.name,
                     "column_name": column.name,
                     "ordinal_position": position,
@@ -137,23 +138,23 @@ def _columns(_tables: TrinoTables, databases: Iterator[Database]) -> Iterator[di
                 }
 
 
-def _comments(_tables: TrinoTables, databases: Iterator[Database]) -> Iterator[dict[str, Any]]:
-    for database in databases:
-        for table in tables_of(database):
+def _comments(_tables: TrinoTables, schemas: Iterator[Schema]) -> Iterator[dict[str, Any]]:
+    for one in schemas:
+        for table in tables_of(one.database):
             yield {
                 "catalog_name": CATALOG,
-                "schema_name": database.name,
+                "schema_name": one.name,
                 "table_name": table.name,
                 "comment": table.comment,
             }
 
 
-def _catalogs(_tables: TrinoTables, _databases: Iterator[Database]) -> Iterator[dict[str, Any]]:
+def _catalogs(_tables: TrinoTables, _schemas: Iterator[Schema]) -> Iterator[dict[str, Any]]:
     for name in CATALOGS:
         yield {"catalog_name": name, "connector_id": name, "connector_name": name}
 
 
-def _nodes(_tables: TrinoTables, _databases: Iterator[Database]) -> Iterator[dict[str, Any]]:
+def _nodes(_tables: TrinoTables, _schemas: Iterator[Schema]) -> Iterator[dict[str, Any]]:
     yield {
         "node_id": "savepointdb",
         "http_uri": "",
@@ -163,7 +164,7 @@ def _nodes(_tables: TrinoTables, _databases: Iterator[Database]) -> Iterator[dic
     }
 
 
-def _queries(tables: TrinoTables, _databases: Iterator[Database]) -> Iterator[dict[str, Any]]:
+def _queries(tables: TrinoTables, _schemas: Iterator[Schema]) -> Iterator[dict[str, Any]]:
     for record in tables.queries.records(tables.session.user):
         yield _query(record)
 
@@ -190,13 +191,13 @@ def _query(record: QueryRecord) -> dict[str, Any]:
     }
 
 
-def _none(_tables: TrinoTables, _databases: Iterator[Database]) -> Iterator[dict[str, Any]]:
+def _none(_tables: TrinoTables, _schemas: Iterator[Schema]) -> Iterator[dict[str, Any]]:
     return iter(())
 
 
-def _jdbc(rows: Callable[[Iterator[Database]], Iterator[dict[str, Any]]]) -> _Rows:
-    def listed(_tables: TrinoTables, databases: Iterator[Database]) -> Iterator[dict[str, Any]]:
-        return rows(databases)
+def _jdbc(rows: Callable[[Iterator[Schema]], Iterator[dict[str, Any]]]) -> _Rows:
+    def listed(_tables: TrinoTables, schemas: Iterator[Schema]) -> Iterator[dict[str, Any]]:
+        return rows(schemas)
 
     return listed
 
@@ -206,7 +207,7 @@ def _schema(*names: str, **others: pa.DataType) -> pa.Schema:
 
 
 _MOMENT = pa.timestamp("ms", "UTC")
-_Rows = Callable[[TrinoTables, Iterator[Database]], Iterator[dict[str, Any]]]
+_Rows = Callable[[TrinoTables, Iterator[Schema]], Iterator[dict[str, Any]]]
 _Listed = dict[str, tuple[pa.Schema, _Rows]]
 _INFORMATION_SCHEMA: _Listed = {
     "schemata": (_schema("catalog_name", "schema_name"), _schemata),

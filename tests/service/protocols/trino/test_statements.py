@@ -38,7 +38,7 @@ AGGREGATE = ["state_name", "key", "namespace", "value", "_key_group", "_subtask"
         ("TABLE StateMeta", None),
         ("SHOW CATALOGS", [["flink"], ["system"]]),
         ("SHOW CATALOGS LIKE 'f%'", [["flink"]]),
-        ("SHOW SCHEMAS", [["canonical"], ["information_schema"], ["native"]]),
+        ("SHOW SCHEMAS", [["canonical"], ["information_schema"], ["latest"], ["native"]]),
         ("SHOW SCHEMAS FROM flink LIKE 'na\\_ive' ESCAPE '\\'", []),
         ("SHOW SCHEMAS IN flink LIKE 'na_ive'", [["native"]]),
         ("SHOW SCHEMAS FROM system", [["information_schema"], ["jdbc"], ["metadata"], ["runtime"]]),
@@ -65,7 +65,7 @@ AGGREGATE = ["state_name", "key", "namespace", "value", "_key_group", "_subtask"
         ("EXPLAIN (TYPE VALIDATE) SELECT key FROM aggregate", [[True]]),
         (
             "SELECT schema_name FROM information_schema.schemata ORDER BY 1",
-            [["canonical"], ["information_schema"], ["native"]],
+            [["canonical"], ["information_schema"], ["latest"], ["native"]],
         ),
         (
             "SELECT table_name FROM information_schema.tables "

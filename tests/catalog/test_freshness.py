@@ -1,0 +1,209 @@
+"""`latest` and `<label>_latest`: which checkpoint they stand for, on checkpoints that Flink wrote."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from catalog import NoSuchDatabaseError
+from catalog.catalog import Catalog, Root
+from catalog.freshness import Schema
+from tests.objectstore import ObjectStore, Proxy
+
+CHECKPOINTS = (
+    Path(__file__).parent.parent
+    / "data"
+    / "flink"
+    / "2.3.0"
+    / "wordcount-rocksdb-checkpoint-incremental"
+    / "checkpoint"
+)
+OF_CHECKPOINT = {1: 6774, 2: 11290}
+"""The count of `key_662` in each."""
+
+
+def put(root: Path, name: str, number: int, modified_s: int) -> Path:
+    """A copy of a checkpoint whose `_metadata` was modified at that time."""
+    folder = root / name
+    shutil.copytree(CHECKPOINTS / f"chk-{number}", folder)
+    shutil.copytree(CHECKPOINTS / "shared", root / "shared", dirs_exist_ok=True)
+    os.utime(folder / "_metadata", (modified_s, modified_s))
+    return folder
+
+
+def count(catalog: Catalog, name: str) -> int:
+    rows = catalog.database(name).table("aggregate").scan(columns=["value"], key="key_662").to_arrow()
+    [value] = rows.column("value").to_pylist()
+    return int(value)
+
+
+def aliases(catalog: Catalog) -> dict[str, str | None]:
+    return {schema.name: schema.alias_of for schema in catalog.schemas() if schema.alias_of is not None}
+
+
+def test_latest_is_what_was_modified_last_whatever_its_name_and_number(tmp_path: Path) -> None:
+    put(tmp_path, "chk-1", 1, 2000)
+    put(tmp_path, "chk-2", 2, 1000)
+    catalog = Catalog([Root(path=str(tmp_path))])
+
+    assert count(catalog, "latest") == count(catalog, "LATEST") == OF_CHECKPOINT[1]
+    assert catalog.schema_names == ["chk-1", "chk-2", "latest"]
+    assert catalog.databases == ["chk-1", "chk-2"]
+    assert aliases(catalog) == {"latest": "chk-1"}
+    assert (catalog.database("latest").name, catalog.database("latest").checkpoint_id) == ("chk-1", 1)
+
+
+def test_of_those_modified_at_once_the_highest_checkpoint_is_the_latest(tmp_path: Path) -> None:
+    put(tmp_path, "chk-a", 2, 1000)
+    put(tmp_path, "chk-b", 1, 1000)
+    put(tmp_path, "chk-c", 2, 999)
+    (put(tmp_path, "chk-d", 1, 1000) / "_metadata").write_bytes(b"not one")
+    os.utime(tmp_path / "chk-d" / "_metadata", (1000, 1000))
+
+    assert aliases(Catalog([Root(path=str(tmp_path))])) == {"latest": "chk-a"}
+
+
+def test_no_metadata_is_read_where_the_times_tell(tmp_path: Path) -> None:
+    put(tmp_path, "chk-1", 1, 1000)
+    put(tmp_path, "chk-2", 2, 2000)
+    catalog = Catalog([Root(path=str(tmp_path))])
+
+    found = catalog.schemas()
+
+    assert [schema.database.is_described for schema in found] == [False, False, False]
+
+
+def test_every_label_has_a_latest_of_its_own(tmp_path: Path) -> None:
+    put(tmp_path / "p", "chk-1", 1, 3000)
+    put(tmp_path / "p", "chk-2", 2, 1000)
+    put(tmp_path / "s", "chk-3", 2, 2000)
+    put(tmp_path / "bare", "chk-4", 2, 500)
+
+    catalog = Catalog(
+        [
+            Root(path=str(tmp_path / "p"), label="Prod"),
+            Root(path=str(tmp_path / "s"), label="staging"),
+            Root(path=str(tmp_path / "bare")),
+        ]
+    )
+
+    assert aliases(catalog) == {"latest": "chk-1", "Prod_latest": "chk-1", "staging_latest": "chk-3"}
+    assert count(catalog, "prod_LATEST") == OF_CHECKPOINT[1]
+    assert count(catalog, "staging_latest") == OF_CHECKPOINT[2]
+
+
+def test_two_roots_of_one_label_have_one_latest(tmp_path: Path) -> None:
+    put(tmp_path / "a", "chk-1", 1, 1000)
+    put(tmp_path / "b", "chk-2", 2, 2000)
+    roots = [Root(path=str(tmp_path / "a"), label="job"), Root(path=str(tmp_path / "b"), label="JOB")]
+
+    assert aliases(Catalog(roots)) == {"latest": "chk-2", "job_latest": "chk-2"}
+
+
+def test_a_catalog_of_one_keeps_its_default_and_lists_no_alias(tmp_path: Path) -> None:
+    put(tmp_path, "chk-1", 1, 1000)
+    catalog = Catalog([Root(path=str(tmp_path), label="job")])
+
+    assert catalog.default is catalog.database("chk-1")
+    assert catalog.schemas() == [Schema("chk-1", catalog.database("chk-1"))]
+    # A job that keeps one checkpoint has a dashboard, too.
+    assert catalog.database("latest") is catalog.database("job_latest") is catalog.database("chk-1")
+
+
+def test_a_catalog_of_none_has_no_latest(tmp_path: Path) -> None:
+    catalog = Catalog([Root(path=str(tmp_path))])
+
+    assert catalog.schemas() == []
+    with pytest.raises(NoSuchDatabaseError):
+        catalog.database("latest")
+
+
+def test_a_database_that_has_the_name_wins(tmp_path: Path) -> None:
+    put(tmp_path, "Latest", 1, 1000)
+    put(tmp_path, "chk-2", 2, 2000)
+    catalog = Catalog([Root(path=str(tmp_path))])
+
+    assert catalog.schema_names == ["Latest", "chk-2"]
+    assert (catalog.database("latest").name, catalog.database("LATEST").checkpoint_id) == ("Latest", 1)
+    assert aliases(catalog) == {}
+
+
+def test_a_registered_name_wins_and_counts_for_no_alias(tmp_path: Path) -> None:
+    put(tmp_path / "root", "chk-1", 1, 1000)
+    put(tmp_path / "root", "chk-2", 1, 900)
+    registered = put(tmp_path / "other", "chk-9", 2, 9000)
+    catalog = Catalog([Root(path=str(tmp_path / "root"), label="job")])
+
+    catalog.add("mine", str(registered))
+    assert aliases(catalog) == {"latest": "chk-1", "job_latest": "chk-1"}
+    catalog.add("latest", str(registered))
+
+    assert aliases(catalog) == {"job_latest": "chk-1"}
+    assert count(catalog, "latest") == OF_CHECKPOINT[2]
+
+
+def test_who_may_not_see_the_newest_gets_the_newest_they_may_see(tmp_path: Path) -> None:
+    put(tmp_path, "chk-1", 1, 1000)
+    put(tmp_path, "chk-2", 2, 500)
+    put(tmp_path, "secret", 2, 2000)
+    catalog = Catalog([Root(path=str(tmp_path), label="job")])
+
+    some = catalog.visible(lambda name: name.startswith("chk-"))
+    alias_only = catalog.visible(lambda name: name in ("latest", "job_latest"))
+
+    assert aliases(catalog) == {"latest": "secret", "job_latest": "secret"}
+    assert aliases(some) == {"latest": "chk-1", "job_latest": "chk-1"}
+    assert count(some, "latest") == OF_CHECKPOINT[1]
+    assert alias_only.schemas() == []
+    for name in ("latest", "job_latest", "secret"):
+        with pytest.raises(NoSuchDatabaseError) as error:
+            alias_only.database(name)
+        assert error.value.near == ()
+
+
+def test_a_new_checkpoint_is_the_latest_at_once_but_not_for_who_asked_before(tmp_path: Path) -> None:
+    put(tmp_path, "chk-1", 1, 1000)
+    catalog = Catalog([Root(path=str(tmp_path))], rescan_after_s=0)
+    view = catalog.visible(lambda _name: True)
+    assert count(view, "latest") == OF_CHECKPOINT[1]
+
+    put(tmp_path, "chk-2", 2, 2000)
+
+    assert count(catalog, "latest") == OF_CHECKPOINT[2]
+    assert count(catalog.visible(lambda _name: True), "latest") == OF_CHECKPOINT[2]
+    assert count(view, "latest") == OF_CHECKPOINT[1]
+
+
+def test_a_removed_checkpoint_is_the_latest_no_more_though_the_next_look_is_far(tmp_path: Path) -> None:
+    put(tmp_path, "chk-1", 1, 1000)
+    put(tmp_path, "chk-2", 2, 2000)
+    catalog = Catalog([Root(path=str(tmp_path))], rescan_after_s=3600)
+    never = Catalog([Root(path=str(tmp_path))])
+
+    (tmp_path / "chk-2").rename(tmp_path.parent / f"{tmp_path.name}-away")
+
+    assert catalog.schema("latest") == Schema("latest", catalog.database("chk-1"))
+    assert catalog.databases == ["chk-1"]
+    assert never.database("latest").name == "chk-2"
+
+
+def test_the_times_of_remote_checkpoints_are_those_of_their_listing(store: ObjectStore, proxy: Proxy) -> None:
+    for number, name in enumerate(("chk-3", "chk-1", "chk-2")):
+        content = (CHECKPOINTS / "chk-1" / "_metadata").read_bytes()
+        store.put(f"fresh/a/{name}/_metadata", content)
+        store.modify(f"fresh/a/{name}/_metadata", 1_000_000 + number)
+    for number in range(20):
+        store.put(f"fresh/b/chk-{number}/_metadata", b"meta")
+        store.modify(f"fresh/b/chk-{number}/_metadata", 2_000_000 - number)
+    roots = [Root(path=proxy.url(f"fresh/{label}"), label=label) for label in ("a", "b")]
+    alone = [Root(path=proxy.url(f"fresh/a/{name}"), label=name) for name in ("chk-1", "chk-2", "chk-3")]
+
+    many, some = Catalog(roots), Catalog(alone)
+    proxy.taken()
+
+    assert aliases(many) == {"latest": "chk-0", "a_latest": "a/chk-2", "b_latest": "chk-0"}
+    assert aliases(some)["latest"] == "chk-2"
+    assert proxy.taken() == []

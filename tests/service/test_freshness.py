@@ -1,0 +1,213 @@
+"""Queries that follow a job through `latest`: what they answer, and what they say that it came from."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import trino.dbapi
+from fastapi import FastAPI
+
+from catalog import Catalog
+from catalog.catalog import Root
+from service.app import create_app
+from service.query import QueryRequest
+from service.settings import Settings
+from tests.service.conftest import Asker
+
+Serving = Callable[[FastAPI], AbstractContextManager[str]]
+CHECKPOINTS = (
+    Path(__file__).parent.parent
+    / "data"
+    / "flink"
+    / "2.3.0"
+    / "wordcount-rocksdb-checkpoint-incremental"
+    / "checkpoint"
+)
+FIRST, SECOND = 6774, 11290
+"""The count of `key_662` in `chk-1` and `chk-2`."""
+ROWS = {1: 196, 2: 180}
+COUNT = "SELECT value FROM latest.aggregate WHERE key = 'key_662'"
+
+
+def put(job: Path, number: int) -> None:
+    shutil.copytree(CHECKPOINTS / "shared", job / "shared", dirs_exist_ok=True)
+    shutil.copytree(CHECKPOINTS / f"chk-{number}", job / f"chk-{number}")
+    os.utime(job / f"chk-{number}" / "_metadata", (number, number))
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Path:
+    """The folder of a job, with its first checkpoint."""
+    put(tmp_path / "job", 1)
+    return tmp_path / "job"
+
+
+@pytest.fixture
+def followed(job: Path, serving: Serving) -> Iterator[httpx.Client]:
+    """A service that looks at the job's folder before every query."""
+    app = create_app(Settings(), Catalog([Root(path=str(job), label="prod")], rescan_after_s=0))
+    with serving(app) as address, httpx.Client(base_url=address, timeout=60) as http:
+        yield http
+
+
+def asked(client: httpx.Client, sql: str, **body: Any) -> Any:
+    return client.post("/api/query", json={"sql": sql, **body}).json()
+
+
+def test_the_next_query_answers_from_the_new_checkpoint_and_says_so(
+    followed: httpx.Client, job: Path
+) -> None:
+    before = asked(followed, COUNT)
+    put(job, 2)
+    after = asked(followed, COUNT)
+
+    assert (before["rows"], after["rows"]) == ([[FIRST]], [[SECOND]])
+    assert before["databases"] == [{"name": "chk-1", "checkpoint_id": 1, "path": str(job / "chk-1")}]
+    assert after["databases"] == [{"name": "chk-2", "checkpoint_id": 2, "path": str(job / "chk-2")}]
+
+
+@pytest.mark.parametrize(
+    ("sql", "body", "rows"),
+    [
+        ("SELECT value FROM prod_latest.aggregate WHERE key = 'key_662'", {}, [[SECOND]]),
+        ("SELECT value FROM flink.PROD_LATEST.aggregate WHERE key = 'key_662'", {}, [[SECOND]]),
+        ("SELECT value FROM aggregate WHERE key = 'key_662'", {"database": "latest"}, [[SECOND]]),
+        (
+            "SELECT latest.aggregate.value FROM latest.aggregate WHERE latest.aggregate.key = 'key_662'",
+            {},
+            [[SECOND]],
+        ),
+        (
+            'SELECT latest.aggregate.value - "chk-1".aggregate.value FROM latest.aggregate '
+            'JOIN "chk-1".aggregate ON latest.aggregate.key = "chk-1".aggregate.key '
+            "WHERE latest.aggregate.key = 'key_662'",
+            {},
+            [[SECOND - FIRST]],
+        ),
+        (
+            'SELECT count(*) FROM "chk-2".aggregate JOIN latest.aggregate '
+            'ON latest.aggregate.key = "chk-2".aggregate.key AND latest.aggregate.value = "chk-2".aggregate.value',
+            {},
+            [[ROWS[2]]],
+        ),
+        ("SHOW SCHEMAS", {}, [["chk-1"], ["chk-2"], ["latest"], ["prod_latest"]]),
+        (
+            "SELECT DISTINCT table_schema FROM information_schema.tables WHERE table_name = 'aggregate' ORDER BY 1",
+            {},
+            [["chk-1"], ["chk-2"], ["latest"], ["prod_latest"]],
+        ),
+        (
+            "SELECT column_name FROM information_schema.columns "
+            "WHERE table_schema = 'latest' AND table_name = 'aggregate__count' ORDER BY ordinal_position LIMIT 3",
+            {},
+            [["key"], ["namespace"], ["value"]],
+        ),
+    ],
+)
+def test_an_alias_is_a_schema_wherever_one_is_named(
+    followed: httpx.Client, job: Path, sql: str, body: dict[str, str], rows: list[list[Any]]
+) -> None:
+    put(job, 2)
+
+    assert asked(followed, sql, **body).get("rows") == rows
+
+
+def test_the_tables_of_an_alias_are_those_of_its_database(followed: httpx.Client, job: Path) -> None:
+    put(job, 2)
+
+    assert (
+        asked(followed, "SHOW TABLES FROM latest")["rows"]
+        == asked(followed, 'SHOW TABLES FROM "chk-2"')["rows"]
+    )
+    assert (
+        asked(followed, "DESCRIBE latest.aggregate")["rows"]
+        == asked(followed, 'DESCRIBE "chk-2".aggregate')["rows"]
+    )
+
+
+def test_the_api_lists_aliases_behind_the_databases(followed: httpx.Client, job: Path) -> None:
+    put(job, 2)
+
+    listed = followed.get("/api/databases").json()["databases"]
+
+    assert [(one["name"], one["alias_of"], one["checkpoint_id"]) for one in listed] == [
+        ("chk-1", None, 1),
+        ("chk-2", None, 2),
+        ("latest", "chk-2", 2),
+        ("prod_latest", "chk-2", 2),
+    ]
+    assert followed.get("/api/databases/Prod_Latest").json() == listed[3]
+    tables = followed.get("/api/databases/latest/tables").json()
+    assert tables == followed.get("/api/databases/chk-2/tables").json()
+    assert followed.get("/api/databases/latest/tables/aggregate").json()["name"] == "aggregate"
+
+
+def test_clients_of_trino_follow_a_job_too(followed: httpx.Client, job: Path) -> None:
+    connection = trino.dbapi.connect(
+        host=followed.base_url.host,
+        port=followed.base_url.port or 0,
+        user="u",
+        catalog="flink",
+        schema="latest",
+    )
+
+    def rows(sql: str) -> list[list[Any]]:
+        cursor = connection.cursor()
+        cursor.execute(sql)
+        found: list[list[Any]] = cursor.fetchall()
+        return found
+
+    # Of the only checkpoint, too: the session names the schema before there is another.
+    assert rows("SELECT value FROM aggregate WHERE key = 'key_662'") == [[FIRST]]
+    assert ["aggregate"] in rows("SHOW TABLES")
+    put(job, 2)
+    assert rows("SELECT value FROM aggregate WHERE key = 'key_662'") == [[SECOND]]
+    assert rows("SHOW SCHEMAS LIKE '%latest'") == [["latest"], ["prod_latest"]]
+    listed = "SELECT table_schem FROM system.jdbc.tables WHERE table_schem LIKE 'latest' AND table_name LIKE 'aggregate'"
+    assert rows(listed) == [["latest"]]
+    connection.close()
+
+
+def test_a_query_that_runs_keeps_its_checkpoint(job: Path, ask_of: Callable[[Catalog], Asker]) -> None:
+    asker = ask_of(Catalog([Root(path=str(job))], rescan_after_s=0))
+
+    with asker.queries.start(QueryRequest(sql="SELECT count(*) FROM latest.aggregate")) as query:
+        put(job, 2)
+        assert asker.rows("SELECT count(*) FROM latest.aggregate") == [(ROWS[2],)]
+        rows = [batch.to_pylist() for batch in query.batches()]
+
+    assert rows == [[{"count_star()": ROWS[1]}]]
+    assert [one.name for one in query.databases] == ["chk-1"]
+
+
+def test_all_of_a_query_reads_one_checkpoint_though_another_comes_while_it_is_planned(
+    job: Path, ask_of: Callable[[Catalog], Asker]
+) -> None:
+    class Coming(Catalog):
+        """A checkpoint comes whenever this is looked at for the second time."""
+
+        looks = 0
+
+        def _look(self) -> None:
+            self.looks += 1
+            if self.looks == 3:
+                put(job, 2)
+            super()._look()
+
+    catalog = Coming([Root(path=str(job))], rescan_after_s=0)
+    asker = ask_of(catalog)
+
+    rows = asker.rows(
+        "SELECT (SELECT count(*) FROM latest.aggregate), (SELECT count(*) FROM latest.aggregate), "
+        "(SELECT value FROM latest.aggregate WHERE key = 'key_662')"
+    )
+
+    assert catalog.looks > 3
+    assert rows in ([(ROWS[1], ROWS[1], FIRST)], [(ROWS[2], ROWS[2], SECOND)])
