@@ -6,7 +6,7 @@ so half an answer never looks whole. A client that goes away cancels its query.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any
 
 import anyio
@@ -18,7 +18,7 @@ from starlette.responses import Response, StreamingResponse
 
 from service.api.errors import ErrorAnswer
 from service.api.waiting import cancelled_on_disconnect, wait_until_ready
-from service.encode import FORMATS, Format, json_rows
+from service.encode import FORMATS, SPREADSHEET_CSV, Format, json_rows
 from service.errors import NotAcceptableError
 from service.query import Query
 from service.settings import Settings
@@ -30,6 +30,8 @@ _BY_MEDIA_TYPE = {known.media_type: known for known in FORMATS.values()} | {
     "application/x-ndjson": FORMATS["jsonl"],
     "text/*": FORMATS["csv"],
 }
+
+_FORMULAS = {"exact": FORMATS["csv"], "escape": SPREADSHEET_CSV}
 
 
 class ColumnBody(BaseModel):
@@ -107,7 +109,7 @@ def accepted_format(accept: str | None) -> Format:
     ranked = []
     for number, part in enumerate((accept or "*/*").split(",")):
         media_type, *parameters = [piece.strip().lower() for piece in part.split(";")]
-        known = _BY_MEDIA_TYPE.get(media_type)
+        known = _with_parameters(_BY_MEDIA_TYPE.get(media_type), parameters)
         weight = next((_weight(piece) for piece in parameters if piece.startswith("q=")), 1.0)
         if known is not None and weight > 0:
             ranked.append((-weight, media_type.count("*"), number, known))
@@ -117,6 +119,15 @@ def accepted_format(accept: str | None) -> Format:
             hint=f"formats are {', '.join(known.media_type for known in FORMATS.values())}",
         )
     return min(ranked, key=lambda entry: entry[:3])[3]
+
+
+def _with_parameters(known: Format | None, parameters: Sequence[str]) -> Format | None:
+    """The format with what its parameters ask for; None if that is nothing of ours: it must not be overlooked."""
+    for parameter in parameters:
+        name, _, value = parameter.partition("=")
+        if name.strip() == "formulas":
+            known = _FORMULAS.get(value.strip()) if known is FORMATS["csv"] else None
+    return known
 
 
 def max_rows_of(asked: int | None, wanted: Format, settings: Settings) -> int | None:

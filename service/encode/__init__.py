@@ -5,7 +5,7 @@ formats.py  batches → a stream of bytes, a function for each format
 table.py    batches → lines for people
 """
 
-from service.encode.formats import FORMATS, Format, json_rows
+from service.encode.formats import FORMATS, SPREADSHEET_CSV, Format, json_rows
 from service.encode.table import table_lines
 
-__all__ = ["FORMATS", "Format", "json_rows", "table_lines"]
+__all__ = ["FORMATS", "SPREADSHEET_CSV", "Format", "json_rows", "table_lines"]

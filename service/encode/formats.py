@@ -5,6 +5,7 @@
 | json | application/json | an array of objects (over HTTP, `json_rows` within the answer's object) |
 | jsonl | application/jsonl | an object a line |
 | csv | text/csv | RFC 4180 with a header; strings quoted, so that NULL (nothing) is not the empty string (`""`) |
+| csv | text/csv; formulas=escape | with `'` before texts that begin with `=`, `+`, `-`, `@`, TAB or CR: formulas to spreadsheets |
 | arrow | application/vnd.apache.arrow.stream | the Arrow IPC stream |
 | parquet | application/vnd.apache.parquet | one row group a batch, zstd; dictionaries where values repeat |
 
@@ -32,6 +33,7 @@ _Batches = Iterable[pa.RecordBatch]
 _MAY_REPEAT = (pa.types.is_primitive, pa.types.is_string, pa.types.is_binary, pa.types.is_decimal)
 # Rows a value, of a column that has a dictionary: fewer cost more in it than they save.
 _REPEATED = 10
+_FORMULA_STARTS = r"=+\-@\t\r"
 _Write = Callable[[Sequence[Column], pa.Schema, _Batches], Iterator[bytes]]
 
 
@@ -75,8 +77,22 @@ def _write_json_lines(columns: Sequence[Column], schema: pa.Schema, batches: _Ba
 
 
 def _write_csv(columns: Sequence[Column], schema: pa.Schema, batches: _Batches) -> Iterator[bytes]:
-    header = [_quoted(pa.array([column.name], pa.string()))[0].as_py() for column in columns]
-    yield (",".join(header) + "\r\n").encode()
+    return _csv_lines(columns, batches, lambda text: text)
+
+
+def _write_spreadsheet_csv(
+    columns: Sequence[Column], schema: pa.Schema, batches: _Batches
+) -> Iterator[bytes]:
+    return _csv_lines(
+        columns, batches, lambda text: pc.replace_substring_regex(text, f"^([{_FORMULA_STARTS}])", r"'\1")
+    )
+
+
+def _csv_lines(
+    columns: Sequence[Column], batches: _Batches, written: Callable[[pa.Array], pa.Array]
+) -> Iterator[bytes]:
+    names = written(pa.array([column.name for column in columns], pa.string()))
+    yield (",".join(_quoted(names).to_pylist()) + "\r\n").encode()
     for batch in batches:
         if not batch.num_rows:
             continue
@@ -84,7 +100,9 @@ def _write_csv(columns: Sequence[Column], schema: pa.Schema, batches: _Batches) 
         for column, array in zip(columns, batch.columns, strict=True):
             text = text_column(array, column.type)
             bare = is_number(array.type) or pa.types.is_boolean(array.type)
-            cells.append(pc.fill_null(text if bare else _quoted(text), ""))
+            if not bare:
+                text = _quoted(written(text))
+            cells.append(pc.fill_null(text, ""))
         lines = _joined(cells, [""] * len(cells), ("", ""))
         yield ("\r\n".join(lines) + "\r\n").encode()
 
@@ -209,6 +227,8 @@ def _unique(columns: Sequence[Column]) -> list[str]:
     return names
 
 
+SPREADSHEET_CSV = Format(name="csv", media_type="text/csv", suffix="csv", write=_write_spreadsheet_csv)
+"""What spreadsheets open without running what somebody wrote into a state."""
 FORMATS: dict[str, Format] = {
     known.name: known
     for known in (

@@ -125,6 +125,30 @@ def test_accept_chooses_the_format(accept: str | None, name: str) -> None:
     assert accepted_format(accept).name == name
 
 
+@pytest.mark.parametrize(
+    ("accept", "cell"),
+    [
+        ("text/csv", "=1+1"),
+        ("text/csv; formulas=exact", "=1+1"),
+        ("text/csv; formulas=escape", "'=1+1"),
+        ("text/csv;q=0.5; formulas=escape, application/json;q=0.1", "'=1+1"),
+        ("text/*; Formulas = Escape", "'=1+1"),
+    ],
+)
+def test_csv_is_exact_unless_formulas_are_to_be_escaped(client: httpx.Client, accept: str, cell: str) -> None:
+    answer = ask(client, "SELECT '=1+1' AS \"-a\", -1 AS b", accept)
+
+    assert answer.headers["content-type"].startswith("text/csv")
+    name = "'-a" if cell.startswith("'") else "-a"
+    assert answer.text.splitlines() == [f'"{name}","b"', f'"{cell}",-1']
+
+
+@pytest.mark.parametrize("accept", ["text/csv; formulas=no", "application/json; formulas=escape"])
+def test_a_wish_for_formulas_is_not_overlooked(client: httpx.Client, accept: str) -> None:
+    assert ask(client, "SELECT 1", accept).status_code == 406
+    assert ask(client, "SELECT 1", f"{accept}, */*;q=0.1").headers["content-type"] == "application/json"
+
+
 @pytest.mark.parametrize("accept", ["image/png", "text/csv;q=0", ""])
 def test_a_format_that_is_not_ours_is_refused(accept: str) -> None:
     if accept == "":

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from service.encode import FORMATS, json_rows, table_lines
+from service.encode import FORMATS, SPREADSHEET_CSV, json_rows, table_lines
 from service.encode.columns import JSON_TEXT, json_column, text_column
 from service.engines import Column
 from service.queries import QueryRequest
@@ -197,6 +197,44 @@ def test_csv_reads_back(rows: list[tuple[str | None, int | None]]) -> None:
 
     assert found[0] == ['a"b', "n"]
     assert found[1:] == [[text or "", "" if number is None else str(number)] for text, number in rows]
+
+
+def spreadsheet(names: list[str], batch: pa.RecordBatch) -> list[list[str]]:
+    columns = [
+        Column(name=name, type=sql_type(array.type)) for name, array in zip(names, batch.columns, strict=True)
+    ]
+    text = b"".join(SPREADSHEET_CSV.write(columns, batch.schema, [batch])).decode()
+    return list(csv.reader(io.StringIO(text, newline="")))
+
+
+@given(st.lists(st.tuples(st.text(alphabet="=+-@\t\r\n'\"a,", max_size=4), st.integers(-9, 9)), min_size=1))
+@settings(max_examples=200)
+def test_a_spreadsheet_runs_nothing_and_no_other_text_is_changed(rows: list[tuple[str, int]]) -> None:
+    batch = pa.record_batch({"text": [text for text, _ in rows], "number": [number for _, number in rows]})
+
+    found = spreadsheet(["=1+1", "number"], batch)
+
+    assert found[0] == ["'=1+1", "number"]
+    assert found[1:] == [
+        [f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text, str(number)]
+        for text, number in rows
+    ]
+
+
+def test_a_spreadsheet_reads_numbers_as_numbers_and_null_as_nothing() -> None:
+    batch = pa.record_batch(
+        {
+            "decimal": pa.array([Decimal("-1.50"), None]),
+            "float": pa.array([-0.5, None]),
+            "text": pa.array(["-0.5", None]),
+            "list": pa.array([["=a"], None]),
+        }
+    )
+
+    assert spreadsheet(batch.schema.names, batch)[1:] == [
+        ["-1.50", "-0.5", "'-0.5", '["=a"]'],
+        ["", "", "", ""],
+    ]
 
 
 def test_csv_tells_null_from_the_empty_string() -> None:

@@ -73,7 +73,7 @@ export class Run {
 }
 
 export const FORMATS = {
-  csv: { name: "CSV", accept: "text/csv" },
+  csv: { name: "CSV", accept: "text/csv; formulas=escape" },
   jsonl: { name: "JSON lines", accept: "application/jsonl" },
   parquet: { name: "Parquet", accept: "application/vnd.apache.parquet" },
   arrow: { name: "Arrow", accept: "application/vnd.apache.arrow.stream" },

@@ -5,6 +5,8 @@ import { literal, table } from "./sql";
 
 export interface Database {
   name: string;
+  /** The database that this name stands for now; null where it is its own. */
+  alias_of: string | null;
   kind: string | null;
   checkpoint_id: number | null;
   error: string | null;
@@ -58,8 +60,14 @@ export function forget(): void {
 
 const path = (database: string) => `api/databases/${encodeURIComponent(database)}`;
 
-export function databases(): Promise<Database[]> {
+/** All that SQL may name: databases, and behind them `latest` and the like. */
+export function schemas(): Promise<Database[]> {
   return once("", async () => (await get<{ databases: Database[] }>("api/databases")).databases);
+}
+
+/** Each savepoint once. */
+export async function databases(): Promise<Database[]> {
+  return (await schemas()).filter((schema) => schema.alias_of === null);
 }
 
 export function contents(database: string): Promise<Contents> {
@@ -131,7 +139,7 @@ export function viewsOf(operator: Operator, { states, tables }: Contents): Table
 export function optionsOf(list: Database[], wanted: string | null): { value: string; text: string; disabled: boolean }[] {
   const options = list.map((database) => ({
     value: database.name,
-    text: database.error ? `${database.name} (unreadable)` : database.name,
+    text: database.error ? `${database.name} (unreadable)` : database.alias_of === null ? database.name : `${database.name} (${database.alias_of})`,
     disabled: database.error !== null,
   }));
   const gone = wanted !== null && !list.some((database) => database.name === wanted);

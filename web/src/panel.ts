@@ -1,6 +1,6 @@
 // What the views besides the query share: the choice of a database, and what is shown while something loads or fails.
 import { ApiError } from "./api";
-import { chosen, databases, optionsOf } from "./catalog";
+import { chosen, optionsOf, schemas } from "./catalog";
 import { Child, fill, h, select } from "./dom";
 import { count } from "./format";
 import { go } from "./route";
@@ -41,7 +41,7 @@ export function databaseView(
   void loading(
     body,
     async () => {
-      const list = await databases();
+      const list = await schemas();
       const name = chosen(list, values.get("db"));
       fill(picker, select("Database", optionsOf(list, name), name ?? "", (db) => go(view, { db })));
       return name === null ? empty("There is no savepoint that can be read.") : await load(name);

@@ -1,7 +1,7 @@
 // The view where SQL is written and run.
 import { ApiError, Status, without } from "./api";
 import { exported, FormatName, FORMATS, Run } from "./asking";
-import { chosen, databases, optionsOf, schema } from "./catalog";
+import { chosen, optionsOf, schema, schemas } from "./catalog";
 import { announce, copy, fill, h, save, select } from "./dom";
 import { Editor } from "./editor";
 import { bytes, count, duration } from "./format";
@@ -155,7 +155,7 @@ export function queryView(main: HTMLElement, values: URLSearchParams, signal: Ab
     result.clear();
     editor.destroy();
   });
-  void databases().then(
+  void schemas().then(
     (list) => {
       if (signal.aborted) return;
       const name = chosen(list, database);

@@ -1,5 +1,5 @@
 // The tree of savepoints → operators → states → columns.
-import { columns, contents, databases, factsOf, forget, operatorsOf, StateRow, TableEntry, viewsOf } from "./catalog";
+import { columns, contents, factsOf, forget, operatorsOf, StateRow, TableEntry, schemas, viewsOf } from "./catalog";
 import { ApiError } from "./api";
 import { fill, h } from "./dom";
 import { bytes } from "./format";
@@ -25,13 +25,13 @@ export function schemaTree(picks: Picks, opened: () => string | null): HTMLEleme
   const load = async () => {
     fill(message, "Loading …");
     try {
-      const list = await databases();
+      const list = await schemas();
       fill(message, list.length ? "" : "There is no savepoint under the folders that are served.");
       tree.show(
         list.map((database) => ({
           label: database.name,
           kind: "database",
-          detail: database.error ? undefined : `${database.kind === "CHECKPOINT" ? "checkpoint" : "savepoint"} ${database.checkpoint_id ?? ""}`,
+          detail: database.error ? undefined : `${database.alias_of === null ? "" : `${database.alias_of}, `}${database.kind === "CHECKPOINT" ? "checkpoint" : "savepoint"} ${database.checkpoint_id ?? ""}`,
           warning: database.error ? "unreadable" : undefined,
           title: database.error ?? undefined,
           load: database.error ? undefined : () => operators(database.name, picks),
