@@ -16,5 +16,5 @@ Reading order:
     connectors/    what connectors keep in opaque bytes
     storage.py      which files a savepoint may refer to, and where they are now
     filesystems.py remote.py schemes.py filecache.py   how they are read
-    cursor.py keygroups.py errors.py
+    cursor.py keygroups.py errors.py cachefolder.py
 """

@@ -12,12 +12,8 @@ queries. What it compiles is a plain C function of 64-bit integers and addresses
     parts.py     what a kernel is made of: subroutines, and operations that LLVM has and Python has not
 
 A kernel is called with integers and arrays, and gets the address of each array. It cannot raise, allocate or call Python,
-and runs without the interpreter's lock; whoever calls it keeps the arrays alive. Environment:
+and runs without the interpreter's lock; whoever calls it keeps the arrays alive.
 
-| variable | meaning |
-|---|---|
-| SAVEPOINTDB_CACHE_DIR | where object code is kept, in `kernels` |
-| XDG_CACHE_HOME | the same, in `savepointdb/kernels`, where that is not set; ~/.cache if neither is |
-
-Where that cannot be written, a folder of the user's among the system's temporary files serves.
+Object code is kept in `kernels` of the folder that `readers.cachefolder` names. Where that cannot be written, a folder
+of the user's among the system's temporary files serves.
 """

@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 
 from readers.compiled.kernel import Kernel
+from readers.compiled.store import is_kept
 
 UNITS = (
     "readers.decode.machine",
@@ -23,6 +24,11 @@ def kernels_of(unit: str) -> dict[str, Kernel]:
     """The kernels that a module declares, by name."""
     declared = (value for value in vars(import_module(unit)).values() if isinstance(value, Kernel))
     return {kernel.function.__name__: kernel for kernel in declared if kernel.unit == unit}
+
+
+def missing_units() -> list[str]:
+    """The units that would have to be compiled; compiles none."""
+    return [unit for unit in UNITS if not is_kept(unit, kernels_of(unit))]
 
 
 def compile_all() -> None:

@@ -27,11 +27,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from readers.cachefolder import CACHE_VARIABLE, cache_directory
 from readers.compiled.identity import identity_of
 from readers.compiled.loading import ObjectCode, Signature, loaded
 from readers.compiled.parts import Subroutine
-
-CACHE_VARIABLE = "SAVEPOINTDB_CACHE_DIR"
 
 _CHECKSUM_BYTES = 32
 _KEPT_FILES = 8
@@ -57,15 +56,20 @@ def functions_of(unit: str, kernels: Mapping[str, Subroutine]) -> dict[str, Call
 
 def folders() -> tuple[Path, ...]:
     """Where files are looked for; they are written to the first of these where that is possible."""
-    named = os.environ.get(CACHE_VARIABLE)
-    if named:
-        return (Path(named) / "kernels",)
-    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    own = cache_directory()
+    if os.environ.get(CACHE_VARIABLE):
+        return (own / "kernels",)
     user = os.getuid() if hasattr(os, "getuid") else "cache"
-    places = [Path(home) / "savepointdb"] if os.path.isabs(home) else []
+    places = [own] if own.is_absolute() else []
     return tuple(
         place / "kernels" for place in (*places, Path(tempfile.gettempdir()) / f"savepointdb-{user}")
     )
+
+
+def is_kept(unit: str, kernels: Mapping[str, Subroutine]) -> bool:
+    """Whether a file has the kernels of a unit as they are now; compiles nothing."""
+    identity = identity_of(kernels.values())
+    return any(_read(folder / f"{unit}-{identity}.bin", identity) is not None for folder in folders())
 
 
 def _compile(unit: str, kernels: Mapping[str, Subroutine]) -> ObjectCode:

@@ -11,6 +11,7 @@ from catalog import Catalog
 from catalog.catalog import Root
 from catalog.statecache import StateCache
 from catalog.stateinfo import read_uids
+from readers.cachefolder import cache_directory
 from readers.storage import StorageOptions
 from service.settings import InvalidSettingError, Settings, path_map_of, settings_of
 
@@ -70,14 +71,8 @@ def cache_of(settings: Settings, *, writes: bool) -> StateCache | None:
         raise InvalidSettingError(f"cache: expected on or off, found {settings.cache!r}")
     if settings.cache == "off":
         return None
-    directory = Path(settings.cache_directory) if settings.cache_directory else _default_directory()
+    directory = Path(settings.cache_directory) if settings.cache_directory else cache_directory() / "states"
     return StateCache(directory, settings.cache_bytes, writes=writes)
-
-
-def _default_directory() -> Path:
-    own = os.environ.get("SAVEPOINTDB_CACHE_DIR")
-    shared = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return (Path(own) if own else shared / "savepointdb") / "states"
 
 
 def roots_of(sources: Iterable[str]) -> list[Root]:

@@ -17,6 +17,8 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 
+from readers.cachefolder import cache_directory
+from readers.compiled import ahead
 from service.engines.sparksession import check_java
 from service.errors import EngineUnavailableError
 from service.settings import Settings
@@ -55,6 +57,7 @@ def checks(settings: Settings, roots: tuple[str, ...] = ()) -> Iterator[Check]:
     yield _java()
     yield _memory()
     yield from _folders(settings)
+    yield _compiled()
     yield _keys(settings)
     for root in roots:
         yield _root(root)
@@ -87,14 +90,17 @@ def _memory() -> Check:
 
 def _folders(settings: Settings) -> Iterator[Check]:
     yield _writable("temp directory", settings.temp_directory or tempfile.gettempdir())
-    yield _writable("compiled code", _cache_folder())
+    yield _writable("cache", str(cache_directory()))
 
 
-def _cache_folder() -> str:
-    given = os.environ.get("SAVEPOINTDB_CACHE_DIR")
-    return given or os.path.join(
-        os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "savepointdb"
-    )
+def _compiled() -> Check:
+    missing = ahead.missing_units()
+    if missing:
+        found = (
+            f"{len(missing)} of {len(ahead.UNITS)} parts would be compiled at first use: savepointdb compile"
+        )
+        return Check(name="compiled code", state=MISSING, found=found)
+    return Check(name="compiled code", state=OK, found=f"all {len(ahead.UNITS)} parts, for this machine")
 
 
 def _writable(name: str, folder: str) -> Check:

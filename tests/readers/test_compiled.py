@@ -19,9 +19,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from readers.cachefolder import CACHE_VARIABLE
 from readers.compiled import ahead
 from readers.compiled.kernel import Kernel
-from readers.compiled.store import CACHE_VARIABLE
 from readers.decode import machine
 from readers.decode.page import Page
 from readers.errors import ReaderError

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -15,6 +16,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from catalog import Catalog
 from catalog.catalog import Root
+from readers.cachefolder import CACHE_VARIABLE
+from readers.compiled.ahead import UNITS, compile_all
+from readers.compiled.store import folders
 from service.app import create_app
 from service.cli import main
 from service.operations.doctor import MISSING, OK, WRONG, Check, checks
@@ -172,7 +176,30 @@ def test_this_environment_has_what_is_needed(tmp_path: Path) -> None:
 
     assert states.pop("keys") == MISSING
     assert states.pop("java") in (OK, MISSING)
+    assert states.pop("compiled code") in (OK, MISSING)
     assert {name for name, state in states.items() if state != OK} <= {"pyspark", "jwt"}
+
+
+def test_the_doctor_tells_whether_the_machine_is_compiled_where_code_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compile_all()
+    kept = [folder for folder in folders() if folder.is_dir()]
+    before = found(Settings())["compiled code"]
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "own"))
+    nothing = found(Settings())
+    for folder in kept:
+        shutil.copytree(folder, tmp_path / "own" / "kernels", dirs_exist_ok=True)
+    every = found(Settings())["compiled code"]
+    for file in (tmp_path / "own" / "kernels").glob(f"{UNITS[-1]}-*.bin"):
+        file.write_bytes(file.read_bytes()[:-1])
+    damaged = found(Settings())["compiled code"]
+
+    assert (before.state, every.state) == (OK, OK)
+    assert nothing["compiled code"].state == damaged.state == MISSING
+    assert nothing["compiled code"].found.startswith(f"{len(UNITS)} of {len(UNITS)} parts")
+    assert damaged.found.startswith(f"1 of {len(UNITS)} parts")
+    assert nothing["cache"].found.startswith(str(tmp_path / "own"))
 
 
 def test_what_has_to_be_mended_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
