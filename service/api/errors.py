@@ -88,8 +88,9 @@ async def _on_http_error(request: Request, error: Exception) -> Response:
         return error_response(
             NotFoundError(f"nothing is at {request.url.path}", hint="/docs lists all calls")
         )
-    code = HTTPStatus(error.status_code).name
-    told = InvalidRequestError(str(error.detail), code=code, status=error.status_code)
+    status = HTTPStatus(error.status_code)
+    code = InvalidRequestError.code if status == HTTPStatus.BAD_REQUEST else status.name
+    told = InvalidRequestError(str(error.detail), code=code, status=status)
     response = error_response(told)
     response.headers.update(error.headers or {})
     return response

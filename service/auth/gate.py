@@ -144,8 +144,16 @@ def _check_origin(scope: Scope, headers: Headers) -> None:
     origin = headers.get("origin")
     if scope["method"] in _SAFE_METHODS or origin is None:
         return
-    if urlsplit(origin).netloc.casefold() != headers.get("host", "").casefold():
+    if _place_of(origin) != headers.get("host", "").casefold():
         raise ForbiddenError("expected a request of this service's own page, found one from another origin")
+
+
+def _place_of(origin: str) -> str | None:
+    """Host and port of an origin; None if it is none."""
+    try:
+        return urlsplit(origin).netloc.casefold()
+    except ValueError:
+        return None
 
 
 def _challenge(headers: Headers) -> str:
