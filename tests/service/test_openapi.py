@@ -16,6 +16,12 @@ import schemathesis
 from fastapi import FastAPI
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
 
 from catalog import Catalog
 from catalog.catalog import Root
@@ -24,6 +30,7 @@ from service.settings import Settings
 
 Serving = Callable[[FastAPI], AbstractContextManager[str]]
 FLINK = Path(__file__).parent.parent / "data" / "flink" / "2.3.0" / "wordcount-rocksdb-savepoints"
+CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 TYPED = {503, 504, 507}
 """What the service may answer of its own accord, and says by which code."""
 MAX_BYTES = 64 * 1024
@@ -64,7 +71,6 @@ def make_sensible(case: Any) -> None:
         case.body["timeout_s"] = 5
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("method", "path"), OPERATIONS)
 def test_every_operation_answers_as_it_is_described(address: str, method: str, path: str) -> None:
     described = schemathesis.openapi.from_dict(DESCRIPTION)
@@ -86,12 +92,7 @@ def test_every_operation_answers_as_it_is_described(address: str, method: str, p
             assert body["error"]["message"]
         case.validate_response(
             answer,
-            checks=[
-                schemathesis.checks.not_a_server_error,
-                schemathesis.specs.openapi.checks.status_code_conformance,
-                schemathesis.specs.openapi.checks.content_type_conformance,
-                schemathesis.specs.openapi.checks.response_schema_conformance,
-            ],
+            checks=CHECKS,
         )
 
     check()
