@@ -19,6 +19,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.web.asking import HOSTILE, Watch, facts, grid_rows, header, query, tree_item, write
+from tests.web.conftest import ROOTS
 
 pytestmark = pytest.mark.browser
 
@@ -39,6 +40,8 @@ def test_a_first_visit_shows_the_savepoints_and_their_states(opened: Opened) -> 
         "sql/canonical",
         "chk-7",
         HOSTILE,
+        "latest",
+        *(f"{label}_latest" for label in (*ROOTS, "unreadable")),
     ]
     assert [row[2:4] for row in grid_rows(page)] == [
         ["mod7-no-uid", "seen"],
@@ -54,7 +57,7 @@ def test_an_unreadable_savepoint_is_listed_with_the_reason(opened: Opened) -> No
     row = tree_item(page, "chk-7")
     expect(row.locator(".warning")).to_have_text("unreadable")
     assert "expected a _metadata file" in (row.get_attribute("title") or "")
-    expect(page.get_by_label("Database").locator("option", has_text="unreadable")).to_be_disabled()
+    expect(page.get_by_label("Database").locator("option", has_text="chk-7 (unreadable)")).to_be_disabled()
 
 
 def test_the_tree_loads_a_branch_when_it_is_opened(opened: Opened) -> None:
