@@ -162,7 +162,7 @@ def test_the_deadline_of_the_session_holds_and_can_only_be_lower(small: Any) -> 
 
     assert error["errorName"] == "EXCEEDED_TIME_LIMIT"
     assert error["errorType"] == "INSUFFICIENT_RESOURCES"
-    assert time.monotonic() - started < 3
+    assert time.monotonic() - started < 30
 
 
 def test_a_scan_larger_than_the_session_allows_is_refused(trino: Any) -> None:
