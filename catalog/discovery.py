@@ -147,7 +147,9 @@ def _look(system: RemoteFileSystem, folder: Location) -> tuple[list[str], list[t
     folders = [entry.names[0] for entry in entries if entry.is_folder]
     files = {entry.names[0]: entry.modified_ns for entry in entries if not entry.is_folder}
     listing = Listing(folders=tuple(folders), files=tuple(files))
-    single = [((name,), files[name]) for name in _single_files(system, folder, listing)]
+    single: list[tuple[tuple[str, ...], int]] = [
+        ((name,), files[name]) for name in _single_files(system, folder, listing)
+    ]
     if len(folders) >= _MANY and all(map(_is_savepoint_name, folders)):
         below = _savepoints(system.below(folder, recursive=True))
         if below:
