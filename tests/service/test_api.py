@@ -35,6 +35,7 @@ from service.api.databases import path_under
 from service.app import create_app
 from service.errors import NotAcceptableError, query_error_of
 from service.settings import Settings
+from tests.service.attacks import ATTACKS
 
 FLINK = Path(__file__).parent.parent / "data" / "flink"
 HASHMAP = FLINK / "2.3.0" / "wordcount-hashmap-savepoints"
@@ -460,3 +461,22 @@ def test_the_description_is_a_page_that_loads_nothing(client: httpx.Client) -> N
     for path in client.get("/openapi.json").json()["paths"]:
         assert f" {path}</code>" in answer.text
     assert client.get("/redoc").status_code == 404
+
+
+@pytest.mark.parametrize("sql", ATTACKS)
+def test_an_attack_is_refused_by_every_way_in(client: httpx.Client, sql: str) -> None:
+    body = {"sql": sql, "database": "native"}
+    answers = [
+        client.post("/api/query", json=body),
+        client.post("/api/query", json=body | {"explain": True}),
+        client.post("/api/query", json=body, headers={"accept": "text/csv"}),
+        client.post("/api/queries", json=body),
+    ]
+
+    told = [(answer.status_code, answer.json()["error"]["code"]) for answer in answers]
+    assert told == [(403, "FORBIDDEN")] * 4
+    assert not any(re.search(r"/home|/usr|/var|site-packages", answer.text) for answer in answers)
+
+
+def test_there_are_fifty_attacks_and_more() -> None:
+    assert len(set(ATTACKS)) == len(ATTACKS) > 50
