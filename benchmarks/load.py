@@ -29,7 +29,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -326,7 +326,7 @@ def main() -> int:
             f"{arguments.stalled} stalled readers: server {stalled[0] / 1e6:+.0f} MB, workers {stalled[1] / 1e6:+.0f} MB"
         )
     if arguments.json:
-        arguments.json.write_text(json.dumps(asdict(report) | {"stalled_bytes": stalled}))
+        arguments.json.write_text(json.dumps(vars(report) | {"stalled_bytes": stalled}))
     return 1 if report.wrong or report.lost else 0
 
 
