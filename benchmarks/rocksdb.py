@@ -206,7 +206,7 @@ def _write_native_savepoint(directory: Path, keys: int, states: tuple[str, ...],
             for local, name in files:
                 shutil.move(writer.directory / local, directory / name)
         handles.append((subtask, subtask * each, each, files))
-    (directory / "_metadata").write_bytes(_metadata(directory, handles))
+    (directory / "_metadata").write_bytes(metadata(directory, handles))
     return sum(file.stat().st_size for file in directory.iterdir())
 
 
@@ -292,7 +292,7 @@ def _write_round(
     return at, count
 
 
-def _metadata(directory: Path, handles: list[tuple[int, int, int, list[tuple[str, str]]]]) -> bytes:
+def metadata(directory: Path, handles: list[tuple[int, int, int, list[tuple[str, str]]]]) -> bytes:
     """A `_metadata` of version 6 with one operator."""
     parts = [
         struct.pack(">iiqii", 0x4960672D, 6, 1, 0, 1),

@@ -65,7 +65,7 @@ def write_savepoint(directory: Path, keys: int, states: tuple[str, ...] = STATES
                 if len(members):
                     file.write(key_group(group, members, states))
             handles.append((subtask * each, offsets, name, file.tell()))
-    (directory / "_metadata").write_bytes(_metadata(handles))
+    (directory / "_metadata").write_bytes(metadata(handles))
     return sum(size for *_, size in handles)
 
 
@@ -102,7 +102,7 @@ def write_one_key(directory: Path, entries: int) -> int:
         file.write(b"\xff\xff")
     offsets = [len(header) if number == group else 0 for number in range(MAX_PARALLELISM)]
     size = path.stat().st_size
-    (directory / "_metadata").write_bytes(_metadata([(0, offsets, path.name, size)]))
+    (directory / "_metadata").write_bytes(metadata([(0, offsets, path.name, size)]))
     return size
 
 
@@ -311,8 +311,8 @@ def key_groups(groups: Any) -> None:
         groups[number] = word % 128
 
 
-def _metadata(handles: list[tuple[int, list[int], str, int]]) -> bytes:
-    """A `_metadata` of version 6 with one operator."""
+def metadata(handles: list[tuple[int, list[int], str, int]], tag: int = 7) -> bytes:
+    """A `_metadata` of version 6 with one operator; `tag` of the handles: 7 says canonical, 3 nothing."""
     parts = [
         struct.pack(">iiqii", 0x4960672D, 6, 1, 0, 1),
         _utf("aggregate") + _utf(UID) + bytes.fromhex(operator_id_of(UID)),
@@ -320,7 +320,9 @@ def _metadata(handles: list[tuple[int, list[int], str, int]]) -> bytes:
     ]
     for subtask, (first, offsets, name, size) in enumerate(handles):
         parts.append(struct.pack(">iii", subtask, 0, 0))
-        parts.append(struct.pack(">bii", 7, first, len(offsets)) + struct.pack(f">{len(offsets)}q", *offsets))
+        parts.append(
+            struct.pack(">bii", tag, first, len(offsets)) + struct.pack(f">{len(offsets)}q", *offsets)
+        )
         parts.append(struct.pack(">b", 6) + _utf(name) + struct.pack(">q", size))
         parts.append(struct.pack(">bii", 0, 0, 0))
     return b"".join(parts) + _PROPERTIES

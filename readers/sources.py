@@ -344,10 +344,13 @@ class HeapSource(KeyedStreamSource):
         number = self._id_of(state)
         walker = self._walker()
         for key_group, data, first, last in self._bodies(selection):
-            cut = walker.cut(data, first, last, number, key_group)
-            page = self._page(data, (cut.starts, cut.ends), key_group)
-            if len(page):
-                yield replace(page, undivided=True) if cut.undivided else page
+            for cut in walker.cuts(data, first, last, number, key_group):
+                if cut.piece is not None:
+                    page = self._page(cut.piece.data, (cut.starts, cut.ends), key_group)
+                    yield replace(page, first_index=cut.piece.first_index)
+                elif len(cut.starts):
+                    page = self._page(data, (cut.starts, cut.ends), key_group)
+                    yield replace(page, undivided=cut.undivided)
 
     def counts(self, state: StateName, selection: Selection) -> Iterator[tuple[int, int]]:
         number = self._id_of(state)
@@ -386,7 +389,13 @@ class HeapSource(KeyedStreamSource):
 
     def _heap_walker(self) -> heap.HeapWalker:
         states = [(name.name, self.entries[name]) for name in self._names]
-        return heap.HeapWalker(states, lambda: self._order, self._ends, self.max_parallelism, self.path)
+        return heap.HeapWalker(
+            states, lambda: self._order, self._ends, self.max_parallelism, self.path, self._release
+        )
+
+    def _release(self, start: int, end: int) -> None:
+        if not self.header.compressed:
+            self.stream.release(start, end - start)
 
     def _body(
         self, span: NDArray[np.uint8], key_group: int, start: int, end: int

@@ -269,7 +269,7 @@ def _explode(columns: dict[str, pa.Array], entry: Entry, page: Page) -> NDArray[
         columns["map_key"], columns["value"] = array.values.field(0), array.values.field(1)
     else:
         columns["value"] = array.flatten()
-        positions = np.arange(len(parents), dtype=np.int64) - offsets[:-1][parents]
+        positions = np.arange(len(parents), dtype=np.int64) - offsets[:-1][parents] + page.first_index
         columns["list_index"] = pa.array(positions.astype(np.int32))
     return parents
 

@@ -236,11 +236,19 @@ class Decoder:
         return True
 
     def measure(
-        self, data: NDArray[np.uint8], position: int, limit: int, count: int, path: str
+        self,
+        data: NDArray[np.uint8],
+        position: int,
+        limit: int,
+        count: int,
+        path: str,
+        *,
+        open_end: bool = False,
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Where `count` entries without lengths begin and end, from `position` on; see `machine.measure`.
 
-        The decoder's program must have no columns (`Program(…, enabled=False)`).
+        The decoder's program must have no columns (`Program(…, enabled=False)`). With `open_end` the entries may go on behind
+        `limit`: they are as many as could be walked until there, perhaps none.
 
         Raises:
             CorruptDataError: the bytes contradict the program.
@@ -260,9 +268,15 @@ class Decoder:
             status = int(registers[machine.STATUS])
             if status == machine.DONE:
                 return starts, ends
-            if status != machine.CALL:
-                raise self.error(data, path)
-            self._call(data, path, None)
+            try:
+                if status != machine.CALL:
+                    raise self.error(data, path)
+                self._call(data, path, None)
+            except ReaderError:
+                if not open_end:
+                    raise
+                walked = int(registers[machine.ROW])
+                return starts[:walked], ends[:walked]
 
     def measure_each(
         self, data: NDArray[np.uint8], starts: NDArray[np.int64], limits: NDArray[np.int64], path: str

@@ -23,6 +23,7 @@ class Page:
         path: the file, as the savepoint names it, for errors.
         indexes: int32, shape (entries,), the element index of operator list states; None elsewhere.
         undivided: an entry here is a run of entries whose ends are not known: one segment, shown as bytes.
+        first_index: of the first element of a list, where the only entry is a piece of it.
     """
 
     data: NDArray[np.uint8]
@@ -33,6 +34,7 @@ class Page:
     path: str
     indexes: NDArray[np.int32] | None = None
     undivided: bool = False
+    first_index: int = 0
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -48,6 +50,7 @@ class Page:
             path=self.path,
             indexes=None if self.indexes is None else self.indexes[start:stop],
             undivided=self.undivided,
+            first_index=self.first_index,
         )
 
     def counts(self) -> Iterator[tuple[int, int]]:

@@ -18,7 +18,7 @@ Flink: HeapSnapshotStrategy, CopyOnWriteStateMapSnapshot, HeapRestoreOperation.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import nullcontext
 from copy import copy
 from dataclasses import dataclass, replace
@@ -45,6 +45,7 @@ from readers.formats.entry import (
 )
 from readers.formats.full import is_key_group
 from readers.formats.gaps import BLOCK_HEADER_BYTES, Bounds, Gaps, Region, UncertainEndError
+from readers.formats.heapentries import EntryWalk, Piece
 from readers.formats.snappy import decompress
 from readers.serializers.base import Problem
 
@@ -163,11 +164,13 @@ class Cut:
     Attributes:
         starts, ends: int64 (entries, segments).
         undivided: they are one run of entries that cannot be told apart.
+        piece: what they stand in instead, if this is a piece of one entry.
     """
 
     starts: NDArray[np.int64]
     ends: NDArray[np.int64]
     undivided: bool = False
+    piece: Piece | None = None
 
 
 def undivided(position: int, limit: int) -> Cut:
@@ -185,6 +188,7 @@ class HeapWalker:
         ends: (key group, state id) → where a state that cannot be walked ends; shared by the walkers of a stream.
         max_parallelism: the number of key groups of the operator.
         path: the file, for errors.
+        release: told of bytes that are done with, from … to; see `Stream.release`.
     """
 
     def __init__(
@@ -194,12 +198,29 @@ class HeapWalker:
         ends: dict[tuple[int, int], int | ReaderError],
         max_parallelism: int,
         path: str,
+        release: Callable[[int, int], None] = lambda start, end: None,
     ) -> None:
         self._states = states
         self._walkers: dict[int, Decoder] = {}
+        self._walks: dict[int, EntryWalk] = {}
+        self._release = release
         self._gaps = Gaps(states, self._walk, emit_scope, order, max_parallelism, path)
         self._ends = ends
         self._path = path
+
+    def cuts(
+        self, data: NDArray[np.uint8], position: int, limit: int, wanted: int, key_group: int
+    ) -> Iterator[Cut]:
+        """As `cut`, some megabytes at a time, also of one entry; what cannot be walked for certain is one cut."""
+        if not self._is_plain(wanted):
+            yield self.cut(data, position, limit, wanted, key_group)
+            return
+        count, position, _ = self._find(data, position, limit, wanted, key_group)
+        assert count is not None  # only where ends are uncertain
+        for run in self._entry_walk(wanted).runs(data, position, limit, count):
+            yield Cut(starts=run.starts, ends=run.ends, piece=run.piece)
+            self._release(position, run.behind)
+            position = run.behind
 
     def cut(self, data: NDArray[np.uint8], position: int, limit: int, wanted: int, key_group: int) -> Cut:
         """Where the entries of state `wanted` stand between `position` (behind the key group) and `limit`.
@@ -226,8 +247,7 @@ class HeapWalker:
 
     def count(self, data: NDArray[np.uint8], position: int, limit: int, wanted: int, key_group: int) -> int:
         """How many entries `cut` finds: as many as the header of the state says, if each of them has an end."""
-        entry = self._states[wanted][1]
-        if entry.is_open or unsized(entry) is not None:
+        if not self._is_plain(wanted):
             return len(self.cut(data, position, limit, wanted, key_group).starts)
         count = self._find(data, position, limit, wanted, key_group)[0]
         assert count is not None  # only where ends are uncertain
@@ -263,12 +283,32 @@ class HeapWalker:
     def _behind(self, region: Region, state: int, count: int, unseen: Set[int]) -> int:
         """Where a state ends that stands before the wanted one."""
         try:
-            _, ends = self._walk(state, region.data, region.position, region.limit, count)
+            return self._walk_over(state, region, count)
         except UnsupportedSerializerError as error:
             return self._end(region, state, unseen, error)
         except ReaderError as error:
             raise error.within(self._states[state][0]) from error
-        return int(ends[-1, 0])
+
+    def _walk_over(self, state: int, region: Region, count: int) -> int:
+        """Where `count` entries of a state end."""
+        if not self._is_plain(state):
+            _, ends = self._walk(state, region.data, region.position, region.limit, count)
+            return int(ends[-1, 0])
+        position = region.position
+        for run in self._entry_walk(state).runs(region.data, position, region.limit, count, pieces=False):
+            self._release(position, run.behind)
+            position = run.behind
+        return position
+
+    def _is_plain(self, state: int) -> bool:
+        """Whether each entry of a state has a certain end."""
+        entry = self._states[state][1]
+        return not entry.is_open and unsized(entry) is None
+
+    def _entry_walk(self, state: int) -> EntryWalk:
+        if state not in self._walks:
+            self._walks[state] = EntryWalk(self._states[state][1], emit_heap, emit_scope, self._path)
+        return self._walks[state]
 
     def order(self, data: NDArray[np.uint8], position: int, limit: int) -> tuple[int, ...]:
         """The state ids in the order in which they stand in a key group.

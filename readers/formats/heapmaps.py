@@ -13,7 +13,7 @@ Flink: StateTableByKeyGroupReaders$StateTableByKeyGroupReaderV1 (1.3), HeapKeyed
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +40,12 @@ class HeapMapsWalker:
         self._entries = entries
         self._walkers: dict[int, tuple[Decoder, Decoder]] = {}
         self._path = path
+
+    def cuts(
+        self, data: NDArray[np.uint8], position: int, limit: int, wanted: int, key_group: int
+    ) -> Iterator[Cut]:
+        """As `heap.HeapWalker.cuts`; here all of it is one."""
+        yield self.cut(data, position, limit, wanted, key_group)
 
     def cut(self, data: NDArray[np.uint8], position: int, limit: int, wanted: int, key_group: int) -> Cut:
         """As `heap.HeapWalker.cut`.

@@ -25,6 +25,7 @@ from readers.decode.decoder import Decoder
 from readers.decode.page import Page
 from readers.decode.program import Code, Program
 from readers.errors import CorruptDataError, ReaderError, UnsupportedSerializerError
+from readers.formats import heapentries
 from readers.formats.entry import Entry, EntryLayout, StateKind
 from readers.formats.heap import HeapWalker
 from readers.keygroups import operator_id_of
@@ -432,3 +433,30 @@ def test_empty_pages_have_no_batches():
     )
 
     assert list(decoder.decode(page)) == []
+
+
+@pytest.mark.parametrize("name", ["heap", "all kinds, heap", "all types, heap"])
+@pytest.mark.parametrize("window_bytes", [1, 16, 100])
+def test_heap_entries_that_are_cut_in_pieces_have_the_same_rows(name, window_bytes, monkeypatch):
+    states = readable(name)
+    wanted = [rows_of(state) for state in states]
+    monkeypatch.setattr(heapentries, "WINDOW_BYTES", window_bytes)
+    monkeypatch.setattr(heapentries, "CUT_ENTRIES", 3)
+
+    found = [rows_of(state) for state in states]
+    pages = [
+        page for state in states for part in state.parts for page in part.source.pages(part.name, Selection())
+    ]
+
+    assert found == wanted
+    assert any(page.first_index for page in pages) == (name == "all kinds, heap" and window_bytes == 16)
+
+
+@pytest.mark.parametrize("name", ["heap", "all kinds, heap", "all types, heap"])
+def test_a_corrupt_heap_file_that_is_cut_in_pieces_is_rows_or_errors(name, monkeypatch):
+    monkeypatch.setattr(heapentries, "WINDOW_BYTES", 100)
+    monkeypatch.setattr(heapentries, "CUT_ENTRIES", 3)
+    file, chance = file_of(*LARGER[name]), seeded(name)
+
+    for _ in range(30):
+        read_within_limits(file, changed(file, chance))

@@ -1,0 +1,106 @@
+"""Writes savepoints with one key whose map has millions of entries, as the hashmap backend and RocksDB lay it out natively.
+
+The canonical one is `benchmarks.savepoints.write_one_key`; all three hold the same: of `key_0` the map `perDay`, i as eight digits → i.
+The heap has `events` and `count` around it, a state before and one behind: `event_0`; 0.
+"""
+
+from __future__ import annotations
+
+import shutil
+import struct
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks import rocksdb, savepoints
+from benchmarks.rocksdb import FLINK, PUT, Batch, RocksWriter, flink_options
+from benchmarks.savepoints import MAX_PARALLELISM, key_groups, keyed_header
+
+_ENTRIES_AT_A_TIME = 1 << 16
+_KEY = b"\x06key_0"
+_VOID_NAMESPACE = b"\x00"
+_TEXT_LENGTH = b"\x09"
+_KEY_GROUP_HANDLE = 3
+_STATES = ("events", "perDay", "count")
+
+
+def write_one_key_heap(directory: Path, entries: int) -> int:
+    """Write a snapshot of the hashmap backend into `directory` (made here); its size in bytes."""
+    directory.mkdir(parents=True)
+    own, name, offsets = _key_group(), "subtask-0", []
+    entry = np.dtype([("length", "V1"), ("digits", "u1", 8), ("is_null", "u1"), ("value", ">i8")])
+    with (directory / name).open("wb") as file:
+        file.write(keyed_header(_STATES))
+        for group in range(MAX_PARALLELISM):
+            offsets.append(file.tell())
+            count = int(group == own)
+            file.write(struct.pack(">iHi", group, 0, count))
+            if count:
+                file.write(_VOID_NAMESPACE + _KEY + struct.pack(">i", 1) + b"\x08event_0")
+            file.write(struct.pack(">Hi", 1, count))
+            if count:
+                file.write(_VOID_NAMESPACE + _KEY + struct.pack(">i", entries))
+                for rows in _rows(entries, entry):
+                    rows["length"] = np.void(_TEXT_LENGTH)
+                    rows.tofile(file)
+            file.write(struct.pack(">Hi", 2, count))
+            if count:
+                file.write(_VOID_NAMESPACE + _KEY + struct.pack(">q", 0))
+        size = file.tell()
+    metadata = savepoints.metadata([(0, offsets, name, size)], tag=_KEY_GROUP_HANDLE)
+    (directory / "_metadata").write_bytes(metadata)
+    return size
+
+
+def write_one_key_native(directory: Path, entries: int) -> int:
+    """Write a native savepoint of RocksDB into `directory` (made here); its size in bytes."""
+    directory.mkdir(parents=True)
+    (directory / "meta").write_bytes(keyed_header(("perDay",)))
+    with tempfile.TemporaryDirectory(dir=directory) as folder:
+        options = flink_options(FLINK, Path(folder))
+        writer = RocksWriter(Path(folder) / "db", ("perDay",), options)
+        writer.write(_puts(entries))
+        files = [(file.name, f"subtask-0-{file.name}") for file in writer.live_files()]
+        for local, name in files:
+            shutil.move(writer.directory / local, directory / name)
+    handles = [(0, 0, MAX_PARALLELISM, files)]
+    (directory / "_metadata").write_bytes(rocksdb.metadata(directory, handles))
+    return sum(file.stat().st_size for file in directory.iterdir())
+
+
+def _puts(entries: int) -> Iterator[Batch]:
+    beginning = bytes([_key_group()]) + _KEY + _VOID_NAMESPACE + _TEXT_LENGTH
+    head = bytes([PUT, 1, len(beginning) + 8]) + beginning
+    entry = np.dtype(
+        [
+            ("head", f"V{len(head)}"),
+            ("digits", "u1", 8),
+            ("value_bytes", "u1"),
+            ("is_null", "u1"),
+            ("value", ">i8"),
+        ]
+    )
+    for rows in _rows(entries, entry):
+        rows["head"], rows["value_bytes"] = np.void(head), 9
+        yield len(rows), rows.tobytes()
+
+
+def _rows(entries: int, entry: np.dtype[Any]) -> Iterator[NDArray[Any]]:
+    """The entries, some at a time, with `digits` and `value` filled in."""
+    for start in range(0, entries, _ENTRIES_AT_A_TIME):
+        numbers = np.arange(start, min(start + _ENTRIES_AT_A_TIME, entries), dtype=np.int64)
+        rows = np.zeros(len(numbers), dtype=entry)
+        for place in range(8):
+            rows["digits"][:, place] = 48 + numbers // 10 ** (7 - place) % 10
+        rows["value"] = numbers
+        yield rows
+
+
+def _key_group() -> int:
+    groups = np.empty(1, dtype=np.int64)
+    key_groups(groups)
+    return int(groups[0])
