@@ -173,7 +173,8 @@ def test_json_lines_are_a_line_a_row_and_equal_the_rows_of_the_answer(several: l
     )
     columns = columns_of(batch)
 
-    lines = written("jsonl", batch).decode().splitlines() if length else []
+    # Only this ends a line: text may hold U+2028 and the like, which `splitlines` takes for ends, too.
+    lines = written("jsonl", batch).decode().split("\n")[:-1]
     rows = [json.loads(row) for row in json_rows(columns, batch)]
 
     assert [list(json.loads(line).values()) for line in lines] == rows or any("NaN" in line for line in lines)
