@@ -7,9 +7,9 @@
 | csv | text/csv | RFC 4180 with a header; strings quoted, so that NULL (nothing) is not the empty string (`""`) |
 | csv | text/csv; formulas=escape | with `'` before texts that begin with `=`, `+`, `-`, `@`, TAB or CR: formulas to spreadsheets |
 | arrow | application/vnd.apache.arrow.stream | the Arrow IPC stream |
-| parquet | application/vnd.apache.parquet | one row group a batch, zstd; dictionaries where values repeat |
+| parquet | application/vnd.apache.parquet | row groups of some megabytes, zstd; dictionaries where values repeat |
 
-Each yields what it has after each batch, so an answer of any size streams. Rows become text column by column, by
+Each yields what it has after each batch (Parquet: row group), so an answer of any size streams. Rows become text column by column, by
 Arrow's kernels. Where names must differ, a repeated one gets a number: `key`, `key_1`.
 """
 
@@ -34,6 +34,7 @@ _MAY_REPEAT = (pa.types.is_primitive, pa.types.is_string, pa.types.is_binary, pa
 # Rows a value, of a column that has a dictionary: fewer cost more in it than they save.
 _REPEATED = 10
 _FORMULA_STARTS = r"=+\-@\t\r"
+_ROW_GROUP_BYTES = 8 << 20
 _Write = Callable[[Sequence[Column], pa.Schema, _Batches], Iterator[bytes]]
 
 
@@ -127,10 +128,22 @@ def _write_parquet(columns: Sequence[Column], schema: pa.Schema, batches: _Batch
     with parquet.ParquetWriter(
         sink, schema, compression="zstd", use_dictionary=repeating, memory_pool=pool
     ) as writer:
-        for batch in chain(first, rest):
-            writer.write_batch(batch)
+        for group in _row_groups(chain(first, rest), schema):
+            writer.write_table(group)
             yield sink.take()
     yield sink.take()
+
+
+def _row_groups(batches: _Batches, schema: pa.Schema) -> Iterator[pa.Table]:
+    """The batches, several at a time: the end of the file, which tells of all row groups, is held until then."""
+    waiting: list[pa.RecordBatch] = []
+    for batch in batches:
+        waiting.append(batch)
+        if sum(each.nbytes for each in waiting) >= _ROW_GROUP_BYTES:
+            yield pa.Table.from_batches(waiting, schema)
+            waiting = []
+    if waiting:
+        yield pa.Table.from_batches(waiting, schema)
 
 
 def _repeating(batch: pa.RecordBatch) -> list[str]:
