@@ -27,6 +27,7 @@ from readers.savepoint import Savepoint
 from readers.sources import Selection
 from service.encode import FORMATS
 from service.engines.duckdb import DuckDBEngine
+from service.memory import keep_little
 from service.queries import Queries, QueryRequest
 from service.settings import Settings
 
@@ -37,6 +38,7 @@ EXPORT_RUNS = 2
 
 def main() -> int:
     """Write the savepoint if need be, run every measurement, print the report."""
+    keep_little()
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument(
         "--keys", type=int, default=2_000_000, help="keys of the savepoint (default: 2000000)"

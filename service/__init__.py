@@ -22,6 +22,7 @@ Reading order:
     api/ app.py           HTTP
     protocols/            the protocols of other databases: Trino's
     web/                  the page at `/`
+    memory.py             what a process keeps of memory that was freed
     cli.py commands/      the command line
     arrow.py              Arrow without pandas, for it
 """

@@ -18,7 +18,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import NoReturn
 
-from service import settings
+from service import memory, settings
 
 _FORMATS = ("table", "json", "jsonl", "csv", "arrow", "parquet")
 _SOURCE = (
@@ -46,6 +46,7 @@ def run() -> NoReturn:
     short query.
     """
     gc.disable()
+    memory.keep_little()
     options = parser_of().parse_args()
     command = _loaded(options.command)
     gc.freeze()

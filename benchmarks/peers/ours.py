@@ -27,6 +27,7 @@ from benchmarks.peers.questions import QUESTIONS, STATES
 from catalog.savepoints import open_savepoint
 from service.encode import FORMATS
 from service.engines import DuckDBEngine
+from service.memory import keep_little
 from service.queries import Queries, QueryRequest
 from service.settings import Settings
 
@@ -39,6 +40,7 @@ _TIMEOUT_S = 600.0
 
 def main() -> int:
     """Ask, and print."""
+    keep_little()
     parser = argparse.ArgumentParser(prog="python -m benchmarks.peers.ours", description=__doc__)
     parser.add_argument("--question", required=True, choices=QUESTIONS)
     parser.add_argument("--output", required=True, type=Path, help="a folder for Parquet files")
