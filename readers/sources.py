@@ -255,6 +255,11 @@ class KeyedStreamSource(Source):
     def _regions(self) -> Iterator[tuple[int, int, int]]:
         """(key group, start, end) of the key groups in the stream."""
 
+    def _release(self, start: int, end: int) -> None:
+        """What stands in a key group is done with, from … to; what was decompressed goes by itself."""
+        if not self.header.compressed:
+            self.stream.release(start, end - start)
+
     def _wanted(self, selection: Selection) -> Iterator[tuple[tuple[int, int, int], NDArray[np.uint8]]]:
         """The regions of a selection, each with an array that has its bytes."""
         wanted = [region for region in self._regions() if selection.wants(region[0])]
@@ -294,16 +299,13 @@ class FullSource(KeyedStreamSource):
     def pages(self, state: StateName, selection: Selection) -> Iterator[Page]:
         number = self._id_of(state)
         for key_group, data, first, last in self._bodies(selection):
-            for starts, ends, behind in full.cut_key_group(data, first, last, number, self.path):
+            for starts, ends, _ in full.cut_key_group(data, first, last, number, self.path, self._release):
                 yield self._page(data, (starts, ends), key_group)
-                if not self.header.compressed:
-                    self.stream.release(first, behind - first)
-                    first = behind
 
     def counts(self, state: StateName, selection: Selection) -> Iterator[tuple[int, int]]:
         number = self._id_of(state)
         for key_group, data, first, last in self._bodies(selection):
-            yield key_group, full.count_key_group(data, first, last, number, self.path)
+            yield key_group, full.count_key_group(data, first, last, number, self.path, self._release)
 
     def _bodies(self, selection: Selection) -> Iterator[tuple[int, NDArray[np.uint8], int, int]]:
         """The wanted key groups: buffer, start, end; decompressed if they are compressed."""
@@ -392,10 +394,6 @@ class HeapSource(KeyedStreamSource):
         return heap.HeapWalker(
             states, lambda: self._order, self._ends, self.max_parallelism, self.path, self._release
         )
-
-    def _release(self, start: int, end: int) -> None:
-        if not self.header.compressed:
-            self.stream.release(start, end - start)
 
     def _body(
         self, span: NDArray[np.uint8], key_group: int, start: int, end: int

@@ -14,7 +14,7 @@ With compression each key group is one snappy stream. Flink: FullSnapshotAsyncWr
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,17 +24,34 @@ from readers.decode.loads import load_i4, load_u1, load_u2, store_8
 from readers.errors import CorruptDataError, hex_window
 
 PAGE_ENTRIES = 1 << 15
+# Also where a state has no entries: what was walked of a mapped file is memory until it is given back.
+_STRETCH_BYTES = 4 << 20
 _END_OF_KEY_GROUP = 0xFFFF
 _META_FOLLOWS = 0x80
 _LEAST_ENTRY_BYTES = 9
 _COUNT = -1  # room for any number of entries, none of which is filled in
 
+Release = Callable[[int, int], None]
+"""Told of bytes that are done with, from … to; see `Stream.release`."""
+
+
+def _keep(start: int, end: int) -> None:
+    """The buffer is no mapped file."""
+
 
 @kernel
 def _walk(
-    data: int, position: int, limit: int, state: int, wanted: int, starts: int, ends: int, room: int
+    data: int,
+    position: int,
+    limit: int,
+    stop: int,
+    state: int,
+    wanted: int,
+    starts: int,
+    ends: int,
+    room: int,
 ) -> tuple[int, int, int, int]:
-    """Walk a key group from an entry on; fill in the wanted state's entries, as many as there is `room` for.
+    """Walk a key group from an entry up to one at `stop` or behind; fill in the wanted state's entries, as many as there is `room` for.
 
     Returns:
         The number of entries found, the position and the state of the next entry (of the end of the key group the position
@@ -43,6 +60,8 @@ def _walk(
     found = 0
     while True:
         start = position
+        if position >= stop:
+            return found, position, state, -1
         if limit - position < 4:
             return found, position, state, position
         key_length = load_i4(data, position)
@@ -79,18 +98,27 @@ def is_key_group(data: NDArray[np.uint8], position: int, limit: int) -> bool:
     return bad < 0 and end == limit
 
 
-def count_key_group(data: NDArray[np.uint8], position: int, limit: int, state: int, path: str) -> int:
+def count_key_group(
+    data: NDArray[np.uint8], position: int, limit: int, state: int, path: str, release: Release = _keep
+) -> int:
     """How many entries one state has in a key group; for errors see `cut_key_group`."""
-    count, _, bad = _count(data, position, limit, state)
+    count, _, bad = _count(data, position, limit, state, release)
     if bad >= 0:
         raise _corrupt(data, bad, limit, path)
     return count
 
 
 def cut_key_group(
-    data: NDArray[np.uint8], position: int, limit: int, state: int, path: str
+    data: NDArray[np.uint8], position: int, limit: int, state: int, path: str, release: Release = _keep
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], int]]:
     """Where the entries of one state stand in a key group, some at a time: memory is bounded where one key has millions.
+
+    Args:
+        data: the buffer.
+        position, limit: where the key group stands in it.
+        state: the id of the state.
+        path: the file, for errors.
+        release: told of bytes that are done with.
 
     Yields:
         starts and ends, int64 (entries, 2), at least one and at most PAGE_ENTRIES; and the position behind what was walked.
@@ -105,23 +133,37 @@ def cut_key_group(
         room = min(PAGE_ENTRIES, (limit - position) // _LEAST_ENTRY_BYTES + 1)
         starts: NDArray[np.int64] = np.empty((room, 2), dtype=np.int64)
         ends: NDArray[np.int64] = np.empty((room, 2), dtype=np.int64)
-        count, position, following, bad = _walk(data, position, limit, following, state, starts, ends, room)
+        begin, stop = position, position + _STRETCH_BYTES
+        count, position, following, bad = _walk(
+            data, position, limit, stop, following, state, starts, ends, room
+        )
         if bad >= 0:
             raise _corrupt(data, bad, limit, path)
         if count:
             yield starts[:count], ends[:count], position
+        release(begin, position)
         if following == _END_OF_KEY_GROUP:
             return
 
 
-def _count(data: NDArray[np.uint8], position: int, limit: int, state: int) -> tuple[int, int, int]:
+def _count(
+    data: NDArray[np.uint8], position: int, limit: int, state: int, release: Release = _keep
+) -> tuple[int, int, int]:
     """How many entries of a state there are, where the key group ends, and -1 or where the bytes contradict the format."""
     if limit - position < 2:
         return 0, position, position
     nowhere: NDArray[np.int64] = np.empty((0, 2), dtype=np.int64)
-    first = _first_state(data, position)
-    count, end, _, bad = _walk(data, position + 2, limit, first, state, nowhere, nowhere, _COUNT)
-    return int(count), int(end), int(bad)
+    following, position, count = _first_state(data, position), position + 2, 0
+    while following != _END_OF_KEY_GROUP:
+        begin, stop = position, position + _STRETCH_BYTES
+        found, position, following, bad = _walk(
+            data, position, limit, stop, following, state, nowhere, nowhere, _COUNT
+        )
+        count += found
+        if bad >= 0:
+            return count, position, bad
+        release(begin, position)
+    return count, position, -1
 
 
 def _first_state(data: NDArray[np.uint8], position: int) -> int:

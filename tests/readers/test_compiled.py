@@ -11,6 +11,7 @@ import sys
 import textwrap
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -303,8 +304,8 @@ def test_entries_of_a_key_group_are_those_of_their_source(
     buffer = np.frombuffer(data + noise + bytes(64), dtype=np.uint8)
     found, expected = (np.zeros((2, 4, 2), dtype=np.int64) for _ in range(2))
 
-    for room in (4, -1):
-        first = (buffer, 0, len(data + noise), 0, wanted)
+    for room, stop in product((4, -1), (1, 30, len(data + noise) + 1)):
+        first = (buffer, 0, len(data + noise), stop, 0, wanted)
         assert full._walk(*first, *found, room) == interpreted(full._walk)(*first, *expected, room)
     assert found.tolist() == expected.tolist()
 

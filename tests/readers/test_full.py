@@ -65,6 +65,32 @@ def test_pages_of_any_size_hold_the_entries_in_order(rows: list[Framed], state: 
     assert all(0 < len(page) <= most for page in pages)
 
 
+@given(rows=entries, state=st.integers(0, 2), stretch_bytes=st.integers(1, 50))
+def test_a_key_group_is_walked_in_stretches_that_are_given_back(
+    rows: list[Framed], state: int, stretch_bytes: int
+) -> None:
+    buffer = np.frombuffer(key_group(rows), dtype=np.uint8)
+    cut_back: list[tuple[int, int]] = []
+    counted_back: list[tuple[int, int]] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(full, "_STRETCH_BYTES", stretch_bytes)
+
+        pages = [
+            len(starts)
+            for starts, _, _ in full.cut_key_group(
+                buffer, 0, len(buffer), state, "file", lambda *place: cut_back.append(place)
+            )
+        ]
+        count = full.count_key_group(
+            buffer, 0, len(buffer), state, "file", lambda *place: counted_back.append(place)
+        )
+
+    assert sum(pages) == count == sum(owner == state for owner, _, _ in rows)
+    assert cut_back == counted_back
+    assert [start for start, _ in cut_back] == [2, *(end for _, end in cut_back[:-1])]
+    assert cut_back[-1][1] == len(buffer)
+
+
 @given(rows=entries, state=st.integers(0, 2), most=st.integers(1, 50), data=st.data())
 def test_a_truncated_key_group_is_refused(
     rows: list[Framed], state: int, most: int, data: st.DataObject
