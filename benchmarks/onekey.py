@@ -104,3 +104,33 @@ def _key_group() -> int:
     groups = np.empty(1, dtype=np.int64)
     key_groups(groups)
     return int(groups[0])
+
+
+def write_large_values(directory: Path, keys: int, value_bytes: int) -> int:
+    """Write a canonical savepoint of `keys` keys, each with one event of `value_bytes` letters, into `directory`; its size in bytes."""
+    directory.mkdir(parents=True)
+    groups = np.empty(keys, dtype=np.int64)
+    key_groups(groups)
+    if len(set(groups.tolist())) < keys:
+        raise ValueError(f"expected keys of as many key groups, found {groups.tolist()}")
+    name, offsets = "subtask-0", [0] * MAX_PARALLELISM
+    event = _varint(value_bytes + 1) + b"x" * value_bytes
+    with (directory / name).open("wb") as file:
+        file.write(keyed_header(("events",)))
+        for number, group in enumerate(groups.tolist()):
+            offsets[group] = file.tell()
+            text = f"key_{number}".encode()
+            key = bytes([group | 0x80, len(text) + 1]) + text + _VOID_NAMESPACE
+            file.write(b"\x00\x00" + savepoints.entry_bytes(key, event) + b"\xff\xff")
+        size = file.tell()
+    (directory / "_metadata").write_bytes(savepoints.metadata([(0, offsets, name, size)]))
+    return size
+
+
+def _varint(number: int) -> bytes:
+    """The length of a Flink string."""
+    found = bytearray()
+    while number >= 0x80:
+        found.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*found, number])

@@ -10,18 +10,19 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.onekey import write_one_key_heap, write_one_key_native
+from benchmarks.onekey import write_large_values, write_one_key_heap, write_one_key_native
 from benchmarks.savepoints import write_one_key, write_savepoint
 
 MOST_MIB = 400
 ENTRIES = 10_000_000
-PROGRAM = """
+BEGINNING = """
 from service.memory import keep_little
 keep_little()
 import json, sys
 from contextlib import closing
 from pathlib import Path
 import catalog
+from service.encode import FORMATS
 from service.engines import DuckDBEngine
 from service.queries import Queries, QueryRequest
 from service.settings import Settings
@@ -29,7 +30,17 @@ from service.settings import Settings
 settings = Settings(timeout_s=600.0, threads=2)
 with closing(Queries(catalog.connect(sys.argv[1]), {"duckdb": DuckDBEngine(settings)}, settings)) as queries:
     with queries.start(QueryRequest(sql=sys.argv[2])) as query:
+"""
+QUERY = """
         rows = [[int(value) for value in row.values()] for batch in query.batches() for row in batch.to_pylist()]
+"""
+EXPORT = """
+        with open(sys.argv[3], "wb") as file:
+            file.writelines(FORMATS["parquet"].write(query.columns, query.schema, query.batches()))
+        from pyarrow import parquet
+        rows = [[parquet.read_metadata(sys.argv[3]).num_rows]]
+"""
+END = """
 status = Path("/proc/self/status").read_text()
 peak = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM:"))
 print(json.dumps([rows, peak / 1024]))
@@ -43,7 +54,12 @@ pytestmark = [
 
 def asked(savepoint: Path, sql: str) -> tuple[list[list[int]], float]:
     """The rows, and the peak memory in MiB."""
-    command = [sys.executable, "-c", PROGRAM, str(savepoint), sql]
+    return ran(QUERY, savepoint, sql)
+
+
+def ran(program: str, *arguments: object) -> tuple[list[list[int]], float]:
+    """What a program finds, and its peak memory in MiB."""
+    command = [sys.executable, "-c", BEGINNING + program + END, *map(str, arguments)]
     subprocess.run(command, capture_output=True, text=True, check=True)  # compiles, if that has to be
     rows, peak_mib = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
     return rows, peak_mib
@@ -74,6 +90,34 @@ def test_more_keys_take_no_more_memory(tmp_path: Path) -> None:
         write_savepoint(tmp_path / str(keys), keys)
         rows, peak_mib = asked(tmp_path / str(keys), "SELECT count(*), sum(value.id) FROM aggregate__account")
         assert rows == [[keys, keys * (keys - 1) // 2]]
+        peaks.append(peak_mib)
+
+    assert peaks[1] < MOST_MIB
+    assert peaks[1] < 1.2 * peaks[0]
+
+
+def test_values_of_a_hundred_megabytes_take_some_of_them(tmp_path: Path) -> None:
+    """Of all there are, those that threads decode and that wait to be read."""
+    keys, value_bytes = 12, 100_000_000
+    assert write_large_values(tmp_path / "savepoint", keys, value_bytes) > keys * value_bytes
+
+    rows, peak_mib = asked(
+        tmp_path / "savepoint",
+        "SELECT count(*), sum(strlen(value)), max(strlen(value)) FROM aggregate__events",
+    )
+
+    assert rows == [[keys, keys * value_bytes, value_bytes]]
+    assert peak_mib < MOST_MIB + 8 * value_bytes / (1 << 20)
+
+
+def test_an_export_of_more_keys_takes_no_more_memory(tmp_path: Path) -> None:
+    peaks = []
+    for keys in (500_000, 2_500_000):
+        write_savepoint(tmp_path / str(keys), keys, ("events",))
+        rows, peak_mib = ran(
+            EXPORT, tmp_path / str(keys), "SELECT * FROM aggregate__events", tmp_path / "file"
+        )
+        assert rows == [[3 * keys]]
         peaks.append(peak_mib)
 
     assert peaks[1] < MOST_MIB
