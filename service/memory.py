@@ -2,7 +2,7 @@
 
 The allocators keep it, a part for each thread that ever had some: of batches of megabytes, which one thread makes and another
 frees, that is a lot. So Arrow takes its memory from the C library, and that keeps one store for all threads. Measured with exports
-of two million keys: 363 MiB at most, 422 MiB otherwise, and no more CPU time.
+of two states of two million keys from RocksDB: 363 MiB at most, 422 MiB otherwise.
 """
 
 from __future__ import annotations
