@@ -7,7 +7,7 @@ ROOT    ?= tests/data/flink/2.3.0/wordcount-rocksdb-savepoints/native
 # ONCE=1: `make run` stops after the first answers.
 ONCE    ?=
 # The savepoints that `make fidelity` reads.
-DIR     ?= tests/data
+DIR     ?= tests/data/flink
 # More arguments for pytest: make test ARGS='-k kafka -x'
 ARGS    ?=
 
