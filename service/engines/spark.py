@@ -243,7 +243,7 @@ class SparkExecution(Execution):
 
     def _meaning(self) -> None:
         """Names and types of the answer."""
-        tables = tuple(replace(reference, table=_without_rows(reference)) for reference in self._plan.tables)
+        tables = tuple(map(_without_rows, self._plan.tables))
         execution = self._duckdb.execution(replace(self._plan, tables=tables))
         with contextlib.closing(execution):
             self._schema = execution.open().schema
@@ -429,10 +429,15 @@ def _nanoseconds_of(have: pa.DataType, wanted: pa.DataType) -> pa.DataType:
     return have
 
 
-def _without_rows(reference: TableReference) -> FactsTable:
+def _without_rows(reference: TableReference) -> TableReference:
+    """The same name for a table without rows, and of no database: of one, a worker would read the rows there."""
     schema = reference.table.schema
     empty = pa.RecordBatch.from_pylist([], schema=schema)
-    return FactsTable(reference.table.name, "", schema, lambda: empty)
+    return TableReference(
+        name=reference.name,
+        database=None,
+        table=FactsTable(reference.table.name, "", schema, lambda: empty),
+    )
 
 
 def _numbered(schema: pa.Schema) -> list[str]:

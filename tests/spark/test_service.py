@@ -97,7 +97,6 @@ def test_errors_of_the_data_have_their_code(client: httpx.Client) -> None:
     assert (response.status_code, response.json()["error"]["code"]) == (400, "INVALID_VALUE")
 
 
-@pytest.mark.slow  # ends late where queries of workers run beside it
 def test_a_query_is_cancelled_within_a_second(client: httpx.Client) -> None:
     body = {"sql": MANY, "engine": "spark", "timeout_s": 600}
     query_id = client.post("/api/queries", json=body).json()["query_id"]
@@ -112,7 +111,6 @@ def test_a_query_is_cancelled_within_a_second(client: httpx.Client) -> None:
     assert took_s < 1
 
 
-@pytest.mark.slow  # ends late where queries of workers run beside it
 def test_a_query_that_is_late_ends(client: httpx.Client) -> None:
     response = asked(client, MANY, timeout_s=2)
 
