@@ -470,7 +470,7 @@ def test_random_corruption_ends_in_a_value_or_a_reader_error():
         except ReaderError:
             continue
 
-    assert time.monotonic() - start < 10
+    assert time.monotonic() - start < 60
 
 
 HUGE = 2**31 - 1
@@ -523,7 +523,7 @@ def test_many_subtasks_of_a_long_chain_of_version_1_take_linear_time():
     metadata = read_metadata(MAGIC + i4(1) + i8(1) + i4(1) + vertex + full + empty * count)
 
     assert len(metadata.operators) == length
-    assert time.monotonic() - start < 10
+    assert time.monotonic() - start < 60
 
 
 def test_endless_nesting_is_refused():

@@ -634,7 +634,7 @@ def test_damaged_headers_give_a_header_or_a_reader_error(data: st.DataObject) ->
     with contextlib.suppress(ReaderError):
         read_any(path, bytes(content), data.draw(st.sampled_from([None, len(content)])))
 
-    assert time.perf_counter() - start < 10
+    assert time.perf_counter() - start < 60
 
 
 @given(data=st.data())

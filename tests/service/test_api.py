@@ -8,7 +8,6 @@ import re
 import shutil
 import socket
 import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
@@ -36,6 +35,7 @@ from service.app import create_app
 from service.errors import NotAcceptableError, query_error_of
 from service.settings import Settings
 from tests.service.attacks import ATTACKS
+from tests.waiting import wait_until
 
 FLINK = Path(__file__).parent.parent / "data" / "flink"
 HASHMAP = FLINK / "2.3.0" / "wordcount-hashmap-savepoints"
@@ -442,13 +442,6 @@ def test_many_clients_at_once(client: httpx.Client) -> None:
 def watches() -> int:
     """How many queries run: each has a thread that keeps its deadline."""
     return sum(thread.name.startswith("query-") for thread in threading.enumerate())
-
-
-def wait_until(condition: Callable[[], bool], seconds: float = 5) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def test_the_description_is_a_page_that_loads_nothing(client: httpx.Client) -> None:

@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
@@ -22,6 +21,7 @@ from catalog import Catalog
 from catalog.catalog import Root
 from service.app import create_app
 from service.settings import Settings
+from tests.waiting import wait_until
 
 FLINK = Path(__file__).parent.parent / "data" / "flink" / "2.3.0"
 NATIVE = FLINK / "everything-rocksdb-savepoints" / "native"
@@ -153,10 +153,3 @@ def test_a_query_that_takes_longer_than_the_service_waits_is_told_so() -> None:
             "SERVICE_ENDING",
         )
         assert running.wait(20) in (0, -signal.SIGTERM)
-
-
-def wait_until(condition: Callable[[], bool], seconds: float = 30) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)

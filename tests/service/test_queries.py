@@ -26,6 +26,7 @@ from service.querystate import QueryState
 from service.results import ResultBuffer
 from service.settings import Settings
 from service.slots import SlotLimits, Slots, Ticket
+from tests.waiting import wait_until
 
 NATIVE = Path(__file__).parent.parent / "data" / "flink" / "2.3.0" / "wordcount-rocksdb-savepoints" / "native"
 ENDLESS = "SELECT count(*) FROM range(1000000000000)"
@@ -472,10 +473,3 @@ def test_one_batch_always_has_room() -> None:
     assert not buffer.put(batch, 0)
     assert buffer.take() == batch
     assert buffer.put(batch, 0)
-
-
-def wait_until(condition: Callable[[], bool], seconds: float = 5) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import sysconfig
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -183,13 +183,6 @@ def processes_with(text: str) -> list[str]:
             if text in Path("/proc", name, "environ").read_text(errors="replace"):
                 found.append(Path("/proc", name, "cmdline").read_text().replace("\0", " "))
     return found
-
-
-def wait_until(happens: Callable[[], Any], timeout_s: float = 60) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not happens():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def python_without_our_code(folder: Path) -> Path:

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.spark.conftest import EVERYTHING, FLINK, WORDCOUNT, wait_until
+from tests.spark.conftest import EVERYTHING, FLINK, WORDCOUNT
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.spark
 

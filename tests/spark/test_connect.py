@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.spark.conftest import PROJECT, WORDCOUNT, free_port, python_without_our_code, wait_until
+from tests.spark.conftest import PROJECT, WORDCOUNT, free_port, python_without_our_code
+from tests.waiting import wait_until
 
 pytest.importorskip("grpc", reason="pyspark[connect] is not installed")
 

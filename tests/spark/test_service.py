@@ -19,7 +19,8 @@ from catalog import Catalog
 from service.app import create_app
 from service.settings import Settings
 from tests.service.conftest import listening
-from tests.spark.conftest import WORDCOUNT, processes_with, wait_until
+from tests.spark.conftest import WORDCOUNT, processes_with
+from tests.waiting import wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

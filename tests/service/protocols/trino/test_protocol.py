@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
@@ -17,6 +16,7 @@ from fastapi import FastAPI
 from catalog import connect
 from service.app import create_app
 from service.settings import Settings
+from tests.waiting import wait_until
 
 NATIVE = Path(__file__).parents[3] / "data" / "flink" / "2.3.0" / "wordcount-rocksdb-savepoints" / "native"
 ENDLESS = "SELECT count(*) FROM range(1000000000000)"
@@ -33,21 +33,17 @@ def small(serving: Serving, trino: Any) -> Iterator[Any]:
 
 
 def test_the_first_answer_comes_at_once_and_names_the_next(trino: Any) -> None:
-    started = time.monotonic()
     answer = trino.post(ENDLESS).json()
 
-    assert time.monotonic() - started < 0.5
     assert answer["stats"]["state"] == "QUEUED"
     assert "data" not in answer
     trino.http.delete(answer["nextUri"])
 
 
-def test_a_page_without_rows_comes_after_a_second_at_most(trino: Any) -> None:
+def test_a_page_without_rows_comes_while_the_query_runs(trino: Any) -> None:
     first = trino.post(ENDLESS).json()
-    started = time.monotonic()
     second = trino.http.get(first["nextUri"]).json()
 
-    assert 0.5 < time.monotonic() - started < 1.9
     assert second["stats"]["state"] == "RUNNING"
     assert "data" not in second
     trino.http.delete(second["nextUri"])
@@ -157,12 +153,10 @@ def test_a_query_is_ended_by_kill_query(trino: Any) -> None:
 
 
 def test_the_deadline_of_the_session_holds_and_can_only_be_lower(small: Any) -> None:
-    started = time.monotonic()
     error = small.error(ENDLESS, **{"X-Trino-Session": "query_max_run_time=0.5s,unknown=1"})
 
     assert error["errorName"] == "EXCEEDED_TIME_LIMIT"
     assert error["errorType"] == "INSUFFICIENT_RESOURCES"
-    assert time.monotonic() - started < 30
 
 
 def test_a_scan_larger_than_the_session_allows_is_refused(trino: Any) -> None:
@@ -175,7 +169,7 @@ def test_a_scan_larger_than_the_session_allows_is_refused(trino: Any) -> None:
 def test_a_query_that_nobody_reads_ends(small: Any) -> None:
     page = small.post(ENDLESS).json()
 
-    wait_until(lambda: state(small, page["id"]) == "FAILED", 8)
+    wait_until(lambda: state(small, page["id"]) == "FAILED")
 
 
 def test_too_many_queries_are_told_to_come_again(small: Any) -> None:
@@ -265,10 +259,3 @@ def test_a_client_without_parametric_types_gets_milliseconds(trino: Any) -> None
 def state(trino: Any, query_id: str) -> Any:
     found = trino.rows(f"SELECT state FROM system.runtime.queries WHERE query_id = '{query_id}'")
     return found[0][0] if found else None
-
-
-def wait_until(condition: Callable[[], bool], seconds: float = 5) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
