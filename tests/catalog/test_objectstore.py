@@ -27,6 +27,7 @@ from readers.storage import StorageOptions
 from tests.objectstore import Fault, ObjectStore, Proxy, Request, status
 from tests.readers.metadata_writer import write_metadata
 from tests.readers.unpacked import unpacked
+from tests.thorough import thorough
 
 FLINK = Path(__file__).parent.parent / "data" / "flink" / "2.3.0"
 ONE_ROW = [{"key": "key_662", "value": 11290}]
@@ -118,7 +119,7 @@ def outline(metadata: Path) -> None:
     metadata.write_bytes(write_metadata(changed(read_metadata(metadata.read_bytes()))))
 
 
-@pytest.mark.parametrize("folder", FOLDERS)
+@pytest.mark.parametrize("folder", thorough(FOLDERS, FOLDERS[:4]))
 def test_rows_are_those_of_the_local_savepoint(
     store: ObjectStore, proxy: Proxy, outlined: Callable[[str], Path], at_home: Path, folder: str
 ) -> None:
@@ -130,7 +131,7 @@ def test_rows_are_those_of_the_local_savepoint(
     assert not left_behind(at_home)
 
 
-@pytest.mark.parametrize("archive", ARCHIVES)
+@pytest.mark.parametrize("archive", thorough(ARCHIVES, ARCHIVES[:1]))
 def test_rows_of_every_kind_of_file_are_those_of_the_local_one(
     store: ObjectStore, proxy: Proxy, tmp_path: Path, at_home: Path, archive: str
 ) -> None:

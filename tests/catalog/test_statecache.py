@@ -30,12 +30,19 @@ from readers.decode.jsontext import json_text
 from readers.errors import ReaderError
 from tests.readers.expected import Snapshot, snapshots_of
 from tests.readers.unpacked import ARCHIVES, unpacked
+from tests.thorough import thorough
 
 PROJECT = Path(__file__).parents[2]
 FLINK = PROJECT / "tests" / "data" / "flink"
 SAMPLE = FLINK / "2.3.0" / "wordcount-rocksdb-savepoints" / "native"
 COPIED = [snapshot for folder in (PROJECT / "tests/data/corpus", FLINK) for snapshot in snapshots_of(folder)]
 PACKED = sorted(path.name.removesuffix(".tar.xz") for path in ARCHIVES.glob("*.tar.xz"))
+FAST = {
+    "2.3.0/wordcount-rocksdb-savepoints/native",
+    "2.3.0/everything-hashmap-savepoints/canonical",
+    "1.20.3-changelog-hashmap-chk-1",
+    "1.20.3-sql-join-hashmap-canonical",
+}
 LARGEST = 1 << 30
 
 
@@ -117,7 +124,7 @@ def check_predicates(table: StateTable, plain: StateTable) -> None:
 
 
 @pytest.mark.parametrize("chunk_bytes", [pytest.param(1, marks=pytest.mark.slow), module.CHUNK_BYTES])
-@pytest.mark.parametrize("snapshot", COPIED, ids=lambda snapshot: snapshot.name)
+@pytest.mark.parametrize("snapshot", thorough(COPIED, FAST), ids=lambda snapshot: snapshot.name)
 def test_the_cache_has_the_rows_of_the_savepoint(
     snapshot: Snapshot, cache: StateCache, chunk_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -126,7 +133,7 @@ def test_the_cache_has_the_rows_of_the_savepoint(
     assert check(snapshot, cache) > 0
 
 
-@pytest.mark.parametrize("archive", [name for name in PACKED if "source-" not in name])
+@pytest.mark.parametrize("archive", thorough((name for name in PACKED if "source-" not in name), FAST))
 def test_the_cache_has_the_rows_of_packed_savepoints(archive: str, cache: StateCache, tmp_path: Path) -> None:
     assert check(unpacked(archive, tmp_path / "snapshot"), cache) > 0
 

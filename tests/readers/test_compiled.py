@@ -162,8 +162,8 @@ def test_what_was_compiled_once_needs_no_compiler(project: Path):
     ("module", "old", "new", "expected"),
     [
         ("sample.py", CONSTANT, "FACTOR = 5", 351),
-        ("sample.py", "found = 0", "found = 1", 212),
-        ("scaling.py", "SHIFT = 1", "SHIFT = 2", 212),
+        pytest.param("sample.py", "found = 0", "found = 1", 212, marks=pytest.mark.slow),
+        pytest.param("scaling.py", "SHIFT = 1", "SHIFT = 2", 212, marks=pytest.mark.slow),
         ("scaling.py", "value * 10", "value * 100", 2101),
     ],
 )
@@ -178,6 +178,7 @@ def test_a_changed_source_is_compiled_anew(project: Path, module: str, old: str,
     assert len(files(project)) == 2
 
 
+@pytest.mark.slow
 def test_damaged_files_are_not_loaded_and_are_replaced(project: Path):
     outcome(started(project))
     (path,) = files(project)
@@ -203,6 +204,7 @@ def test_files_that_anybody_could_have_written_are_not_loaded(project: Path):
     assert path.stat().st_mode & 0o777 == 0o644
 
 
+@pytest.mark.slow
 def test_where_nothing_can_be_written_the_code_serves_the_process(project: Path):
     (project / "cache").write_text("not a folder")
 
@@ -211,6 +213,7 @@ def test_where_nothing_can_be_written_the_code_serves_the_process(project: Path)
     assert found == (211, True)
 
 
+@pytest.mark.slow
 def test_processes_that_compile_at_once_leave_one_file(project: Path):
     processes = [started(project) for _ in range(3)]
 

@@ -17,6 +17,7 @@ from readers.sources import Selection
 from readers.states import KEY_GROUP, SUBTASK
 from tests.readers.expected import Snapshot, snapshots_of
 from tests.readers.unpacked import ARCHIVES, unpacked
+from tests.thorough import thorough
 
 PROJECT = Path(__file__).parents[2]
 CORPUS = Path(os.environ.get("SAVEPOINTDB_CORPUS", PROJECT.parent / "shared" / "corpus"))
@@ -26,6 +27,13 @@ COPIED = [
     for snapshot in snapshots_of(folder)
 ]
 PACKED = sorted(path.name.removesuffix(".tar.xz") for path in ARCHIVES.glob("*.tar.xz"))
+FAST = {
+    "1.20.3/everything-hashmap-savepoints/canonical",
+    "2.3.0/everything-rocksdb-savepoints/native",
+    "2.3.0/wordcount-hashmap-savepoints/native",
+    "1.20.3-changelog-hashmap-chk-1",
+    "2.3.0-forst-chk-4",
+}
 
 
 def states_of(snapshot: Snapshot) -> Iterator[State]:
@@ -74,12 +82,12 @@ def counted(found: pa.Table) -> Counter[tuple[int, ...]]:
     return Counter(zip(*(column.to_pylist() for column in found.columns), strict=True))
 
 
-@pytest.mark.parametrize("snapshot", COPIED, ids=lambda snapshot: snapshot.name)
+@pytest.mark.parametrize("snapshot", thorough(COPIED, FAST), ids=lambda snapshot: snapshot.name)
 def test_counting_finds_the_rows_that_reading_finds(snapshot: Snapshot) -> None:
     assert check(snapshot) > 0
 
 
-@pytest.mark.parametrize("archive", PACKED)
+@pytest.mark.parametrize("archive", thorough(PACKED, FAST))
 def test_counting_packed_snapshots_finds_the_rows_that_reading_finds(archive: str, tmp_path: Path) -> None:
     assert check(unpacked(archive, tmp_path)) > 0
 

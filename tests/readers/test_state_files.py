@@ -36,6 +36,7 @@ from readers.serializers.primitives import LongSerializer, StringSerializer, Voi
 from readers.sources import FullSource, HeapSource, OperatorSource, Selection, Source
 from readers.storage import BufferStream, ReadCounter
 from tests.readers.notation import json_text, plain_values
+from tests.thorough import thorough
 
 DATA = Path(__file__).parents[1] / "data"
 EVERYTHING = DATA / "flink/2.3.0/everything-hashmap-savepoints"
@@ -191,7 +192,7 @@ def test_every_prefix_of_a_file_is_rows_or_errors(name):
         assert read_within_limits(file, file.data[:length])
 
 
-@pytest.mark.parametrize("name", LARGER)
+@pytest.mark.parametrize("name", thorough(LARGER, [*SMALL, "all kinds, canonical", "all kinds, heap"]))
 def test_a_corrupt_file_is_rows_or_errors(name):
     file, chance = file_of(*LARGER[name]), seeded(name)
 
@@ -452,7 +453,7 @@ def test_heap_entries_that_are_cut_in_pieces_have_the_same_rows(name, window_byt
     assert any(page.first_index for page in pages) == (name == "all kinds, heap" and window_bytes == 16)
 
 
-@pytest.mark.parametrize("name", ["heap", "all kinds, heap", "all types, heap"])
+@pytest.mark.parametrize("name", thorough(["heap", "all kinds, heap", "all types, heap"], ["heap"]))
 def test_a_corrupt_heap_file_that_is_cut_in_pieces_is_rows_or_errors(name, monkeypatch):
     monkeypatch.setattr(heapentries, "WINDOW_BYTES", 100)
     monkeypatch.setattr(heapentries, "CUT_ENTRIES", 3)

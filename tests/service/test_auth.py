@@ -41,6 +41,7 @@ from service.auth.principal import Principal
 from service.auth.tokens import Provider, TokenVerifier
 from service.cli import main
 from service.settings import Settings
+from tests.thorough import thorough
 
 Serving = Callable[[FastAPI], AbstractContextManager[str]]
 FLINK = Path(__file__).parent.parent / "data" / "flink" / "2.3.0" / "wordcount-rocksdb-savepoints"
@@ -195,7 +196,7 @@ def test_keys_are_made_listed_and_revoked_on_the_command_line(
 # ---- the gate ----
 
 
-@pytest.mark.parametrize("kind", WRONG_CREDENTIALS)
+@pytest.mark.parametrize("kind", thorough(WRONG_CREDENTIALS, ["none", "wrong"]))
 def test_nothing_is_answered_without_the_right_credentials(door: Door, kind: str) -> None:
     credentials = {
         "none": None,

@@ -36,6 +36,43 @@ ROWS = {1: 196, 2: 180}
 COUNT = "SELECT value FROM latest.aggregate WHERE key = 'key_662'"
 
 
+NAMED: list[tuple[str, dict[str, str], list[list[Any]]]] = [
+    ("SELECT value FROM prod_latest.aggregate WHERE key = 'key_662'", {}, [[SECOND]]),
+    ("SELECT value FROM flink.PROD_LATEST.aggregate WHERE key = 'key_662'", {}, [[SECOND]]),
+    ("SELECT value FROM aggregate WHERE key = 'key_662'", {"database": "latest"}, [[SECOND]]),
+    (
+        "SELECT latest.aggregate.value FROM latest.aggregate WHERE latest.aggregate.key = 'key_662'",
+        {},
+        [[SECOND]],
+    ),
+    (
+        'SELECT latest.aggregate.value - "chk-1".aggregate.value FROM latest.aggregate '
+        'JOIN "chk-1".aggregate ON latest.aggregate.key = "chk-1".aggregate.key '
+        "WHERE latest.aggregate.key = 'key_662'",
+        {},
+        [[SECOND - FIRST]],
+    ),
+    (
+        'SELECT count(*) FROM "chk-2".aggregate JOIN latest.aggregate '
+        'ON latest.aggregate.key = "chk-2".aggregate.key AND latest.aggregate.value = "chk-2".aggregate.value',
+        {},
+        [[ROWS[2]]],
+    ),
+    ("SHOW SCHEMAS", {}, [["chk-1"], ["chk-2"], ["latest"], ["prod_latest"]]),
+    (
+        "SELECT DISTINCT table_schema FROM information_schema.tables WHERE table_name = 'aggregate' ORDER BY 1",
+        {},
+        [["chk-1"], ["chk-2"], ["latest"], ["prod_latest"]],
+    ),
+    (
+        "SELECT column_name FROM information_schema.columns "
+        "WHERE table_schema = 'latest' AND table_name = 'aggregate__count' ORDER BY ordinal_position LIMIT 3",
+        {},
+        [["key"], ["namespace"], ["value"]],
+    ),
+]
+
+
 def put(job: Path, number: int) -> None:
     shutil.copytree(CHECKPOINTS / "shared", job / "shared", dirs_exist_ok=True)
     shutil.copytree(CHECKPOINTS / f"chk-{number}", job / f"chk-{number}")
@@ -73,50 +110,11 @@ def test_the_next_query_answers_from_the_new_checkpoint_and_says_so(
     assert after["databases"] == [{"name": "chk-2", "checkpoint_id": 2, "path": str(job / "chk-2")}]
 
 
-@pytest.mark.parametrize(
-    ("sql", "body", "rows"),
-    [
-        ("SELECT value FROM prod_latest.aggregate WHERE key = 'key_662'", {}, [[SECOND]]),
-        ("SELECT value FROM flink.PROD_LATEST.aggregate WHERE key = 'key_662'", {}, [[SECOND]]),
-        ("SELECT value FROM aggregate WHERE key = 'key_662'", {"database": "latest"}, [[SECOND]]),
-        (
-            "SELECT latest.aggregate.value FROM latest.aggregate WHERE latest.aggregate.key = 'key_662'",
-            {},
-            [[SECOND]],
-        ),
-        (
-            'SELECT latest.aggregate.value - "chk-1".aggregate.value FROM latest.aggregate '
-            'JOIN "chk-1".aggregate ON latest.aggregate.key = "chk-1".aggregate.key '
-            "WHERE latest.aggregate.key = 'key_662'",
-            {},
-            [[SECOND - FIRST]],
-        ),
-        (
-            'SELECT count(*) FROM "chk-2".aggregate JOIN latest.aggregate '
-            'ON latest.aggregate.key = "chk-2".aggregate.key AND latest.aggregate.value = "chk-2".aggregate.value',
-            {},
-            [[ROWS[2]]],
-        ),
-        ("SHOW SCHEMAS", {}, [["chk-1"], ["chk-2"], ["latest"], ["prod_latest"]]),
-        (
-            "SELECT DISTINCT table_schema FROM information_schema.tables WHERE table_name = 'aggregate' ORDER BY 1",
-            {},
-            [["chk-1"], ["chk-2"], ["latest"], ["prod_latest"]],
-        ),
-        (
-            "SELECT column_name FROM information_schema.columns "
-            "WHERE table_schema = 'latest' AND table_name = 'aggregate__count' ORDER BY ordinal_position LIMIT 3",
-            {},
-            [["key"], ["namespace"], ["value"]],
-        ),
-    ],
-)
-def test_an_alias_is_a_schema_wherever_one_is_named(
-    followed: httpx.Client, job: Path, sql: str, body: dict[str, str], rows: list[list[Any]]
-) -> None:
+def test_an_alias_is_a_schema_wherever_one_is_named(followed: httpx.Client, job: Path) -> None:
     put(job, 2)
 
-    assert asked(followed, sql, **body).get("rows") == rows
+    for sql, body, rows in NAMED:
+        assert (sql, asked(followed, sql, **body).get("rows")) == (sql, rows)
 
 
 def test_the_tables_of_an_alias_are_those_of_its_database(followed: httpx.Client, job: Path) -> None:

@@ -356,6 +356,7 @@ def test_addresses_of_any_bytes_are_not_there(address: str, target: bytes, statu
     assert set(json.loads(answer)) == {"error"}
 
 
+@pytest.mark.slow
 def test_any_bytes_in_place_of_a_body_end_in_a_refusal(address: str) -> None:
     with httpx.Client(base_url=address, headers={"content-type": "application/json"}) as client:
 

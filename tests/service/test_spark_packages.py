@@ -15,6 +15,7 @@ import pytest
 
 from service.engines.sparkpackages import package_folders, write_packages
 from service.engines.sparkunpack import unpacked
+from tests.thorough import thorough
 
 PROJECT = Path(__file__).parent.parent.parent
 _SCRIPT = """
@@ -67,7 +68,9 @@ def test_the_zip_has_what_executors_need_and_nothing_else(archive: Path) -> None
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("first", ["service", "catalog", "readers.savepoint", "service.spark"])
+@pytest.mark.parametrize(
+    "first", thorough(["service", "catalog", "readers.savepoint", "service.spark"], ["catalog"])
+)
 def test_whatever_is_imported_first_unpacks_the_packages(archive: Path, tmp_path: Path, first: str) -> None:
     found = imported(archive, tmp_path / "cache", first)
 
@@ -87,6 +90,7 @@ def test_the_same_code_has_the_same_place(archive: Path, tmp_path: Path) -> None
     assert imported(again, tmp_path / "cache") == first
 
 
+@pytest.mark.slow
 def test_other_code_has_another_place(archive: Path, tmp_path: Path) -> None:
     imported(archive, tmp_path / "cache")
     with zipfile.ZipFile(archive, "a") as changed:
@@ -97,6 +101,7 @@ def test_other_code_has_another_place(archive: Path, tmp_path: Path) -> None:
     assert len(list((tmp_path / "cache" / "packages").iterdir())) == 2
 
 
+@pytest.mark.slow
 def test_workers_that_start_together_share_one_folder(archive: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-S", "-c", _SCRIPT.format(first="service"), str(archive)]
     environment = {

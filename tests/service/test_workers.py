@@ -38,6 +38,7 @@ from service.settings import InvalidSettingError, Settings, bytes_of
 from service.workers import WorkerEngine
 from service.workers.channel import Channel, ChannelClosedError, Frame
 from service.workers.messages import End, pieces
+from tests.thorough import thorough
 from tests.waiting import wait_until
 
 FLINK = Path(__file__).parent.parent / "data" / "flink"
@@ -99,7 +100,7 @@ def service() -> Iterator[Service]:
         yield made
 
 
-@pytest.mark.parametrize("name", SAVEPOINTS)
+@pytest.mark.parametrize("name", thorough(SAVEPOINTS, ["native"]))
 def test_every_table_has_the_same_rows_as_in_this_process(name: str, service: Service) -> None:
     settings = Settings()
     with closing(Queries(service.queries.catalog, {"duckdb": DuckDBEngine(settings)}, settings)) as here:
