@@ -5,7 +5,7 @@ In: the path of a savepoint or checkpoint. Out: its operators and states, and th
 Reading order:
 
     savepoint.py   Savepoint → Operator → State → rows
-    sources.py     one state handle of one subtask
+    sources/       one state handle of one subtask
     states.py      entries → rows
     formats/       how a kind of state file lays out its entries
     decode/        the machine that turns entries into columns

@@ -15,7 +15,6 @@ import pytest
 import catalog
 from catalog import Catalog
 from catalog.catalog import Root
-from readers import sources
 from readers.decode.jsontext import json_text
 from readers.errors import AccessDeniedError, SavepointGoneError, StorageError
 from readers.metadata import (
@@ -23,6 +22,7 @@ from readers.metadata import (
     RelativeFileStateHandle,
     read_metadata,
 )
+from readers.sources import prefetch
 from readers.storage import StorageOptions
 from tests.objectstore import Fault, ObjectStore, Proxy, Request, status
 from tests.readers.metadata_writer import write_metadata
@@ -148,7 +148,7 @@ def test_rows_of_every_kind_of_file_are_those_of_the_local_one(
 @pytest.fixture
 def large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files count as large that would else be fetched whole with their headers."""
-    monkeypatch.setattr(sources, "_SMALL_BYTES", 0)
+    monkeypatch.setattr(prefetch, "_SMALL_BYTES", 0)
 
 
 def totals(requests: list[Request]) -> tuple[int, int, int]:

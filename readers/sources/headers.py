@@ -1,0 +1,63 @@
+"""What stands before the entries of a stream: which states it has, and where its key groups are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from readers.cursor import Cursor
+from readers.errors import CorruptDataError, UnsupportedSerializerError, UnsupportedVersionError
+from readers.formats.entry import Entry, StateKind, keyed_entry
+from readers.formats.regions import regions
+from readers.metadata import KeyGroupsStateHandle
+from readers.sources.source import StateName
+from readers.stateinfo.proxies import KeyedHeader
+from readers.storage import Stream
+
+_Header = TypeVar("_Header")
+
+LARGE_HEADER_BYTES = 1 << 20
+
+
+def read_header(
+    stream: Stream,
+    end: int | None,
+    read_known: Callable[[Cursor], _Header],
+    read: Callable[[Cursor, int | None], _Header],
+) -> _Header:
+    """What stands before `end`; of a remote file no more than that is fetched.
+
+    After a rescaling `end` may be far behind the header: then a beginning of it is tried first.
+    """
+    size = stream.size_bytes if end is None else max(0, min(end, stream.size_bytes))
+    if stream.is_remote and size > LARGE_HEADER_BYTES:
+        try:
+            return read_known(Cursor(stream.span(0, LARGE_HEADER_BYTES), path=stream.path))
+        except (CorruptDataError, UnsupportedSerializerError, UnsupportedVersionError):
+            pass
+    return read(Cursor(stream.span(0, size), path=stream.path), end)
+
+
+def keyed_entries(header: KeyedHeader) -> Iterator[tuple[StateName, Entry]]:
+    """The states of a header in the order of their ids."""
+    for state in header.states:
+        entry = keyed_entry(state, header.key_serializer)
+        yield StateName(name=state.name, timers=entry.kind is StateKind.TIMER), entry
+
+
+def first_offset(offsets: NDArray[np.int64]) -> int | None:
+    """Where the first key group begins that is not empty; None if all are."""
+    used = offsets[offsets > 0]
+    return int(used.min()) if len(used) else None
+
+
+def regions_of(
+    handle: KeyGroupsStateHandle, stream: Stream, *, absent: int | None
+) -> Iterator[tuple[int, int, int]]:
+    """(key group, start, end) of the key groups in a handle's stream; see `formats.regions`."""
+    return regions(
+        handle.offsets, handle.key_group_range.start, stream.size_bytes, stream.path, absent=absent
+    )

@@ -1,0 +1,218 @@
+"""Keyed state in one stream: the full layout, and the native one of the hashmap backend."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from readers.cursor import Cursor
+from readers.decode.page import Page
+from readers.decode.program import Program
+from readers.errors import ReaderError, UnsupportedSerializerError
+from readers.formats import composite, full, heap, heapmaps
+from readers.formats.entry import Entry, EntryLayout
+from readers.formats.snappy import decompress
+from readers.metadata import KeyGroupRange, KeyGroupsStateHandle, StreamStateHandle
+from readers.sources.headers import first_offset, keyed_entries, read_header, regions_of
+from readers.sources.source import Selection, Source, StateName
+from readers.stateinfo.proxies import KeyedHeader, read_keyed_header, read_known_keyed_header
+from readers.storage import Stream
+
+_ORDER_TRIES = 8
+
+
+class KeyedStreamSource(Source):
+    """What FullSource and HeapSource share: a stream with a proxy and key-group offsets."""
+
+    def __init__(
+        self, subtask: int, handle: KeyGroupsStateHandle, stream: Stream, max_parallelism: int
+    ) -> None:
+        super().__init__(subtask, stream.path, handle.size_bytes)
+        self.handle = handle
+        self.stream = stream
+        self.max_parallelism = max_parallelism
+
+    def streams(self) -> Iterator[StreamStateHandle]:
+        return self.handle.streams()
+
+    @property
+    def key_group_range(self) -> KeyGroupRange:
+        return self.handle.key_group_range
+
+    @cached_property
+    def header(self) -> KeyedHeader:
+        """The KeyedBackendSerializationProxy at the start of the stream: it ends where the first key group begins."""
+        end = first_offset(self.handle.offsets)
+        return read_header(self.stream, end, read_known_keyed_header, read_keyed_header)
+
+    @cached_property
+    def entries(self) -> dict[StateName, Entry]:
+        return dict(keyed_entries(self.header))
+
+    @cached_property
+    def _names(self) -> tuple[StateName, ...]:
+        """The names of the states in the order of their ids."""
+        return tuple(name for name, _ in keyed_entries(self.header))
+
+    def key_group_bytes(self, state: StateName) -> list[tuple[int, int]]:
+        regions = self._regions()
+        return [(key_group, end - start) for key_group, start, end in regions]
+
+    @abstractmethod
+    def _regions(self) -> Iterator[tuple[int, int, int]]:
+        """(key group, start, end) of the key groups in the stream."""
+
+    def _release(self, start: int, end: int) -> None:
+        """What stands in a key group is done with, from … to; what was decompressed goes by itself."""
+        if not self.header.compressed:
+            self.stream.release(start, end - start)
+
+    def _wanted(self, selection: Selection) -> Iterator[tuple[tuple[int, int, int], NDArray[np.uint8]]]:
+        """The regions of a selection, each with an array that has its bytes."""
+        wanted = [region for region in self._regions() if selection.wants(region[0])]
+        return zip(wanted, self.stream.spans([region[1:] for region in wanted]), strict=True)
+
+    def _id_of(self, state: StateName) -> int:
+        return self._names.index(state)
+
+    def _page(
+        self, data: NDArray[np.uint8], bounds: tuple[NDArray[np.int64], NDArray[np.int64]], key_group: int
+    ) -> Page:
+        starts, ends = bounds
+        return Page(
+            data=data,
+            starts=starts,
+            ends=ends,
+            key_groups=np.full(len(starts), key_group, dtype=np.int32),
+            subtask=self.subtask,
+            path=self.path,
+        )
+
+
+class FullSource(KeyedStreamSource):
+    """The full layout."""
+
+    frames_values = True
+
+    def columns(self, entry: Entry) -> dict[str, pa.DataType]:
+        return composite.composite_columns(entry)
+
+    def emit(self, program: Program, layout: EntryLayout, entry: Entry) -> None:
+        composite.emit_composite(program, layout, entry, self.max_parallelism)
+
+    def emit_undescribed(self, program: Program, layout: EntryLayout, entry: Entry) -> None:
+        composite.emit_composite(program, layout, entry, self.max_parallelism, undescribed=True)
+
+    def pages(self, state: StateName, selection: Selection) -> Iterator[Page]:
+        number = self._id_of(state)
+        for key_group, data, first, last in self._bodies(selection):
+            for starts, ends, _ in full.cut_key_group(data, first, last, number, self.path, self._release):
+                yield self._page(data, (starts, ends), key_group)
+
+    def counts(self, state: StateName, selection: Selection) -> Iterator[tuple[int, int]]:
+        number = self._id_of(state)
+        for key_group, data, first, last in self._bodies(selection):
+            yield key_group, full.count_key_group(data, first, last, number, self.path, self._release)
+
+    def _bodies(self, selection: Selection) -> Iterator[tuple[int, NDArray[np.uint8], int, int]]:
+        """The wanted key groups: buffer, start, end; decompressed if they are compressed."""
+        for (key_group, start, end), span in self._wanted(selection):
+            selection.account(end - start)
+            data, first, last = span, start, end
+            if self.header.compressed:
+                data = decompress(Cursor(span, path=self.path, position=start, end=end))
+                first, last = 0, len(data)
+            yield key_group, data, first, last
+            self.stream.release(start, end - start)
+
+    def _regions(self) -> Iterator[tuple[int, int, int]]:
+        return regions_of(self.handle, self.stream, absent=0)
+
+
+class HeapSource(KeyedStreamSource):
+    """The native layout of the hashmap backend."""
+
+    backend = "hashmap"
+    frames_values = True
+    frames_entries = False
+
+    def columns(self, entry: Entry) -> dict[str, pa.DataType]:
+        return heap.heap_columns(entry)
+
+    def emit(self, program: Program, layout: EntryLayout, entry: Entry) -> None:
+        heap.emit_heap(program, layout, entry, by_namespace=self._by_namespace)
+
+    def emit_undescribed(self, program: Program, layout: EntryLayout, entry: Entry) -> None:
+        heap.emit_heap(program, layout, entry, undescribed=True, by_namespace=self._by_namespace)
+
+    @property
+    def _by_namespace(self) -> bool:
+        return self.header.version <= heapmaps.LAST_HEADER_VERSION
+
+    def pages(self, state: StateName, selection: Selection) -> Iterator[Page]:
+        number = self._id_of(state)
+        walker = self._walker()
+        for key_group, data, first, last in self._bodies(selection):
+            for cut in walker.cuts(data, first, last, number, key_group):
+                if cut.piece is not None:
+                    page = self._page(cut.piece.data, (cut.starts, cut.ends), key_group)
+                    yield replace(page, first_index=cut.piece.first_index)
+                elif len(cut.starts):
+                    page = self._page(data, (cut.starts, cut.ends), key_group)
+                    yield replace(page, undivided=cut.undivided)
+
+    def counts(self, state: StateName, selection: Selection) -> Iterator[tuple[int, int]]:
+        number = self._id_of(state)
+        walker = self._walker()
+        for key_group, data, first, last in self._bodies(selection):
+            yield key_group, walker.count(data, first, last, number, key_group)
+
+    def _bodies(self, selection: Selection) -> Iterator[tuple[int, NDArray[np.uint8], int, int]]:
+        """The wanted key groups: buffer, start, end; decompressed if they are compressed."""
+        for (key_group, start, end), span in self._wanted(selection):
+            selection.account(end - start)
+            yield key_group, *self._body(span, key_group, start, end)
+            self.stream.release(start, end - start)
+
+    @cached_property
+    def _order(self) -> tuple[int, ...]:
+        """The state ids in the order of the key groups, from the smallest that can be walked; empty if none can."""
+        walker = self._heap_walker()
+        regions = sorted(self._regions(), key=lambda region: region[2] - region[1])
+        for region in regions[:_ORDER_TRIES]:
+            try:
+                return walker.order(*self._body(self.stream.span(*region[1:]), *region))
+            except UnsupportedSerializerError:
+                continue
+        return ()
+
+    @cached_property
+    def _ends(self) -> dict[tuple[int, int], int | ReaderError]:
+        """Where states that cannot be walked end, as far as that was asked for."""
+        return {}
+
+    def _walker(self) -> heap.HeapWalker | heapmaps.HeapMapsWalker:
+        if self._by_namespace:
+            return heapmaps.HeapMapsWalker([self.entries[name] for name in self._names], self.path)
+        return self._heap_walker()
+
+    def _heap_walker(self) -> heap.HeapWalker:
+        states = [(name.name, self.entries[name]) for name in self._names]
+        return heap.HeapWalker(
+            states, lambda: self._order, self._ends, self.max_parallelism, self.path, self._release
+        )
+
+    def _body(
+        self, span: NDArray[np.uint8], key_group: int, start: int, end: int
+    ) -> tuple[NDArray[np.uint8], int, int]:
+        compressed = self.header.compressed
+        return heap.key_group_body(span, key_group, start, end, self.path, compressed=compressed)
+
+    def _regions(self) -> Iterator[tuple[int, int, int]]:
+        return regions_of(self.handle, self.stream, absent=None)

@@ -1,0 +1,193 @@
+"""The files of a RocksDB instance."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import weakref
+from collections.abc import Iterator
+from functools import cached_property, partial
+from pathlib import Path
+from tempfile import mkdtemp
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from readers.cursor import Cursor
+from readers.decode.page import Page
+from readers.decode.program import Program
+from readers.errors import ReaderError
+from readers.formats import composite
+from readers.formats.entry import Entry, EntryLayout, StateKind
+from readers.formats.rocksdb import RocksDatabase, files_of, is_forst, read_only_copy
+from readers.formats.rocksfiles import RemoteFiles
+from readers.formats.sst import Directory, Files
+from readers.keygroups import key_group_bytes
+from readers.metadata import IncrementalRemoteKeyedStateHandle, KeyGroupRange, StreamStateHandle
+from readers.serializers.base import Serializer
+from readers.sources.headers import keyed_entries
+from readers.sources.source import Selection, Source, StateName
+from readers.stateinfo.metainfo import BackendStateType
+from readers.stateinfo.proxies import KeyedHeader, read_keyed_header
+from readers.storage import SavepointLocation
+
+
+class RocksSource(Source):
+    """A RocksDB instance; opened on first use: of local files in a temporary folder of links that goes with the source."""
+
+    frames_values = True
+
+    def __init__(
+        self,
+        subtask: int,
+        handle: IncrementalRemoteKeyedStateHandle,
+        storage: SavepointLocation,
+        max_parallelism: int,
+    ) -> None:
+        super().__init__(subtask, handle.meta_state_handle.path or "_metadata", handle.size_bytes)
+        self.handle = handle
+        self.storage = storage
+        self.max_parallelism = max_parallelism
+        self._lock = threading.Lock()
+        self._database: RocksDatabase | None = None
+
+    @cached_property
+    def backend(self) -> str:  # type: ignore[override]  # told apart by a file
+        """`forst` or `rocksdb`."""
+        if any(state.kind is BackendStateType.KEY_VALUE_V2 for state in self.header.states):
+            return "forst"
+        try:
+            is_of_forst = is_forst(self.storage, self.handle)
+        except ReaderError:
+            is_of_forst = False
+        return "forst" if is_of_forst else "rocksdb"
+
+    def streams(self) -> Iterator[StreamStateHandle]:
+        return self.handle.streams()
+
+    @property
+    def key_group_range(self) -> KeyGroupRange:
+        return self.handle.key_group_range
+
+    @cached_property
+    def header(self) -> KeyedHeader:
+        """The proxy, the only content of the meta stream."""
+        stream = self.storage.open_stream(self.handle.meta_state_handle)
+        return read_keyed_header(
+            Cursor(stream.span(0, stream.size_bytes), path=self.path), expected_end=stream.size_bytes
+        )
+
+    @property
+    def key_serializer(self) -> Serializer:
+        return self.header.key_serializer
+
+    @cached_property
+    def entries(self) -> dict[StateName, Entry]:
+        return dict(keyed_entries(self.header))
+
+    def columns(self, entry: Entry) -> dict[str, pa.DataType]:
+        return composite.composite_columns(entry)
+
+    def emit(self, program: Program, layout: EntryLayout, entry: Entry) -> None:
+        composite.emit_composite(program, layout, entry, self.max_parallelism)
+
+    def emit_undescribed(self, program: Program, layout: EntryLayout, entry: Entry) -> None:
+        composite.emit_composite(program, layout, entry, self.max_parallelism, undescribed=True)
+
+    def pages(self, state: StateName, selection: Selection) -> Iterator[Page]:
+        return self._pages(state, selection)
+
+    def counts(self, state: StateName, selection: Selection) -> Iterator[tuple[int, int]]:
+        for page in self._pages(state, selection, keys_only=True):
+            yield from page.counts()
+
+    def _pages(self, state: StateName, selection: Selection, *, keys_only: bool = False) -> Iterator[Page]:
+        width = key_group_bytes(self.max_parallelism)
+        for first, behind in self._ranges(state, selection, width):
+            for data, starts, ends in self._open().entries(state.name, first, behind, keys_only=keys_only):
+                selection.account(len(data))
+                groups = _key_groups(data, starts[:, 0], width)
+                page = Page(
+                    data=data,
+                    starts=starts,
+                    ends=ends,
+                    key_groups=groups,
+                    subtask=self.subtask,
+                    path=self.path,
+                )
+                yield page
+
+    def key_group_bytes(self, state: StateName) -> list[tuple[int, int]]:
+        groups = self.key_group_range
+        each = self.size_bytes // max(groups.number_of_key_groups, 1)
+        return [(group, each) for group in range(groups.start, groups.end + 1)]
+
+    def _ranges(
+        self, state: StateName, selection: Selection, width: int
+    ) -> Iterator[tuple[bytes, bytes | None]]:
+        """The key ranges to read: those of the wanted keys, or of the wanted key groups within the handle's range."""
+        entry = self.entries[state]
+        if selection.keys is not None and entry.kind is not StateKind.TIMER:
+            prefixes = [
+                composite.encode_key_prefix(entry, key, group, self.max_parallelism)
+                for group, key in selection.keys
+                if group in self.key_group_range
+            ]
+            if all(prefix is not None for prefix in prefixes):
+                yield from ((prefix, _successor(prefix)) for prefix in prefixes if prefix is not None)
+                return
+        groups = [
+            group
+            for group in range(self.key_group_range.start, self.key_group_range.end + 1)
+            if selection.wants(group)
+        ]
+        for first, last in _runs(groups):
+            yield first.to_bytes(width, "big"), _successor(last.to_bytes(width, "big"))
+
+    def _open(self) -> RocksDatabase:
+        with self._lock:
+            if self._database is None:
+                self._database = RocksDatabase(self._files(), self.path)
+            return self._database
+
+    def _files(self) -> Files:
+        handles = files_of(self.handle)
+        if self.storage.is_remote(handles.values()):
+            return RemoteFiles(self.storage, handles, partial(read_only_copy, self.storage, self.handle))
+        directory = Path(mkdtemp(prefix="savepointdb-rocksdb-"))
+        weakref.finalize(self, shutil.rmtree, directory, ignore_errors=True)
+        read_only_copy(self.storage, self.handle, directory)
+        return Directory(directory)
+
+    def close(self) -> None:
+        with self._lock:
+            if self._database is not None:
+                self._database.close()
+                self._database = None
+
+
+def _key_groups(data: NDArray[np.uint8], starts: NDArray[np.int64], width: int) -> NDArray[np.int32]:
+    groups = data[starts].astype(np.int32)
+    return groups if width == 1 else groups << 8 | data[starts + 1].astype(np.int32)
+
+
+def _successor(prefix: bytes) -> bytes | None:
+    """The smallest bytes behind all that begin with `prefix`; None if there are none."""
+    trimmed = prefix.rstrip(b"\xff")
+    return trimmed[:-1] + bytes([trimmed[-1] + 1]) if trimmed else None
+
+
+def _runs(numbers: list[int]) -> Iterator[tuple[int, int]]:
+    """Consecutive numbers as (first, last)."""
+    first = last = None
+    for number in numbers:
+        if first is None or last is None:
+            first = last = number
+        elif number == last + 1:
+            last = number
+        else:
+            yield first, last
+            first = last = number
+    if first is not None and last is not None:
+        yield first, last
