@@ -17,6 +17,7 @@ Headers are read when a source is opened, entries when `pages` is iterated.
 
     source.py        what every source gives
     headers.py       which states a stream has, where its key groups are
+    composite.py     what those share whose entries are as RocksDB has them
     keyedstreams.py rocksdb.py changelog.py rawtimers.py operatorstate.py channelstate.py opaque.py   the kinds
     snapshots.py opening.py   the source of a handle
     prefetch.py      what is read as soon as a savepoint is opened

@@ -6,20 +6,18 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cached_property
 
-import pyarrow as pa
-
 from readers.decode.page import Page
-from readers.decode.program import Program
-from readers.formats import changelog, composite, deducedkeys, replay
-from readers.formats.entry import Entry, EntryLayout
-from readers.metadata import ChangelogStateBackendHandle, KeyedStateHandle, KeyGroupRange, StreamStateHandle
+from readers.formats import changelog, deducedkeys, replay
+from readers.formats.entry import Entry
+from readers.metadata import ChangelogStateBackendHandle, KeyedStateHandle
 from readers.serializers.base import Serializer
+from readers.sources.composite import FilesSource
 from readers.sources.snapshots import snapshot_source
 from readers.sources.source import Selection, Source, StateName
 from readers.storage import SavepointLocation
 
 
-class ChangelogSource(Source):
+class ChangelogSource(FilesSource):
     """A materialised base and the changes since; what a change touches is replayed, all else is the base's.
 
     Args:
@@ -27,9 +25,9 @@ class ChangelogSource(Source):
         stated_key: what `stateInfo` says, for where no handle does.
     """
 
-    frames_values = True
-
     backend = "changelog"
+
+    handle: ChangelogStateBackendHandle
 
     def __init__(
         self,
@@ -41,20 +39,12 @@ class ChangelogSource(Source):
         stated_key: Serializer | None = None,
     ) -> None:
         streams = [stream.path for stream in handle.streams() if stream.path]
-        super().__init__(subtask, streams[-1] if streams else "_metadata", handle.size_bytes)
+        super().__init__(subtask, streams[-1] if streams else "_metadata", handle, max_parallelism)
         self.handle = handle
         self.storage = storage
-        self.max_parallelism = max_parallelism
         self._siblings = siblings
         self._stated_key = stated_key
         self._changes: list[Callable[[Serializer], Serializer]] = []
-
-    def streams(self) -> Iterator[StreamStateHandle]:
-        return self.handle.streams()
-
-    @property
-    def key_group_range(self) -> KeyGroupRange:
-        return self.handle.key_group_range
 
     def refine(self, change: Callable[[Serializer], Serializer]) -> None:
         """Also the base, and what the log announces: whether changes can be replayed depends on it."""
@@ -94,15 +84,6 @@ class ChangelogSource(Source):
             for name, entry in found.items()
         }
 
-    def columns(self, entry: Entry) -> dict[str, pa.DataType]:
-        return composite.composite_columns(entry)
-
-    def emit(self, program: Program, layout: EntryLayout, entry: Entry) -> None:
-        composite.emit_composite(program, layout, entry, self.max_parallelism)
-
-    def emit_undescribed(self, program: Program, layout: EntryLayout, entry: Entry) -> None:
-        composite.emit_composite(program, layout, entry, self.max_parallelism, undescribed=True)
-
     def pages(self, state: StateName, selection: Selection) -> Iterator[Page]:
         entry = self.entries[state]
         groups = range(self.key_group_range.start, self.key_group_range.end + 1)
@@ -118,11 +99,6 @@ class ChangelogSource(Source):
         for key_group in sorted(runs):
             yield from replayed.add(key_group, entries(key_group, [], runs[key_group]))
         yield from replayed.rest()
-
-    def key_group_bytes(self, state: StateName) -> list[tuple[int, int]]:
-        groups = self.key_group_range
-        each = self.size_bytes // max(groups.number_of_key_groups, 1)
-        return [(group, each) for group in range(groups.start, groups.end + 1)]
 
     @cached_property
     def _bases(self) -> tuple[Source, ...]:

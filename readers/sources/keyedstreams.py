@@ -15,10 +15,11 @@ from readers.cursor import Cursor
 from readers.decode.page import Page
 from readers.decode.program import Program
 from readers.errors import ReaderError, UnsupportedSerializerError
-from readers.formats import composite, full, heap, heapmaps
+from readers.formats import full, heap, heapmaps
 from readers.formats.entry import Entry, EntryLayout
 from readers.formats.snappy import decompress
 from readers.metadata import KeyGroupRange, KeyGroupsStateHandle, StreamStateHandle
+from readers.sources.composite import CompositeSource
 from readers.sources.headers import first_offset, keyed_entries, read_header, regions_of
 from readers.sources.source import Selection, Source, StateName
 from readers.stateinfo.proxies import KeyedHeader, read_keyed_header, read_known_keyed_header
@@ -95,19 +96,8 @@ class KeyedStreamSource(Source):
         )
 
 
-class FullSource(KeyedStreamSource):
+class FullSource(KeyedStreamSource, CompositeSource):
     """The full layout."""
-
-    frames_values = True
-
-    def columns(self, entry: Entry) -> dict[str, pa.DataType]:
-        return composite.composite_columns(entry)
-
-    def emit(self, program: Program, layout: EntryLayout, entry: Entry) -> None:
-        composite.emit_composite(program, layout, entry, self.max_parallelism)
-
-    def emit_undescribed(self, program: Program, layout: EntryLayout, entry: Entry) -> None:
-        composite.emit_composite(program, layout, entry, self.max_parallelism, undescribed=True)
 
     def pages(self, state: StateName, selection: Selection) -> Iterator[Page]:
         number = self._id_of(state)

@@ -11,32 +11,31 @@ from pathlib import Path
 from tempfile import mkdtemp
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from readers.cursor import Cursor
 from readers.decode.page import Page
-from readers.decode.program import Program
 from readers.errors import ReaderError
 from readers.formats import composite
-from readers.formats.entry import Entry, EntryLayout, StateKind
+from readers.formats.entry import Entry, StateKind
 from readers.formats.rocksdb import RocksDatabase, files_of, is_forst, read_only_copy
 from readers.formats.rocksfiles import RemoteFiles
 from readers.formats.sst import Directory, Files
 from readers.keygroups import key_group_bytes
-from readers.metadata import IncrementalRemoteKeyedStateHandle, KeyGroupRange, StreamStateHandle
+from readers.metadata import IncrementalRemoteKeyedStateHandle
 from readers.serializers.base import Serializer
+from readers.sources.composite import FilesSource
 from readers.sources.headers import keyed_entries
-from readers.sources.source import Selection, Source, StateName
+from readers.sources.source import Selection, StateName
 from readers.stateinfo.metainfo import BackendStateType
 from readers.stateinfo.proxies import KeyedHeader, read_keyed_header
 from readers.storage import SavepointLocation
 
 
-class RocksSource(Source):
+class RocksSource(FilesSource):
     """A RocksDB instance; opened on first use: of local files in a temporary folder of links that goes with the source."""
 
-    frames_values = True
+    handle: IncrementalRemoteKeyedStateHandle
 
     def __init__(
         self,
@@ -45,10 +44,9 @@ class RocksSource(Source):
         storage: SavepointLocation,
         max_parallelism: int,
     ) -> None:
-        super().__init__(subtask, handle.meta_state_handle.path or "_metadata", handle.size_bytes)
+        super().__init__(subtask, handle.meta_state_handle.path or "_metadata", handle, max_parallelism)
         self.handle = handle
         self.storage = storage
-        self.max_parallelism = max_parallelism
         self._lock = threading.Lock()
         self._database: RocksDatabase | None = None
 
@@ -62,13 +60,6 @@ class RocksSource(Source):
         except ReaderError:
             is_of_forst = False
         return "forst" if is_of_forst else "rocksdb"
-
-    def streams(self) -> Iterator[StreamStateHandle]:
-        return self.handle.streams()
-
-    @property
-    def key_group_range(self) -> KeyGroupRange:
-        return self.handle.key_group_range
 
     @cached_property
     def header(self) -> KeyedHeader:
@@ -85,15 +76,6 @@ class RocksSource(Source):
     @cached_property
     def entries(self) -> dict[StateName, Entry]:
         return dict(keyed_entries(self.header))
-
-    def columns(self, entry: Entry) -> dict[str, pa.DataType]:
-        return composite.composite_columns(entry)
-
-    def emit(self, program: Program, layout: EntryLayout, entry: Entry) -> None:
-        composite.emit_composite(program, layout, entry, self.max_parallelism)
-
-    def emit_undescribed(self, program: Program, layout: EntryLayout, entry: Entry) -> None:
-        composite.emit_composite(program, layout, entry, self.max_parallelism, undescribed=True)
 
     def pages(self, state: StateName, selection: Selection) -> Iterator[Page]:
         return self._pages(state, selection)
@@ -117,11 +99,6 @@ class RocksSource(Source):
                     path=self.path,
                 )
                 yield page
-
-    def key_group_bytes(self, state: StateName) -> list[tuple[int, int]]:
-        groups = self.key_group_range
-        each = self.size_bytes // max(groups.number_of_key_groups, 1)
-        return [(group, each) for group in range(groups.start, groups.end + 1)]
 
     def _ranges(
         self, state: StateName, selection: Selection, width: int
