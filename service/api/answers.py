@@ -216,7 +216,8 @@ def _weight(parameter: str) -> float:
 
 
 def _chunks(query: Query, wanted: Format) -> Iterator[bytes]:
-    return wanted.write(query.columns, query.schema, query.batches())
+    """The answer in pieces. Already the first one waits until the columns are known: not for the event loop to take."""
+    yield from wanted.write(query.columns, query.schema, query.batches())
 
 
 async def _streamed(query: Query, first: bytes, chunks: Iterator[bytes]) -> AsyncIterator[bytes]:

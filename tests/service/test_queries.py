@@ -30,6 +30,7 @@ from tests.waiting import wait_until
 
 NATIVE = Path(__file__).parent.parent / "data" / "flink" / "2.3.0" / "wordcount-rocksdb-savepoints" / "native"
 ENDLESS = "SELECT count(*) FROM range(1000000000000)"
+ARROW = "application/vnd.apache.arrow.stream"
 LONG = "SELECT x, repeat('x', 100) AS text FROM range(2000000) t(x)"
 
 Serving = Callable[[FastAPI], AbstractContextManager[str]]
@@ -85,9 +86,7 @@ def test_a_result_waits_for_its_rows(http: httpx.Client) -> None:
 
 def test_a_result_comes_in_every_format(http: httpx.Client) -> None:
     query_id = start(http, "SELECT key, value FROM native.aggregate ORDER BY key LIMIT 2")
-    response = http.get(
-        f"/api/queries/{query_id}/result", headers={"accept": "application/vnd.apache.arrow.stream"}
-    )
+    response = http.get(f"/api/queries/{query_id}/result", headers={"accept": ARROW})
 
     assert pa.ipc.open_stream(response.content).read_all().column("key").to_pylist() == ["key_0", "key_1"]
 
@@ -201,6 +200,29 @@ def test_too_many_queries_are_told_to_come_again(serving: Serving) -> None:
         assert (refused.status_code, refused.json()["error"]["code"]) == (429, "TOO_MANY_QUERIES")
         assert int(refused.headers["retry-after"]) >= 1
         assert http.post("/api/query", json={"sql": "SELECT 1"}).status_code == 200
+
+
+def test_others_are_answered_while_a_stream_waits_for_a_slot(serving: Serving) -> None:
+    app = create_app(Settings(max_running=1), connect(NATIVE))
+    with (
+        serving(app) as address,
+        httpx.Client(base_url=address, timeout=30) as http,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        endless = start(http, ENDLESS)
+        wait_until(lambda: status(http, endless)["state"] == "running")
+        body, headers = {"sql": "SELECT 42 AS answer"}, {"accept": ARROW}
+        streaming = pool.submit(
+            lambda: http.post("/api/query", json=body, headers=headers, timeout=120),
+        )
+        wait_until(
+            lambda: any(one["state"] == "queued" for one in http.get("/api/queries").json()["queries"])
+        )
+        healthy = http.get("/healthz").status_code
+        http.delete(f"/api/queries/{endless}")
+
+        assert healthy == 200
+        assert pa.ipc.open_stream(streaming.result().content).read_all().to_pylist() == [{"answer": 42}]
 
 
 def test_two_hundred_clients_are_all_answered(client: httpx.Client) -> None:
