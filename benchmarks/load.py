@@ -29,7 +29,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -71,6 +71,7 @@ class Report:
         server_bytes: resident memory of the serving process, once a second.
         workers_bytes: that of its workers, shared pages by their share.
         kills: workers that were killed.
+        cpu_s: processor time that the clients, the server and its workers took.
     """
 
     seconds: dict[str, list[float]] = field(default_factory=lambda: {kind: [] for kind in THINKING_S})
@@ -80,6 +81,7 @@ class Report:
     server_bytes: list[int] = field(default_factory=list)
     workers_bytes: list[int] = field(default_factory=list)
     kills: int = 0
+    cpu_s: dict[str, float] = field(default_factory=dict)
 
 
 class Client:
@@ -180,15 +182,56 @@ def served(root: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str], s
             server.terminate()
 
 
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A process as `/proc` has it.
+
+    Attributes:
+        parent: its parent's number.
+        own_s: processor time that it took.
+        dead_s: that of its children that ended.
+    """
+
+    parent: int
+    own_s: float
+    dead_s: float
+
+
+def processes() -> dict[int, Process]:
+    """All processes by their numbers."""
+    ticks = os.sysconf("SC_CLK_TCK")
+    found = {}
+    for path in Path("/proc").iterdir():
+        if path.name.isdigit():
+            with suppress(OSError):
+                fields = (path / "stat").read_text().rpartition(")")[2].split()
+                user, system, dead_user, dead_system = (int(text) / ticks for text in fields[11:15])
+                found[int(path.name)] = Process(int(fields[1]), user + system, dead_user + dead_system)
+    return found
+
+
+def children_of(parent: int, known: dict[int, Process]) -> list[int]:
+    """The processes that a process has started."""
+    return [number for number, process in known.items() if process.parent == parent]
+
+
 def workers_of(server: int) -> list[int]:
     """The workers of a server: what the processes that it started have forked."""
-    children: dict[int, list[int]] = {}
-    for process in Path("/proc").iterdir():
-        if process.name.isdigit():
-            with suppress(OSError):
-                fields = (process / "stat").read_text().rpartition(")")[2].split()
-                children.setdefault(int(fields[1]), []).append(int(process.name))
-    return [worker for forks in children.get(server, []) for worker in children.get(forks, [])]
+    known = processes()
+    return [worker for forks in children_of(server, known) for worker in children_of(forks, known)]
+
+
+def cpu_of(server: int) -> dict[str, float]:
+    """Processor time of the clients, of a server and of its workers so far, those among them that ended."""
+    known = processes()
+    forks = children_of(server, known)
+    workers = [worker for fork in forks for worker in children_of(fork, known)]
+    return {
+        "clients": time.process_time(),
+        "server": known[server].own_s,
+        "workers": sum(known[fork].own_s + known[fork].dead_s for fork in forks)
+        + sum(known[worker].own_s for worker in workers),
+    }
 
 
 def share_bytes(process: int) -> int:
@@ -229,12 +272,13 @@ async def load(
     server: int, address: str, *, clients: int, seconds: float, keys: int, kill_every_s: float
 ) -> Report:
     """Let all clients ask for so long."""
-    report = Report()
+    report, before = Report(), cpu_of(server)
     until = time.monotonic() + seconds
     asking = [
         Client(number, address, keys, report, bool(kill_every_s)).run(until) for number in range(clients)
     ]
     await asyncio.gather(watch(server, report, kill_every_s, until), *asking)
+    report.cpu_s = {whose: seconds - before[whose] for whose, seconds in cpu_of(server).items()}
     return report
 
 
@@ -279,6 +323,7 @@ def told(report: Report) -> str:
         f"server: {max(report.server_bytes) / 1e6:.0f} MB at most; {statistics.median(first) / 1e6:.0f} MB in the first"
         f" quarter, {statistics.median(last) / 1e6:.0f} MB in the last; its workers {max(report.workers_bytes) / 1e6:.0f} MB"
         " at most",
+        f"processor time: {', '.join(f'{whose} {seconds:.0f} s' for whose, seconds in report.cpu_s.items())}",
         *report.wrong[:10],
         *report.lost[:10],
     ]
@@ -327,7 +372,8 @@ def main() -> int:
             f"{arguments.stalled} stalled readers: server {stalled[0] / 1e6:+.0f} MB, workers {stalled[1] / 1e6:+.0f} MB"
         )
     if arguments.json:
-        arguments.json.write_text(json.dumps(vars(report) | {"stalled_bytes": stalled}))
+        seen = {part.name: getattr(report, part.name) for part in fields(report)}
+        arguments.json.write_text(json.dumps(seen | {"stalled_bytes": stalled}))
     return 1 if report.wrong or report.lost else 0
 
 
