@@ -69,6 +69,7 @@ from readers.storage import DEFAULT_OPTIONS, ReadCounter, SavepointLocation, Sto
 
 _STREAM_ELEMENT = re.compile(r"StreamElement<(.*)>")
 _UNDIVIDED = "native heap snapshots do not tell where entries end: where that is not certain, a row is what stands in a key group"
+_FEW_SUBTASKS = 8
 DECODED, PARTIAL, RAW = "decoded", "partial", "raw"
 
 
@@ -279,7 +280,7 @@ class Operator:
             for number, subtask in enumerate(subtasks)
             for handle in (subtask.managed_operator_state, subtask.managed_keyed_state)
             if handle is not None
-            for beginning in beginnings(handle, first=number == 0)
+            for beginning in beginnings(handle, first=number == 0, few=len(subtasks) <= _FEW_SUBTASKS)
         )
 
     def _collect_subtask(self, collector: _Collector, subtask: SubtaskState, maximum: int) -> None:

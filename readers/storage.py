@@ -164,6 +164,7 @@ class SavepointLocation:
         self.options = options
         self._file_systems: dict[tuple[str, str], FileSystem] = {}
         self._expected: dict[StreamStateHandle, Future[Parts]] = {}
+        self._found_at = 0
         if filesystem is not None:
             self._file_systems[given[:2]] = RemoteFileSystem(Client(filesystem))
         self._connect(given, query)
@@ -425,7 +426,7 @@ class SavepointLocation:
             raise MissingFileError("expected a handle of a file, found one without", path=handle.name)
         _check_recorded(recorded)
         escaped = False
-        for candidate in self._candidates(recorded, relative=handle.is_relative):
+        for number, candidate in self._ordered(recorded, relative=handle.is_relative):
             if not self._is_reachable(candidate):
                 continue
             location = self._canonical(candidate)
@@ -434,6 +435,7 @@ class SavepointLocation:
                 continue
             identity = self._system(location).identity(location)
             if identity is not None:
+                self._found_at = self._found_at if handle.is_relative else number
                 return location, identity
         if escaped:
             raise _outside(recorded)
@@ -443,6 +445,16 @@ class SavepointLocation:
             f"expected the file there, or moved along to {self.exclusive_directory}, found neither",
             path=recorded,
         )
+
+    def _ordered(self, recorded: str, *, relative: bool) -> list[tuple[int, Location]]:
+        """The places with their numbers; of remote ones that where the last file was comes first.
+
+        The files of a savepoint move together, and each place that is looked at is a request.
+        """
+        places = list(enumerate(self._candidates(recorded, relative=relative)))
+        if self._system(self.metadata).is_local:
+            return places
+        return sorted(places, key=lambda place: place[0] != self._found_at)
 
     def _candidates(self, recorded: str, *, relative: bool) -> Iterator[Location]:
         """The places of the module's table, best first."""

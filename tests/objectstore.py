@@ -8,11 +8,12 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from moto.s3.models import s3_backends
 from moto.server import ThreadedMotoServer
 
 BUCKET = "bucket"
+_PATIENCE_S = 60.0
 KEY_VARIABLES = {"MOTO_ACCESS_KEY_ID": "AKIATESTTESTTESTTEST", "MOTO_SECRET_ACCESS_KEY": "very-secret-secret"}
 
 
@@ -65,6 +67,41 @@ class Fault:
         return self.after < self.met <= self.after + self.times
 
 
+class Rounds:
+    """Lets requests through in rounds: none of a round is answered before all of it have come.
+
+    So a client that sends one only after the answer to another of the same round waits for `_PATIENCE_S`, and has `failed`;
+    one that gets through has waited so many times, however fast or slow it is.
+
+    Args:
+        sizes: how many requests there are in each.
+    """
+
+    def __init__(self, sizes: Sequence[int]) -> None:
+        self._ends = list(accumulate(sizes))
+        self._come = 0
+        self._changed = threading.Condition()
+        self.failed = False
+
+    @property
+    def left(self) -> int:
+        """How many requests have not come."""
+        return self._ends[-1] - self._come
+
+    def wait(self) -> None:
+        """Of a request: until the others of its round have come."""
+        with self._changed:
+            end = next((end for end in self._ends if self._come < end), None)
+            self._come += 1
+            self._changed.notify_all()
+            whole = end is not None and self._changed.wait_for(
+                lambda: self.failed or self._come >= end, _PATIENCE_S
+            )
+            if not whole:
+                self.failed = True
+                self._changed.notify_all()
+
+
 @dataclass
 class Proxy:
     """Stands between client and store."""
@@ -75,6 +112,7 @@ class Proxy:
     requests: list[Request] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
     address: tuple[str, int] = ("", 0)
+    rounds: Rounds | None = None
 
     @property
     def options(self) -> str:
@@ -178,6 +216,8 @@ class _Handler(BaseHTTPRequestHandler):
     def _forward(self) -> None:
         proxy = self.server.proxy
         time.sleep(proxy.latency_s)
+        if proxy.rounds is not None:
+            proxy.rounds.wait()
         with proxy.lock:
             fault = next((one for one in proxy.faults if one.fits(self.command, self.path)), None)
         connection = http.client.HTTPConnection(*proxy.store)

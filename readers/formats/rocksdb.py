@@ -191,6 +191,11 @@ def options_files(handle: IncrementalRemoteKeyedStateHandle) -> Iterator[StreamS
     return (stream for name, stream in handle.files() if name.startswith("OPTIONS-"))
 
 
+def manifest_files(handle: IncrementalRemoteKeyedStateHandle) -> Iterator[StreamStateHandle]:
+    """CURRENT, and the MANIFEST that it names: which tables there are, and with which keys."""
+    return (stream for name, stream in handle.files() if name == "CURRENT" or name.startswith("MANIFEST-"))
+
+
 def framed(keys: list[bytes], values: list[bytes]) -> Entries:
     """Entries as a page holds them: all keys, then all values, in one buffer; starts, ends, int64 (entries, 2)."""
     count = len(keys)

@@ -3,6 +3,11 @@
 Small ones (CURRENT, MANIFEST, OPTIONS) are read whole. Of a table the end is fetched first, which has all that leads to its
 data, then the blocks that are asked for. What is scanned is brought here as whole files, and kept if there is a cache: one
 request of some megabytes costs no more time than one of some kilobytes, and the next scan costs none.
+
+The index stands at the end. With Flink's options, blocks of 4 kB and an entry each, it is 0.7 to 2.1 % of the file: so much is
+fetched, within what all tables of a lookup may take together, and the index costs no request of its own; what of a larger one
+is missing does. Bloom filters are left alone: at ten bits a key they are as large as the index, to spare a block of 4 kB that
+is fetched together with those of the other tables.
 """
 
 from __future__ import annotations
@@ -25,7 +30,9 @@ from readers.formats.sst.files import Files, LocalBytes, TableBytes
 from readers.metadata import StreamStateHandle
 from readers.storage import SavepointLocation
 
-_TAIL_BYTES = 1 << 16
+_LEAST_TAIL_BYTES = 1 << 16
+_LARGEST_TAIL = 1 / 48
+_ALL_TAILS_BYTES = 2 << 20
 _MOST_KEPT_BYTES = 4 << 20
 
 _Item = TypeVar("_Item")
@@ -51,6 +58,7 @@ class RemoteFiles(Files):
         self._handles = handles
         self._copy_all = copy_all
         self._lock = threading.Lock()
+        self._tail = 0.0
         self._tables: dict[str, RemoteBytes] = {}
         self._fetched: dict[str, Path] = {}
         self._fetching: dict[str, threading.Lock] = {}
@@ -81,7 +89,7 @@ class RemoteFiles(Files):
         if fetched is not None:
             return LocalBytes(fetched)
         if known is None:
-            known = RemoteBytes(self._stream(name))
+            known = RemoteBytes(self._stream(name), self._tail)
             with self._lock:
                 known = self._tables.setdefault(name, known)
         return known
@@ -99,6 +107,9 @@ class RemoteFiles(Files):
                 path = self._scratch() / name
                 self._storage.bring(self._handle(name), path)
                 self._fetched[name] = path
+
+    def announce(self, size_bytes: int) -> None:
+        self._tail = min(_LARGEST_TAIL, _ALL_TAILS_BYTES / max(size_bytes, 1))
 
     def each(self, function: Callable[[_Item], _Result], items: Iterable[_Item]) -> list[_Result]:
         return self._storage.each(function, items)
@@ -140,14 +151,20 @@ class RemoteFiles(Files):
 
 
 class RemoteBytes(TableBytes):
-    """A table, read by ranges. What leads to the data is kept, and what `keep` was told."""
+    """A table, read by ranges. What leads to the data is kept, and what `keep` was told.
 
-    def __init__(self, stream: Stream) -> None:
+    Args:
+        stream: its bytes.
+        tail: the part of it, at its end, that is fetched before it is known how much is needed; 64 kB at least.
+    """
+
+    def __init__(self, stream: Stream, tail: float) -> None:
         self._stream = stream
         self.size_bytes = stream.size_bytes
         self._lock = threading.Lock()
         self._kept: OrderedDict[int, NDArray[np.uint8]] = OrderedDict()
-        self.keep(max(0, self.size_bytes - _TAIL_BYTES), min(_TAIL_BYTES, self.size_bytes))
+        tail_bytes = min(max(int(tail * self.size_bytes), _LEAST_TAIL_BYTES), self.size_bytes)
+        self.keep(self.size_bytes - tail_bytes, tail_bytes)
 
     def read_into(self, buffer: NDArray[np.uint8], offset: int) -> int:
         length = min(len(buffer), max(0, self.size_bytes - offset))
@@ -161,11 +178,23 @@ class RemoteBytes(TableBytes):
         length = min(length, self.size_bytes - offset)
         if not 0 < length <= _MOST_KEPT_BYTES or offset < 0 or self._find(offset, length) is not None:
             return
-        data = self._stream.view(offset, length)
+        end = offset + length
+        known = self._end_of(offset, end)
+        data = self._stream.view(offset, length - len(known))
+        if len(known):
+            data = np.concatenate((data, known))
         with self._lock:
             self._kept[offset] = data
             while sum(map(len, self._kept.values())) > _MOST_KEPT_BYTES:
                 self._kept.popitem(last=False)
+
+    def _end_of(self, offset: int, end: int) -> NDArray[np.uint8]:
+        """What is kept of a range's end; empty if nothing is."""
+        with self._lock:
+            for start, data in self._kept.items():
+                if offset < start < end <= start + len(data):
+                    return data[: end - start]
+        return np.empty(0, dtype=np.uint8)
 
     def _find(self, offset: int, length: int) -> NDArray[np.uint8] | None:
         with self._lock:

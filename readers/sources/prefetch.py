@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from readers.formats import heap
-from readers.formats.rocksdb import options_files
+from readers.formats.rocksdb import manifest_files, options_files
 from readers.metadata import (
     ChangelogStateBackendHandle,
     IncrementalRemoteKeyedStateHandle,
@@ -22,12 +22,15 @@ _SMALL_BYTES = 1 << 16
 _NUMBER_BYTES = 4
 
 
-def beginnings(handle: StateObject, *, first: bool) -> Iterator[tuple[StreamStateHandle, Places]]:
+def beginnings(
+    handle: StateObject, *, first: bool, few: bool = False
+) -> Iterator[tuple[StreamStateHandle, Places]]:
     """The streams of a handle that are read as soon as its source is opened, and which places of them.
 
     Args:
         handle: one of a subtask.
         first: whether the subtask is asked for what is the same for all: which backend wrote it.
+        few: whether there are few subtasks, so that what leads to the data may come along; a lookup waits twice less then.
     """
     if isinstance(handle, KeyGroupsStateHandle):
         numbers = []
@@ -42,9 +45,12 @@ def beginnings(handle: StateObject, *, first: bool) -> Iterator[tuple[StreamStat
         yield handle.meta_state_handle, _places(handle.meta_state_handle, None)
         if first:
             yield from ((stream, _places(stream, None)) for stream in options_files(handle))
+        if few:
+            small = (stream for stream in manifest_files(handle) if stream.size_bytes <= _SMALL_BYTES)
+            yield from ((stream, _places(stream, None)) for stream in small)
     elif isinstance(handle, ChangelogStateBackendHandle):
         for base in handle.materialized:
-            yield from beginnings(base, first=first)
+            yield from beginnings(base, first=first, few=few)
 
 
 def _places(stream: StreamStateHandle, end: int | None, numbers: Iterable[int] = ()) -> Places:

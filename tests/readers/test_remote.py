@@ -377,6 +377,33 @@ def test_other_places_are_reached_if_the_user_names_them(
         moved.open_stream(absolute(f"s3://{BUCKET}/secret"))
 
 
+def test_the_files_of_a_moved_checkpoint_are_looked_for_where_the_last_one_was(
+    store: ObjectStore, proxy: Proxy
+) -> None:
+    store.put("job/chk-3/_metadata", b"meta")
+    for name in ("a", "b"):
+        store.put(f"job/shared/{name}", b"data")
+    location = SavepointLocation(proxy.url("job/chk-3"))
+    proxy.taken()
+
+    for name in ("a", "b"):
+        handle = absolute(f"s3://prod/flink/job/shared/{name}")
+        assert location.open_stream(handle).view(0, 4).tobytes() == b"data"
+    with pytest.raises(MissingFileError):
+        location.open_stream(absolute("s3://prod/flink/job/shared/c"))
+
+    assert [(one.method, one.key.removeprefix("job/")) for one in proxy.taken()] == [
+        ("HEAD", "chk-3/a"),
+        ("HEAD", "shared/a"),
+        ("GET", "shared/a"),
+        ("HEAD", "shared/b"),
+        ("GET", "shared/b"),
+        ("HEAD", "shared/c"),
+        ("HEAD", "chk-3/c"),
+        ("HEAD", "chk-3/_metadata"),
+    ]
+
+
 def test_a_remote_savepoint_may_have_its_files_here(store: ObjectStore, proxy: Proxy, tmp_path: Path) -> None:
     store.put("sp/_metadata", b"meta")
     (tmp_path / "file").write_bytes(b"here")

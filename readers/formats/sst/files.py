@@ -86,6 +86,9 @@ class Files(ABC):
     def fetch(self, names: Iterable[str]) -> None:  # noqa: B027  # local files are there
         """All of these files will be read: bring them here."""
 
+    def announce(self, size_bytes: int) -> None:  # noqa: B027  # a local file costs nothing to look into
+        """Tables of so many bytes in all will be looked into, for a few entries of each."""
+
     def each(self, function: Callable[[_Item], _Result], items: Iterable[_Item]) -> list[_Result]:
         """The results of a function that reads; at the same time where reading means to wait."""
         return [function(item) for item in items]

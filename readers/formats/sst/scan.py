@@ -89,7 +89,9 @@ class SstDatabase:
             runs.append(sorted(run, key=lambda file: file.first_key))
         for one, other in (pair for run in runs for pair in pairwise(run)):
             _check_order(one, other)
-        if not few:
+        if few:
+            self._files.announce(sum(file.size_bytes for file in files))
+        else:
             self._files.fetch(_name(file) for file in files)
 
         def table_of(file: DataFile) -> Table:

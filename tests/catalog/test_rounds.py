@@ -1,0 +1,119 @@
+"""How many times a lookup in an object store has to wait for an answer, which is what it takes: no latency is measured here.
+
+The store answers only when all requests of a round have come. Nothing that is kept in this process helps, for every proxy has
+an address of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import catalog
+from benchmarks.rocksdb import write_native_savepoint
+from benchmarks.savepoints import STATES, write_savepoint
+from tests.catalog.test_objectstore import texts
+from tests.objectstore import ObjectStore, Proxy, Request, Rounds
+
+KEYS = 3000
+UID = "aggregate"
+
+
+@pytest.fixture(scope="module")
+def native(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of RocksDB: two subtasks, nine tables each, of 20 to 120 kB."""
+    path = tmp_path_factory.mktemp("rounds") / "native"
+    write_native_savepoint(path, KEYS)
+    return path
+
+
+@pytest.fixture(scope="module")
+def canonical(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("rounds") / "canonical"
+    write_savepoint(path, KEYS)
+    return path
+
+
+@pytest.fixture
+def gated(store: ObjectStore) -> Iterator[Proxy]:
+    """A second proxy, which answers in rounds."""
+    with store.proxy() as found:
+        yield found
+        if found.rounds is not None:
+            found.rounds.failed = True
+
+
+def test_statemeta_takes_four_rounds(store: ObjectStore, gated: Proxy, canonical: Path) -> None:
+    url = gated.url(store.upload(canonical, "rounds/canonical"))
+    gated.rounds = Rounds(
+        [1, 2, 2, 2]
+    )  # _metadata: is it there; it, and is there stateInfo; two files: HEAD; GET
+
+    assert rows_of(url)
+
+    assert (gated.rounds.left, gated.rounds.failed) == (0, False)
+
+
+def test_a_key_in_a_canonical_savepoint_takes_a_round_more(
+    store: ObjectStore, gated: Proxy, canonical: Path
+) -> None:
+    url = gated.url(store.upload(canonical, "rounds/canonical"))
+    gated.rounds = Rounds([1, 2, 2, 2, 1])
+
+    assert rows_of(url, "count") == rows_of(str(canonical), "count")
+
+    assert (gated.rounds.left, gated.rounds.failed) == (0, False)
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_a_key_in_rocksdb_takes_seven_rounds_at_most(
+    store: ObjectStore, proxy: Proxy, gated: Proxy, native: Path, state: str
+) -> None:
+    prefix = store.upload(native, "rounds/native")
+    local = rows_of(str(native), state)
+    assert rows_of(proxy.url(prefix), state) == local
+    requests = proxy.taken()
+    gated.rounds = Rounds(
+        [
+            1,  # _metadata: is it there
+            2,  # it, and is there stateInfo
+            6,  # OPTIONS, the header of both subtasks, CURRENT and MANIFEST of each: are they there
+            6,  # these
+            *rounds_of([one for one in requests if one.key.endswith(".sst")]),
+        ]
+    )
+
+    assert rows_of(gated.url(prefix), state) == local
+
+    assert (gated.rounds.left, gated.rounds.failed) == (0, False)
+    assert totals(requests) == REQUESTS[state]
+
+
+def rows_of(savepoint: str, state: str = "") -> list[tuple[str | None, ...]]:
+    """Those of a key in a state, or of StateMeta."""
+    found = catalog.connect(savepoint)
+    table = found.table(f"{UID}__{state}" if state else "StateMeta")
+    columns = [column for column in table.schema.names if column != "path"]
+    scan = table.scan(columns=columns, key="key_662") if state else table.scan()
+    rows = texts(scan.to_arrow())
+    database = found.default
+    assert database is not None
+    database.savepoint.close()
+    return rows
+
+
+def rounds_of(tables: list[Request]) -> list[int]:
+    """All tables at once: are they there, their ends, the blocks that are not in these."""
+    asked = [one for one in tables if one.method == "HEAD"]
+    blocks = len(tables) - 2 * len(asked)
+    return [len(asked), len(asked), blocks] if blocks else [len(asked), len(asked)]
+
+
+def totals(requests: list[Request]) -> tuple[int, int]:
+    """How many requests, how many bytes."""
+    return len(requests), sum(one.size_bytes for one in requests if one.method == "GET")
+
+
+REQUESTS = {"account": (19, 100034), "count": (19, 71294), "events": (21, 115902), "perDay": (19, 163685)}
