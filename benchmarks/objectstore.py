@@ -1,9 +1,19 @@
 """`python -m benchmarks.objectstore` (`make bench-storage`): small questions about a savepoint of a gigabyte in an object store.
 
 A server on this machine speaks what S3 clients need, HEAD, ranged GET and ListObjectsV2, and answers every request some
-milliseconds late. For each layout it is told: the time of the first question of a process that has loaded the readers
-(`in process`), the time of `savepointdb query` from start to end (`whole process`), and what the server counted. Every
-measurement is a process of its own; nothing is kept from one to the next but the page cache of the server.
+milliseconds late. For each savepoint it is told: the time of the first question of a process that has loaded the readers
+(`in process`), the time of `savepointdb query` from start to end (`whole process`), and what the server counted of the first:
+requests, how many of them came one after the other (`waits`), bytes. Every measurement is a process of its own; nothing is
+kept from one to the next but the page cache of the server.
+
+| layout | |
+|---|---|
+| canonical | 128 key groups, Flink's default for a job of up to 85 subtasks |
+| canonical-1024 | 1024 key groups |
+| native | RocksDB's files, of 128 key groups |
+
+Other savepoints that have the states of `benchmarks.savepoints`, such as those that `benchmarks.peers` has Flink write, are
+named by their paths.
 """
 
 from __future__ import annotations
@@ -19,7 +29,7 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -31,7 +41,7 @@ import catalog
 from benchmarks.rocksdb import write_native_savepoint
 from benchmarks.savepoints import write_savepoint
 
-_RUNS = 5
+_Served = tuple[float, float, int]
 _STATISTICS = "/statistics"
 _QUESTIONS = {
     "StateMeta": 'SELECT * FROM "StateMeta"',
@@ -49,6 +59,11 @@ def main() -> int:
     parser.add_argument(
         "--directory", type=Path, help="where to keep them for the next time (default: nowhere)"
     )
+    parser.add_argument(
+        "--layouts", nargs="*", choices=sorted(_WRITERS), default=list(_WRITERS), help="(default: all)"
+    )
+    parser.add_argument("--runs", type=int, default=5, help="of every question (default: 5)")
+    parser.add_argument("--savepoint", action="append", type=Path, default=[], help="another to ask, too")
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--ask", help=argparse.SUPPRESS)
     parser.add_argument("--url", help=argparse.SUPPRESS)
@@ -60,44 +75,60 @@ def main() -> int:
         return 0
     directory = arguments.directory or Path(tempfile.mkdtemp(prefix="savepointdb-bench-"))
     try:
-        for layout, write in _WRITERS.items():
-            if not (directory / f"{layout}-{arguments.keys}").exists():
-                write(directory / f"{layout}-{arguments.keys}", arguments.keys)
-        with _serving(directory, arguments.latency_ms) as address:
-            _report(directory, address, arguments.keys, arguments.latency_ms)
+        savepoints = [_written(directory, layout, arguments.keys) for layout in arguments.layouts]
+        savepoints += [path.resolve() for path in arguments.savepoint]
+        with tempfile.TemporaryDirectory() as served:
+            for number, path in enumerate(savepoints):
+                Path(served, f"savepoint-{number}").symlink_to(path)
+            with _serving(Path(served), arguments.latency_ms) as address:
+                _report(savepoints, address, arguments.latency_ms, arguments.runs)
     finally:
         if arguments.directory is None:
             shutil.rmtree(directory)
     return 0
 
 
-def _report(directory: Path, address: str, keys: int, latency_ms: float) -> None:
+def _written(directory: Path, layout: str, keys: int) -> Path:
+    """A savepoint of a layout; written if it is not there."""
+    path = directory.resolve() / f"{layout}-{keys}"
+    if not path.exists():
+        _WRITERS[layout](path, keys)
+    return path
+
+
+def _report(savepoints: list[Path], address: str, latency_ms: float, runs: int) -> None:
     print(
-        f"{keys:,} keys, four states; {latency_ms:g} ms a request; {os.cpu_count()} cores, {platform.machine()}, ",
-        end="",
+        f"{latency_ms:g} ms a request; {os.cpu_count()} cores, {platform.machine()}, "
+        f"Python {platform.python_version()}; median of {runs} runs (fastest – slowest)\n"
     )
-    print(f"Python {platform.python_version()}\n")
-    print("| savepoint | question | in process | whole process | requests | fetched |")
-    print("|---|---|---|---|---|---|")
-    for layout in _WRITERS:
-        name = f"{layout}-{keys}"
-        size = sum(file.stat().st_size for file in (directory / name).iterdir())
+    print("| savepoint | size | question | in process | whole process | requests | waits | fetched |")
+    print("|---|---|---|---|---|---|---|---|")
+    for number, path in enumerate(savepoints):
+        size = sum(file.stat().st_size for file in path.iterdir())
+        url = f"s3://savepoint-{number}?endpoint={address}&region=us-east-1&anonymous=true"
         for question in _QUESTIONS:
-            url = f"s3://{name}?endpoint={address}&region=us-east-1&anonymous=true"
-            inside, whole = [], []
-            requests = fetched = 0
-            for _ in range(_RUNS):
-                _taken(address)
-                inside.append(float(_run("-m", "benchmarks.objectstore", "--ask", question, "--url", url)))
-                requests, fetched = _taken(address)
-                started = time.perf_counter()
-                _run("-m", "service.cli", "query", _QUESTIONS[question], "--savepoint", url)
-                whole.append(time.perf_counter() - started)
+            inside, whole, taken = _measured(url, question, address, runs)
+            requests, waits, fetched = min(taken)
             print(
-                f"| {layout}, {size / 1e9:.2f} GB | {question} | {_spread(inside)} | {_spread(whole)} "
-                f"| {requests} | {fetched / 1e6:.2f} MB |",
+                f"| {path.parent.name}/{path.name} | {size / 1e9:.2f} GB | {question} | {_spread(inside)} | {_spread(whole)} "
+                f"| {requests} | {waits} | {fetched / 1e6:.2f} MB |",
                 flush=True,
             )
+
+
+def _measured(
+    url: str, question: str, address: str, runs: int
+) -> tuple[list[float], list[float], list[tuple[int, int, int]]]:
+    """Seconds in process and of whole processes, and what was taken in process, of each run."""
+    inside, whole, taken = [], [], []
+    for _ in range(runs):
+        _taken(address)
+        inside.append(float(_run("-m", "benchmarks.objectstore", "--ask", question, "--url", url)))
+        taken.append(_taken(address))
+        started = time.perf_counter()
+        _run("-m", "service.cli", "query", _QUESTIONS[question], "--savepoint", url)
+        whole.append(time.perf_counter() - started)
+    return inside, whole, taken
 
 
 def _spread(seconds: list[float]) -> str:
@@ -138,11 +169,15 @@ def _serving(directory: Path, latency_ms: float) -> Iterator[str]:
             server.terminate()
 
 
-def _taken(address: str) -> tuple[int, int]:
-    """Requests and bytes since the last call."""
+def _taken(address: str) -> tuple[int, int, int]:
+    """Requests, how many of them came one after the other, and bytes since the last call."""
     with urllib.request.urlopen(address + _STATISTICS) as answer:
-        requests, fetched = json.load(answer)
-    return requests, fetched
+        served = [(end, start, fetched) for start, end, fetched in json.load(answer)]
+    waits, free = 0, 0.0
+    for end, start, _ in sorted(served):
+        if start >= free:
+            waits, free = waits + 1, end
+    return len(served), waits, sum(fetched for *_, fetched in served)
 
 
 def _serve(directory: Path, latency_s: float) -> int:
@@ -158,7 +193,7 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
 
-    def __init__(self, directory: Path, latency_s: float, counted: list[int], *arguments: object) -> None:
+    def __init__(self, directory: Path, latency_s: float, counted: list[_Served], *arguments: object) -> None:
         self._directory = directory
         self._latency_s = latency_s
         self._counted = counted
@@ -174,13 +209,14 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         """An object, a range of it, a list, or what was counted."""
         if self.path == _STATISTICS:
-            body = json.dumps([len(self._counted), sum(self._counted)]).encode()
+            body = json.dumps(self._counted).encode()
             self._counted.clear()
             self._send(200, {}, body)
             return
         self._get()
 
     def _get(self) -> None:
+        self._started = time.monotonic()
         time.sleep(self._latency_s)
         parts = urlsplit(self.path)
         query = parse_qs(parts.query)
@@ -188,6 +224,7 @@ class _Handler(BaseHTTPRequestHandler):
         if "list-type" in query:
             self._list(path, query.get("prefix", [""])[0])
         elif not path.is_file():
+            self._count(0)
             self._send(404, {}, b"")
         else:
             self._object(path)
@@ -202,12 +239,12 @@ class _Handler(BaseHTTPRequestHandler):
             start, end = int(first), min(int(last) + 1, size)
             headers["Content-Range"] = f"bytes {start}-{end - 1}/{size}"
         if self.command == "HEAD":
-            self._counted.append(0)
+            self._count(0)
             self._send(200, headers | {"Content-Length": str(size)}, b"")
             return
         with path.open("rb") as file:
             file.seek(start)
-            self._counted.append(end - start)
+            self._count(end - start)
             self._send(206 if wanted else 200, headers, file.read(end - start))
 
     def _list(self, bucket: Path, prefix: str) -> None:
@@ -217,8 +254,11 @@ class _Handler(BaseHTTPRequestHandler):
             for name in found
         )
         body = f"<ListBucketResult><IsTruncated>false</IsTruncated>{keys}</ListBucketResult>".encode()
-        self._counted.append(len(body))
+        self._count(len(body))
         self._send(200, {"Content-Type": "application/xml"}, body)
+
+    def _count(self, fetched: int) -> None:
+        self._counted.append((self._started, time.monotonic(), fetched))
 
     def _send(self, status: int, headers: dict[str, str], body: bytes) -> None:
         self.send_response(status)
@@ -229,7 +269,15 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
 
-_WRITERS = {"canonical": write_savepoint, "native": write_native_savepoint}
+def _write_many_key_groups(directory: Path, keys: int) -> int:
+    return write_savepoint(directory, keys, max_parallelism=1024)
+
+
+_WRITERS: dict[str, Callable[[Path, int], int]] = {
+    "canonical": write_savepoint,
+    "canonical-1024": _write_many_key_groups,
+    "native": write_native_savepoint,
+}
 
 if __name__ == "__main__":
     sys.exit(main())

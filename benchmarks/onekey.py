@@ -102,7 +102,7 @@ def _rows(entries: int, entry: np.dtype[Any]) -> Iterator[NDArray[Any]]:
 
 def _key_group() -> int:
     groups = np.empty(1, dtype=np.int64)
-    key_groups(groups)
+    key_groups(groups, MAX_PARALLELISM)
     return int(groups[0])
 
 
@@ -110,7 +110,7 @@ def write_large_values(directory: Path, keys: int, value_bytes: int) -> int:
     """Write a canonical savepoint of `keys` keys, each with one event of `value_bytes` letters, into `directory`; its size in bytes."""
     directory.mkdir(parents=True)
     groups = np.empty(keys, dtype=np.int64)
-    key_groups(groups)
+    key_groups(groups, MAX_PARALLELISM)
     if len(set(groups.tolist())) < keys:
         raise ValueError(f"expected keys of as many key groups, found {groups.tolist()}")
     name, offsets = "subtask-0", [0] * MAX_PARALLELISM

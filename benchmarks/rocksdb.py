@@ -188,7 +188,7 @@ def _write_native_savepoint(directory: Path, keys: int, states: tuple[str, ...],
     directory.mkdir(parents=True)
     (directory / "meta").write_bytes(keyed_header(states))
     groups = np.empty(keys, dtype=np.int64)
-    key_groups(groups)
+    key_groups(groups, MAX_PARALLELISM)
     order = np.argsort(groups, kind="stable")
     bounds = np.searchsorted(groups[order], np.arange(MAX_PARALLELISM + 1))
     each = MAX_PARALLELISM // PARALLELISM

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from readers.compiled.compiler import intrinsic_of
 from readers.decode import loads
-from readers.keygroups import operator_id_of
+from readers.keygroups import key_group_bytes, operator_id_of
 
 UID = "aggregate"
 MAX_PARALLELISM = 128
@@ -41,18 +41,20 @@ _jit = numba.njit(nogil=True, cache=True, error_model="numpy")
 store_1 = intrinsic_of(loads.store_1)
 
 
-def write_savepoint(directory: Path, keys: int, states: tuple[str, ...] = STATES) -> int:
+def write_savepoint(
+    directory: Path, keys: int, states: tuple[str, ...] = STATES, max_parallelism: int = MAX_PARALLELISM
+) -> int:
     """Write a savepoint of `keys` keys into `directory` (made here); returns its size in bytes.
 
     Key i has count 10000 + i % 13, the account {i / 4, i, name i, 1.7e12 + i}, four days and three events.
     """
     directory.mkdir(parents=True)
     groups = np.empty(keys, dtype=np.int64)
-    key_groups(groups)
+    key_groups(groups, max_parallelism)
     order = np.argsort(groups, kind="stable")
-    bounds = np.searchsorted(groups[order], np.arange(MAX_PARALLELISM + 1))
+    bounds = np.searchsorted(groups[order], np.arange(max_parallelism + 1))
     header = keyed_header(states)
-    each = MAX_PARALLELISM // PARALLELISM
+    each = max_parallelism // PARALLELISM
     handles = []
     for subtask in range(PARALLELISM):
         name = f"subtask-{subtask}"
@@ -63,9 +65,9 @@ def write_savepoint(directory: Path, keys: int, states: tuple[str, ...] = STATES
                 members = order[bounds[group] : bounds[group + 1]]
                 offsets.append(file.tell() if len(members) else 0)
                 if len(members):
-                    file.write(key_group(group, members, states))
+                    file.write(key_group(group, members, states, key_group_bytes(max_parallelism)))
             handles.append((subtask * each, offsets, name, file.tell()))
-    (directory / "_metadata").write_bytes(metadata(handles))
+    (directory / "_metadata").write_bytes(metadata(handles, max_parallelism=max_parallelism))
     return sum(size for *_, size in handles)
 
 
@@ -73,7 +75,7 @@ def write_one_key(directory: Path, entries: int) -> int:
     """Write a savepoint whose only key, `key_0`, has a map of `entries` entries: i as eight digits → i; its size in bytes."""
     directory.mkdir(parents=True)
     groups = np.empty(1, dtype=np.int64)
-    key_groups(groups)
+    key_groups(groups, MAX_PARALLELISM)
     group = int(groups[0])
     beginning = bytes([group]) + b"\x06key_0" + b"\x00" + b"\x09"
     entry = np.dtype(
@@ -122,7 +124,7 @@ def entry_bytes(key: bytes, value: bytes) -> bytes:
     return struct.pack(">i", len(key)) + key + struct.pack(">i", len(value)) + value
 
 
-def key_group(group: int, members: NDArray[np.int64], states: tuple[str, ...]) -> memoryview:
+def key_group(group: int, members: NDArray[np.int64], states: tuple[str, ...], width: int = 1) -> memoryview:
     total = sum(_ENTRIES_A_KEY[state] for state in states)
     memory = np.empty(len(members) * total * _MAX_ENTRY_BYTES + 64, dtype=np.uint8)
     position = 0
@@ -132,7 +134,7 @@ def key_group(group: int, members: NDArray[np.int64], states: tuple[str, ...]) -
         if number == 0:
             memory[0:2] = (0, 0)
             position = 2
-        position = writer(memory.ctypes.data, position, group, members, following)
+        position = writer(memory.ctypes.data, position, group, width, members, following)
     return memory[:position].data
 
 
@@ -173,10 +175,11 @@ def _numbered(memory: int, position: int, prefix: Any, number: int) -> int:
 
 
 @_jit
-def _begin(memory: int, position: int, group: int, number: int, prefix: Any) -> int:
+def _begin(memory: int, position: int, group: int, width: int, number: int, prefix: Any) -> int:
     """Composite key of `key_<number>` without its length, from `position + 4` on; the position behind it."""
-    store_1(memory, position + 4, group)
-    end = _numbered(memory, position + 5, prefix, number)
+    for index in range(width):
+        store_1(memory, position + 4 + index, group >> 8 * (width - 1 - index) & 0xFF)
+    end = _numbered(memory, position + 4 + width, prefix, number)
     store_1(memory, end, 0)
     return end + 1
 
@@ -192,14 +195,14 @@ def _close(memory: int, position: int, last: bool, following: int) -> int:
 
 
 @_jit
-def _write_count(memory: int, position: int, group: int, members: Any, following: int) -> int:
+def _write_count(memory: int, position: int, group: int, width: int, members: Any, following: int) -> int:
     for index in range(len(members)):
         number = members[index]
         last = index == len(members) - 1
-        end = _begin(memory, position, group, number, _KEY)
+        end = _begin(memory, position, group, width, number, _KEY)
         _big_endian_4(memory, position, end - position - 4)
         if last:
-            store_1(memory, position + 4, group | 0x80)
+            store_1(memory, position + 4, group >> 8 * (width - 1) | 0x80)
         _big_endian_4(memory, end, 8)
         _big_endian_8(memory, end + 4, 10_000 + number % 13)
         position = _close(memory, end + 12, last, following)
@@ -207,16 +210,16 @@ def _write_count(memory: int, position: int, group: int, members: Any, following
 
 
 @_jit
-def _write_account(memory: int, position: int, group: int, members: Any, following: int) -> int:
+def _write_account(memory: int, position: int, group: int, width: int, members: Any, following: int) -> int:
     scratch = np.empty(1, np.float64)
     bits = scratch.view(np.int64)
     for index in range(len(members)):
         number = members[index]
         last = index == len(members) - 1
-        end = _begin(memory, position, group, number, _KEY)
+        end = _begin(memory, position, group, width, number, _KEY)
         _big_endian_4(memory, position, end - position - 4)
         if last:
-            store_1(memory, position + 4, group | 0x80)
+            store_1(memory, position + 4, group >> 8 * (width - 1) | 0x80)
         value = end + 4
         at = value
         store_1(memory, at, 2)
@@ -236,14 +239,14 @@ def _write_account(memory: int, position: int, group: int, members: Any, followi
 
 
 @_jit
-def _write_events(memory: int, position: int, group: int, members: Any, following: int) -> int:
+def _write_events(memory: int, position: int, group: int, width: int, members: Any, following: int) -> int:
     for index in range(len(members)):
         number = members[index]
         last = index == len(members) - 1
-        end = _begin(memory, position, group, number, _KEY)
+        end = _begin(memory, position, group, width, number, _KEY)
         _big_endian_4(memory, position, end - position - 4)
         if last:
-            store_1(memory, position + 4, group | 0x80)
+            store_1(memory, position + 4, group >> 8 * (width - 1) | 0x80)
         value = end + 4
         at = value
         for event in range(3):
@@ -257,16 +260,16 @@ def _write_events(memory: int, position: int, group: int, members: Any, followin
 
 
 @_jit
-def _write_per_day(memory: int, position: int, group: int, members: Any, following: int) -> int:
+def _write_per_day(memory: int, position: int, group: int, width: int, members: Any, following: int) -> int:
     for index in range(len(members)):
         number = members[index]
         for day in range(4):
             last = index == len(members) - 1 and day == 3
-            end = _begin(memory, position, group, number, _KEY)
+            end = _begin(memory, position, group, width, number, _KEY)
             end = _numbered(memory, end, _DAY, 20_240_101 + day)
             _big_endian_4(memory, position, end - position - 4)
             if last:
-                store_1(memory, position + 4, group | 0x80)
+                store_1(memory, position + 4, group >> 8 * (width - 1) | 0x80)
             _big_endian_4(memory, end, 9)
             store_1(memory, end + 4, 0)
             _big_endian_8(memory, end + 5, number + day)
@@ -283,7 +286,7 @@ def _times(word: int, factor: int) -> int:
 
 
 @_jit
-def key_groups(groups: Any) -> None:
+def key_groups(groups: Any, max_parallelism: int) -> None:
     """The key group of `key_<i>` for each i: String#hashCode, MathUtils#murmurHash."""
     text = np.empty(32, np.uint8)
     text_at = text.ctypes.data
@@ -308,15 +311,17 @@ def key_groups(groups: Any) -> None:
         word ^= word >> 16
         if word >= 0x80000000:
             word = 0x100000000 - word
-        groups[number] = word % 128
+        groups[number] = word % max_parallelism
 
 
-def metadata(handles: list[tuple[int, list[int], str, int]], tag: int = 7) -> bytes:
+def metadata(
+    handles: list[tuple[int, list[int], str, int]], tag: int = 7, max_parallelism: int = MAX_PARALLELISM
+) -> bytes:
     """A `_metadata` of version 6 with one operator; `tag` of the handles: 7 says canonical, 3 nothing."""
     parts = [
         struct.pack(">iiqii", 0x4960672D, 6, 1, 0, 1),
         _utf("aggregate") + _utf(UID) + bytes.fromhex(operator_id_of(UID)),
-        struct.pack(">iib", PARALLELISM, MAX_PARALLELISM, 0) + struct.pack(">i", len(handles)),
+        struct.pack(">iib", PARALLELISM, max_parallelism, 0) + struct.pack(">i", len(handles)),
     ]
     for subtask, (first, offsets, name, size) in enumerate(handles):
         parts.append(struct.pack(">iii", subtask, 0, 0))
@@ -384,7 +389,7 @@ _NAME = np.frombuffer(b"account holder ", dtype=np.uint8)
 _EVENT = np.frombuffer(b"event_", dtype=np.uint8)
 _DAY = np.frombuffer(b"", dtype=np.uint8)
 
-_WRITERS: dict[str, Callable[[int, int, int, Any, int], int]] = {
+_WRITERS: dict[str, Callable[[int, int, int, int, Any, int], int]] = {
     "account": _write_account,
     "count": _write_count,
     "events": _write_events,

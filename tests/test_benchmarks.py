@@ -106,6 +106,30 @@ def test_rows_are_the_announced_ones(generated: Path) -> None:
     )
 
 
+def test_more_key_groups_hold_the_same_rows(generated: Path, tmp_path: Path) -> None:
+    write_savepoint(tmp_path / "savepoint", KEYS, max_parallelism=1024)
+    few, many = catalog.connect(generated), catalog.connect(tmp_path / "savepoint")
+
+    for state in STATES:
+        columns = [name for name in few.table(f"aggregate__{state}").schema.names if name in _ROW]
+        one, other = (
+            connected.table(f"aggregate__{state}").scan(columns).to_arrow().to_pylist()
+            for connected in (few, many)
+        )
+        assert sorted(other, key=str) == sorted(one, key=str)
+    found = many.table("aggregate__count").scan(["key", "value"], key="key_662").to_arrow().to_pylist()
+    assert found == [{"key": "key_662", "value": 10_012}]
+    for part in state_of(tmp_path / "savepoint", "aggregate", "count").parts:
+        for page in part.source.pages(part.name, Selection()):
+            prefixes = [
+                int.from_bytes(page.data[start : start + 2].tobytes(), "big") for start in page.starts[:, 0]
+            ]
+            assert [prefix & 0x7FFF for prefix in prefixes] == page.key_groups.tolist()
+
+
+_ROW = {"key", "map_key", "value", "list_index"}
+
+
 def entries(state: State) -> list[tuple[int, bytes, bytes]]:
     """Key group, composite key without the flag that meta data follow, and value of every entry."""
     found = []
