@@ -31,7 +31,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from datetime import datetime
@@ -81,7 +81,9 @@ _SENTINELS = (0xA5, 0x5A)
 
 _MAP_NORESERVE = 0x4000 if sys.platform == "linux" else 0
 
-_GONE = re.compile(r"NO_SUCH_(KEY|BUCKET)|RESOURCE_NOT_FOUND|HTTP status 404|\b404\b|NOT_FOUND|NotFound")
+_GONE = re.compile(
+    r"NO_SUCH_(KEY|BUCKET)|RESOURCE_NOT_FOUND|HTTP status 404|\b404\b|NOT_FOUND|NotFound|No such file"
+)
 _DENIED = re.compile(
     r"ACCESS_DENIED|HTTP status 40[13]|Expired|InvalidToken|INVALID_(ACCESS_KEY|CLIENT_TOKEN|SIGNATURE)|SIGNATURE_DOES"
     r"|UNRECOGNIZED_CLIENT|MISSING_AUTHENTICATION|UNAUTHENTICATED|PERMISSION_DENIED|\b40[13]\b|Authenticat|Authoriz"
@@ -115,11 +117,11 @@ class RemoteEntry(NamedTuple):
 
 
 class _Opened(NamedTuple):
-    """A file that is there; holds no connection."""
+    """A file that is there; holds no connection. `modified_ns` is since 1970, 0 where nobody tells."""
 
     file: NativeFile
     identity: FileIdentity
-    modified: str
+    modified_ns: int
 
 
 class Client:
@@ -234,14 +236,9 @@ class RemoteFileSystem(FileSystem):
     def modified_ns(self, location: Location) -> int:
         """When a file was modified, since 1970; 0 where nobody tells. Takes no request where `identity` was asked before."""
         try:
-            opened = self._open(location)
+            return self._open(location).modified_ns
         except MissingFileError:
             return 0
-        try:
-            return round(datetime.fromisoformat(opened.modified).timestamp()) * 1_000_000_000
-        except ValueError:
-            info = self.tried(location, lambda: self._arrow.get_file_info(self._path(location)))
-            return info.mtime_ns or 0
 
     def below(self, location: Location, *, recursive: bool) -> list[RemoteEntry]:
         """Each file and folder in a folder.
@@ -250,11 +247,12 @@ class RemoteFileSystem(FileSystem):
         """
         from pyarrow import fs  # heavy, and not needed for local savepoints
 
+        everything = recursive or location.scheme in _WITHOUT_FOLDERS
         base = self._path(location).rstrip("/")
-        selector = fs.FileSelector(base, recursive=recursive)
+        selector = fs.FileSelector(base, recursive=everything)
         infos = self.tried(location, lambda: self._arrow.get_file_info(selector))
         skipped = len(base.strip("/").split("/")) if base.strip("/") else 0
-        return [
+        found = [
             RemoteEntry(
                 names=tuple(info.path.strip("/").split("/")[skipped:]),
                 is_folder=info.type.name == "Directory",
@@ -262,6 +260,7 @@ class RemoteFileSystem(FileSystem):
             )
             for info in infos
         ]
+        return found if everything == recursive else list(_first_names(found))
 
     def open(self, location: Location, start: int, size_bytes: int, counter: ReadCounter) -> Stream:
         return RemoteStream(self, location, start, size_bytes, counter)
@@ -300,15 +299,20 @@ class RemoteFileSystem(FileSystem):
                 )
 
     def _ask(self, location: Location) -> _Opened:
-        file = self._arrow.open_input_file(self._path(location))
+        """Object stores tell a file's age when it is opened, others have to be asked for it."""
+        path = self._path(location)
+        file = self._arrow.open_input_file(path)
         try:
             facts = file.metadata() or {}
         except NotImplementedError:
             facts = {}
         age = {name.lower(): bytes(value) for name, value in facts.items()}
-        version = b"/".join(age.get(name, b"") for name in ("etag", "last-modified"))
-        modified = age.get("last-modified", b"").decode("latin-1")
-        return _Opened(file, FileIdentity(file.size(), int.from_bytes(version[:48], "big")), modified)
+        etag, modified = age.get("etag", b""), age.get("last-modified", age.get("updated", b""))
+        modified_ns = _nanoseconds(modified.decode("latin-1"))
+        if not modified_ns:
+            modified_ns = self._arrow.get_file_info(path).mtime_ns or 0
+        version = int.from_bytes(b"/".join((etag, modified))[:48], "big") if etag or modified else modified_ns
+        return _Opened(file, FileIdentity(file.size(), version), modified_ns)
 
     def tried(self, location: Location, request: Callable[[], _Result]) -> _Result:
         """The result of a request, tried again after faults that pass.
@@ -323,7 +327,7 @@ class RemoteFileSystem(FileSystem):
                 return request()
             except ReaderError:
                 raise
-            except (OSError, ValueError) as error:
+            except Exception as error:  # clients behind fsspec raise what they like
                 text = _without_names(str(error), location)
                 if isinstance(error, FileNotFoundError) or _GONE.search(text):
                     raise MissingFileError("expected a file, found nothing", path=str(location)) from error
@@ -525,6 +529,26 @@ class _Fetch:
             future.cancel()
 
 
+def _first_names(entries: Iterable[RemoteEntry]) -> Iterator[RemoteEntry]:
+    """The files, and the folders that the others are in."""
+    folders: dict[str, int] = {}
+    for entry in entries:
+        if len(entry.names) == 1 and not entry.is_folder:
+            yield entry
+        else:
+            folders.setdefault(entry.names[0], entry.modified_ns if len(entry.names) == 1 else 0)
+    for name, modified_ns in folders.items():
+        yield RemoteEntry(names=(name,), is_folder=True, modified_ns=modified_ns)
+
+
+def _nanoseconds(text: str) -> int:
+    """An ISO date since 1970; 0 if it is none."""
+    try:
+        return round(datetime.fromisoformat(text).timestamp()) * 1_000_000_000
+    except ValueError:
+        return 0
+
+
 def _without_names(text: str, location: Location) -> str:
     """A message without the names in it, which may look like anything: `exports/404`."""
     for name in (location.path.strip("/"), location.authority):
@@ -557,3 +581,5 @@ def _reserved(length: int) -> Bytes:
 
 
 _WITHOUT_AUTHORITY = frozenset({"hdfs", "webhdfs"})
+# Its client lists a folder in a folder only if there is an object of that name, which some writers make.
+_WITHOUT_FOLDERS = frozenset({"gs"})

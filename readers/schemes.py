@@ -17,8 +17,11 @@ names environment variables instead, PROD_ACCESS_KEY_ID, PROD_SECRET_ACCESS_KEY 
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import subprocess
+import sys
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -34,6 +37,15 @@ _CONNECT_TIMEOUT_S = 5.0
 _REQUEST_TIMEOUT_S = 30.0
 # Its client has retries that cannot be turned off.
 _GCS_RETRIES = timedelta(seconds=30)
+_AZURE_TRIAL_TIMEOUT_S = 60.0
+_AZURE_TRIAL = """
+import json, sys
+from pyarrow import fs
+try:
+    fs.AzureFileSystem(sys.argv[1], **json.loads(sys.argv[2])).get_file_info(sys.argv[3])
+except OSError:
+    pass
+"""
 _SECRET_OPTION = re.compile(r"(?i)key|secret|token|sas|password|sig")
 
 
@@ -151,7 +163,32 @@ def _abfs(location: Location, options: Mapping[str, Any]) -> fs.FileSystem:
     account = location.authority.rpartition("@")[2].partition(".")[0]
     secrets = {"account_key": "AZURE_STORAGE_KEY", "sas_token": "AZURE_STORAGE_SAS_TOKEN"}
     found = {name: os.environ[variable] for name, variable in secrets.items() if os.environ.get(variable)}
+    if not found:
+        _check_azure(account, location, options)
     return fs.AzureFileSystem(account, **{**dict(list(found.items())[:1]), **options})
+
+
+def _check_azure(account: str, location: Location, options: Mapping[str, Any]) -> None:
+    """That a token can be had: where none can, the client ends its process, so another one tries first.
+
+    Raises:
+        AccessDeniedError: it ended.
+    """
+    container = location.authority.partition("@")[0]
+    command = [sys.executable, "-c", _AZURE_TRIAL, account, json.dumps(options), container]
+    try:
+        ended = subprocess.run(command, check=False, capture_output=True, timeout=_AZURE_TRIAL_TIMEOUT_S)
+    except subprocess.TimeoutExpired as error:
+        raise _no_azure_token(location) from error
+    if ended.returncode < 0:
+        raise _no_azure_token(location)
+
+
+def _no_azure_token(location: Location) -> AccessDeniedError:
+    return AccessDeniedError(
+        f"expected credentials, found none that give a token; {needed_credentials('abfs')}",
+        path=public(location),
+    )
 
 
 def _hdfs(location: Location, options: Mapping[str, Any]) -> fs.FileSystem:
@@ -176,7 +213,45 @@ def _through_fsspec(location: Location, options: Mapping[str, Any]) -> fs.FileSy
     if location.scheme not in WEB_SCHEMES:
         host, _, port = location.authority.partition(":")
         arguments |= {"host": host, **({"port": int(port)} if port else {})}
-    return fs.PyFileSystem(fs.FSSpecHandler(fsspec.filesystem(location.scheme, **arguments)))
+    return fs.PyFileSystem(fs.FSSpecHandler(_Exact(fsspec.filesystem(location.scheme, **arguments))))
+
+
+class _Exact:
+    """A file system of fsspec as pyarrow is to see it.
+
+    What fails, fails, where `isfile` of fsspec says that there is no file; a range is read as it is asked for, where files of
+    fsspec read 5 MB ahead; and `mtime` tells when a file was modified, in seconds.
+    """
+
+    def __init__(self, system: Any) -> None:
+        self._system = system
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._system, name)
+
+    def info(self, path: str) -> dict[str, Any]:
+        """Of one file or folder."""
+        return _dated(self._system.info(path))
+
+    def find(self, path: str, **options: Any) -> dict[str, dict[str, Any]]:
+        """Of all in a folder."""
+        return {name: _dated(info) for name, info in self._system.find(path, **options).items()}
+
+    def isfile(self, path: str) -> bool:
+        """Whether there is such a file."""
+        try:
+            return bool(self._system.info(path)["type"] == "file")
+        except FileNotFoundError:
+            return False
+
+    def open(self, path: str, mode: str) -> Any:
+        """A block of no bytes would mean a stream that cannot seek."""
+        return self._system.open(path, mode=mode, block_size=1)
+
+
+def _dated(info: dict[str, Any]) -> dict[str, Any]:
+    """With the time that WebHDFS calls otherwise, and has in milliseconds."""
+    return info | {"mtime": info["modificationTime"] / 1000} if "modificationTime" in info else info
 
 
 _Client = Callable[[Location, Mapping[str, Any]], "fs.FileSystem"]

@@ -164,6 +164,17 @@ def test_spans_are_checked(opened: Stream, start: int, end: int) -> None:
         next(opened.spans([(start, end)]))
 
 
+def test_folders_are_told_where_a_client_lists_files_alone(tmp_path: Path) -> None:
+    for name in ("a/_metadata", "a/b/c", "d/e/f", "file"):
+        (tmp_path / "bucket" / "root" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "bucket" / "root" / name).write_bytes(b"x")
+    system = RemoteFileSystem(Client(fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem())))
+
+    listings = [system.folder(Location(scheme, "bucket", "/root")) for scheme in ("s3", "gs")]
+
+    assert [(sorted(one.folders), sorted(one.files)) for one in listings] == [(["a", "d"], ["file"])] * 2
+
+
 # --- faults that pass ---
 
 
@@ -354,6 +365,16 @@ def test_what_pyarrow_does_not_serve_needs_fsspec(url: str, monkeypatch: pytest.
 
     with pytest.raises(StorageError, match=r"fsspec.*not installed: python -m pip install fsspec"):
         SavepointLocation(url, options=StorageOptions(allow_http=True))
+
+
+def test_no_token_of_azure_is_an_error_and_not_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in ("AZURE_STORAGE_KEY", "AZURE_STORAGE_SAS_TOKEN"):
+        monkeypatch.delenv(variable, raising=False)
+    # Without TLS no token is asked for, so that this takes no network.
+    options = "blob_storage_scheme=http&dfs_storage_scheme=http"
+
+    with pytest.raises(AccessDeniedError, match=r"none that give a token; abfs takes AZURE_STORAGE_KEY"):
+        SavepointLocation(f"abfs://box@account.dfs.core.windows.net/sp?{options}")
 
 
 # --- roots and moved savepoints ---
