@@ -36,6 +36,7 @@ from tests.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 
+_STARTING_S = 300.0
 HDFS = Path(__file__).parent.parent / "hdfs"
 # What Azurite's documentation says; it is no secret.
 AZURITE_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
@@ -143,7 +144,7 @@ def serving(command: list[str], log: Path, ready: str) -> Iterator[re.Match[str]
     with log.open("wb") as output:
         server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=output, stderr=subprocess.STDOUT)
     try:
-        wait_until(lambda: server.poll() is not None or re.search(ready, log.read_text()))
+        wait_until(lambda: server.poll() is not None or re.search(ready, log.read_text()), _STARTING_S)
         found = re.search(ready, log.read_text())
         assert found, log.read_text()
         yield found
