@@ -118,7 +118,8 @@ class Proxy:
     def options(self) -> str:
         """What to put behind a URL."""
         host, port = self.address
-        return f"?endpoint=http://{host}:{port}&region=us-east-1&credentials=MOTO"
+        patience = "connect_timeout=60&request_timeout=120"
+        return f"?endpoint=http://{host}:{port}&region=us-east-1&credentials=MOTO&{patience}"
 
     def url(self, path: str) -> str:
         """The URL of a place in the bucket."""
