@@ -50,7 +50,8 @@ SLOW_SCAN_S = 1.0
 CHUNK_BYTES = 32 << 20
 _LAYOUT_VERSION = 1
 _CHUNKS = b"savepointdb.chunks"
-_ROW_GROUP_ROWS = 1 << 17
+# One key is read with its row group, and all of a file's row groups are in its footer, which every read begins with.
+_ROW_GROUP_ROWS, _ROW_GROUP_ROWS_OF_LARGE, _LARGE_BYTES = 1 << 14, 1 << 17, 256 << 20
 _SORTED_BYTES = 64 << 20
 _STOP_S = 0.05
 
@@ -307,6 +308,7 @@ def _write_rows(state: State, file: BinaryIO, check: Callable[[int], None]) -> N
     """All rows of a state, chunk after chunk."""
     chunks: list[dict[str, Any]] = []
     row_groups = 0
+    rows = _ROW_GROUP_ROWS if state.size_bytes < _LARGE_BYTES else _ROW_GROUP_ROWS_OF_LARGE
     with parquet.ParquetWriter(
         file, state.schema, compression="zstd", compression_level=1, write_statistics=[KEY_GROUP]
     ) as writer:
@@ -314,9 +316,9 @@ def _write_rows(state: State, file: BinaryIO, check: Callable[[int], None]) -> N
             for groups in key_group_chunks(part):
                 found = []
                 for table in _sorted_tables(part, state, groups, lambda: check(file.tell())):
-                    for start in range(0, table.num_rows, _ROW_GROUP_ROWS):
-                        piece = table.slice(start, _ROW_GROUP_ROWS)
-                        writer.write_table(piece, row_group_size=_ROW_GROUP_ROWS)
+                    for start in range(0, table.num_rows, rows):
+                        piece = table.slice(start, rows)
+                        writer.write_table(piece, row_group_size=rows)
                         bounds = pc.min_max(piece.column(KEY_GROUP)).as_py()
                         found.append([row_groups, bounds["min"], bounds["max"]])
                         row_groups += 1
