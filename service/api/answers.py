@@ -17,7 +17,7 @@ from pydantic import BaseModel, Field
 from starlette.responses import Response, StreamingResponse
 
 from service.api.errors import ErrorAnswer
-from service.api.waiting import cancelled_on_disconnect, wait_until_ready
+from service.api.waiting import cancelled_on_disconnect, wait_until_ended, wait_until_ready
 from service.encode import FORMATS, SPREADSHEET_CSV, Format, json_rows
 from service.errors import NotAcceptableError
 from service.query import Query
@@ -31,6 +31,7 @@ _BY_MEDIA_TYPE = {known.media_type: known for known in FORMATS.values()} | {
     "text/*": FORMATS["csv"],
 }
 
+_END_BEHIND_ROWS_S = 0.02
 _FORMULAS = {"exact": FORMATS["csv"], "escape": SPREADSHEET_CSV}
 
 
@@ -147,8 +148,9 @@ async def answer(request: Request, query: Query, wanted: Format) -> Response:
         try:
             async with cancelled_on_disconnect(request, query):
                 content = await _whole(query)
-        finally:
+        except BaseException:
             await _closed(query)
+            raise
         return Response(content, media_type=JSON.media_type)
     chunks = _chunks(query, wanted)
     try:
@@ -169,19 +171,27 @@ async def answer(request: Request, query: Query, wanted: Format) -> Response:
 
 
 async def _whole(query: Query) -> bytes:
-    """The whole JSON answer; the rows are text already."""
+    """The whole JSON answer; the rows are text already. The query is closed with it."""
     rows: list[str] = []
-    while await wait_until_ready(query):
-        more = await to_thread.run_sync(_next_rows, query)
-        if more is None:
-            break
-        rows.append(more)
-    return await to_thread.run_sync(_answer, query, rows)
+    content: bytes | None = None
+    while content is None:
+        await wait_until_ready(query)
+        # The end is close behind the rows of a short answer: so a thread is asked once for all of it.
+        await wait_until_ended(query, _END_BEHIND_ROWS_S)
+        content = await to_thread.run_sync(_rest_of_answer, query, rows)
+    return content
 
 
-def _next_rows(query: Query) -> str | None:
-    batch = query.take()
-    return None if batch is None else ",".join(json_rows(query.columns, batch))
+def _rest_of_answer(query: Query, rows: list[str]) -> bytes | None:
+    """The answer if all rows are there; else None, and those that are there were added."""
+    while query.is_ready:
+        batch = query.take()
+        if batch is None:
+            content = _answer(query, rows)
+            query.close()
+            return content
+        rows.append(",".join(json_rows(query.columns, batch)))
+    return None
 
 
 def _answer(query: Query, rows: list[str]) -> bytes:

@@ -36,7 +36,7 @@ class ServiceState:
     duckdb: WorkerEngine
 
 
-def _service_state(request: Request) -> ServiceState:
+async def _service_state(request: Request) -> ServiceState:
     state: ServiceState = request.app.state.service
     return state
 
@@ -44,7 +44,7 @@ def _service_state(request: Request) -> ServiceState:
 State = Annotated[ServiceState, Depends(_service_state)]
 
 
-def _visible_catalog(service: State, principal: Asker) -> Catalog:
+async def _visible_catalog(service: State, principal: Asker) -> Catalog:
     return service.catalog.visible(principal.sees)
 
 

@@ -16,10 +16,17 @@ def principal_of(request: Request) -> Principal:
     return principal
 
 
-def user_of(request: Request) -> str:
+# FastAPI calls what is not `async` in a thread: of what a lookup takes of this process, that was a fifth.
+
+
+async def _asker(request: Request) -> Principal:
+    return principal_of(request)
+
+
+async def _user(request: Request) -> str:
     """The user of a request; without authentication, the address it comes from."""
     return principal_of(request).name or (request.client.host if request.client else "")
 
 
-User = Annotated[str, Depends(user_of)]
-Asker = Annotated[Principal, Depends(principal_of)]
+User = Annotated[str, Depends(_user)]
+Asker = Annotated[Principal, Depends(_asker)]

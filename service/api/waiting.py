@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from starlette.requests import Request
@@ -13,25 +13,33 @@ from service.query import Query
 
 async def wait_until_ready(query: Query, timeout_s: float | None = None) -> bool:
     """Wait until rows, or the end of them, are there; whether they are."""
-    if query.is_ready:
+    return await _wait_until(lambda: query.is_ready, query, timeout_s)
+
+
+async def wait_until_ended(query: Query, timeout_s: float) -> bool:
+    """Wait until all rows were found, or the query failed; whether that is so."""
+    return await _wait_until(lambda: query.state.has_ended, query, timeout_s)
+
+
+async def _wait_until(happens: Callable[[], bool], query: Query, timeout_s: float | None) -> bool:
+    if happens():
         return True
     loop = asyncio.get_running_loop()
-    changed = asyncio.Event()
+    happened = asyncio.Event()
 
     def tell() -> None:
         # The loop may have closed: the query outlives those who wait for it.
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(changed.set)
+        if happens() and not loop.is_closed():
+            loop.call_soon_threadsafe(happened.set)
 
     query.add_listener(tell)
     try:
         async with asyncio.timeout(timeout_s):
             with query.attended():
-                while not query.is_ready:
-                    await changed.wait()
-                    changed.clear()
+                if not happens():
+                    await happened.wait()
     except TimeoutError:
-        return query.is_ready
+        return happens()
     finally:
         query.remove_listener(tell)
     return True

@@ -75,6 +75,9 @@ def install(settings: Settings) -> None:
 
 def audit(query: Query) -> None:
     """Write the line of a query that ended."""
+    logger = logging.getLogger(AUDIT)
+    if not logger.isEnabledFor(logging.INFO):
+        return
     record = query.record
     fields = {
         "query_id": record.id,
@@ -90,7 +93,7 @@ def audit(query: Query) -> None:
         "bytes_read": record.progress.bytes_read,
         "row_count": record.row_count,
     }
-    logging.getLogger(AUDIT).info("query %s", record.state.value, extra={_FIELDS: fields})
+    logger.info("query %s", record.state.value, extra={_FIELDS: fields})
 
 
 def shape_of(query: Query) -> str:

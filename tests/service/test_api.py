@@ -422,7 +422,7 @@ def test_a_reader_that_stops_in_the_middle_cancels_its_query(client: httpx.Clien
 
 
 def test_an_error_in_the_middle_breaks_the_connection(client: httpx.Client) -> None:
-    sql = "SELECT CAST(if(x < 200000, x::VARCHAR, 'bad') AS INT) FROM range(300000) t(x)"
+    sql = "SELECT CAST(if(x < 2000000, x::VARCHAR, 'bad') AS INT) FROM range(3000000) t(x)"
 
     with pytest.raises(httpx.RemoteProtocolError):
         ask(client, sql, "text/csv")

@@ -94,7 +94,7 @@ class Statements:
                 del self._runs[run.id]
 
 
-def _statements(request: Request) -> Statements:
+async def _statements(request: Request) -> Statements:
     statements: Statements = request.app.state.trino
     return statements
 
