@@ -23,6 +23,8 @@ from service.workers.channel import FORK, NUMBER, REAP, Channel, ChannelClosedEr
 
 _END_S = 5.0
 _NICE = 15
+_RECEIVED_BYTES = 1 << 20
+_TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
@@ -35,6 +37,7 @@ class WorkerProcess:
         channel: the frames on it.
         forks: what it was forked by.
         since: since when it does what it does.
+        cpu_before_s: its processor time when it was first looked at since then; None if it was not.
         is_slowed: whether others go before it, for good.
     """
 
@@ -43,6 +46,7 @@ class WorkerProcess:
     channel: Channel
     forks: ForkServer
     since: float = field(default_factory=monotonic)
+    cpu_before_s: float | None = None
     is_slowed: bool = False
 
     @property
@@ -54,6 +58,22 @@ class WorkerProcess:
         """End it at once, whatever it does; it is still to be reaped."""
         with suppress(OSError):
             os.kill(self.number, signal.SIGKILL)
+
+    def begin(self) -> None:
+        """It gets something else to do."""
+        self.since = monotonic()
+        self.cpu_before_s = None
+
+    def cpu_s(self) -> float:
+        """The processor time that it took for what it does, as far as it was looked at; 0 where the system does not say."""
+        try:
+            fields = Path(f"/proc/{self.number}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+        except OSError:
+            return 0.0
+        now = (int(fields[11]) + int(fields[12])) / _TICKS_A_SECOND
+        if self.cpu_before_s is None:
+            self.cpu_before_s = now
+        return now - self.cpu_before_s
 
     def slow_down(self) -> None:
         """Let others go before it: a process may say so of itself or be told, but never take it back."""
@@ -69,8 +89,17 @@ class WorkerProcess:
 
     def reap(self) -> int:
         """End it and let go of it: its exit code, negative for a signal."""
+        self.kill()
+        self._wait()
         self.channel.close()
         return self.forks.reap(self.number)
+
+    def _wait(self) -> None:
+        """Wait until it ended: one that held much takes its time to, and nobody else is forked while it is reaped."""
+        with suppress(OSError):
+            self.connection.settimeout(_END_S)
+            while self.connection.recv(_RECEIVED_BYTES):
+                pass
 
 
 class ForkServer:

@@ -2,7 +2,8 @@
 
 There are as many workers as queries run or stall, for each has one query at a time; `service.slots` limits those. A worker is
 forked in some 30 ms, so one that has grown is not used again, and those beyond the ones that always wait do not
-wait long. One whose query runs for more than a second yields to the others: what is asked in between does not wait for it.
+wait long. One whose query takes more than some tenths of a second of processor time yields to the others for good: what is
+asked in between does not wait for it, neither for a processor nor for another worker to be forked.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from service.settings import Settings
 from service.workers.forks import ForkServer, WorkerProcess
 
 _IDLE_S = 30.0
-_LOOK_AFTER_S = 0.25
+_LOOK_AFTER_S = 0.1
 _RETRY_S = 5.0
-_QUICK_S = 1.0
+_QUICK_CPU_S = 0.3
 _LAST_WORK_S = 120.0
 logger = logging.getLogger("savepointdb")
 
@@ -28,7 +29,7 @@ class WorkerPool:
 
     Args:
         settings: of the engines of the workers.
-        waiting: workers there are at least.
+        waiting: workers there are at least, beside those that yield to the others.
         memory_bytes: that a worker may take; any where 0.
     """
 
@@ -126,13 +127,18 @@ class WorkerPool:
         self._retired.clear()
         self._forks.clear()
 
+    @property
+    def _missing(self) -> int:
+        """How many workers are to be forked; negative where there are more than need be."""
+        return self._waiting - len(self._idle) - sum(not worker.is_slowed for worker in self._busy)
+
     def _waiting_one(self) -> WorkerProcess | None:
         """The one used last: it has open what is asked for most."""
         with self._lock:
             if not self._idle:
                 return None
             worker = self._idle.pop()
-            worker.since = monotonic()
+            worker.begin()
             self._busy.add(worker)
             return worker
 
@@ -160,10 +166,12 @@ class WorkerPool:
         now = monotonic()
         oldest = now - _IDLE_S
         with self._lock:
-            for worker in self._busy:
-                if not worker.is_slowed and worker.since < now - _QUICK_S:
-                    worker.slow_down()
-            extra = len(self._idle) + len(self._busy) - self._waiting
+            busy = [worker for worker in self._busy if not worker.is_slowed]
+        for worker in busy:
+            if worker.cpu_s() > _QUICK_CPU_S:
+                worker.slow_down()
+        with self._lock:
+            extra = -self._missing
             ended = [worker for worker in (*self._idle, *self._retired) if worker.has_died]
             ended += [worker for worker in self._retired if worker.since < now - _LAST_WORK_S]
             unwanted = [worker for worker in self._idle if worker.since < oldest and worker not in ended]
@@ -175,7 +183,7 @@ class WorkerPool:
             worker.retire()
         for worker in dict.fromkeys(ended):
             worker.reap()
-        while len(self._idle) + len(self._busy) < self._waiting and not self._is_closed:
+        while self._missing > 0 and not self._is_closed:
             worker = self._running_forks().fork()
             with self._lock:
                 self._idle.insert(0, worker)
