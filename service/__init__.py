@@ -16,7 +16,8 @@ Reading order:
     dialects.py           a statement in Trino's dialect → the same in DuckDB's
     queries.py            all queries: starts them, finds them by id, ends those that are late or forgotten
     query.py              one query from start to end: deadline, engine, answer
-    slots.py results.py   who runs now; what waits to be read
+    slots.py lookups.py   who runs now
+    results.py            what waits to be read
     history.py querystate.py  what was asked lately
     encode/               rows → JSON, JSON lines, CSV, Arrow, Parquet, a table to read
     api/ app.py           HTTP

@@ -35,6 +35,7 @@ from service.errors import (
 )
 from service.explain import explanation_of
 from service.history import History, QueryRecord
+from service.lookups import is_lookup
 from service.query import AUTO, Query, QueryRequest
 from service.querystate import QueryState
 from service.settings import Settings
@@ -110,6 +111,7 @@ class Queries:
             timeout_s=timeout_s,
             started=started,
             is_large=size_bytes > self._settings.large_scan_bytes,
+            is_lookup=is_lookup(plan, size_bytes),
             size_bytes=size_bytes,
             buffer_bytes=self._settings.result_buffer_bytes,
             slots=self._slots,

@@ -106,6 +106,7 @@ class Query:
         fallback: what runs it where that one cannot; None if the request is for that one alone.
         timeout_s: seconds until it ends with QueryTimeoutError, those in the queue included.
         is_large: whether it reads so much that it leaves the last slots to others.
+        is_lookup: whether it is sure to be done soon.
         size_bytes: about how much it reads.
         buffer_bytes: of the answer that may wait to be read.
         slots: where it waits.
@@ -124,6 +125,7 @@ class Query:
         timeout_s: float,
         started: float,
         is_large: bool,
+        is_lookup: bool = False,
         size_bytes: int = 0,
         buffer_bytes: int,
         slots: Slots,
@@ -160,7 +162,11 @@ class Query:
         self._attending = 0
         self._touched = time.monotonic()
         self._ticket = Ticket(
-            user=request.user, is_large=is_large, size_bytes=size_bytes, grant=self._granted
+            user=request.user,
+            is_large=is_large,
+            is_lookup=is_lookup,
+            size_bytes=size_bytes,
+            grant=self._granted,
         )
         self._thread = threading.Thread(target=self._run, name=f"query-{self.id}", daemon=True)
 

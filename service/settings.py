@@ -60,7 +60,9 @@ class Settings:
     max_sql_bytes: int = _setting(256 * 1024, "length of a SQL text at most")
     max_request_bytes: int = _setting(1024 * 1024, "length of a request at most")
     max_scan_bytes: int = _setting(0, "bytes of savepoints a query may read at most; any number where 0")
-    max_running: int = _setting(0, "queries that run at a time; 4 a core where 0, 8 at least")
+    max_running: int = _setting(
+        0, "queries that run at a time, beside half as many lookups of keys; 4 a core where 0, 8 at least"
+    )
     max_running_per_user: int = _setting(0, "queries of one user that run at a time; half of all where 0")
     max_stalled: int = _setting(64, "queries that have no slot while nobody reads their rows, at most")
     max_queued: int = _setting(1000, "queries that wait at most; more are told to come again")

@@ -1,10 +1,15 @@
 """Who runs now: a limited number of slots, and the queue before them.
 
 Of those that wait, the one whose user has the fewest running goes first; of these, the one that came first, where one that
-reads much counts as if it had come later: a second for 2 MiB, five at most. Large ones never take the last slots, so
+reads much counts as if it had come later: a second for 2 MiB, five at most. Large ones take half of the slots at most, so
 a small one finds a slot even while as many large ones run as may. One that has run for long counts as large, whatever
-it was thought to be, and for a while so does all else that its user asks. A query whose reader stalls gives its slot back
-and waits for another when the reader goes on, at the place it once came to.
+it was thought to be, and for a while so does all else that its user asks; what ends in its first second does not count, for
+else many short ones would make their user's next one wait behind the long ones of others.
+
+Lookups (`service.lookups`) have half as many slots again for themselves: all others may turn out to take all the time they
+have, and as many may come at once as there are slots.
+
+A query whose reader stalls gives its slot back and waits for another when the reader goes on, at the place it once came to.
 """
 
 from __future__ import annotations
@@ -18,7 +23,7 @@ from math import exp2
 
 from service.errors import TooManyQueriesError
 
-_LARGE_AFTER_S = 2.0
+_LARGE_AFTER_S = 1.0
 _PATIENCE_S = 5.0
 _BYTES_A_SECOND = 2 << 20
 _HALF_LIFE_S = 20.0
@@ -31,7 +36,7 @@ class SlotLimits:
     """How many queries may run and wait.
 
     Attributes:
-        running: at a time.
+        running: at a time, beside lookups.
         running_per_user: at a time, of one user.
         queued: that wait.
         queued_per_user: that wait, of one user.
@@ -46,8 +51,13 @@ class SlotLimits:
 
     @property
     def running_large(self) -> int:
-        """Large ones at a time: all slots but a quarter, where there is more than one."""
-        return max(1, self.running - max(1, self.running // 4))
+        """Large ones at a time: half of the slots, where there is more than one."""
+        return max(1, self.running // 2)
+
+    @property
+    def running_with_lookups(self) -> int:
+        """All at a time: half as many more where these are lookups, and one at least."""
+        return self.running + max(1, self.running // 2)
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
@@ -57,6 +67,7 @@ class Ticket:
     Attributes:
         user: whose it is.
         is_large: whether it reads so much that it leaves the last slots to others.
+        is_lookup: whether it is sure to be done soon.
         size_bytes: about how much it reads.
         grant: called when it gets a slot, from any thread, at once if there is one free; must not take long.
         arrived: when it came, by the monotonic clock.
@@ -65,6 +76,7 @@ class Ticket:
     user: str
     is_large: bool
     grant: Callable[[], None]
+    is_lookup: bool = False
     size_bytes: int = 0
     arrived: float = field(default_factory=time.monotonic)
     _started: float = 0.0
@@ -80,7 +92,9 @@ class Ticket:
         return now - self._started
 
     def counts_as_large(self, now: float) -> bool:
-        """Whether it is large, or has run for as long as if it were."""
+        """Whether it is large, or has run for as long as if it were; a lookup never does."""
+        if self.is_lookup:
+            return False
         return self.is_large or self._is_heavy or self.seconds(now) > _LARGE_AFTER_S
 
 
@@ -178,17 +192,20 @@ class Slots:
             ticket.grant()
 
     def _give_up(self, ticket: Ticket) -> None:
-        """It has no slot any more; remember for how long it had one."""
+        """It has no slot any more; remember for how long it had one, beyond what anybody may."""
         if ticket not in self._running:
             return
         self._running.remove(ticket)
         now = time.monotonic()
-        self._taken[ticket.user] = self._taken_s(ticket.user, now) + ticket.seconds(now), now
+        beyond_s = ticket.seconds(now) - _LARGE_AFTER_S
+        if beyond_s <= 0:
+            return
+        self._taken[ticket.user] = self._taken_s(ticket.user, now) + beyond_s, now
         if len(self._taken) > _KNOWN_USERS:
             self._taken = {user: taken for user, taken in self._taken.items() if self._is_heavy(user, now)}
 
     def _taken_s(self, user: str, now: float) -> float:
-        """How long the queries of a user had slots, those of long ago counted less."""
+        """How long the long queries of a user had slots, those of long ago counted less."""
         seconds, at = self._taken.get(user, (0.0, now))
         return seconds * exp2((at - now) / _HALF_LIFE_S)
 
@@ -196,15 +213,17 @@ class Slots:
         return self._taken_s(user, now) > _LARGE_AFTER_S
 
     def _next(self) -> Ticket | None:
-        if len(self._running) >= self._limits.running:
+        if len(self._running) >= self._limits.running_with_lookups:
             return None
         now = time.monotonic()
         busy = Counter(ticket.user for ticket in self._running)
+        others = sum(not ticket.is_lookup for ticket in self._running)
         large = sum(ticket.counts_as_large(now) for ticket in self._running)
         counts = {
-            ticket: ticket.is_large or self._is_heavy(ticket.user, now)
+            ticket: not ticket.is_lookup and (ticket.is_large or self._is_heavy(ticket.user, now))
             for ticket in self._waiting
             if busy[ticket.user] < self._limits.running_per_user
+            and (ticket.is_lookup or others < self._limits.running)
         }
         able = [ticket for ticket in counts if not (counts[ticket] and large >= self._limits.running_large)]
 

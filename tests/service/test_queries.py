@@ -19,8 +19,10 @@ from hypothesis import strategies as st
 
 from catalog import Catalog, connect
 from service.app import create_app
+from service.dialects import planned
 from service.engines import DuckDBEngine
 from service.errors import QueryCancelledError, QueryNotFoundError, TooManyQueriesError
+from service.lookups import is_lookup
 from service.queries import Queries, Query, QueryRequest
 from service.querystate import QueryState
 from service.results import ResultBuffer
@@ -30,8 +32,10 @@ from tests.waiting import wait_until
 
 NATIVE = Path(__file__).parent.parent / "data" / "flink" / "2.3.0" / "wordcount-rocksdb-savepoints" / "native"
 ENDLESS = "SELECT count(*) FROM range(1000000000000)"
+LOOKUP = "SELECT key, value FROM aggregate WHERE key = 'key_1'"
 ARROW = "application/vnd.apache.arrow.stream"
 LONG = "SELECT x, repeat('x', 100) AS text FROM range(2000000) t(x)"
+KINDS: tuple[dict[str, bool], ...] = ({}, {"is_large": True}, {"is_lookup": True})
 
 Serving = Callable[[FastAPI], AbstractContextManager[str]]
 
@@ -184,6 +188,58 @@ def test_limits_can_only_be_lowered() -> None:
             list(query.batches())
         with pytest.raises(Exception, match="at most 100 bytes"):
             queries.start(QueryRequest(sql="SELECT * FROM aggregate", max_bytes=10**12))
+
+
+def test_a_lookup_is_answered_while_endless_queries_have_all_slots(native: Any) -> None:
+    with queries_of(native.catalog, max_running=2) as queries:
+        endless = [queries.start(QueryRequest(sql=ENDLESS, user=name)) for name in "abc"]
+        wait_until(lambda: [query.state for query in endless].count(QueryState.RUNNING) == 2)
+        with queries.start(QueryRequest(sql=LOOKUP, user="d")) as lookup:
+            rows = pa.Table.from_batches(lookup.batches()).to_pylist()
+        states = [query.state for query in endless]
+        for query in endless:
+            query.close()
+
+    assert rows == [{"key": "key_1", "value": 38}]
+    assert states == [QueryState.RUNNING, QueryState.RUNNING, QueryState.QUEUED]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        LOOKUP,
+        "SELECT * FROM aggregate WHERE key IN ('key_1', 'key_2') AND value > 0 ORDER BY value LIMIT 5",
+        "SELECT a.value AS v FROM aggregate a WHERE key = 'key_1' OR key = 'key_2'",
+    ],
+)
+def test_a_lookup_is_known_by_its_keys(sql: str, native: Any) -> None:
+    plan = planned(QueryRequest(sql=sql), native.catalog, 1 << 20)
+
+    assert is_lookup(plan, 1000)
+    assert not is_lookup(plan, 1 << 30)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT 1",
+        "SELECT repeat('x', 1000000000)",
+        "SELECT * FROM aggregate",
+        "SELECT key FROM aggregate WHERE value = 1",
+        "SELECT repeat(key, 1000000000) FROM aggregate WHERE key = 'key_1'",
+        "SELECT key || key FROM aggregate WHERE key = 'key_1'",
+        "SELECT value FROM aggregate, range(1000000000) WHERE key = 'key_1'",
+        "SELECT a.value FROM aggregate a, aggregate b WHERE a.key = 'key_1' AND b.key = 'key_1'",
+        "SELECT (SELECT list_sum(range(1000000000))) FROM aggregate WHERE key = 'key_1'",
+        "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n FROM r) SELECT value FROM aggregate WHERE key = 'key_1'",
+        "SELECT value FROM aggregate WHERE key = 'key_1' UNION ALL SELECT value FROM aggregate WHERE key = 'key_1'",
+        "SELECT value FROM aggregate WHERE key = 'key_1' AND value IN (SELECT * FROM range(1000000000))",
+        "SELECT DISTINCT count(*) OVER () FROM aggregate WHERE key = 'key_1'",
+        "EXPLAIN ANALYZE SELECT value FROM aggregate WHERE key = 'key_1'",
+    ],
+)
+def test_what_may_take_any_time_is_no_lookup(sql: str, native: Any) -> None:
+    assert not is_lookup(planned(QueryRequest(sql=sql), native.catalog, 1 << 20), 0)
 
 
 def test_too_many_queries_are_told_to_come_again(serving: Serving) -> None:
@@ -342,10 +398,19 @@ class Line:
         self.granted: list[str] = []
         self.tickets: dict[str, Ticket] = {}
 
-    def enter(self, name: str, user: str = "a", *, is_large: bool = False, size_bytes: int = 0) -> None:
+    def enter(
+        self,
+        name: str,
+        user: str = "a",
+        *,
+        is_large: bool = False,
+        is_lookup: bool = False,
+        size_bytes: int = 0,
+    ) -> None:
         ticket = Ticket(
             user=user,
             is_large=is_large,
+            is_lookup=is_lookup,
             size_bytes=size_bytes,
             grant=lambda: self.granted.append(name),
         )
@@ -367,12 +432,33 @@ def test_those_that_come_first_go_first() -> None:
 
 
 def test_small_ones_find_a_slot_while_as_many_large_ones_run_as_may() -> None:
-    line = Line(running=4)
+    line = Line(running=8)
     for number in range(8):
         line.enter(f"large {number}", is_large=True)
-    line.enter("small")
+    line.enter("small", "b")
 
-    assert line.granted == ["large 0", "large 1", "large 2", "small"]
+    assert line.granted == [*(f"large {number}" for number in range(4)), "small"]
+
+
+def test_lookups_find_a_slot_while_as_many_others_run_as_may() -> None:
+    line = Line(running=4)
+    for number in range(5):
+        line.enter(f"unknown {number}", f"user {number}")
+    for number in range(3):
+        line.enter(f"lookup {number}", f"user {number}", is_lookup=True)
+
+    assert line.granted == [*(f"unknown {number}" for number in range(4)), "lookup 0", "lookup 1"]
+
+
+def test_lookups_may_have_all_slots_and_then_go_in_turn() -> None:
+    line = Line(running=2)
+    for name in "abc":
+        line.enter(f"lookup {name}", name, is_lookup=True)
+    line.enter("scan", "d")
+    line.enter("lookup e", "e", is_lookup=True)
+    line.leave("lookup a")
+
+    assert line.granted == ["lookup a", "lookup b", "lookup c", "scan"]
 
 
 def test_small_ones_go_before_large_ones_that_have_not_waited_long() -> None:
@@ -418,7 +504,7 @@ def test_a_user_who_took_much_leaves_the_last_slots_to_others_for_a_while() -> N
         line.enter(f"next {number}", "greedy")
     line.enter("small", "modest")
 
-    assert line.granted == ["endless", "next 0", "next 1", "next 2", "small"]
+    assert line.granted == ["endless", "next 0", "next 1", "small"]
 
 
 def test_the_user_with_the_fewest_running_goes_first() -> None:
@@ -453,13 +539,15 @@ def test_one_that_has_run_for_long_counts_as_large() -> None:
     assert line.granted == ["s1", "s2", "s3", "small"]
 
 
-@given(st.lists(st.tuples(st.sampled_from("abc"), st.booleans(), st.booleans()), max_size=60))
-def test_slots_are_never_given_twice_and_nobody_is_forgotten(steps: list[tuple[str, bool, bool]]) -> None:
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(KINDS), st.booleans()), max_size=60))
+def test_slots_are_never_given_twice_and_nobody_is_forgotten(
+    steps: list[tuple[str, dict[str, bool], bool]],
+) -> None:
     line = Line(running=4, running_per_user=2)
     inside: list[str] = []
-    for number, (user, is_large, leaves) in enumerate(steps):
-        line.enter(str(number), user, is_large=is_large)
-        assert line.slots.running <= 4
+    for number, (user, kind, leaves) in enumerate(steps):
+        line.enter(str(number), user, **kind)
+        assert line.slots.running <= 6
         inside = list(line.granted)
         if leaves and inside:
             line.leave(inside[0])
