@@ -15,12 +15,12 @@ _MOST_KEYS = 100
 _MOST_BYTES = 4 << 20
 
 
-def is_lookup(plan: Plan, size_bytes: int) -> bool:
+def is_lookup(plan: Plan, size_bytes: int = 0) -> bool:
     """Whether a plan is sure to be done soon.
 
     Args:
         plan: any.
-        size_bytes: about how much it reads.
+        size_bytes: about how much it reads, where that is known.
     """
     if plan.prefix or len(plan.tables) != 1 or size_bytes > _MOST_BYTES:
         return False

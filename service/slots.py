@@ -7,7 +7,8 @@ it was thought to be, and for a while so does all else that its user asks; what 
 else many short ones would make their user's next one wait behind the long ones of others.
 
 Lookups (`service.lookups`) have half as many slots again for themselves: all others may turn out to take all the time they
-have, and as many may come at once as there are slots.
+have, and as many may come at once as there are slots. Before any other slot, what is no lookup counts as if it had come a
+second later.
 
 A query whose reader stalls gives its slot back and waits for another when the reader goes on, at the place it once came to.
 """
@@ -26,6 +27,7 @@ from service.errors import TooManyQueriesError
 _LARGE_AFTER_S = 1.0
 _PATIENCE_S = 5.0
 _BYTES_A_SECOND = 2 << 20
+_YIELDS_TO_LOOKUPS_S = 1.0
 _HALF_LIFE_S = 20.0
 _KNOWN_USERS = 10_000
 _LONGEST_RETRY_S = 30
@@ -229,6 +231,7 @@ class Slots:
 
         def rank(ticket: Ticket) -> tuple[int, float]:
             yields_s = _PATIENCE_S if counts[ticket] else ticket.size_bytes / _BYTES_A_SECOND
+            yields_s += 0 if ticket.is_lookup else _YIELDS_TO_LOOKUPS_S
             return busy[ticket.user], ticket.arrived + min(yields_s, _PATIENCE_S)
 
         return min(able, key=rank, default=None)

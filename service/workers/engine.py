@@ -15,6 +15,7 @@ from catalog import CatalogError
 from readers.errors import ReaderError
 from service.engines.engine import Column, Execution, Progress
 from service.errors import QueryCancelledError, QueryError, WorkerLostError, query_error_of
+from service.lookups import is_lookup
 from service.settings import Settings
 from service.sql import Plan
 from service.workers.channel import ChannelClosedError, Frame
@@ -74,6 +75,7 @@ class WorkerExecution(Execution):
 
     def __init__(self, plan: Plan, pool: WorkerPool) -> None:
         self._plan = plan
+        self._is_lookup = is_lookup(plan)
         self._pool = pool
         self._columns: tuple[Column, ...] = ()
         self._progress = Progress()
@@ -143,7 +145,7 @@ class WorkerExecution(Execution):
     def _start(self, task: bytes) -> None:
         """Give the task to a worker that takes it: one that waited may have died meanwhile."""
         for tries_left in reversed(range(_TRIES)):
-            worker = self._pool.take()
+            worker = self._pool.take(is_lookup=self._is_lookup)
             with self._lock:
                 if self._failure is not None:
                     self._pool.give_back(worker)

@@ -22,7 +22,6 @@ from service.settings import Settings
 from service.workers.channel import FORK, NUMBER, REAP, Channel, ChannelClosedError, Frame
 
 _END_S = 5.0
-_NICE = 15
 _RECEIVED_BYTES = 1 << 20
 _TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 
@@ -38,7 +37,7 @@ class WorkerProcess:
         forks: what it was forked by.
         since: since when it does what it does.
         cpu_before_s: its processor time when it was first looked at since then; None if it was not.
-        is_slowed: whether others go before it, for good.
+        nice: whether others go before it: how much it was slowed down for good, 0 if it was not.
     """
 
     number: int
@@ -47,7 +46,7 @@ class WorkerProcess:
     forks: ForkServer
     since: float = field(default_factory=monotonic)
     cpu_before_s: float | None = None
-    is_slowed: bool = False
+    nice: int = 0
 
     @property
     def has_died(self) -> bool:
@@ -75,12 +74,14 @@ class WorkerProcess:
             self.cpu_before_s = now
         return now - self.cpu_before_s
 
-    def slow_down(self) -> None:
+    def slow_down(self, nice: int) -> None:
         """Let others go before it: a process may say so of itself or be told, but never take it back."""
-        self.is_slowed = True
+        if nice <= self.nice:
+            return
+        self.nice = nice
         with suppress(OSError):
             for thread in os.listdir(f"/proc/{self.number}/task"):  # Linux has a priority for each
-                os.setpriority(os.PRIO_PROCESS, int(thread), _NICE)
+                os.setpriority(os.PRIO_PROCESS, int(thread), nice)
 
     def retire(self) -> None:
         """Let it end when it has written what it keeps for others."""

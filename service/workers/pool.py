@@ -2,8 +2,15 @@
 
 There are as many workers as queries run or stall, for each has one query at a time; `service.slots` limits those. A worker is
 forked in some 30 ms, so one that has grown is not used again, and those beyond the ones that always wait do not
-wait long. One whose query takes more than some tenths of a second of processor time yields to the others for good: what is
-asked in between does not wait for it, neither for a processor nor for another worker to be forked.
+wait long.
+
+| a worker | goes before | |
+|---|---|---|
+| that has run nothing but lookups | all others | some always wait for a query |
+| that has run something else | those below | runs something else again |
+| whose query takes more than some tenths of a second of processor time | none | is not used again |
+
+A process never gets back the priority that it gave up, unless it belongs to root.
 """
 
 from __future__ import annotations
@@ -20,6 +27,7 @@ _IDLE_S = 30.0
 _LOOK_AFTER_S = 0.1
 _RETRY_S = 5.0
 _QUICK_CPU_S = 0.3
+_NICE_OF_OTHERS, _NICE_OF_LONG = 10, 15
 _LAST_WORK_S = 120.0
 logger = logging.getLogger("savepointdb")
 
@@ -29,7 +37,7 @@ class WorkerPool:
 
     Args:
         settings: of the engines of the workers.
-        waiting: workers there are at least, beside those that yield to the others.
+        waiting: workers there are at least, of those that ran nothing but lookups.
         memory_bytes: that a worker may take; any where 0.
     """
 
@@ -65,20 +73,24 @@ class WorkerPool:
                 self._watch = threading.Thread(target=self._look_after, name="workers", daemon=True)
                 self._watch.start()
 
-    def take(self) -> WorkerProcess:
+    def take(self, *, is_lookup: bool = False) -> WorkerProcess:
         """A worker that has nothing to do, forked if there is none.
+
+        Args:
+            is_lookup: whether it is for a query that is sure to be done soon (`service.lookups`).
 
         Raises:
             EngineUnavailableError: none can be started.
         """
         self.start()
-        while (worker := self._waiting_one()) is not None:
-            if not worker.has_died:
-                return worker
+        while (worker := self._waiting_one(is_lookup)) is not None and worker.has_died:
             self.discard(worker)
-        worker = self._running_forks().fork()
-        with self._lock:
-            self._busy.add(worker)
+        if worker is None:
+            worker = self._running_forks().fork()
+            with self._lock:
+                self._busy.add(worker)
+        if not is_lookup:
+            worker.slow_down(_NICE_OF_OTHERS)
         return worker
 
     def give_back(self, worker: WorkerProcess, *, is_worn: bool = False) -> None:
@@ -91,7 +103,7 @@ class WorkerPool:
         with self._lock:
             worker.since = monotonic()
             self._busy.discard(worker)
-            if not (is_worn or worker.is_slowed):
+            if not is_worn and worker.nice < _NICE_OF_LONG:
                 self._idle.append(worker)
                 return
             self._retired.append(worker)
@@ -130,14 +142,17 @@ class WorkerPool:
     @property
     def _missing(self) -> int:
         """How many workers are to be forked; negative where there are more than need be."""
-        return self._waiting - len(self._idle) - sum(not worker.is_slowed for worker in self._busy)
+        return self._waiting - sum(not worker.nice for worker in (*self._idle, *self._busy))
 
-    def _waiting_one(self) -> WorkerProcess | None:
-        """The one used last: it has open what is asked for most."""
+    def _waiting_one(self, is_lookup: bool) -> WorkerProcess | None:
+        """The one used last, if it is for such queries: it has open what is asked for most."""
         with self._lock:
             if not self._idle:
                 return None
-            worker = self._idle.pop()
+            worker = next(
+                (one for one in reversed(self._idle) if is_lookup == (not one.nice)), self._idle[-1]
+            )
+            self._idle.remove(worker)
             worker.begin()
             self._busy.add(worker)
             return worker
@@ -166,16 +181,17 @@ class WorkerPool:
         now = monotonic()
         oldest = now - _IDLE_S
         with self._lock:
-            busy = [worker for worker in self._busy if not worker.is_slowed]
+            busy = [worker for worker in self._busy if worker.nice < _NICE_OF_LONG]
         for worker in busy:
             if worker.cpu_s() > _QUICK_CPU_S:
-                worker.slow_down()
+                worker.slow_down(_NICE_OF_LONG)
         with self._lock:
             extra = -self._missing
             ended = [worker for worker in (*self._idle, *self._retired) if worker.has_died]
             ended += [worker for worker in self._retired if worker.since < now - _LAST_WORK_S]
-            unwanted = [worker for worker in self._idle if worker.since < oldest and worker not in ended]
-            unwanted = unwanted[: max(0, extra)]
+            late = [worker for worker in self._idle if worker.since < oldest and worker not in ended]
+            unwanted = [worker for worker in late if worker.nice]
+            unwanted += [worker for worker in late if not worker.nice][: max(0, extra)]
             self._idle = [worker for worker in self._idle if worker not in (*ended, *unwanted)]
             self._retired = [worker for worker in (*self._retired, *unwanted) if worker not in ended]
         for worker in unwanted:

@@ -454,11 +454,14 @@ def test_lookups_may_have_all_slots_and_then_go_in_turn() -> None:
     line = Line(running=2)
     for name in "abc":
         line.enter(f"lookup {name}", name, is_lookup=True)
-    line.enter("scan", "d")
-    line.enter("lookup e", "e", is_lookup=True)
+    line.enter("early scan", "d")
+    line.tickets["early scan"].arrived -= 60
+    line.enter("scan", "e")
+    line.enter("lookup f", "f", is_lookup=True)
     line.leave("lookup a")
+    line.leave("lookup b")
 
-    assert line.granted == ["lookup a", "lookup b", "lookup c", "scan"]
+    assert line.granted == ["lookup a", "lookup b", "lookup c", "early scan", "lookup f"]
 
 
 def test_small_ones_go_before_large_ones_that_have_not_waited_long() -> None:

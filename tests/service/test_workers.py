@@ -50,6 +50,7 @@ SAVEPOINTS = {
 }
 EVERYTHING = FLINK / "2.3.0" / "everything-rocksdb-savepoints" / "native"
 LOOKUP = "SELECT key, value FROM native.aggregate WHERE key = 'key_1'"
+LEAST_PRIORITY = 15
 ENDLESS = "SELECT count(*) FROM range(1000000000000)"
 LONG = "SELECT x, repeat('x', 100) AS text FROM range(2000000) t(x)"
 # DuckDB does not hear a cancel here for long.
@@ -207,6 +208,34 @@ def test_a_worker_that_dies_while_it_waits_is_replaced_and_costs_no_query(servic
         time.sleep(0.05)
         assert service.rows("SELECT 1") == [(1,)]
     wait_until(lambda: service.engine.is_ready)
+
+
+def test_lookups_have_workers_that_ran_nothing_else(service: Service) -> None:
+    pool = service.engine.pool
+    scanning = pool.take()
+    pool.give_back(scanning)
+    first = pool.take(is_lookup=True)
+    pool.give_back(first)
+    again, scanning_again = pool.take(is_lookup=True), pool.take()
+    priorities = [os.getpriority(os.PRIO_PROCESS, worker.number) for worker in (again, scanning_again)]
+    for worker in (again, scanning_again):
+        pool.give_back(worker)
+
+    assert first is not scanning
+    assert again is first
+    assert scanning_again is scanning
+    assert priorities[0] < priorities[1]
+
+
+def test_a_query_that_takes_much_yields_to_all_others(service: Service) -> None:
+    with service.queries.start(QueryRequest(sql=ENDLESS)) as query:
+        wait_until(
+            lambda: any(os.getpriority(os.PRIO_PROCESS, pid) >= LEAST_PRIORITY for pid in service.pids)
+        )
+        rows = service.rows(LOOKUP)
+        query.cancel()
+
+    assert rows == [("key_1", 38)]
 
 
 def test_the_fork_server_can_be_lost_without_a_query(service: Service) -> None:
