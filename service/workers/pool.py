@@ -26,8 +26,8 @@ from service.workers.forks import ForkServer, WorkerProcess
 _IDLE_S = 30.0
 _LOOK_AFTER_S = 0.1
 _RETRY_S = 5.0
-_QUICK_CPU_S = 0.3
-_NICE_OF_OTHERS, _NICE_OF_LONG = 10, 15
+_QUICK_CPU_S = 0.2
+_NICE_OF_OTHERS, _NICE_OF_LONG = 10, 19
 _LAST_WORK_S = 120.0
 logger = logging.getLogger("savepointdb")
 

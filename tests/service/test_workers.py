@@ -50,7 +50,7 @@ SAVEPOINTS = {
 }
 EVERYTHING = FLINK / "2.3.0" / "everything-rocksdb-savepoints" / "native"
 LOOKUP = "SELECT key, value FROM native.aggregate WHERE key = 'key_1'"
-LEAST_PRIORITY = 15
+LEAST_PRIORITY = 19
 ENDLESS = "SELECT count(*) FROM range(1000000000000)"
 LONG = "SELECT x, repeat('x', 100) AS text FROM range(2000000) t(x)"
 # DuckDB does not hear a cancel here for long.
