@@ -424,6 +424,7 @@ class Query:
 
     def _opened_by(self, engine: Engine) -> tuple[Execution, pa.RecordBatchReader]:
         execution = self._execution = engine.execution(self.plan, self.request.max_rows)
+        execution.is_long = self._ticket.counts_as_large(time.monotonic())
         self._check_not_cancelled()
         return execution, execution.open()
 

@@ -52,7 +52,13 @@ class Progress:
 
 
 class Execution(Protocol):
-    """A plan that runs, once."""
+    """A plan that runs, once.
+
+    Attributes:
+        is_long: whether it goes behind all others, where the engine can tell; said before it is opened.
+    """
+
+    is_long: bool = False
 
     @property
     def columns(self) -> tuple[Column, ...]:

@@ -145,7 +145,7 @@ class WorkerExecution(Execution):
     def _start(self, task: bytes) -> None:
         """Give the task to a worker that takes it: one that waited may have died meanwhile."""
         for tries_left in reversed(range(_TRIES)):
-            worker = self._pool.take(is_lookup=self._is_lookup)
+            worker = self._pool.take(is_lookup=self._is_lookup, is_long=self.is_long)
             with self._lock:
                 if self._failure is not None:
                     self._pool.give_back(worker)

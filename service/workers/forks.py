@@ -81,7 +81,8 @@ class WorkerProcess:
         self.nice = nice
         with suppress(OSError):
             for thread in os.listdir(f"/proc/{self.number}/task"):  # Linux has a priority for each
-                os.setpriority(os.PRIO_PROCESS, int(thread), nice)
+                known = os.getpriority(os.PRIO_PROCESS, int(thread))
+                os.setpriority(os.PRIO_PROCESS, int(thread), max(nice, known))
 
     def retire(self) -> None:
         """Let it end when it has written what it keeps for others."""

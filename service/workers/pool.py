@@ -8,7 +8,7 @@ wait long.
 |---|---|---|
 | that has run nothing but lookups | all others | some always wait for a query |
 | that has run something else | those below | runs something else again |
-| whose query takes more than some tenths of a second of processor time | none | is not used again |
+| whose query takes more than some tenths of a second of processor time, or whose user's did lately | none | runs such again |
 
 A process never gets back the priority that it gave up, unless it belongs to root.
 """
@@ -27,7 +27,7 @@ _IDLE_S = 30.0
 _LOOK_AFTER_S = 0.1
 _RETRY_S = 5.0
 _QUICK_CPU_S = 0.2
-_NICE_OF_OTHERS, _NICE_OF_LONG = 10, 19
+_NICE_OF_LOOKUPS, _NICE_OF_OTHERS, _NICE_OF_LONG = 0, 10, 19
 _LAST_WORK_S = 120.0
 logger = logging.getLogger("savepointdb")
 
@@ -73,24 +73,25 @@ class WorkerPool:
                 self._watch = threading.Thread(target=self._look_after, name="workers", daemon=True)
                 self._watch.start()
 
-    def take(self, *, is_lookup: bool = False) -> WorkerProcess:
+    def take(self, *, is_lookup: bool = False, is_long: bool = False) -> WorkerProcess:
         """A worker that has nothing to do, forked if there is none.
 
         Args:
             is_lookup: whether it is for a query that is sure to be done soon (`service.lookups`).
+            is_long: whether for one that goes behind all others from the start.
 
         Raises:
             EngineUnavailableError: none can be started.
         """
         self.start()
-        while (worker := self._waiting_one(is_lookup)) is not None and worker.has_died:
+        nice = _NICE_OF_LONG if is_long else _NICE_OF_LOOKUPS if is_lookup else _NICE_OF_OTHERS
+        while (worker := self._waiting_one(nice)) is not None and worker.has_died:
             self.discard(worker)
         if worker is None:
             worker = self._running_forks().fork()
             with self._lock:
                 self._busy.add(worker)
-        if not is_lookup:
-            worker.slow_down(_NICE_OF_OTHERS)
+        worker.slow_down(nice)
         return worker
 
     def give_back(self, worker: WorkerProcess, *, is_worn: bool = False) -> None:
@@ -103,7 +104,7 @@ class WorkerPool:
         with self._lock:
             worker.since = monotonic()
             self._busy.discard(worker)
-            if not is_worn and worker.nice < _NICE_OF_LONG:
+            if not is_worn:
                 self._idle.append(worker)
                 return
             self._retired.append(worker)
@@ -144,14 +145,13 @@ class WorkerPool:
         """How many workers are to be forked; negative where there are more than need be."""
         return self._waiting - sum(not worker.nice for worker in (*self._idle, *self._busy))
 
-    def _waiting_one(self, is_lookup: bool) -> WorkerProcess | None:
-        """The one used last, if it is for such queries: it has open what is asked for most."""
+    def _waiting_one(self, nice: int) -> WorkerProcess | None:
+        """The one used last, of those for such queries if there are some: it has open what is asked for most."""
         with self._lock:
-            if not self._idle:
+            able = [worker for worker in self._idle if worker.nice < _NICE_OF_LONG or nice == _NICE_OF_LONG]
+            if not able:
                 return None
-            worker = next(
-                (one for one in reversed(self._idle) if is_lookup == (not one.nice)), self._idle[-1]
-            )
+            worker = next((one for one in reversed(able) if one.nice == nice), able[-1])
             self._idle.remove(worker)
             worker.begin()
             self._busy.add(worker)

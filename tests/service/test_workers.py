@@ -34,6 +34,7 @@ from service.errors import (
     WorkerLostError,
 )
 from service.queries import Queries, QueryRequest
+from service.querystate import QueryState
 from service.settings import InvalidSettingError, Settings, bytes_of
 from service.workers import WorkerEngine
 from service.workers.channel import Channel, ChannelClosedError, Frame
@@ -214,17 +215,44 @@ def test_lookups_have_workers_that_ran_nothing_else(service: Service) -> None:
     pool = service.engine.pool
     scanning = pool.take()
     pool.give_back(scanning)
+    wait_until(lambda: any(not worker.nice for worker in pool._idle))
     first = pool.take(is_lookup=True)
     pool.give_back(first)
     again, scanning_again = pool.take(is_lookup=True), pool.take()
-    priorities = [os.getpriority(os.PRIO_PROCESS, worker.number) for worker in (again, scanning_again)]
     for worker in (again, scanning_again):
         pool.give_back(worker)
 
     assert first is not scanning
     assert again is first
     assert scanning_again is scanning
-    assert priorities[0] < priorities[1]
+    assert again.nice < scanning.nice
+
+
+def test_what_runs_for_long_leaves_the_workers_of_others_alone(service: Service) -> None:
+    pool = service.engine.pool
+    endless = pool.take(is_long=True)
+    pool.give_back(endless)
+    others = [pool.take(), pool.take(is_lookup=True)]
+    endless_again = pool.take(is_long=True)
+    for worker in (*others, endless_again):
+        pool.give_back(worker)
+
+    assert endless not in others
+    assert endless_again is endless
+    assert os.getpriority(os.PRIO_PROCESS, endless.number) == LEAST_PRIORITY
+
+
+def test_a_query_of_a_user_who_took_much_goes_behind_all_others_at_once(service: Service) -> None:
+    with service.queries.start(QueryRequest(sql=ENDLESS, user="greedy")) as query:
+        wait_until(lambda: query.state is QueryState.RUNNING)
+        query._ticket._started -= 60
+    with service.queries.start(QueryRequest(sql="SELECT 1", user="greedy")) as query:
+        rows = rows_of(list(query.batches()))
+        execution_is_long = query._ticket.counts_as_large(time.monotonic())
+
+    assert rows == [(1,)]
+    assert execution_is_long
+    assert any(os.getpriority(os.PRIO_PROCESS, pid) == LEAST_PRIORITY for pid in service.pids)
 
 
 def test_a_query_that_takes_much_yields_to_all_others(service: Service) -> None:
@@ -357,6 +385,7 @@ SERVER = """
 import sys, time, threading
 from catalog import connect
 from service.queries import Queries, QueryRequest
+from service.querystate import QueryState
 from service.settings import Settings
 from service.workers import WorkerEngine
 settings = Settings(workers=2, worker_memory="2GB")
