@@ -18,6 +18,7 @@ Reading order:
     query.py              one query from start to end: deadline, engine, answer
     slots.py lookups.py   who runs now
     results.py            what waits to be read
+    spool.py              the same on the disk, where readers are slow
     history.py querystate.py  what was asked lately
     encode/               rows → JSON, JSON lines, CSV, Arrow, Parquet, a table to read
     api/ app.py           HTTP

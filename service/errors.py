@@ -21,6 +21,7 @@
       ResultGoneError                410 RESULT_GONE          its answer was read, or dropped because nobody did
       QueryTimeoutError              504 EXCEEDED_TIME_LIMIT
       QueryCancelledError            409 CANCELLED
+        ReaderStalledError           409 STALLED              nobody read its answer
       MemoryExceededError            507 EXCEEDED_MEMORY
       EngineError                    500 ENGINE_ERROR
         EngineUnavailableError       503 ENGINE_UNAVAILABLE
@@ -264,6 +265,12 @@ class QueryCancelledError(QueryError):
 
     status = 409
     code = "CANCELLED"
+
+
+class ReaderStalledError(QueryCancelledError):
+    """Nobody read the query's answer for too long, or while others needed what it held."""
+
+    code = "STALLED"
 
 
 class MemoryExceededError(QueryError):

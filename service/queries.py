@@ -15,6 +15,7 @@ import atexit
 import os
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
@@ -36,15 +37,18 @@ from service.errors import (
 from service.explain import explanation_of
 from service.history import History, QueryRecord
 from service.lookups import is_lookup
-from service.query import AUTO, Query, QueryRequest
+from service.query import AUTO, Query, QueryRequest, stalled
 from service.querystate import QueryState
+from service.results import ResultBuffer
 from service.settings import Settings
 from service.slots import SlotLimits, Slots
+from service.spool import Spool
 from service.sql import Plan
 
 __all__ = ["AUTO", "Queries", "Query", "QueryRequest"]
 
 _CHECK_EVERY_S = 0.1
+_MAY_STALL_S = 2.0
 _RETRY_AFTER_S = 5
 _RUNNING_A_CORE = 4
 _LEAST_RUNNING = 8
@@ -58,6 +62,11 @@ class Queries:
         catalog: what they read.
         engines: by name. Where a request does not say, DuckDB is taken, or Spark if there is one and the query is for it.
         settings: their limits.
+
+    Attributes:
+        catalog: what they read.
+        spool: where answers wait whose readers are slow.
+        is_ending: whether no more are taken.
     """
 
     def __init__(self, catalog: Catalog, engines: Mapping[str, Engine], settings: Settings) -> None:
@@ -67,6 +76,7 @@ class Queries:
         self._spark = spark_settings(settings) if _SPARK in engines else None
         self._limits = slot_limits(settings)
         self._slots = Slots(self._limits)
+        self.spool = Spool(settings.temp_directory, settings.spool_total_bytes)
         self._history = History(settings.history_length)
         self.is_ending = False
         self._observers: list[Callable[[Query], None]] = []
@@ -113,7 +123,10 @@ class Queries:
             is_large=size_bytes > self._settings.large_scan_bytes,
             is_lookup=is_lookup(plan, size_bytes),
             size_bytes=size_bytes,
-            buffer_bytes=self._settings.result_buffer_bytes,
+            results=ResultBuffer(
+                self._settings.result_buffer_bytes, self.spool.file(self._settings.spool_bytes)
+            ),
+            stall_timeout_s=self._settings.stall_timeout_s,
             slots=self._slots,
             owner=self,
         )
@@ -199,6 +212,12 @@ class Queries:
         with self._lock:
             return [query.state for query in self._open.values()]
 
+    @property
+    def blocked(self) -> int:
+        """How many keep a process while nobody reads their rows."""
+        with self._lock:
+            return sum(query.is_blocked for query in self._open.values())
+
     def closed(self, query: Query) -> None:
         """As `Owner.closed`."""
         with self._lock:
@@ -254,6 +273,7 @@ class Queries:
                 queries = list(self._open.values())
             for query in queries:
                 query.check(now)
+            end_stalled(queries, self._limits.stalled, now)
 
     def _remembered(self, query_id: str, user: str) -> QueryRecord:
         record = self._history.find(query_id)
@@ -291,6 +311,26 @@ class Queries:
             return self._engines[name], "the request names it"
         choice = choose(plan, size_bytes, self._spark)
         return self._engines[choice.engine], choice.reason
+
+
+def end_stalled(queries: Sequence[Query], limit: int, now: float) -> None:
+    """End those that nobody reads while more than `limit` keep a process for that.
+
+    Of the users who have most of them goes the one that nobody has read for longest; a reader that takes some every now and
+    then stays.
+    """
+    blocked = [query for query in queries if query.is_blocked]
+    while len(blocked) > limit:
+        count = Counter(query.user for query in blocked)
+        most = max(count.values())
+        longest = max(
+            (query for query in blocked if count[query.user] == most),
+            key=lambda query: query.stalled_s(now),
+        )
+        if longest.stalled_s(now) < _MAY_STALL_S:
+            return
+        blocked.remove(longest)
+        longest.cancel(stalled(longest.stalled_s(now)))
 
 
 def _ending() -> ServiceEndingError:

@@ -28,6 +28,7 @@ from service.errors import (
     QueryCancelledError,
     QueryError,
     QueryTimeoutError,
+    ReaderStalledError,
     SavepointError,
     query_error_of,
 )
@@ -108,7 +109,8 @@ class Query:
         is_large: whether it reads so much that it leaves the last slots to others.
         is_lookup: whether it is sure to be done soon.
         size_bytes: about how much it reads.
-        buffer_bytes: of the answer that may wait to be read.
+        results: where the answer waits to be read.
+        stall_timeout_s: seconds after which it ends while its answer is streamed and its reader takes nothing.
         slots: where it waits.
         owner: who is told.
     """
@@ -127,7 +129,8 @@ class Query:
         is_large: bool,
         is_lookup: bool = False,
         size_bytes: int = 0,
-        buffer_bytes: int,
+        results: ResultBuffer,
+        stall_timeout_s: float,
         slots: Slots,
         owner: Owner,
     ) -> None:
@@ -151,13 +154,17 @@ class Query:
         self._elapsed_s: float | None = None
         self._progress = Progress()
         self._execution: Execution | None = None
-        self._results = ResultBuffer(buffer_bytes)
+        self._results = results
+        self._stall_timeout_s = stall_timeout_s
         self._slots = slots
         self._owner = owner
         self._lock = threading.Lock()
         self._failure: QueryError | None = None
         self._is_closed = False
         self._is_claimed = False
+        self._is_streamed = False
+        self._enough: int | None = None
+        self._blocked_since: float | None = None
         self._resumed = threading.Event()
         self._attending = 0
         self._touched = time.monotonic()
@@ -202,7 +209,7 @@ class Query:
 
     @property
     def buffered_bytes(self) -> int:
-        """Bytes of the answer that wait to be read."""
+        """Bytes of the answer that wait in memory to be read."""
         return self._results.size_bytes
 
     @property
@@ -306,6 +313,21 @@ class Query:
         """Call it no more."""
         self._results.remove_listener(listener)
 
+    def stream(self) -> None:
+        """Its answer is going to be sent as it is found: from now on it ends if its reader stalls."""
+        self.touch()
+        self._is_streamed = True
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether what runs it waits until somebody reads, for what it found has no room."""
+        return self._blocked_since is not None
+
+    def stalled_s(self, now: float) -> float:
+        """For how long it has been blocked and nobody has read anything; 0 if that is not so."""
+        since = self._blocked_since
+        return 0.0 if since is None or self._attending else now - max(since, self._touched)
+
     def cancel(self, error: QueryError | None = None) -> None:
         """End it; whoever reads it gets the error. From any thread.
 
@@ -326,6 +348,11 @@ class Query:
         if is_waiting:
             self._owner.ended(self)
         self.cancel_again()
+
+    def suffice(self, row_count: int) -> None:
+        """Its reader has enough: it ends as one that found no more rows than these, and more there were."""
+        self._enough = row_count
+        self.cancel(QueryCancelledError("the rest of the answer is not wanted"))
 
     def cancel_again(self) -> None:
         """Tell the engine once more of a cancel: it may miss one that comes while it starts."""
@@ -356,13 +383,22 @@ class Query:
                     hint="ask for less, or give it more time with timeout_s",
                 )
             )
-        limit_s = self.request.abandoned_after_s
-        with self._lock:
-            is_abandoned = limit_s is not None and not self._attending and now - self._touched > limit_s
-        if is_abandoned and not self.state.has_ended:
-            self.cancel(QueryCancelledError("nobody asked for the query's answer", code="ABANDONED"))
-        elif is_abandoned:
+        abandoned = self._abandoned(now)
+        if abandoned is not None and not self.state.has_ended:
+            self.cancel(abandoned)
+        elif abandoned is not None:
             self.close()
+
+    def _abandoned(self, now: float) -> QueryError | None:
+        """What it is told if nobody has wanted it for too long."""
+        with self._lock:
+            unread_s = 0.0 if self._attending else now - self._touched
+        limit_s = self.request.abandoned_after_s
+        if self._is_streamed and unread_s > self._stall_timeout_s:
+            return stalled(unread_s)
+        if limit_s is not None and unread_s > limit_s:
+            return QueryCancelledError("nobody asked for the query's answer", code="ABANDONED")
+        return None
 
     def _granted(self) -> None:
         """It has a slot."""
@@ -448,9 +484,12 @@ class Query:
         if not kept.num_rows or self._results.put(kept, _STALLED_AFTER_S):
             return
         self._resumed.clear()
+        self._blocked_since = time.monotonic()
         is_paused = self._slots.pause(self._ticket)
         while not self._results.put(kept, _LOOK_UP_S):
             self._check_not_cancelled()
+            is_paused = is_paused or self._slots.pause(self._ticket)
+        self._blocked_since = None
         if is_paused and not self.truncated:
             self._slots.enter_again(self._ticket)
             self._resumed.wait()
@@ -468,6 +507,7 @@ class Query:
         with self._lock:
             self._set_ended(error)
         self._execution = None
+        self._blocked_since = None
         if error is None:
             self._results.end()
         else:
@@ -478,6 +518,8 @@ class Query:
     def _set_ended(self, error: QueryError | None) -> None:
         self._elapsed_s = time.monotonic() - self._started
         self._touched = time.monotonic()
+        if self._enough is not None:
+            error, self.row_count, self.truncated = None, self._enough, True
         self.error = error
         self.state = _state_after(error)
 
@@ -502,7 +544,15 @@ def _clear_frames(error: BaseException) -> None:
             waiting += [known.__cause__, known.__context__]
 
 
+def stalled(unread_s: float) -> ReaderStalledError:
+    """What a query is told whose answer nobody has read for so long."""
+    return ReaderStalledError(
+        f"nobody read the query's answer for {unread_s:.0f} s",
+        hint="read it without long pauses, or ask for less",
+    )
+
+
 def _state_after(error: QueryError | None) -> QueryState:
     if error is None:
         return QueryState.FINISHED
-    return QueryState.CANCELLED if type(error) is QueryCancelledError else QueryState.FAILED
+    return QueryState.CANCELLED if isinstance(error, QueryCancelledError) else QueryState.FAILED

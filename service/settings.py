@@ -55,6 +55,9 @@ class Settings:
     port: int = _setting(8080, "port to listen on; 0 takes any free one")
     max_rows: int = _setting(10_000, "rows of a JSON answer, where the request does not say")
     max_rows_limit: int = _setting(1_000_000, "rows of a JSON answer at most, whatever the request says")
+    max_answer_bytes: int = _setting(
+        64 * 1024 * 1024, "bytes of the rows of a JSON answer at most; those behind are cut off"
+    )
     timeout_s: float = _setting(60.0, "seconds a query may take, where the request does not say")
     max_timeout_s: float = _setting(3600.0, "seconds a query may take at most, whatever the request says")
     max_sql_bytes: int = _setting(256 * 1024, "length of a SQL text at most")
@@ -64,13 +67,25 @@ class Settings:
         0, "queries that run at a time, beside half as many lookups of keys; 4 a core where 0, 8 at least"
     )
     max_running_per_user: int = _setting(0, "queries of one user that run at a time; half of all where 0")
-    max_stalled: int = _setting(64, "queries that have no slot while nobody reads their rows, at most")
+    max_stalled: int = _setting(
+        4,
+        "queries that keep a process while nobody reads their rows, at most; the one that did so longest ends",
+    )
     max_queued: int = _setting(1000, "queries that wait at most; more are told to come again")
     max_queued_per_user: int = _setting(500, "queries of one user that wait at most")
     large_scan_bytes: int = _setting(
         64 * 1024 * 1024, "a query that reads more leaves the last slots to others"
     )
-    result_buffer_bytes: int = _setting(1024 * 1024, "bytes of an answer that wait to be read, at most")
+    result_buffer_bytes: int = _setting(
+        1024 * 1024, "bytes of an answer that wait to be read in memory, at most"
+    )
+    spool_bytes: int = _setting(
+        64 * 1024 * 1024, "bytes of an answer that wait in a file while its reader is slow, at most"
+    )
+    spool_total_bytes: int = _setting(1024**3, "bytes of all such files at most; they are in temp_directory")
+    stall_timeout_s: float = _setting(
+        60.0, "seconds after which a connection is cut, and its query ends, whose reader takes nothing"
+    )
     drain_s: float = _setting(
         30.0, "seconds that queries which run may still take when the service is told to stop"
     )
@@ -83,7 +98,9 @@ class Settings:
     )
     max_row_bytes: int = _setting(16 * 1024 * 1024, "length of a row of an answer at most, over HTTP")
     memory_limit: str = _setting("", "memory of the engine, such as 4GB; the most it may be where empty")
-    temp_directory: str = _setting("", "where large sorts and groups spill to; the system's where empty")
+    temp_directory: str = _setting(
+        "", "where large sorts, groups and unread answers spill to; the system's where empty"
+    )
     max_temp_size: str = _setting("100GB", "size of the spilled data at most")
     rescan_after_s: float = _setting(5.0, "seconds after which the roots are looked at for new savepoints")
     cache: str = _setting("on", "whether decoded states are kept for the next query: on or off")

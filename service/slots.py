@@ -42,7 +42,7 @@ class SlotLimits:
         running_per_user: at a time, of one user.
         queued: that wait.
         queued_per_user: that wait, of one user.
-        stalled: that have given their slot back until their reader goes on; a user may have a quarter of them.
+        stalled: that have given their slot back until their reader goes on.
     """
 
     running: int
@@ -148,8 +148,7 @@ class Slots:
     def pause(self, ticket: Ticket) -> bool:
         """Give the slot back for a while; False if it must be kept, for what is held meanwhile costs memory."""
         with self._lock:
-            own = sum(other.user == ticket.user for other in self._stalled)
-            if len(self._stalled) >= self._limits.stalled or own >= max(1, self._limits.stalled // 4):
+            if len(self._stalled) >= self._limits.stalled:
                 return False
             self._give_up(ticket)
             self._stalled.add(ticket)

@@ -6,6 +6,7 @@ so half an answer never looks whole. A client that goes away cancels its query.
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any
 
@@ -16,9 +17,11 @@ from fastapi import Request
 from pydantic import BaseModel, Field
 from starlette.responses import Response, StreamingResponse
 
+from service.api.collected import CollectedAnswer, CollectedRows
 from service.api.errors import ErrorAnswer
-from service.api.waiting import cancelled_on_disconnect, wait_until_ended, wait_until_ready
-from service.encode import FORMATS, SPREADSHEET_CSV, Format, json_rows
+from service.api.state import ServiceState
+from service.api.waiting import cancelled_on_disconnect, wait_until_ready
+from service.encode import FORMATS, SPREADSHEET_CSV, Format
 from service.errors import NotAcceptableError
 from service.query import Query
 from service.settings import Settings
@@ -31,7 +34,7 @@ _BY_MEDIA_TYPE = {known.media_type: known for known in FORMATS.values()} | {
     "text/*": FORMATS["csv"],
 }
 
-_END_BEHIND_ROWS_S = 0.02
+_PART_BYTES = 256 * 1024
 _FORMULAS = {"exact": FORMATS["csv"], "escape": SPREADSHEET_CSV}
 
 
@@ -138,20 +141,14 @@ def max_rows_of(asked: int | None, wanted: Format, settings: Settings) -> int | 
     return min(settings.max_rows if asked is None else asked, settings.max_rows_limit)
 
 
-async def answer(request: Request, query: Query, wanted: Format) -> Response:
+async def answer(request: Request, service: ServiceState, query: Query, wanted: Format) -> Response:
     """The answer with the rows of a query; the query is closed with it.
 
     Raises:
         QueryError: it failed before the first rows, or anywhere where the format is JSON.
     """
     if wanted is JSON:
-        try:
-            async with cancelled_on_disconnect(request, query):
-                content = await _whole(query)
-        except BaseException:
-            await _closed(query)
-            raise
-        return Response(content, media_type=JSON.media_type)
+        return await _whole(request, service, query)
     chunks = _chunks(query, wanted)
     try:
         async with cancelled_on_disconnect(request, query):
@@ -170,37 +167,48 @@ async def answer(request: Request, query: Query, wanted: Format) -> Response:
     )
 
 
-async def _whole(query: Query) -> bytes:
-    """The whole JSON answer; the rows are text already. The query is closed with it."""
-    rows: list[str] = []
-    content: bytes | None = None
-    while content is None:
-        await wait_until_ready(query)
-        # The end is close behind the rows of a short answer: so a thread is asked once for all of it.
-        await wait_until_ended(query, _END_BEHIND_ROWS_S)
-        content = await to_thread.run_sync(_rest_of_answer, query, rows)
-    return content
+async def _whole(request: Request, service: ServiceState, query: Query) -> Response:
+    """The JSON answer, when all its rows are known."""
+    settings = service.settings
+    file = service.queries.spool.file(settings.max_answer_bytes)
+    rows = CollectedRows(settings.result_buffer_bytes, settings.max_answer_bytes, file)
+    try:
+        try:
+            async with cancelled_on_disconnect(request, query):
+                while not rows.is_full and await wait_until_ready(query):
+                    if not await to_thread.run_sync(_collect, query, rows):
+                        break
+        finally:
+            await _closed(query)
+        before, after = _around(query, rows)
+        if not rows.is_in_memory:
+            return CollectedAnswer(before, rows, after, JSON.media_type)
+        return Response(b"".join((before, *rows.parts(), after)), media_type=JSON.media_type)
+    except BaseException:
+        rows.close()
+        raise
 
 
-def _rest_of_answer(query: Query, rows: list[str]) -> bytes | None:
-    """The answer if all rows are there; else None, and those that are there were added."""
-    while query.is_ready:
-        batch = query.take()
-        if batch is None:
-            content = _answer(query, rows)
-            query.close()
-            return content
-        rows.append(",".join(json_rows(query.columns, batch)))
-    return None
+def _collect(query: Query, rows: CollectedRows) -> bool:
+    """Collect more rows; whether there were some."""
+    rows.columns = query.columns
+    batch = query.take()
+    if batch is None:
+        return False
+    rows.add(batch)
+    if rows.is_full:
+        query.suffice(rows.row_count)
+    return True
 
 
-def _answer(query: Query, rows: list[str]) -> bytes:
+def _around(query: Query, rows: CollectedRows) -> tuple[bytes, bytes]:
+    """What stands before and behind the rows of a JSON answer."""
     facts: dict[str, Any] = {
         "query_id": query.id,
-        "columns": [{"name": column.name, "type": column.type} for column in query.columns],
+        "columns": [{"name": column.name, "type": column.type} for column in rows.columns],
         "rows": [],
-        "row_count": query.row_count,
-        "truncated": query.truncated,
+        "row_count": rows.row_count,
+        "truncated": query.truncated or rows.is_full,
         "engine": query.engine,
         "engine_reason": query.engine_reason,
         "elapsed_ms": round(query.elapsed_ms, 3),
@@ -215,7 +223,7 @@ def _answer(query: Query, rows: list[str]) -> bytes:
     if query.explanation is not None:
         facts["explanation"] = query.explanation.as_json()
     before, _, after = orjson.dumps(facts).partition(b'"rows":[]')
-    return b"".join((before, b'"rows":[', ",".join(rows).encode(), b"]", after))
+    return before + b'"rows":[', b"]" + after
 
 
 def _weight(parameter: str) -> float:
@@ -231,18 +239,21 @@ def _chunks(query: Query, wanted: Format) -> Iterator[bytes]:
 
 
 async def _streamed(query: Query, first: bytes, chunks: Iterator[bytes]) -> AsyncIterator[bytes]:
+    """The chunks in parts, so that it is known whether a slow reader takes any."""
+    query.stream()
+    chunk: bytes | None = first
     try:
-        yield first
-        while await wait_until_ready(query):
-            chunk = await to_thread.run_sync(next, chunks, None)
-            if chunk is None:
-                break
-            yield chunk
+        while chunk is not None:
+            for start in range(0, len(chunk), _PART_BYTES):
+                yield chunk[start : start + _PART_BYTES]
+                query.touch()
+            chunk = await to_thread.run_sync(next, chunks, None) if await wait_until_ready(query) else None
     finally:
         await _closed(query)
 
 
 async def _closed(query: Query) -> None:
+    query.check(time.monotonic())  # for a reason of its own, if there is one
     query.cancel()
     with anyio.CancelScope(shield=True):
         await to_thread.run_sync(query.close)

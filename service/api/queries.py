@@ -105,7 +105,7 @@ async def query_result(
     if query is None:
         error = service.queries.record(query_id, user).error
         raise error or ResultGoneError("the result was read already, or dropped because nobody did")
-    return await answer(request, query, wanted)
+    return await answer(request, service, query, wanted)
 
 
 @router.delete("/{query_id}", status_code=HTTP_204_NO_CONTENT)

@@ -79,4 +79,5 @@ async def query(
     """Run a query and answer its rows."""
     wanted = accepted_format(accept)
     asked = body.asked(request, service, user, principal, wanted)
-    return await answer(request, await to_thread.run_sync(service.queries.start, asked), wanted)
+    started = await to_thread.run_sync(service.queries.start, asked)
+    return await answer(request, service, started, wanted)

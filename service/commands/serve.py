@@ -14,6 +14,7 @@ from types import FrameType
 import uvicorn
 
 from readers.compiled import ahead
+from service.api.connections import hold_little, protocol_of
 from service.app import create_app
 from service.auth.gate import Authenticator, is_loopback
 from service.auth.keys import KeyFile
@@ -80,6 +81,7 @@ def _serve(options: Namespace) -> None:
     app = create_app(settings, catalog, roots=roots, authenticator=authenticator)
     sys.setswitchinterval(_SWITCH_S)
     with _listening(settings) as listener:
+        hold_little(listener)
         host, port = listener.getsockname()[:2]
         count, scheme = len(catalog.databases), "https" if settings.tls_certificate else "http"
         print(
@@ -88,6 +90,7 @@ def _serve(options: Namespace) -> None:
         )
         config = uvicorn.Config(
             app,
+            http=protocol_of(settings.stall_timeout_s),
             log_config=None,
             access_log=options.verbose,
             server_header=False,

@@ -41,6 +41,31 @@ def plain_type(arrow_type: pa.DataType) -> pa.DataType:
     return plain(pa.nulls(0, arrow_type)).type
 
 
+def decoded(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch without dictionaries: a value of one may stand in every row, which the batch's size does not tell."""
+    if not any(map(_has_dictionary, batch.schema.types)):
+        return batch
+    columns = [plain(array) if _has_dictionary(array.type) else array for array in batch.columns]
+    return pa.RecordBatch.from_arrays(columns, schema=decoded_schema(batch.schema))
+
+
+def decoded_schema(schema: pa.Schema) -> pa.Schema:
+    """The schema of what `decoded` gives."""
+    fields = [
+        field.with_type(plain_type(field.type)) if _has_dictionary(field.type) else field for field in schema
+    ]
+    return pa.schema(fields, schema.metadata)
+
+
+def _has_dictionary(arrow_type: pa.DataType) -> bool:
+    if isinstance(arrow_type, pa.BaseExtensionType):
+        return _has_dictionary(arrow_type.storage_type)
+    if pa.types.is_dictionary(arrow_type):
+        return True
+    children = (arrow_type.field(index).type for index in range(arrow_type.num_fields))
+    return any(map(_has_dictionary, children))
+
+
 def json_column(array: pa.Array, sql_type: str = "") -> pa.Array:
     """JSON text of each value; `sql_type` tells a HUGEINT from a DECIMAL, and text from JSON."""
     if sql_type == JSON_TEXT:

@@ -34,6 +34,7 @@ from pyarrow import dataset
 from catalog import Scan
 from catalog.errors import near_names
 from readers.states import KEY_GROUP, SUBTASK
+from service.encode.columns import decoded, decoded_schema
 from service.engines.engine import Column, Execution, Progress
 from service.engines.parallel import SplitCount, read_splits
 from service.errors import (
@@ -204,7 +205,7 @@ class DuckDBExecution(Execution):
             )
             self._check_not_cancelled()
             reader = relation.to_arrow_reader(_VECTOR_ROWS)
-        return pa.RecordBatchReader.from_batches(reader.schema, self._batches(reader))
+        return pa.RecordBatchReader.from_batches(decoded_schema(reader.schema), self._batches(reader))
 
     def cancel(self, error: QueryError) -> None:
         """As `Execution.cancel`."""
@@ -243,7 +244,7 @@ class DuckDBExecution(Execution):
             with self._errors():
                 self._check_not_cancelled()
                 try:
-                    batch = reader.read_next_batch()
+                    batch = decoded(reader.read_next_batch())
                 except StopIteration:
                     return None
             if batch.num_rows:

@@ -7,6 +7,8 @@
 | savepointdb_queue_seconds | histogram | |
 | savepointdb_read_bytes_total, savepointdb_answer_rows_total | counters | |
 | savepointdb_queries_open | gauge | state |
+| savepointdb_queries_stalled | gauge | those that keep a process while nobody reads their rows |
+| savepointdb_spooled_bytes | gauge | of answers that wait on the disk to be read |
 | savepointdb_databases | gauge | |
 | process_* | of the operating system, for the serving process | |
 
@@ -81,6 +83,16 @@ class Metrics:
         for state in QueryState:
             open_.add_metric((state.value,), states[state])
         yield open_
+        yield GaugeMetricFamily(
+            "savepointdb_queries_stalled",
+            "queries that keep a process while nobody reads their rows",
+            self._queries.blocked,
+        )
+        yield GaugeMetricFamily(
+            "savepointdb_spooled_bytes",
+            "bytes of answers that wait on the disk to be read",
+            self._queries.spool.size_bytes,
+        )
         yield GaugeMetricFamily(
             "savepointdb_databases", "savepoints that are served", len(self._catalog.databases)
         )

@@ -28,6 +28,7 @@ from service.querystate import QueryState
 from service.results import ResultBuffer
 from service.settings import Settings
 from service.slots import SlotLimits, Slots, Ticket
+from service.spool import Spool
 from tests.waiting import wait_until
 
 NATIVE = Path(__file__).parent.parent / "data" / "flink" / "2.3.0" / "wordcount-rocksdb-savepoints" / "native"
@@ -566,7 +567,7 @@ def test_slots_are_never_given_twice_and_nobody_is_forgotten(
 
 
 def test_one_that_stalls_gives_its_slot_back_as_long_as_not_too_many_do() -> None:
-    line = Line(running=1, stalled=4)
+    line = Line(running=1, stalled=1)
     line.enter("a")
     paused = line.slots.pause(line.tickets["a"])
     line.enter("b")
@@ -579,7 +580,7 @@ def test_one_that_stalls_gives_its_slot_back_as_long_as_not_too_many_do() -> Non
 
 
 def test_one_batch_always_has_room() -> None:
-    buffer = ResultBuffer(1)
+    buffer = ResultBuffer(1, Spool("", 0).file(0))
     batch = pa.RecordBatch.from_pydict({"x": list(range(1000))})
 
     assert buffer.put(batch, 0)

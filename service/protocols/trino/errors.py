@@ -37,6 +37,7 @@ _BY_STATUS = {4: ("GENERIC_USER_ERROR", 0, _USER)}
 _ERRORS: dict[str, tuple[str, int, str]] = {
     "SYNTAX_ERROR": ("SYNTAX_ERROR", 1, _USER),
     "ABANDONED": ("ABANDONED_QUERY", 2, _USER),
+    "STALLED": ("ABANDONED_QUERY", 2, _USER),
     "CANCELLED": ("USER_CANCELED", 3, _USER),
     "FORBIDDEN": ("PERMISSION_DENIED", 4, _USER),
     "NOT_FOUND": ("NOT_FOUND", 5, _USER),
