@@ -18,8 +18,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import shutil
-import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -53,6 +51,7 @@ from service.errors import (
 )
 from service.functions import MACROS, is_allowed_function, is_allowed_table_function
 from service.settings import Settings
+from service.spill import SpillFolder
 from service.sql import Plan, TableReference
 
 # What DuckDB finds at a time: a batch of more rows holds them in its memory and in ours.
@@ -108,8 +107,8 @@ class DuckDBEngine:
 
     def __init__(self, settings: Settings) -> None:
         self._threads = settings.threads or os.cpu_count() or 1
-        self._spill = tempfile.mkdtemp(prefix="savepointdb-", dir=settings.temp_directory or None)
-        self._settings = _engine_settings(settings, self._threads, self._spill)
+        self._spill = SpillFolder(settings.temp_directory)
+        self._settings = _engine_settings(settings, self._threads, self._spill.path)
         self._lock = threading.Lock()
         self._root = self._connected()
 
@@ -120,7 +119,7 @@ class DuckDBEngine:
     def close(self) -> None:
         """As `Engine.close`."""
         self._root.close()
-        shutil.rmtree(self._spill, ignore_errors=True)
+        self._spill.close()
 
     def _connection(self) -> duckdb.DuckDBPyConnection:
         """A connection to the engine; to another one if a query broke it.

@@ -9,7 +9,6 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import threading
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -19,6 +18,7 @@ from time import monotonic
 
 from service.errors import EngineUnavailableError
 from service.settings import Settings
+from service.spill import SpillFolder
 from service.workers.channel import FORK, NUMBER, REAP, Channel, ChannelClosedError, Frame
 
 _END_S = 5.0
@@ -117,7 +117,7 @@ class ForkServer:
 
     def __init__(self, settings: Settings, memory_bytes: int) -> None:
         self._lock = threading.Lock()
-        self._folder = tempfile.mkdtemp(prefix="savepointdb-", dir=settings.temp_directory or None)
+        self._spill = SpillFolder(settings.temp_directory)
         self._control, control = socket.socketpair()
         lifeline, self._lifeline = os.pipe()
         with control:
@@ -131,7 +131,7 @@ class ForkServer:
         os.close(lifeline)
         assert self._process.stdin is not None
         with suppress(OSError), self._process.stdin as file:
-            pickle.dump((replace(settings, temp_directory=self._folder), memory_bytes), file)
+            pickle.dump((replace(settings, temp_directory=self._spill.path), memory_bytes), file)
         try:
             self._answer()
         except EngineUnavailableError:
@@ -162,7 +162,7 @@ class ForkServer:
         with suppress(EngineUnavailableError, OSError), self._lock:
             self._control.sendall(REAP + NUMBER.pack(number))
             code = self._answer()
-        shutil.rmtree(Path(self._folder, str(number)), ignore_errors=True)
+        shutil.rmtree(Path(self._spill.path, str(number)), ignore_errors=True)
         return code
 
     def close(self) -> None:
@@ -174,7 +174,7 @@ class ForkServer:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._spill.close()
 
     def _answer(self) -> int:
         try:
