@@ -20,6 +20,7 @@ Reading order:
     results.py            what waits to be read
     spool.py              the same on the disk, where readers are slow
     history.py querystate.py  what was asked lately
+    origin.py             which checkpoints an answer came from
     spill.py              folders for what engines spill
     encode/               rows → JSON, JSON lines, CSV, Arrow, Parquet, a table to read
     api/ app.py           HTTP

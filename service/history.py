@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from service.engines import Progress
 from service.errors import QueryError
+from service.origin import Origin
 from service.querystate import QueryState
 
 
@@ -30,6 +31,7 @@ class QueryRecord:
         row_count: rows of the answer so far.
         is_ready: whether rows, or the end of them, wait to be read.
         progress: what it has read.
+        origins: the savepoints it reads.
         error: why it failed.
     """
 
@@ -46,6 +48,7 @@ class QueryRecord:
     row_count: int
     is_ready: bool
     progress: Progress
+    origins: tuple[Origin, ...]
     error: QueryError | None
 
 

@@ -37,6 +37,7 @@ from service.errors import (
 from service.explain import explanation_of
 from service.history import History, QueryRecord
 from service.lookups import is_lookup
+from service.origin import Origin
 from service.query import AUTO, Query, QueryRequest, stalled
 from service.querystate import QueryState
 from service.results import ResultBuffer
@@ -106,6 +107,7 @@ class Queries:
             if request.explain and not plan.prefix:
                 plan = replace(plan, prefix="EXPLAIN")
             size_bytes = _size_bytes(plan)
+            origins = tuple(map(Origin.of, plan.databases))
             explanation = explanation_of(plan) if plan.prefix.startswith("EXPLAIN") else None
         except (CatalogError, ReaderError) as error:
             raise query_error_of(error) from error
@@ -114,6 +116,7 @@ class Queries:
         query = Query(
             request=request,
             plan=plan,
+            origins=origins,
             engine=engine,
             engine_reason=reason,
             explanation=explanation,

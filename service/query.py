@@ -34,6 +34,7 @@ from service.errors import (
 )
 from service.explain import Explanation
 from service.history import QueryRecord
+from service.origin import Origin, metadata_of
 from service.querystate import QueryState
 from service.results import Listener, ResultBuffer
 from service.slots import Slots, Ticket
@@ -101,6 +102,7 @@ class Query:
     Args:
         request: what was asked.
         plan: what it means.
+        origins: the savepoints it reads.
         engine: what runs it.
         engine_reason: why that one.
         explanation: what it reads, where that is asked.
@@ -120,6 +122,7 @@ class Query:
         *,
         request: QueryRequest,
         plan: Plan,
+        origins: tuple[Origin, ...],
         engine: Engine,
         engine_reason: str,
         explanation: Explanation | None = None,
@@ -138,6 +141,7 @@ class Query:
         self.request = request
         self.user = request.user
         self.plan = plan
+        self.origins = origins
         self.engine = engine.name
         self.engine_reason = engine_reason
         self.explanation = explanation
@@ -193,9 +197,10 @@ class Query:
 
     @property
     def schema(self) -> pa.Schema:
-        """The Arrow schema of the answer; waits until it is known."""
+        """The Arrow schema of the answer, which names the savepoints; waits until it is known."""
         with self.attended():
-            return self._results.head()[1]
+            schema = self._results.head()[1]
+        return schema.with_metadata({**(schema.metadata or {}), **metadata_of(self.id, self.origins)})
 
     @property
     def is_open(self) -> bool:
@@ -261,6 +266,7 @@ class Query:
             row_count=self.row_count,
             is_ready=self.is_ready,
             progress=self.progress,
+            origins=self.origins,
             error=copy.copy(self.error),
         )
 

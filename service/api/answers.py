@@ -23,6 +23,7 @@ from service.api.state import ServiceState
 from service.api.waiting import cancelled_on_disconnect, wait_until_ready
 from service.encode import FORMATS, SPREADSHEET_CSV, Format
 from service.errors import NotAcceptableError
+from service.origin import headers_of
 from service.query import Query
 from service.settings import Settings
 
@@ -163,6 +164,7 @@ async def answer(request: Request, service: ServiceState, query: Query, wanted: 
         headers={
             "Content-Disposition": f'attachment; filename="{query.id}.{wanted.suffix}"',
             "X-Query-Id": query.id,
+            **headers_of(query.origins),
         },
     )
 
@@ -215,10 +217,7 @@ def _around(query: Query, rows: CollectedRows) -> tuple[bytes, bytes]:
         "bytes_read": query.bytes_read,
         "bytes_cached": query.progress.bytes_cached,
         "cache_hits": query.progress.cache_hits,
-        "databases": [
-            {"name": database.name, "checkpoint_id": database.checkpoint_id, "path": database.path}
-            for database in query.databases
-        ],
+        "databases": query.origins,
     }
     if query.explanation is not None:
         facts["explanation"] = query.explanation.as_json()

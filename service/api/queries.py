@@ -15,7 +15,15 @@ from pydantic import BaseModel, Field
 from starlette.responses import Response
 from starlette.status import HTTP_202_ACCEPTED, HTTP_204_NO_CONTENT
 
-from service.api.answers import ANSWERS, FAILURES, JSON, QueryAnswer, accepted_format, answer
+from service.api.answers import (
+    ANSWERS,
+    FAILURES,
+    JSON,
+    DatabaseBody,
+    QueryAnswer,
+    accepted_format,
+    answer,
+)
 from service.api.errors import ErrorBody, error_body
 from service.api.query import QueryBody
 from service.api.state import State
@@ -53,6 +61,7 @@ class QueryStatus(BaseModel):
     elapsed_ms: float
     row_count: int = Field(description="rows of the answer so far")
     progress: ProgressBody
+    databases: list[DatabaseBody] = Field(description="the savepoints that it reads")
     error: ErrorBody | None = None
 
 
@@ -138,5 +147,9 @@ def _status(record: QueryRecord) -> QueryStatus:
             splits_read=progress.splits_read,
             splits_total=progress.splits_total,
         ),
+        databases=[
+            DatabaseBody(name=origin.name, checkpoint_id=origin.checkpoint_id, path=origin.path)
+            for origin in record.origins
+        ],
         error=error_body(record.error) if record.error else None,
     )

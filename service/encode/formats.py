@@ -219,7 +219,7 @@ def _quoted(text: pa.Array) -> pa.Array:
 
 def _plain_schema(columns: Sequence[Column], schema: pa.Schema) -> pa.Schema:
     types = [plain_type(field.type) for field in schema]
-    return pa.schema(list(zip(_unique(columns), types, strict=True)))
+    return pa.schema(list(zip(_unique(columns), types, strict=True)), schema.metadata)
 
 
 def _plain_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

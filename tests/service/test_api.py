@@ -384,7 +384,7 @@ def missing_files(job: Path) -> None:
 def test_a_damaged_savepoint_is_told_without_naming_folders_and_others_go_on(
     damaged: Any, tmp_path: Path, damage: Callable[[Path], None], status: int, code: str
 ) -> None:
-    with damaged(damage) as address, httpx.Client(base_url=address) as client:
+    with damaged(damage) as address, httpx.Client(base_url=address, timeout=60) as client:
         response = ask(client, 'SELECT count(*) FROM "chk-2".aggregate')
         databases = client.get("/api/databases").json()["databases"]
         listing = ask(client, "SHOW SCHEMAS").json()["rows"]

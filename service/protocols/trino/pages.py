@@ -23,6 +23,7 @@ from starlette.status import HTTP_500_INTERNAL_SERVER_ERROR
 
 from service.api.waiting import wait_until_ready
 from service.errors import QueryCancelledError, QueryError, query_error_of
+from service.origin import Origin
 from service.protocols.trino.errors import error_of
 from service.protocols.trino.listings import Listed
 from service.protocols.trino.session import Session
@@ -108,6 +109,12 @@ class StatementRun:
             self.has_ended = page.is_last
             self.touched = time.monotonic()
             return page
+
+    @property
+    def origins(self) -> tuple[Origin, ...]:
+        """The savepoints it reads, as soon as they are known."""
+        query = self._query
+        return () if query is None else query.origins
 
     def touch(self) -> None:
         """Somebody still reads it."""

@@ -23,6 +23,7 @@ from service.errors import (
     ResultGoneError,
     TooManyQueriesError,
 )
+from service.origin import headers_of
 from service.protocols.trino.pages import Page, StatementRun
 from service.protocols.trino.session import session_of
 from service.protocols.trino.statements import Interpreter
@@ -165,5 +166,10 @@ def _response(request: Request, run: StatementRun, token: int, page: Page) -> Re
     return Response(
         page.content(addresses),
         media_type="application/json",
-        headers={**page.headers, "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"},
+        headers={
+            **page.headers,
+            **headers_of(run.origins),
+            "Cache-Control": "no-store",
+            "X-Content-Type-Options": "nosniff",
+        },
     )

@@ -1,0 +1,74 @@
+"""Which checkpoints an answer came from, wherever formats and protocols have a place for it.
+
+| where | what |
+|---|---|
+| JSON | `databases`: name, checkpoint id and path of each |
+| Arrow, Parquet | the same as JSON in the schema's metadata, under `savepointdb.databases`; `savepointdb.query_id` beside it |
+| every stream, pages of Trino's protocol | the header `X-Databases`: `"chk-41";checkpoint_id=41, "chk-42";checkpoint_id=42` |
+| `GET /api/queries/{id}`, which Trino's `infoUri` names | `databases` as in JSON |
+
+The header is a list as RFC 9651 has it. Names are percent-encoded; where there are too many for a header, the last member
+is `more;databases=7`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from urllib.parse import quote
+
+import orjson
+
+from catalog import Database
+
+HEADER = "X-Databases"
+DATABASES = "savepointdb.databases"
+QUERY_ID = "savepointdb.query_id"
+_HEADER_LENGTH = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """A savepoint that was read.
+
+    Attributes:
+        name: of its database.
+        checkpoint_id: as Flink numbered it.
+        path: where it is.
+    """
+
+    name: str
+    checkpoint_id: int
+    path: str
+
+    @classmethod
+    def of(cls, database: Database) -> Origin:
+        """That of a database.
+
+        Raises:
+            ReaderError: it cannot be opened.
+        """
+        return cls(_text(database.name), database.checkpoint_id, _text(database.path))
+
+
+def headers_of(origins: Sequence[Origin]) -> dict[str, str]:
+    """The header that tells of them; none where nothing was read."""
+    if not origins:
+        return {}
+    members = [f'"{quote(origin.name)}";checkpoint_id={origin.checkpoint_id}' for origin in origins]
+    kept = members
+    for count in reversed(range(len(members))):
+        if len(", ".join(kept)) <= _HEADER_LENGTH:
+            break
+        kept = [*members[:count], f"more;databases={len(members) - count}"]
+    return {HEADER: ", ".join(kept)}
+
+
+def metadata_of(query_id: str, origins: Sequence[Origin]) -> Mapping[str, bytes]:
+    """What the schema of an answer tells of them."""
+    return {QUERY_ID: query_id.encode(), DATABASES: orjson.dumps(origins)}
+
+
+def _text(name: str) -> str:
+    """A name of a file, of which the bytes that are no text are replaced."""
+    return name.encode(errors="replace").decode()
