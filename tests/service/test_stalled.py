@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,8 +17,7 @@ from hypothesis import strategies as st
 
 from benchmarks.load import served, share_bytes, workers_of
 from benchmarks.savepoints import write_savepoint
-from catalog import Catalog, connect
-from service.app import create_app
+from catalog import connect
 from service.engines import DuckDBEngine
 from service.errors import QueryCancelledError, ReaderStalledError
 from service.queries import Queries, QueryRequest
@@ -157,26 +155,6 @@ def test_one_user_who_reads_nothing_takes_no_other_users_place() -> None:
         wait_until(lambda: sum(query.state.has_ended for query in greedy) == 2)
 
         assert sorted(numbers_of(patient)) == list(range(LONG_ROWS))
-
-
-def test_a_stream_that_waits_for_its_turn_keeps_nobody_waiting(serving: Serving) -> None:
-    app = create_app(Settings(workers=1, max_running=1), Catalog())
-    with serving(app) as address, httpx.Client(base_url=address, timeout=60) as http:
-        endless = http.post("/api/queries", json={"sql": "SELECT count(*) FROM range(1000000000000)"}).json()
-        with ThreadPoolExecutor(1) as threads:
-            stream = threads.submit(
-                httpx.post,
-                f"{address}/api/query",
-                json={"sql": "SELECT 1"},
-                headers={"accept": ARROW},
-                timeout=60,
-            )
-            wait_until(lambda: len(http.get("/api/queries").json()["queries"]) == 2)
-            queued = [query["state"] for query in http.get("/api/queries").json()["queries"]]
-            http.delete(f"/api/queries/{endless['query_id']}")
-
-            assert "queued" in queued
-            assert pa.ipc.open_stream(stream.result().content).read_all().num_rows == 1
 
 
 @pytest.fixture(scope="module")
