@@ -175,32 +175,34 @@ async def _whole(request: Request, service: ServiceState, query: Query) -> Respo
     file = service.queries.spool.file(settings.max_answer_bytes)
     rows = CollectedRows(settings.result_buffer_bytes, settings.max_answer_bytes, file)
     try:
-        try:
-            async with cancelled_on_disconnect(request, query):
-                while not rows.is_full and await wait_until_ready(query):
-                    if not await to_thread.run_sync(_collect, query, rows):
-                        break
-        finally:
-            await _closed(query)
+        async with cancelled_on_disconnect(request, query):
+            is_whole = False
+            while not is_whole:
+                await wait_until_ready(query)
+                is_whole = await to_thread.run_sync(_collect, query, rows)
         before, after = _around(query, rows)
         if not rows.is_in_memory:
             return CollectedAnswer(before, rows, after, JSON.media_type)
         return Response(b"".join((before, *rows.parts(), after)), media_type=JSON.media_type)
     except BaseException:
         rows.close()
+        await _closed(query)
         raise
 
 
 def _collect(query: Query, rows: CollectedRows) -> bool:
-    """Collect more rows; whether there were some."""
+    """Collect the rows that are there; whether no more are wanted. The query is closed then."""
     rows.columns = query.columns
-    batch = query.take()
-    if batch is None:
-        return False
-    rows.add(batch)
-    if rows.is_full:
-        query.suffice(rows.row_count)
-    return True
+    while query.is_ready:
+        batch = query.take()
+        if batch is not None:
+            rows.add(batch)
+        if rows.is_full:
+            query.suffice(rows.row_count)
+        if batch is None or rows.is_full:
+            query.close()
+            return True
+    return False
 
 
 def _around(query: Query, rows: CollectedRows) -> tuple[bytes, bytes]:

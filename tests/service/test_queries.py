@@ -158,9 +158,10 @@ def test_a_long_answer_is_read_as_a_stream(http: httpx.Client) -> None:
 
 
 def test_the_list_has_what_ran_last_first(http: httpx.Client) -> None:
-    ids = [start(http, f"SELECT {number}") for number in range(3)]
-    for query_id in ids:
-        http.get(f"/api/queries/{query_id}/result")
+    ids = []
+    for number in range(3):
+        ids.append(start(http, f"SELECT {number}"))
+        http.get(f"/api/queries/{ids[-1]}/result")
     listed = http.get("/api/queries").json()["queries"]
 
     assert [one["query_id"] for one in listed if one["query_id"] in ids] == ids[::-1]
