@@ -20,7 +20,7 @@ from starlette.responses import Response, StreamingResponse
 from service.api.collected import CollectedAnswer, CollectedRows
 from service.api.errors import ErrorAnswer
 from service.api.state import ServiceState
-from service.api.waiting import cancelled_on_disconnect, wait_until_ready
+from service.api.waiting import cancelled_on_disconnect, wait_until_ended, wait_until_ready
 from service.encode import FORMATS, SPREADSHEET_CSV, Format
 from service.errors import NotAcceptableError
 from service.origin import headers_of
@@ -35,6 +35,7 @@ _BY_MEDIA_TYPE = {known.media_type: known for known in FORMATS.values()} | {
     "text/*": FORMATS["csv"],
 }
 
+_END_BEHIND_ROWS_S = 0.02
 _PART_BYTES = 256 * 1024
 _FORMULAS = {"exact": FORMATS["csv"], "escape": SPREADSHEET_CSV}
 
@@ -179,6 +180,8 @@ async def _whole(request: Request, service: ServiceState, query: Query) -> Respo
             is_whole = False
             while not is_whole:
                 await wait_until_ready(query)
+                # The end is close behind the rows of a short answer: so a thread is asked once for all of it.
+                await wait_until_ended(query, _END_BEHIND_ROWS_S)
                 is_whole = await to_thread.run_sync(_collect, query, rows)
         before, after = _around(query, rows)
         if not rows.is_in_memory:
