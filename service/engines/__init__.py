@@ -2,6 +2,7 @@
 
     engine.py    what an engine is: Engine, Execution, Column, Progress
     duckdb.py    DuckDB, in this process
+    duckdbsession.py   its connections, each with the tables of one statement
     parallel.py  reads the splits of a scan by several threads
     spark.py     Spark, on a cluster or on this machine
     sparkchoice.py   which of them answers

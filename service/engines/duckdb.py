@@ -9,8 +9,8 @@ it:
 * an error inside a scan comes back as text with a trace in it, so the error itself is kept aside and raised instead.
 
 One root connection has the settings, hardened and locked; each execution has a connection of its own to the same engine,
-with the tables of its statement and nothing else. Before a text runs, DuckDB's own parser says what is in it: a
-statement that it reads differently from sqlglot is refused.
+with the tables of its statement and nothing else (`duckdbsession`). Before a text runs, DuckDB's own parser says what is
+in it: a statement that it reads differently from sqlglot is refused.
 """
 
 from __future__ import annotations
@@ -20,19 +20,18 @@ import os
 import re
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import duckdb
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyarrow import dataset
 
 from catalog import Scan
 from catalog.errors import near_names
-from readers.states import KEY_GROUP, SUBTASK
 from service.encode.columns import decoded, decoded_schema
+from service.engines.duckdbsession import IdleSessions, Session, SessionKey
 from service.engines.engine import Column, Execution, Progress
 from service.engines.parallel import SplitCount, read_splits
 from service.errors import (
@@ -59,7 +58,6 @@ _VECTOR_ROWS = 2048
 _BATCH_ROWS = 65_536
 _BATCH_BYTES = 1 << 20
 _GATHER_S = 0.05
-_CHEAPEST = (SUBTASK, KEY_GROUP)
 _MAX_EXPRESSION_DEPTH = 250
 
 # Of what DuckDB's parser may find, by `type`: statements, FROM and their modifiers.
@@ -111,31 +109,52 @@ class DuckDBEngine:
         self._settings = _engine_settings(settings, self._threads, self._spill.path)
         self._lock = threading.Lock()
         self._root = self._connected()
+        self._idle = IdleSessions()
+        self._is_suspect = False
 
     def execution(self, plan: Plan, max_rows: int | None = None) -> DuckDBExecution:
         """As `Engine.execution`; rows are found as they are read."""
-        return DuckDBExecution(plan, self._connection(), self._threads)
+        return DuckDBExecution(plan, self, self._threads)
 
     def close(self) -> None:
         """As `Engine.close`."""
+        self._idle.clear()
         self._root.close()
         self._spill.close()
 
+    def session(self, key: SessionKey) -> Session:
+        """A session for this text over these tables: one that waits, or else a new one."""
+        if self._is_suspect:
+            self._check_root()
+        return self._idle.take(key) or Session(key, self._connection())
+
+    def give_back(self, session: Session) -> None:
+        """Keep a session whose execution ended well."""
+        session.detach()
+        self._idle.put(session)
+
+    def suspect(self) -> None:
+        """A query failed: look whether the engine is still there before the next one."""
+        self._is_suspect = True
+
     def _connection(self) -> duckdb.DuckDBPyConnection:
-        """A connection to the engine; to another one if a query broke it.
+        with self._lock:
+            return self._root.cursor()
+
+    def _check_root(self) -> None:
+        """Have another engine if a query broke this one.
 
         An internal error of DuckDB's ends every connection: 2.0 has one where a time beyond its microseconds becomes text.
         """
         with self._lock:
-            connection = self._root.cursor()
+            self._is_suspect = False
             try:
-                connection.execute("SELECT 1").fetchall()
+                with self._root.cursor() as connection:
+                    connection.execute("SELECT 1").fetchall()
             except duckdb.FatalException:
-                connection.close()
+                self._idle.clear()
                 self._root.close()
                 self._root = self._connected()
-                connection = self._root.cursor()
-            return connection
 
     def _connected(self) -> duckdb.DuckDBPyConnection:
         """The root connection of an engine."""
@@ -150,9 +169,12 @@ class DuckDBEngine:
 class DuckDBExecution(Execution):
     """One plan on a connection of its own."""
 
-    def __init__(self, plan: Plan, connection: duckdb.DuckDBPyConnection, threads: int) -> None:
+    def __init__(self, plan: Plan, engine: DuckDBEngine, threads: int) -> None:
         self._plan = plan
-        self._connection = connection
+        self._engine = engine
+        self._session: Session | None = None
+        self._reader: pa.RecordBatchReader | None = None
+        self._is_read = False
         self._threads = threads
         self._scans: list[Scan] = []
         self._counts: list[SplitCount] = []
@@ -192,18 +214,16 @@ class DuckDBExecution(Execution):
     def open(self) -> pa.RecordBatchReader:
         """As `Execution.open`."""
         sql = self._plan.query_sql()
+        tables = tuple((reference.name, reference.table) for reference in self._plan.tables)
         with self._errors():
+            session = self._taken(SessionKey(f"{self._plan.prefix} {sql}", tables))
+            session.attach(self._plan.tables, self)
+            if session.relation is None:
+                self._check(sql, session.connection)
+            relation = session.bind()
+            self._columns = session.columns
             self._check_not_cancelled()
-            for reference in self._plan.tables:
-                self._register(reference)
-            self._check(sql)
-            relation = self._connection.sql(f"{self._plan.prefix} {sql}")
-            self._columns = tuple(
-                Column(name, str(kind).replace('"NULL"', "NULL"))
-                for name, kind in zip(relation.columns, relation.types, strict=True)
-            )
-            self._check_not_cancelled()
-            reader = relation.to_arrow_reader(_VECTOR_ROWS)
+            self._reader = reader = relation.to_arrow_reader(_VECTOR_ROWS)
         return pa.RecordBatchReader.from_batches(decoded_schema(reader.schema), self._batches(reader))
 
     def cancel(self, error: QueryError) -> None:
@@ -212,14 +232,34 @@ class DuckDBExecution(Execution):
             if self._closed:
                 return
             self._failure = self._failure or error
-            self._connection.interrupt()
+            if self._session is not None:
+                self._session.connection.interrupt()
 
     def close(self) -> None:
         """As `Execution.close`."""
         with self._lock:
+            ended_well = self._is_read and self._failure is None
             self._closed = True
             self._failure = self._failure or QueryCancelledError("the query was closed")
-        self._connection.close()
+            session, self._session = self._session, None
+        if self._reader is not None:
+            self._reader.close()
+        if session is None:
+            return
+        if ended_well and session.can_run_again:
+            self._engine.give_back(session)
+        else:
+            session.close()
+
+    def _taken(self, key: SessionKey) -> Session:
+        """A session, as long as it is not cancelled."""
+        session = self._engine.session(key)
+        with self._lock:
+            if self._failure is None:
+                self._session = session
+                return session
+        session.close()
+        raise self._failure
 
     def _batches(self, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
         """The rows, the first ones at once; then some more at a time, but never many bytes: they wait to be read."""
@@ -245,18 +285,10 @@ class DuckDBExecution(Execution):
                 try:
                     batch = decoded(reader.read_next_batch())
                 except StopIteration:
+                    self._is_read = True
                     return None
             if batch.num_rows:
                 return batch
-
-    def _register(self, reference: TableReference) -> None:
-        """The table under its name in the plan, with its columns in the table's order."""
-        source = f"scan of {reference.name}"
-        self._connection.register(source, _TableDataset(reference, self))
-        columns = ", ".join(map(_identifier, reference.table.schema.names))
-        self._connection.execute(
-            f"CREATE TEMP VIEW {_identifier(reference.name)} AS SELECT {columns} FROM {_identifier(source)}"
-        )
 
     def scan(self, reference: TableReference, columns: list[str], condition: pc.Expression | None) -> Scan:
         """Start to read a table."""
@@ -298,17 +330,18 @@ class DuckDBExecution(Execution):
         except MemoryError as error:
             raise query_error_of(error) from error
         except (duckdb.Error, pa.ArrowException, OSError, RuntimeError, ValueError) as error:
+            self._engine.suspect()
             if self._failure is not None:
                 raise self._failure from self._failure.__cause__
             raise _translated(str(error), self._plan) from error
 
-    def _check(self, sql: str) -> None:
+    def _check(self, sql: str, connection: duckdb.DuckDBPyConnection) -> None:
         """Refuse what DuckDB's parser reads differently from what the plan allows.
 
         Raises:
             QueryError: it is no statement to DuckDB, or not one that may run.
         """
-        tree = self._connection.execute("SELECT json_serialize_sql(?)", [sql]).fetchall()
+        tree = connection.execute("SELECT json_serialize_sql(?)", [sql]).fetchall()
         found = orjson.loads(tree[0][0])
         if found.get("error", True):
             text = str(found.get("error_message", ""))
@@ -324,44 +357,6 @@ class DuckDBExecution(Execution):
         }
         for node in _dictionaries(found):
             _check_node(node, tables)
-
-
-class _TableDataset(dataset.InMemoryDataset):  # type: ignore[misc]  # pyarrow has no types
-    """A table as DuckDB reads it."""
-
-    def __init__(self, reference: TableReference, execution: DuckDBExecution) -> None:
-        schema = reference.table.schema
-        cheapest = [name for name in _CHEAPEST if name in schema.names]
-        others = [name for name in schema.names if name not in cheapest]
-        ordered = pa.schema([schema.field(name) for name in (*cheapest, *others)])
-        super().__init__(ordered.empty_table())
-        self._reference = reference
-        self._execution = execution
-
-    def scanner(
-        self, columns: Sequence[str] | None = None, filter: pc.Expression | None = None, **_: Any
-    ) -> _Scanner:
-        """What DuckDB calls to read: `columns` is None for all of them, in the dataset's order."""
-        try:
-            names = list(self.schema.names if columns is None else columns)
-            return _Scanner(self._execution, self._execution.scan(self._reference, names, filter))
-        except Exception as error:
-            self._execution.fail(error)
-            raise
-
-
-class _Scanner:
-    """What DuckDB needs of a scanner: Arrow's own would read 16 batches ahead."""
-
-    def __init__(self, execution: DuckDBExecution, scan: Scan) -> None:
-        self.projected_schema = scan.schema
-        self._execution = execution
-        self._scan = scan
-
-    def to_reader(self) -> pa.RecordBatchReader:
-        """The rows, read when asked for."""
-        batches = self._execution.batches_of(self._scan)
-        return pa.RecordBatchReader.from_batches(self.projected_schema, batches)
 
 
 def _engine_settings(settings: Settings, threads: int, spill: str) -> dict[str, str | int | bool]:
@@ -446,10 +441,6 @@ def _missing_column(name: str, candidates: re.Match[str] | None, plan: Plan) -> 
     return ColumnNotFoundError(
         f"there is no column {name!r}", hint=near_names_hint(near), position=plan.position_of(name)
     )
-
-
-def _identifier(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
 
 
 def _literal(value: str | int | bool) -> str:
