@@ -9,12 +9,16 @@ The stream is a `KeyedBackendSerializationProxy`, then at the handle's offset of
 | i4 length, bytes | value |
 | [u2] | if that bit is set: FFFF for the end of the key group, else the next state id |
 
-With compression each key group is one snappy stream. Flink: FullSnapshotAsyncWriter, FullSnapshotRestoreOperation.
+A writer puts the entries of a state together, so a key group that was walked once is known by its few `Runs`, and what the
+next one does not want is stepped over. With compression each key group is one snappy stream. Flink:
+FullSnapshotAsyncWriter, FullSnapshotRestoreOperation.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,9 +34,13 @@ _END_OF_KEY_GROUP = 0xFFFF
 _META_FOLLOWS = 0x80
 _LEAST_ENTRY_BYTES = 9
 _COUNT = -1  # room for any number of entries, none of which is filled in
+_MOST_RUNS = 64
 
 Release = Callable[[int, int], None]
 """Told of bytes that are done with, from … to; see `Stream.release`."""
+
+_Room = tuple[NDArray[np.int64], NDArray[np.int64], int]  # for starts and ends, and for how many
+_NOWHERE: NDArray[np.int64] = np.empty((0, 2), dtype=np.int64)
 
 
 def _keep(start: int, end: int) -> None:
@@ -50,32 +58,37 @@ def _walk(
     starts: int,
     ends: int,
     room: int,
-) -> tuple[int, int, int, int]:
+    marks: int,
+    marked: int,
+) -> tuple[int, int, int, int, int]:
     """Walk a key group from an entry up to one at `stop` or behind; fill in the wanted state's entries, as many as there is `room` for.
+
+    Also fill in `marks`, behind the first `marked` ones: the state that follows, and where; no more than fit.
 
     Returns:
         The number of entries found, the position and the state of the next entry (of the end of the key group the position
-        behind it, and its mark), and -1; or in place of that the position where the bytes contradict the format.
+        behind it, and its mark), and -1; or in place of that the position where the bytes contradict the format. And how
+        many marks there are.
     """
     found = 0
     while True:
         start = position
         if position >= stop:
-            return found, position, state, -1
+            return found, position, state, -1, marked
         if limit - position < 4:
-            return found, position, state, position
+            return found, position, state, position, marked
         key_length = load_i4(data, position)
         key = position + 4
         if key_length < 1 or key_length > limit - key - 4:
-            return found, position, state, position
+            return found, position, state, position, marked
         position = key + key_length
         value_length = load_i4(data, position)
         value = position + 4
         if value_length < 0 or value_length > limit - value:
-            return found, position, state, position
+            return found, position, state, position, marked
         if state == wanted:
             if found == room:
-                return found, start, state, -1
+                return found, start, state, -1, marked
             if room >= 0:
                 store_8(starts, found * 16, key)
                 store_8(ends, found * 16, key + key_length)
@@ -85,31 +98,79 @@ def _walk(
         position = value + value_length
         if load_u1(data, key) & _META_FOLLOWS:
             if limit - position < 2:
-                return found, position, state, position
+                return found, position, state, position, marked
             state = load_u2(data, position)
             position += 2
+            if marked < _MOST_RUNS:
+                store_8(marks, marked * 16, state)
+                store_8(marks, marked * 16 + 8, position)
+            marked += 1
             if state == _END_OF_KEY_GROUP:
-                return found, position, state, -1
+                return found, position, state, -1, marked
+
+
+class Runs:
+    """Where the states stand in a key group; known when it was walked to its end, unless they change too often."""
+
+    __slots__ = ("_marks",)
+
+    def __init__(self) -> None:
+        self._marks: NDArray[np.int64] | None = None
+
+    @property
+    def is_known(self) -> bool:
+        """Whether `of` can tell."""
+        return self._marks is not None
+
+    def keep(self, marks: NDArray[np.int64], marked: int) -> None:
+        """Take what a walk from the first entry to the end of the key group found."""
+        if marked <= len(marks):
+            self._marks = marks[:marked].copy()
+
+    def of(self, state: int) -> Iterator[tuple[int, int]]:
+        """From … to of the entries of a state, the marks behind them included."""
+        assert self._marks is not None
+        places: list[tuple[int, int]] = [(int(owner), int(place)) for owner, place in self._marks]
+        for (owner, begin), (_, end) in pairwise(places):
+            if owner == state:
+                yield begin, end
 
 
 def is_key_group(data: NDArray[np.uint8], position: int, limit: int) -> bool:
     """Whether a key group in this layout fills these bytes; reads all of them."""
-    _, end, bad = _count(data, position, limit, -1)
-    return bad < 0 and end == limit
+    walk = _Walk(data, position, limit, -1, "", _keep, None)
+    try:
+        return max((behind for _, behind in walk.steps(_no_room)), default=position) == limit
+    except CorruptDataError:
+        return False
+
+
+def _no_room(_left_bytes: int) -> _Room:
+    return _NOWHERE, _NOWHERE, _COUNT
 
 
 def count_key_group(
-    data: NDArray[np.uint8], position: int, limit: int, state: int, path: str, release: Release = _keep
+    data: NDArray[np.uint8],
+    position: int,
+    limit: int,
+    state: int,
+    path: str,
+    release: Release = _keep,
+    runs: Runs | None = None,
 ) -> int:
-    """How many entries one state has in a key group; for errors see `cut_key_group`."""
-    count, _, bad = _count(data, position, limit, state, release)
-    if bad >= 0:
-        raise _corrupt(data, bad, limit, path)
-    return count
+    """How many entries one state has in a key group; for the arguments and errors see `cut_key_group`."""
+    walk = _Walk(data, position, limit, state, path, release, runs)
+    return sum(found for found, _ in walk.steps(_no_room))
 
 
 def cut_key_group(
-    data: NDArray[np.uint8], position: int, limit: int, state: int, path: str, release: Release = _keep
+    data: NDArray[np.uint8],
+    position: int,
+    limit: int,
+    state: int,
+    path: str,
+    release: Release = _keep,
+    runs: Runs | None = None,
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], int]]:
     """Where the entries of one state stand in a key group, some at a time: memory is bounded where one key has millions.
 
@@ -119,6 +180,7 @@ def cut_key_group(
         state: the id of the state.
         path: the file, for errors.
         release: told of bytes that are done with.
+        runs: of this key group; where they are known, other states are stepped over, else they become known.
 
     Yields:
         starts and ends, int64 (entries, 2), at least one and at most PAGE_ENTRIES; and the position behind what was walked.
@@ -126,44 +188,74 @@ def cut_key_group(
     Raises:
         CorruptDataError: a length leads out of the key group, or it does not end with the end mark.
     """
-    if limit - position < 2:
-        raise _corrupt(data, position, limit, path)
-    following, position = _first_state(data, position), position + 2
-    while True:
-        room = min(PAGE_ENTRIES, (limit - position) // _LEAST_ENTRY_BYTES + 1)
-        starts: NDArray[np.int64] = np.empty((room, 2), dtype=np.int64)
-        ends: NDArray[np.int64] = np.empty((room, 2), dtype=np.int64)
-        begin, stop = position, position + _STRETCH_BYTES
-        count, position, following, bad = _walk(
-            data, position, limit, stop, following, state, starts, ends, room
-        )
-        if bad >= 0:
-            raise _corrupt(data, bad, limit, path)
-        if count:
-            yield starts[:count], ends[:count], position
-        release(begin, position)
-        if following == _END_OF_KEY_GROUP:
+    starts = ends = _NOWHERE
+
+    def page(left_bytes: int) -> _Room:
+        nonlocal starts, ends
+        room = min(PAGE_ENTRIES, left_bytes // _LEAST_ENTRY_BYTES + 1)
+        starts, ends = np.empty((room, 2), dtype=np.int64), np.empty((room, 2), dtype=np.int64)
+        return starts, ends, room
+
+    for found, behind in _Walk(data, position, limit, state, path, release, runs).steps(page):
+        if found:
+            yield starts[:found], ends[:found], behind
+
+
+@dataclass(frozen=True, slots=True)
+class _Walk:
+    """One state's way through a key group; the fields are the arguments of `cut_key_group`."""
+
+    data: NDArray[np.uint8]
+    position: int
+    limit: int
+    state: int
+    path: str
+    release: Release
+    runs: Runs | None
+
+    def steps(self, page: Callable[[int], _Room]) -> Iterator[tuple[int, int]]:
+        """How many entries each step found, and the position behind it.
+
+        Args:
+            page: gives room for the entries of the next step; it is told how many bytes are left at most.
+        """
+        if self.runs is not None and self.runs.is_known:
+            for begin, end in self.runs.of(self.state):
+                yield from self._stretches(page, begin, end, self.state, _NOWHERE, _MOST_RUNS)
             return
+        if self.limit - self.position < 2:
+            raise _corrupt(self.data, self.position, self.limit, self.path)
+        marks: NDArray[np.int64] = np.empty((_MOST_RUNS, 2), dtype=np.int64)
+        first, begin = _first_state(self.data, self.position), self.position + 2
+        marks[0] = first, begin
+        marked = yield from self._stretches(page, begin, self.limit, first, marks, 1)
+        if self.runs is not None:
+            self.runs.keep(marks, marked)
 
-
-def _count(
-    data: NDArray[np.uint8], position: int, limit: int, state: int, release: Release = _keep
-) -> tuple[int, int, int]:
-    """How many entries of a state there are, where the key group ends, and -1 or where the bytes contradict the format."""
-    if limit - position < 2:
-        return 0, position, position
-    nowhere: NDArray[np.int64] = np.empty((0, 2), dtype=np.int64)
-    following, position, count = _first_state(data, position), position + 2, 0
-    while following != _END_OF_KEY_GROUP:
-        begin, stop = position, position + _STRETCH_BYTES
-        found, position, following, bad = _walk(
-            data, position, limit, stop, following, state, nowhere, nowhere, _COUNT
-        )
-        count += found
-        if bad >= 0:
-            return count, position, bad
-        release(begin, position)
-    return count, position, -1
+    def _stretches(
+        self,
+        page: Callable[[int], _Room],
+        position: int,
+        end: int,
+        following: int,
+        marks: NDArray[np.int64],
+        marked: int,
+    ) -> Generator[tuple[int, int], None, int]:
+        """As `steps`, from an entry of the state `following` to an end; returns how many marks there are then."""
+        data, limit = self.data, self.limit
+        is_whole = end == limit
+        while following != _END_OF_KEY_GROUP and (is_whole or position < end):
+            starts, ends, room = page(end - position)
+            begin, stop = position, position + _STRETCH_BYTES
+            found, position, following, bad, marked = _walk(
+                data, position, limit, stop if is_whole else min(stop, end), following, self.state, starts, ends, room,
+                marks, marked,
+            )  # fmt: skip
+            if bad >= 0:
+                raise _corrupt(data, bad, limit, self.path)
+            yield found, position
+            self.release(begin, position)
+        return marked
 
 
 def _first_state(data: NDArray[np.uint8], position: int) -> int:

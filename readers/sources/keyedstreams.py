@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property
@@ -102,13 +103,23 @@ class FullSource(KeyedStreamSource, CompositeSource):
     def pages(self, state: StateName, selection: Selection) -> Iterator[Page]:
         number = self._id_of(state)
         for key_group, data, first, last in self._bodies(selection):
-            for starts, ends, _ in full.cut_key_group(data, first, last, number, self.path, self._release):
+            runs = self._runs[key_group]
+            for starts, ends, _ in full.cut_key_group(
+                data, first, last, number, self.path, self._release, runs
+            ):
                 yield self._page(data, (starts, ends), key_group)
 
     def counts(self, state: StateName, selection: Selection) -> Iterator[tuple[int, int]]:
         number = self._id_of(state)
         for key_group, data, first, last in self._bodies(selection):
-            yield key_group, full.count_key_group(data, first, last, number, self.path, self._release)
+            runs = self._runs[key_group]
+            count = full.count_key_group(data, first, last, number, self.path, self._release, runs)
+            yield key_group, count
+
+    @cached_property
+    def _runs(self) -> defaultdict[int, full.Runs]:
+        """Of the key groups, as far as they are known."""
+        return defaultdict(full.Runs)
 
     def _bodies(self, selection: Selection) -> Iterator[tuple[int, NDArray[np.uint8], int, int]]:
         """The wanted key groups: buffer, start, end; decompressed if they are compressed."""
