@@ -276,11 +276,13 @@ class Program:
 
     def null(self) -> None:
         """No bytes; the value (with all that is below it) is null."""
-        self._emit(NULL)
+        if self.column != NO_COLUMN:
+            self._emit(NULL)
 
     def struct(self) -> None:
         """No bytes; the current struct column has a value. Its fields follow, each by `field`."""
-        self._emit(STRUCT)
+        if self.column != NO_COLUMN:
+            self._emit(STRUCT)
 
     def skip(self, length: int) -> None:
         """`length` bytes that no column shows."""

@@ -129,7 +129,8 @@ def emit_scope(program: Program, layout: EntryLayout, entry: Entry) -> None:
     assert entry.key is not None
     assert entry.namespace is not None
     ambiguous = is_ambiguous(entry.key, entry.namespace)
-    program.mark()
+    if ambiguous:
+        program.mark()
     with layout.column(program, "key"):
         entry.key.emit(program)
     if ambiguous:
