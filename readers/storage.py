@@ -356,7 +356,7 @@ class SavepointLocation:
             if local_name in {"", ".", ".."} or "/" in local_name or "\0" in local_name:
                 raise CorruptDataError(f"expected a file name, found {local_name!r}", path=handle.path)
             target = Path(directory, local_name)
-            link = self._link_of(handle)
+            link = self.link_of(handle)
             with storage_errors(str(target)):
                 if link is not None:
                     target.symlink_to(link)
@@ -400,7 +400,8 @@ class SavepointLocation:
     def _remote_systems(self) -> Iterator[RemoteFileSystem]:
         return (system for system in self._file_systems.values() if isinstance(system, RemoteFileSystem))
 
-    def _link_of(self, handle: StreamStateHandle) -> str | None:
+    def link_of(self, handle: StreamStateHandle) -> str | None:
+        """The path of a local file that holds these bytes and no others; None if there is none. Raises as `open_stream`."""
         if handle.path is None:
             return None
         file = self.resolve(handle)

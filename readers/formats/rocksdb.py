@@ -1,9 +1,10 @@
 """Native RocksDB (and ForSt) snapshots: the files of one database instance, opened as one.
 
-An `IncrementalRemoteKeyedStateHandle` names the SST files, MANIFEST, CURRENT and OPTIONS of an instance. Put under their local
-names into an empty folder (links, where they are local files) they are scanned by `readers.formats.sst`, or open read-only in
-RocksDB, with the column families and the merge operator (`stringappendtest`, delimiter `,`) that the stored OPTIONS name; so
-deletes, overwrites and appended list elements come out as Flink sees them. One column family a state, named as the state.
+An `IncrementalRemoteKeyedStateHandle` names the SST files, MANIFEST, CURRENT and OPTIONS of an instance. They are read by
+`readers.formats.sst`, where they are; or put under their local names into an empty folder (links, where they are local files) and
+opened read-only in RocksDB, with the column families and the merge operator (`stringappendtest`, delimiter `,`) that the stored
+OPTIONS name. Either way deletes, overwrites and appended list elements come out as Flink sees them. One column family a state,
+named as the state.
 
 Keys and values are those of `composite.py`. After rescaling, SSTs may hold key groups outside of the handle's range: these are
 left out. Flink: RocksIncrementalSnapshotStrategy, RocksDBIncrementalRestoreOperation.
@@ -33,15 +34,18 @@ _FILE_NAME = re.compile(r"\d+\.sst|MANIFEST-\d+|CURRENT|OPTIONS-\d+|IDENTITY|\d+
 _FOREIGN_FOLDERS = re.compile(rb"(db_log_dir|wal_dir|db_paths|cf_paths)=[^\n]*")
 _FORST_FOLDER = re.compile(rb"__attempt_\d+/db")
 _ROCKSDB_FOLDER = re.compile(rb"__uuid_[0-9a-f-]+/db")
-# A prefix of key groups; whoever asks for a longer one knows the key. RocksDB finds it faster than a scan is planned.
+# A prefix of key groups; whoever asks for a longer one knows the key.
 _LONGEST_SCAN_KEY = 2
+# After so many of them RocksDB would have been opened in the time that it saves by each.
+_SEEKS_WITHOUT_ROCKSDB = 32
 
 
 class RocksDatabase:
     """One RocksDB instance, for reading.
 
-    Scans go through `readers.formats.sst`, and so without RocksDB, which takes longer to open an instance than to read a small one;
-    what that cannot read, and seeks, go to RocksDB. But seeks in remote files do not, for RocksDB would need all of them.
+    Scans go through `readers.formats.sst`, and so without RocksDB, which takes longer to open an instance than to read a small one,
+    and so do the first seeks; what that cannot read, and more seeks, go to RocksDB, which finds a key faster than a scan is
+    planned. But seeks in remote files do not, for RocksDB would need all of them.
     """
 
     def __init__(self, files: Files, path: str) -> None:
@@ -50,6 +54,7 @@ class RocksDatabase:
         self._tables = SstDatabase(files, path)
         self._lock = threading.Lock()
         self._database: rocksdict.Rdict | None = None
+        self._seeks = 0
 
     def close(self) -> None:
         """Release the files."""
@@ -71,7 +76,7 @@ class RocksDatabase:
             StorageError: the file system or RocksDB fails to read.
         """
         few = len(first) > _LONGEST_SCAN_KEY
-        if few and self._files.is_local:
+        if few and self._files.is_local and self._is_worth_opening():
             yield from self._seek(family, first, behind)
             return
         rest = first
@@ -83,6 +88,11 @@ class RocksDatabase:
                     rest = data[starts[-1, 0] : ends[-1, 0]].tobytes() + b"\0"
         except NotReadHereError:
             yield from self._seek(family, rest, behind)
+
+    def _is_worth_opening(self) -> bool:
+        """Whether the next seek is one for RocksDB."""
+        self._seeks += 1
+        return self._database is not None or self._seeks > _SEEKS_WITHOUT_ROCKSDB
 
     def _seek(self, family: str, first: bytes, behind: bytes | None) -> Iterator[Entries]:
         """The same, row by row through RocksDB."""

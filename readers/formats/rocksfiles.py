@@ -1,8 +1,10 @@
-"""The files of a RocksDB snapshot that are not on this machine.
+"""The files of a RocksDB snapshot, wherever they are.
 
-Small ones (CURRENT, MANIFEST, OPTIONS) are read whole. Of a table the end is fetched first, which has all that leads to its
-data, then the blocks that are asked for. What is scanned is brought here as whole files, and kept if there is a cache: one
-request of some megabytes costs no more time than one of some kilobytes, and the next scan costs none.
+Those on this machine are read where they are; only RocksDB itself needs them in one folder, under their own names.
+
+Of those that are not, small ones (CURRENT, MANIFEST, OPTIONS) are read whole. Of a table the end is fetched first, which has
+all that leads to its data, then the blocks that are asked for. What is scanned is brought here as whole files, and kept if
+there is a cache: one request of some megabytes costs no more time than one of some kilobytes, and the next scan costs none.
 
 The index stands at the end. With Flink's options, blocks of 4 kB and an entry each, it is 0.7 to 2.1 % of the file: so much is
 fetched, within what all tables of a lookup may take together, and the index costs no request of its own; what of a larger one
@@ -19,6 +21,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import TypeVar
 
 import numpy as np
@@ -39,8 +42,8 @@ _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
 
-class RemoteFiles(Files):
-    """The files of a handle.
+class HandleFiles(Files):
+    """The files of a handle; `LocalFiles` and `RemoteFiles` say how they are read.
 
     Args:
         storage: opens them.
@@ -58,6 +61,74 @@ class RemoteFiles(Files):
         self._handles = handles
         self._copy_all = copy_all
         self._lock = threading.Lock()
+
+    def _handle(self, name: str) -> StreamStateHandle:
+        handle = self._handles.get(name)
+        if handle is None:
+            raise MissingFileError("expected a file of the handle, found none of this name", path=name)
+        return handle
+
+    def _stream(self, name: str) -> Stream:
+        return self._storage.open_stream(self._handle(name))
+
+    def _whole(self, name: str) -> bytes:
+        with self._stream(name) as stream:
+            return stream.read(0, stream.size_bytes)
+
+
+class LocalFiles(HandleFiles):
+    """Those on this machine. A folder of links to them is made when RocksDB is to open it, and goes with this object."""
+
+    _folder: Path | None = None
+
+    @property
+    def is_local(self) -> bool:
+        return True
+
+    def read(self, name: str) -> bytes:
+        return self._whole(name)
+
+    def open(self, name: str) -> TableBytes:
+        link = self._storage.link_of(self._handle(name))
+        return StreamBytes(self._stream(name)) if link is None else LocalBytes(Path(link))
+
+    def directory(self) -> Path:
+        with self._lock:
+            if self._folder is None:
+                folder = Path(mkdtemp(prefix="savepointdb-rocksdb-"))
+                weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+                self._copy_all(folder)
+                self._folder = folder
+            return self._folder
+
+
+class StreamBytes(TableBytes):
+    """A table that stands in `_metadata`, or is a part of a local file."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+        self.size_bytes = stream.size_bytes
+
+    def read_into(self, buffer: NDArray[np.uint8], offset: int) -> int:
+        length = min(len(buffer), max(0, self.size_bytes - offset))
+        buffer[:length] = self._stream.span(offset, offset + length)[offset : offset + length]
+        self._stream.release(offset, length)
+        return length
+
+    def close(self) -> None:
+        self._stream.close()
+
+
+class RemoteFiles(HandleFiles):
+    """Those that are not on this machine."""
+
+    def __init__(
+        self,
+        storage: SavepointLocation,
+        handles: Mapping[str, StreamStateHandle],
+        copy_all: Callable[[Path], None],
+    ) -> None:
+        super().__init__(storage, handles, copy_all)
         self._tail = 0.0
         self._tables: dict[str, RemoteBytes] = {}
         self._fetched: dict[str, Path] = {}
@@ -77,10 +148,6 @@ class RemoteFiles(Files):
         """CURRENT and MANIFEST, which both are needed."""
         names = [name for name in self._handles if name == "CURRENT" or name.startswith("MANIFEST-")]
         return dict(zip(names, self.each(self._whole, names), strict=True))
-
-    def _whole(self, name: str) -> bytes:
-        with self._stream(name) as stream:
-            return stream.read(0, stream.size_bytes)
 
     def open(self, name: str) -> TableBytes:
         with self._lock:
@@ -139,15 +206,6 @@ class RemoteFiles(Files):
             self._folder = self._storage.cache.folder()
             weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
         return self._folder
-
-    def _handle(self, name: str) -> StreamStateHandle:
-        handle = self._handles.get(name)
-        if handle is None:
-            raise MissingFileError("expected a file of the handle, found none of this name", path=name)
-        return handle
-
-    def _stream(self, name: str) -> Stream:
-        return self._storage.open_stream(self._handle(name))
 
 
 class RemoteBytes(TableBytes):

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import shutil
 import threading
-import weakref
 from collections.abc import Iterator
 from functools import cached_property, partial
-from pathlib import Path
-from tempfile import mkdtemp
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +15,8 @@ from readers.errors import ReaderError
 from readers.formats import composite
 from readers.formats.entry import Entry, StateKind
 from readers.formats.rocksdb import RocksDatabase, files_of, is_forst, read_only_copy
-from readers.formats.rocksfiles import RemoteFiles
-from readers.formats.sst import Directory, Files
+from readers.formats.rocksfiles import LocalFiles, RemoteFiles
+from readers.formats.sst import Files
 from readers.keygroups import key_group_bytes
 from readers.metadata import IncrementalRemoteKeyedStateHandle
 from readers.serializers.base import Serializer
@@ -33,7 +29,7 @@ from readers.storage import SavepointLocation
 
 
 class RocksSource(FilesSource):
-    """A RocksDB instance; opened on first use: of local files in a temporary folder of links that goes with the source."""
+    """A RocksDB instance; opened on first use."""
 
     handle: IncrementalRemoteKeyedStateHandle
 
@@ -130,12 +126,8 @@ class RocksSource(FilesSource):
 
     def _files(self) -> Files:
         handles = files_of(self.handle)
-        if self.storage.is_remote(handles.values()):
-            return RemoteFiles(self.storage, handles, partial(read_only_copy, self.storage, self.handle))
-        directory = Path(mkdtemp(prefix="savepointdb-rocksdb-"))
-        weakref.finalize(self, shutil.rmtree, directory, ignore_errors=True)
-        read_only_copy(self.storage, self.handle, directory)
-        return Directory(directory)
+        kind = RemoteFiles if self.storage.is_remote(handles.values()) else LocalFiles
+        return kind(self.storage, handles, partial(read_only_copy, self.storage, self.handle))
 
     def close(self) -> None:
         with self._lock:

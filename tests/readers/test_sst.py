@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import shutil
 import struct
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 
 import cramjam
 import numpy as np
+import pyarrow as pa
 import pytest
 import rocksdict
 from hypothesis import HealthCheck, given, settings
@@ -34,7 +36,7 @@ from readers.formats.sst.checksums import CRC32C, block_checksum, crc32c, crc_wo
 from readers.formats.sst.compression import LZ4, SNAPPY, decompress_lz4, decompress_snappy, plain_length
 from readers.metadata import IncrementalRemoteKeyedStateHandle
 from readers.savepoint import Savepoint
-from readers.sources import ChangelogSource, RocksSource, Source
+from readers.sources import ChangelogSource, RocksSource, Selection, Source
 from readers.storage import SavepointLocation
 
 DATA = Path(__file__).parent.parent / "data" / "flink"
@@ -316,6 +318,75 @@ def test_scan_of_flinks_files_equals_rocksdb(tmp_path: Path):
 @pytest.mark.slow
 def test_scan_of_the_corpus_equals_rocksdb(corpus: Path, tmp_path: Path):
     assert compare_handles(corpus, tmp_path / "files") > 1000
+
+
+# --- seeks ---
+
+
+class CountedDirectory(Directory):
+    """Counts how often RocksDB asks for the folder."""
+
+    asked = 0
+
+    def directory(self) -> Path:
+        self.asked += 1
+        return super().directory()
+
+
+sought = st.integers(0, 40).map(lambda value: struct.pack(">BI", 7, value))
+seek_writes = st.lists(
+    st.one_of(
+        st.tuples(st.sampled_from([PUT, MERGE]), sought, st.binary(max_size=5)),
+        st.tuples(st.just(DELETE), sought, st.just(b"")),
+    ),
+    min_size=1,
+    max_size=60,
+)
+
+
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(rounds=st.lists(seek_writes, min_size=1, max_size=3), wanted=st.lists(sought, min_size=1, max_size=5))
+def test_seeks_find_the_same_before_and_after_rocksdb_is_opened(
+    rounds: list[list[Write]], wanted: list[bytes], tmp_path: Path, options_file: Path
+):
+    directory = CountedDirectory(written(tmp_path / "db", options_file, rounds))
+    database = RocksDatabase(directory, "db")
+    expected = [through_rocksdb(directory.directory(), "state", key, key + b"\0") for key in wanted]
+    directory.asked = 0
+
+    few = [pairs(database.entries("state", key, key + b"\0")) for key in wanted]
+    asked_by_few = directory.asked
+    many = [[pairs(database.entries("state", key, key + b"\0")) for key in wanted] for _ in range(40)]
+
+    assert few == expected
+    assert many == [expected] * 40
+    assert (asked_by_few, directory.asked) == (0, 1)
+    database.close()
+
+
+def test_of_local_files_there_is_a_folder_for_rocksdb_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    state = next(
+        state
+        for operator in Savepoint(DATA / "2.3.0" / "wordcount-rocksdb-savepoints" / "native").operators
+        for state in operator.states
+        if any(isinstance(part.source, RocksSource) for part in state.parts)
+    )
+    rows = pa.Table.from_batches(state.read())
+    asked = rows["key"].to_pylist()[:40]
+
+    found = []
+    for key in asked[:3]:
+        selection = Selection(keys=state.key_groups_of([key]))
+        found += [row for batch in state.read(selection=selection) for row in batch["key"].to_pylist()]
+    folders_of_few = list(tmp_path.iterdir())
+    many = Selection(keys=state.key_groups_of(asked))
+    for _ in range(40):
+        pa.Table.from_batches(state.read(selection=many))
+
+    assert found == asked[:3]
+    assert folders_of_few == []
+    assert {folder.name[:20] for folder in tmp_path.iterdir()} == {"savepointdb-rocksdb-"}
 
 
 # --- what is for RocksDB ---

@@ -46,6 +46,7 @@ _HEADER_BYTES = 7
 _EMPTY, _WHOLE, _FIRST, _MIDDLE, _LAST = range(5)
 _SEQUENCE_BYTES = 8
 _MAX_LEVEL = 63
+_VARINT_SHIFTS = range(0, 70, 7)
 _MANIFEST_NAME = re.compile(rb"(MANIFEST-\d+)\n?")
 _CUSTOM_END = 1
 _CUSTOM_MUST_BE_KNOWN = 1 << 6
@@ -190,11 +191,12 @@ def _fixed(cursor: Cursor, width: int) -> int:
 
 
 def _varint(cursor: Cursor) -> int:
+    data, position = cursor.data, cursor.position
     value = 0
-    for shift in range(0, 70, 7):
-        byte = cursor.u1()
+    for shift, byte in zip(_VARINT_SHIFTS, data[position : cursor.end], strict=False):
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
+            cursor.position = position + shift // 7 + 1
             return value
     raise cursor.corrupt("expected a varint of at most ten bytes")
 
