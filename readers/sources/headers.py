@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TypeVar
+from functools import lru_cache
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from readers.cursor import Cursor
-from readers.errors import CorruptDataError, UnsupportedSerializerError, UnsupportedVersionError
+from readers.errors import CorruptDataError, ReaderError, UnsupportedSerializerError, UnsupportedVersionError
 from readers.formats.entry import Entry, StateKind, keyed_entry
 from readers.formats.regions import regions
 from readers.metadata import KeyGroupsStateHandle
@@ -20,6 +21,8 @@ from readers.storage import Stream
 _Header = TypeVar("_Header")
 
 LARGE_HEADER_BYTES = 1 << 20
+_SMALL_HEADER_BYTES = 1 << 16
+_SMALL_HEADERS = 32
 
 
 def read_header(
@@ -38,7 +41,25 @@ def read_header(
             return read_known(Cursor(stream.span(0, LARGE_HEADER_BYTES), path=stream.path))
         except (CorruptDataError, UnsupportedSerializerError, UnsupportedVersionError):
             pass
-    return read(Cursor(stream.span(0, size), path=stream.path), end)
+    return header_of(stream.span(0, size)[:size], stream.path, end, read)
+
+
+def header_of(
+    data: NDArray[np.uint8], path: str, end: int | None, read: Callable[[Cursor, int | None], _Header]
+) -> _Header:
+    """What `read` makes of these bytes. The subtasks of an operator write the same: small ones are read once for all of them."""
+    if len(data) > _SMALL_HEADER_BYTES:
+        return read(Cursor(data, path=path), end)
+    try:
+        header: _Header = _header_of_bytes(data.tobytes(), end, read)
+    except ReaderError as error:
+        raise error.within(path=path) from error
+    return header
+
+
+@lru_cache(maxsize=_SMALL_HEADERS)
+def _header_of_bytes(content: bytes, end: int | None, read: Callable[[Cursor, int | None], Any]) -> Any:
+    return read(Cursor(content), end)
 
 
 def keyed_entries(header: KeyedHeader) -> Iterator[tuple[StateName, Entry]]:

@@ -9,7 +9,6 @@ from functools import cached_property, partial
 import numpy as np
 from numpy.typing import NDArray
 
-from readers.cursor import Cursor
 from readers.decode.page import Page
 from readers.errors import ReaderError
 from readers.formats import composite
@@ -21,7 +20,7 @@ from readers.keygroups import key_group_bytes
 from readers.metadata import IncrementalRemoteKeyedStateHandle
 from readers.serializers.base import Serializer
 from readers.sources.composite import FilesSource
-from readers.sources.headers import keyed_entries
+from readers.sources.headers import header_of, keyed_entries
 from readers.sources.source import Selection, StateName
 from readers.stateinfo.metainfo import BackendStateType
 from readers.stateinfo.proxies import KeyedHeader, read_keyed_header
@@ -61,9 +60,8 @@ class RocksSource(FilesSource):
     def header(self) -> KeyedHeader:
         """The proxy, the only content of the meta stream."""
         stream = self.storage.open_stream(self.handle.meta_state_handle)
-        return read_keyed_header(
-            Cursor(stream.span(0, stream.size_bytes), path=self.path), expected_end=stream.size_bytes
-        )
+        size = stream.size_bytes
+        return header_of(stream.span(0, size), self.path, size, read_keyed_header)
 
     @property
     def key_serializer(self) -> Serializer:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -34,6 +35,7 @@ from readers.serializers.primitives import (
     StringSerializer,
     VoidNamespaceSerializer,
 )
+from readers.sources.headers import header_of
 from readers.stateinfo.javaio import STREAM_HEADER, read_object
 from readers.stateinfo.legacy import config_snapshot_body, serializer_of
 from readers.stateinfo.metainfo import BackendStateType, StateMetaInfo
@@ -701,3 +703,23 @@ def test_every_header_of_the_corpus_ends_where_its_data_begin(folder: Path) -> N
                     offsets = [int(offset) for state in handle.state_meta_infos for offset in state.offsets]
                     end = min(offsets, default=len(content))
                     assert read_operator_header(Cursor(content), end).data_start == end
+
+
+def test_equal_headers_are_read_once_and_each_error_has_its_own_path():
+    read_from: list[str | None] = []
+
+    def read(cursor: Cursor, end: int | None) -> int:
+        read_from.append(cursor.path)
+        return cursor.i4() + (end or 0)
+
+    content, short = (np.frombuffer(data, dtype=np.uint8) for data in (b"\0\0\0\x07", b"\0"))
+    found = [header_of(content, path, end, read) for path, end in (("a", None), ("b", None), ("c", 4))]
+    paths = []
+    for path in ("a", "b"):
+        with pytest.raises(CorruptDataError) as caught:
+            header_of(short, path, None, read)
+        paths.append(caught.value.path)
+
+    assert found == [7, 7, 11]
+    assert paths == ["a", "b"]
+    assert len(read_from) == 4
