@@ -54,6 +54,7 @@ _CHUNKS = b"savepointdb.chunks"
 _ROW_GROUP_ROWS, _ROW_GROUP_ROWS_OF_LARGE, _LARGE_BYTES = 1 << 14, 1 << 17, 256 << 20
 _SORTED_BYTES = 64 << 20
 _STOP_S = 0.05
+_OPEN_FOOTERS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -369,6 +370,16 @@ def _sorted(batches: Iterable[pa.RecordBatch]) -> pa.Table:
 
 
 # ---- reading ----
+
+
+@lru_cache(maxsize=_OPEN_FOOTERS)
+def entry_footer(path: Path) -> parquet.FileMetaData:
+    """The footer of an entry; its name has the digest of its bytes, so it is read once.
+
+    Raises:
+        FileNotFoundError: it was evicted.
+    """
+    return parquet.read_metadata(path)
 
 
 def _entry_of(path: Path, size_bytes: int) -> CacheEntry:

@@ -27,7 +27,7 @@ from catalog.errors import NoSuchColumnError
 from catalog.predicate import ANYTHING, Predicate
 from catalog.savepoints import SavepointReference
 from catalog.scan import Scan, ScanCounter, Split
-from catalog.statecache import CacheEntry, Chunk, StateCache, StatePlace
+from catalog.statecache import CacheEntry, Chunk, StateCache, StatePlace, entry_footer
 from readers.decode.jsontext import json_text
 from readers.formats.entry import OUT_OF_RANGE, UNDECODED
 from readers.savepoint import Savepoint, State
@@ -217,16 +217,17 @@ class CachedSplit(Split):
     def read(self, counter: ScanCounter | None = None) -> Iterator[pa.RecordBatch]:
         """As `Split.read`."""
         try:
-            file = parquet.ParquetFile(self.path)
+            footer = entry_footer(self.path)
+            source = pa.OSFile(str(self.path))
         except FileNotFoundError:
             yield from self.origin.read(counter)
             return
-        with file:
+        with source, parquet.ParquetFile(source, metadata=footer) as file:
             names = sorted(self.origin.sources) or [SUBTASK]
             for number in self.row_groups:
                 rows = file.read_row_group(number, columns=names, use_threads=False)
                 if counter is not None:
-                    counter.add_cached(_column_bytes(file.metadata.row_group(number), names))
+                    counter.add_cached(_column_bytes(footer.row_group(number), names))
                 yield from map(self.origin.shown, rows.to_batches())
 
 
@@ -334,11 +335,14 @@ class StatesTable(Table):
 
         entry = self._cache.find(self.place(reference), state) if self._cache and parts else None
         if entry is not None:
+            sizes = {
+                number: dict(state.parts[number].source.key_group_bytes(state.parts[number].name) or ())
+                for number in parts
+            }
             for chunk, key_groups, row_groups in _cached_chunks(entry, parts, groups):
-                source = state.parts[chunk.part].source
-                sizes = dict(source.key_group_bytes(state.parts[chunk.part].name) or ())
+                size_bytes = sum(sizes[chunk.part][group] for group in key_groups)
                 yield CachedSplit(
-                    origin=split(chunk.part, key_groups, sum(sizes[group] for group in key_groups)),
+                    origin=split(chunk.part, key_groups, size_bytes),
                     path=entry.path,
                     row_groups=row_groups,
                     cached_bytes=sum(entry.row_group_bytes[number] for number in row_groups),
