@@ -167,6 +167,19 @@ def test_limit_stops_reading(read: Any, splits: int) -> None:
     assert table.closed <= splits
 
 
+def test_between_the_runs_of_a_statement_nothing_reads(engine: DuckDBEngine, native: Any) -> None:
+    table = NumberTable(splits=8, batches=10_000)
+    planned = plan_over(table, "SELECT value FROM numbers LIMIT 3", native.catalog)
+    before = ours()
+
+    for _ in range(3):
+        execution = engine.execution(planned)
+        assert sum(batch.num_rows for batch in execution.open()) == 3
+        execution.close()
+
+        assert ours() == before
+
+
 @pytest.mark.parametrize("splits", [1, 8])
 def test_an_error_in_a_split_is_the_answer_and_names_no_folder(read: Any, splits: int) -> None:
     table = NumberTable(
