@@ -1,9 +1,10 @@
 """Connections to DuckDB, each with the tables of one statement and nothing else; kept for when it is asked again.
 
 To register a table, to make a view of it, to have the text parsed and bound takes several times as long as to find one
-key with it. So a `Session` whose execution ended well waits for the next one of the same text over the same tables; what
-it has is what that would make anew. Of the answer nothing is kept: what is not a query to be run again (DuckDB runs EXPLAIN
-at once, and keeps its rows) is closed, as is one that failed or was cancelled.
+key with it. So a `Session` whose execution ended well waits for the next one of the same text over the same tables, or of
+another text over them, which is parsed and bound; what it has is what that would make anew. Of the answer nothing is
+kept: what is not a query to be run again (DuckDB runs EXPLAIN at once, and keeps its rows) is closed, as is one that
+failed or was cancelled.
 """
 
 from __future__ import annotations
@@ -54,13 +55,13 @@ class SessionKey:
 
     def is_of(self, other: SessionKey) -> bool:
         """Whether it is the same text over the very same tables."""
-        return (
-            self.text == other.text
-            and len(self.tables) == len(other.tables)
-            and all(
-                name == known and table is one
-                for (name, table), (known, one) in zip(self.tables, other.tables, strict=True)
-            )
+        return self.text == other.text and self.has_tables_of(other)
+
+    def has_tables_of(self, other: SessionKey) -> bool:
+        """Whether it is of the very same tables, by the same names, and of no others."""
+        return len(self.tables) == len(other.tables) and all(
+            name == known and table is one
+            for (name, table), (known, one) in zip(self.tables, other.tables, strict=True)
         )
 
 
@@ -112,6 +113,12 @@ class Session:
             and len(self.key.text) <= _LONGEST_TEXT
         )
 
+    def be_for(self, key: SessionKey) -> None:
+        """Forget the statement for another one over the same tables."""
+        self.key = key
+        self.relation = None
+        self.columns = ()
+
     def detach(self) -> None:
         """Let go of the execution."""
         for table in self._datasets.values():
@@ -143,11 +150,16 @@ class IdleSessions:
         self._waiting: OrderedDict[int, Session] = OrderedDict()
 
     def take(self, key: SessionKey) -> Session | None:
-        """One for this text over these tables; None if none waits."""
+        """One for this text over these tables, or else for any text over them; None if none waits."""
         with self._lock:
             for number in reversed(self._waiting):
                 if self._waiting[number].key.is_of(key):
                     return self._waiting.pop(number)
+            for number, session in self._waiting.items():
+                if session.key.has_tables_of(key):
+                    del self._waiting[number]
+                    session.be_for(key)
+                    return session
         return None
 
     def put(self, session: Session) -> None:

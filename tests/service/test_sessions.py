@@ -64,6 +64,51 @@ def test_asked_again_a_statement_has_the_answer_of_a_new_engine(
     fresh.close()
 
 
+def test_other_texts_over_the_same_tables_have_the_answers_of_a_new_engine(
+    native: Any, engine: DuckDBEngine
+) -> None:
+    fresh = DuckDBEngine(Settings(threads=2))
+    texts = [
+        f"SELECT key, value + {number} FROM aggregate__count WHERE key = 'key_{number}'"
+        for number in range(50)
+    ]
+    texts += ["SELECT value FROM aggregate__count ORDER BY value", "SELECT count(*) FROM aggregate__count"]
+
+    found = [answer(engine, plan(sql, native.catalog)) for sql in [*texts, *reversed(texts)]]
+
+    expected = [answer(fresh, plan(sql, native.catalog)) for sql in texts]
+    assert found == [*expected, *reversed(expected)]
+    fresh.close()
+
+
+def test_a_text_that_means_nothing_leaves_the_next_one_alone(native: Any, engine: DuckDBEngine) -> None:
+    good = plan("SELECT count(*) FROM aggregate__count", native.catalog)
+    expected = answer(engine, good)
+
+    with pytest.raises(QueryError):
+        answer(engine, plan("SELECT nothing FROM aggregate__count", native.catalog))
+
+    assert answer(engine, good) == expected
+
+
+def test_a_session_is_taken_for_its_own_text_before_another() -> None:
+    root = duckdb.connect(":memory:")
+    idle = IdleSessions()
+    table = FactsTable("t", "", pa.schema([]), lambda: pa.RecordBatch.from_pylist([]))
+    keys = [SessionKey(f"SELECT {number}", (("1: t", table),)) for number in range(3)]
+    first, second = (Session(key, root.cursor()) for key in keys[:2])
+    second.bind()
+    for session in (second, first):
+        idle.put(session)
+
+    assert idle.take(keys[0]) is first
+    assert idle.take(keys[2]) is second
+    assert second.key is keys[2]
+    assert second.relation is None
+    assert idle.take(keys[2]) is None
+    root.close()
+
+
 @pytest.mark.parametrize(
     "sql",
     [
@@ -135,7 +180,8 @@ def test_where_there_may_be_more_rows_no_thread_goes_on_reading(native: Any) -> 
 def test_of_the_sessions_that_wait_the_longest_goes_first() -> None:
     root = duckdb.connect(":memory:")
     idle = IdleSessions()
-    made = [Session(SessionKey(f"SELECT {number}", ()), root.cursor()) for number in range(40)]
+    tables = [FactsTable("t", "", pa.schema([]), lambda: pa.RecordBatch.from_pylist([])) for _ in range(40)]
+    made = [Session(SessionKey("SELECT 1", (("1: t", table),)), root.cursor()) for table in tables]
 
     for session in made:
         idle.put(session)
