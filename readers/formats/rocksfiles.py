@@ -77,9 +77,22 @@ class HandleFiles(Files):
 
 
 class LocalFiles(HandleFiles):
-    """Those on this machine. A folder of links to them is made when RocksDB is to open it, and goes with this object."""
+    """Those on this machine: all are there, or MissingFileError says which is not, also where it would not be read.
 
-    _folder: Path | None = None
+    A folder of links to them is made when RocksDB is to open it, and goes with this object.
+    """
+
+    def __init__(
+        self,
+        storage: SavepointLocation,
+        handles: Mapping[str, StreamStateHandle],
+        copy_all: Callable[[Path], None],
+    ) -> None:
+        super().__init__(storage, handles, copy_all)
+        self._folder: Path | None = None
+        for handle in handles.values():
+            if handle.path is not None:
+                storage.resolve(handle)
 
     @property
     def is_local(self) -> bool:
