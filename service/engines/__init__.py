@@ -4,6 +4,7 @@
     duckdb.py    DuckDB, in this process
     duckdbsession.py   its connections, each with the tables of one statement
     parallel.py  reads the splits of a scan by several threads
+    unchanged.py which statements have the rows of a scan
     spark.py     Spark, on a cluster or on this machine
     sparkchoice.py   which of them answers
     sparksession.py  Spark's session: started when first wanted

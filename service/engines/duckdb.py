@@ -34,6 +34,7 @@ from service.encode.columns import decoded, decoded_schema
 from service.engines.duckdbsession import IdleSessions, Session, SessionKey
 from service.engines.engine import Column, Execution, Progress
 from service.engines.parallel import SplitCount, read_splits
+from service.engines.unchanged import answer_schema, as_they_are, unchanged_columns
 from service.errors import (
     ColumnNotFoundError,
     EngineError,
@@ -57,6 +58,7 @@ from service.sql import Plan, TableReference
 _VECTOR_ROWS = 2048
 _BATCH_ROWS = 65_536
 _BATCH_BYTES = 1 << 20
+_LARGE_BYTES = 1 << 18
 _GATHER_S = 0.05
 _MAX_EXPRESSION_DEPTH = 250
 
@@ -223,7 +225,7 @@ class DuckDBExecution(Execution):
             relation = session.bind()
             self._columns = session.columns
             self._check_not_cancelled()
-            self._reader = reader = relation.to_arrow_reader(_VECTOR_ROWS)
+            self._reader = reader = self._unchanged() or relation.to_arrow_reader(_VECTOR_ROWS)
         return pa.RecordBatchReader.from_batches(decoded_schema(reader.schema), self._batches(reader))
 
     def cancel(self, error: QueryError) -> None:
@@ -269,13 +271,14 @@ class DuckDBExecution(Execution):
             waiting.append(batch)
             size_bytes += batch.nbytes
             rows += batch.num_rows
+            del batch
             is_late = time.monotonic() - since > _GATHER_S
-            if is_first or is_late or size_bytes >= _BATCH_BYTES or rows >= _BATCH_ROWS:
-                yield pa.concat_batches(waiting)
-                waiting.clear()
+            is_large = len(waiting) == 1 and size_bytes >= _LARGE_BYTES
+            if is_first or is_late or is_large or size_bytes >= _BATCH_BYTES or rows >= _BATCH_ROWS:
+                yield _together(waiting)
                 size_bytes, rows, is_first, since = 0, 0, False, time.monotonic()
         if waiting:
-            yield pa.concat_batches(waiting)
+            yield _together(waiting)
 
     def _next(self, reader: pa.RecordBatchReader) -> pa.RecordBatch | None:
         """The next rows; None if there are no more."""
@@ -289,6 +292,31 @@ class DuckDBExecution(Execution):
                     return None
             if batch.num_rows:
                 return batch
+
+    def _unchanged(self) -> pa.RecordBatchReader | None:
+        """The rows as the scan has them, where the statement asks for no more; None where it does."""
+        columns = unchanged_columns(self._plan)
+        if columns is None:
+            return None
+        (reference,) = self._plan.tables
+        schema = answer_schema(reference, columns, [column.name for column in self._columns])
+        with self._scan_errors():
+            scan = self.scan(reference, list(dict.fromkeys(columns)), None)
+        return pa.RecordBatchReader.from_batches(schema, self._as_they_are(scan, columns, schema))
+
+    def _as_they_are(self, scan: Scan, columns: list[str], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        with self._scan_errors():
+            yield from as_they_are(self.batches_of(scan), columns, schema)
+
+    @contextlib.contextmanager
+    def _scan_errors(self) -> Iterator[None]:
+        """Keeps errors of a scan, as where DuckDB has it run, and raises what they mean."""
+        try:
+            yield
+        except Exception as error:
+            self.fail(error)
+            assert self._failure is not None
+            raise self._failure from self._failure.__cause__
 
     def scan(self, reference: TableReference, columns: list[str], condition: pc.Expression | None) -> Scan:
         """Start to read a table."""
@@ -441,6 +469,13 @@ def _missing_column(name: str, candidates: re.Match[str] | None, plan: Plan) -> 
     return ColumnNotFoundError(
         f"there is no column {name!r}", hint=near_names_hint(near), position=plan.position_of(name)
     )
+
+
+def _together(waiting: list[pa.RecordBatch]) -> pa.RecordBatch:
+    """The batches as one; the list is empty then, so that who takes it is the only one to have it."""
+    batch = waiting.pop() if len(waiting) == 1 else pa.concat_batches(waiting)
+    waiting.clear()
+    return batch
 
 
 def _literal(value: str | int | bool) -> str:
