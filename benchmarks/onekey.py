@@ -58,18 +58,23 @@ def write_one_key_heap(directory: Path, entries: int) -> int:
 
 def write_one_key_native(directory: Path, entries: int) -> int:
     """Write a native savepoint of RocksDB into `directory` (made here); its size in bytes."""
+    _write_native(directory, "perDay", _puts(entries))
+    return sum(file.stat().st_size for file in directory.iterdir())
+
+
+def _write_native(directory: Path, state: str, puts: Iterator[Batch]) -> None:
+    """Write a native savepoint of one subtask and one state into `directory` (made here)."""
     directory.mkdir(parents=True)
-    (directory / "meta").write_bytes(keyed_header(("perDay",)))
+    (directory / "meta").write_bytes(keyed_header((state,)))
     with tempfile.TemporaryDirectory(dir=directory) as folder:
         options = flink_options(FLINK, Path(folder))
-        writer = RocksWriter(Path(folder) / "db", ("perDay",), options)
-        writer.write(_puts(entries))
+        writer = RocksWriter(Path(folder) / "db", (state,), options)
+        writer.write(puts)
         files = [(file.name, f"subtask-0-{file.name}") for file in writer.live_files()]
         for local, name in files:
             shutil.move(writer.directory / local, directory / name)
     handles = [(0, 0, MAX_PARALLELISM, files)]
     (directory / "_metadata").write_bytes(rocksdb.metadata(directory, handles))
-    return sum(file.stat().st_size for file in directory.iterdir())
 
 
 def _puts(entries: int) -> Iterator[Batch]:
@@ -106,18 +111,58 @@ def _key_group() -> int:
     return int(groups[0])
 
 
+def write_large_values_heap(directory: Path, keys: int, value_bytes: int) -> int:
+    """As `write_large_values`, a snapshot of the hashmap backend."""
+    directory.mkdir(parents=True)
+    groups, name, offsets = _own_groups(keys), "subtask-0", []
+    event = _varint(value_bytes + 1) + b"x" * value_bytes
+    with (directory / name).open("wb") as file:
+        file.write(keyed_header(("events",)))
+        for group in range(MAX_PARALLELISM):
+            offsets.append(file.tell())
+            file.write(struct.pack(">iHi", group, 0, int(group in groups)))
+            if group in groups:
+                text = f"key_{groups.index(group)}".encode()
+                file.write(_VOID_NAMESPACE + bytes([len(text) + 1]) + text + struct.pack(">i", 1) + event)
+        size = file.tell()
+    metadata = savepoints.metadata([(0, offsets, name, size)], tag=_KEY_GROUP_HANDLE)
+    (directory / "_metadata").write_bytes(metadata)
+    return size
+
+
+def write_large_values_native(directory: Path, keys: int, value_bytes: int) -> int:
+    """As `write_large_values`, a native savepoint of RocksDB; its plain size in bytes."""
+    event = _varint(value_bytes + 1) + b"x" * value_bytes
+
+    def puts() -> Iterator[Batch]:
+        for number, group in enumerate(_own_groups(keys)):
+            text = f"key_{number}".encode()
+            key = bytes([group, len(text) + 1]) + text + _VOID_NAMESPACE
+            yield 1, bytes([PUT, 1, len(key)]) + key + _varint(len(event)) + event
+
+    _write_native(directory, "events", puts())
+    return keys * len(event)
+
+
+def _own_groups(keys: int) -> list[int]:
+    """The key groups of the first keys, which have one each."""
+    groups = np.empty(keys, dtype=np.int64)
+    key_groups(groups, MAX_PARALLELISM)
+    found: list[int] = groups.tolist()
+    if len(set(found)) < keys:
+        raise ValueError(f"expected keys of as many key groups, found {found}")
+    return found
+
+
 def write_large_values(directory: Path, keys: int, value_bytes: int) -> int:
     """Write a canonical savepoint of `keys` keys, each with one event of `value_bytes` letters, into `directory`; its size in bytes."""
     directory.mkdir(parents=True)
-    groups = np.empty(keys, dtype=np.int64)
-    key_groups(groups, MAX_PARALLELISM)
-    if len(set(groups.tolist())) < keys:
-        raise ValueError(f"expected keys of as many key groups, found {groups.tolist()}")
+    groups = _own_groups(keys)
     name, offsets = "subtask-0", [0] * MAX_PARALLELISM
     event = _varint(value_bytes + 1) + b"x" * value_bytes
     with (directory / name).open("wb") as file:
         file.write(keyed_header(("events",)))
-        for number, group in enumerate(groups.tolist()):
+        for number, group in enumerate(groups):
             offsets[group] = file.tell()
             text = f"key_{number}".encode()
             key = bytes([group | 0x80, len(text) + 1]) + text + _VOID_NAMESPACE

@@ -130,10 +130,8 @@ class Scan:
 
     def read(self, split: Split) -> Iterator[pa.RecordBatch]:
         """The rows of one of its splits, filtered; none of the batches is empty."""
-        for batch in split.read(self.counter):
-            kept = self.filtered(batch)
-            if kept.num_rows:
-                yield kept
+        # Neither keeps a batch beside the next one.
+        return filter(_has_rows, map(self.filtered, split.read(self.counter)))
 
     def to_reader(self) -> pa.RecordBatchReader:
         """All rows, split after split; what is not asked for is not read."""
@@ -146,3 +144,7 @@ class Scan:
     def _batches(self) -> Iterator[pa.RecordBatch]:
         for split in self.parts:
             yield from self.read(split)
+
+
+def _has_rows(batch: pa.RecordBatch) -> bool:
+    return bool(batch.num_rows)

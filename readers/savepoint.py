@@ -24,6 +24,7 @@ import pyarrow as pa
 from readers.connectors.layout import Layout
 from readers.connectors.recognition import MAX_BYTES, is_candidate, recognised
 from readers.connectors.source import ConnectorSource, bytes_of
+from readers.decode.decoder import Batch
 from readers.errors import CorruptDataError, MissingFileError, ReaderError
 from readers.formats.channelstate import InFlight
 from readers.formats.entry import Entry, EntryLayout, StateKind, emit_undivided
@@ -102,14 +103,18 @@ class StatePart:
             else None,
         )
         undivided = layout.decoder(lambda program, columns: emit_undivided(program, columns, entry))
+
+        def conformed(batch: Batch) -> pa.RecordBatch:
+            return _conformed(rows(batch, layout.names, entry, made), target)
+
         try:
             if COUNTED.issuperset(made.names) and is_row(entry, layout.names):
                 counted = counted_rows(source.counts(self.name, selection), source.subtask, made)
                 yield from (_conformed(batch, target) for batch in counted)
                 return
             for page in source.pages(self.name, selection):
-                for batch in (undivided if page.undivided else decoder).decode(page):
-                    yield _conformed(rows(batch, layout.names, entry, made), target)
+                batches = (undivided if page.undivided else decoder).decode(page)
+                yield from map(conformed, batches)
         except ReaderError as error:
             raise error.within(self.name.name, path=self.source.path) from error
 

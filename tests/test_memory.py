@@ -10,7 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.onekey import write_large_values, write_one_key_heap, write_one_key_native
+from benchmarks.onekey import (
+    write_large_values,
+    write_large_values_heap,
+    write_large_values_native,
+    write_one_key_heap,
+    write_one_key_native,
+)
 from benchmarks.savepoints import write_one_key, write_savepoint
 
 MOST_MIB = 400
@@ -96,10 +102,17 @@ def test_more_keys_take_no_more_memory(tmp_path: Path) -> None:
     assert peaks[1] < 1.2 * peaks[0]
 
 
-def test_values_of_a_hundred_megabytes_take_some_of_them(tmp_path: Path) -> None:
-    """Of all there are, those that threads decode and that wait to be read."""
+@pytest.mark.parametrize(
+    ("write", "most"),
+    [(write_large_values, 4), (write_large_values_heap, 5), (write_large_values_native, 8)],
+    ids=["canonical", "heap", "RocksDB"],
+)
+def test_values_of_a_hundred_megabytes_take_some_of_them(
+    write: Callable[[Path, int, int], int], most: int, tmp_path: Path
+) -> None:
+    """Of all there are the first of each of two threads, as bytes and as text; of RocksDB a block, a page and a text."""
     keys, value_bytes = 12, 100_000_000
-    assert write_large_values(tmp_path / "savepoint", keys, value_bytes) > keys * value_bytes
+    assert write(tmp_path / "savepoint", keys, value_bytes) > keys * value_bytes
 
     rows, peak_mib = asked(
         tmp_path / "savepoint",
@@ -107,6 +120,16 @@ def test_values_of_a_hundred_megabytes_take_some_of_them(tmp_path: Path) -> None
     )
 
     assert rows == [[keys, keys * value_bytes, value_bytes]]
+    assert peak_mib < MOST_MIB + most * value_bytes / (1 << 20)
+
+
+def test_an_export_of_values_of_a_hundred_megabytes_takes_some_of_them(tmp_path: Path) -> None:
+    keys, value_bytes = 12, 100_000_000
+    write_large_values(tmp_path / "savepoint", keys, value_bytes)
+
+    rows, peak_mib = ran(EXPORT, tmp_path / "savepoint", "SELECT * FROM aggregate__events", tmp_path / "file")
+
+    assert rows == [[keys]]
     assert peak_mib < MOST_MIB + 8 * value_bytes / (1 << 20)
 
 

@@ -125,7 +125,9 @@ class Decoder:
                 continue
             arena.settle()
             outliers = self._outliers(done - start, done, arena)
-            yield Batch(page.slice(start, done), arena.to_arrays(done - start), outliers)
+            batch = [Batch(page.slice(start, done), arena.to_arrays(done - start), outliers)]
+            del arena
+            yield batch.pop()  # not kept beside the next one
             start = done
 
     def _outliers(self, rows: int, end: int, arena: Arena) -> list[Outlier]:

@@ -1,14 +1,16 @@
 """Reads the splits of a scan by several threads.
 
-Each thread takes the next split and puts its batches into one bounded queue, so a slow consumer holds the readers back.
+Each thread takes the next split, and reads a batch if what waits to be taken, and what is being read, leaves room for one
+as large as its last: so a slow consumer holds the readers back, and large values are read one after the other.
+
 The threads belong to the scan and end with it: threads shared between scans would deadlock in a join, where one scan is not
 read before another has ended. Small scans are read by the caller, in order.
 """
 
 from __future__ import annotations
 
-import queue
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -17,7 +19,9 @@ import pyarrow as pa
 
 from catalog import Scan, Split
 
-_BATCHES_PER_THREAD = 2
+# Of batches that wait or are being read: two of most.
+_BYTES_PER_THREAD = 8 << 20
+_FIRST_BYTES = 4 << 20
 _LOOK_UP_S = 0.05
 _SMALL_SCAN_BYTES = 4 << 20
 
@@ -56,6 +60,7 @@ def _one_by_one(
             check()
             count.rows += batch.num_rows
             yield batch
+            del batch  # not kept beside the next one
         count.splits += 1
 
 
@@ -70,6 +75,55 @@ class _Ended:
 _Found: TypeAlias = "pa.RecordBatch | BaseException | _SplitEnded | _Ended"
 
 
+class _Waiting:
+    """What was read and waits to be taken, in order, with room for some bytes.
+
+    Args:
+        room_bytes: how many; one batch is let in whatever its size.
+    """
+
+    def __init__(self, room_bytes: int) -> None:
+        self._room_bytes = room_bytes
+        self._found: deque[tuple[_Found, int]] = deque()
+        self._taken_bytes = 0
+        self._changed = threading.Condition()
+        self._stopped = False
+
+    def reserve(self, size_bytes: int) -> bool:
+        """Wait for room; False if nothing is to be read any more."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._stopped or not self._taken_bytes or self._fits(size_bytes))
+            self._taken_bytes += size_bytes
+            return not self._stopped
+
+    def put(self, found: _Found, size_bytes: int, reserved_bytes: int) -> None:
+        """Something that was found, in place of what was reserved for it."""
+        with self._changed:
+            self._taken_bytes += size_bytes - reserved_bytes
+            self._found.append((found, size_bytes))
+            self._changed.notify_all()
+
+    def take(self) -> _Found | None:
+        """The next; None if there was none for a while."""
+        with self._changed:
+            if not self._changed.wait_for(lambda: self._found, _LOOK_UP_S):
+                return None
+            found, size_bytes = self._found.popleft()
+            self._taken_bytes -= size_bytes
+            self._changed.notify_all()
+            return found
+
+    def stop(self) -> None:
+        """Nothing will be taken any more."""
+        with self._changed:
+            self._stopped = True
+            self._found.clear()
+            self._changed.notify_all()
+
+    def _fits(self, size_bytes: int) -> bool:
+        return self._taken_bytes + size_bytes <= self._room_bytes
+
+
 class _ParallelRead:
     def __init__(
         self, scan: Scan, splits: list[Split], threads: int, check: Callable[[], None], count: SplitCount
@@ -79,8 +133,7 @@ class _ParallelRead:
         self._waiting = iter(splits)
         self._next_split = threading.Lock()
         self._check = check
-        self._stop = threading.Event()
-        self._queue: queue.Queue[_Found] = queue.Queue(threads * _BATCHES_PER_THREAD)
+        self._queue = _Waiting(threads * _BYTES_PER_THREAD)
         self._threads = [
             threading.Thread(target=self._read, name=f"scan-{number}", daemon=True)
             for number in range(threads)
@@ -92,7 +145,7 @@ class _ParallelRead:
         try:
             yield from self._taken()
         finally:
-            self._stop.set()
+            self._queue.stop()
             for thread in self._threads:
                 thread.join()
 
@@ -100,9 +153,8 @@ class _ParallelRead:
         running = len(self._threads)
         while running:
             self._check()
-            try:
-                found = self._queue.get(timeout=_LOOK_UP_S)
-            except queue.Empty:
+            found = self._queue.take()
+            if found is None:
                 continue
             if isinstance(found, BaseException):
                 raise found
@@ -113,28 +165,27 @@ class _ParallelRead:
             else:
                 self._count.rows += found.num_rows
                 yield found
+            del found  # not kept beside the next one
 
     def _read(self) -> None:
         try:
+            expected = _FIRST_BYTES
             while (split := self._take()) is not None:
-                for batch in self._scan.read(split):
-                    if not self._put(batch):
-                        return
-                self._put(_SplitEnded())
-            self._put(_Ended())
+                batches = iter(self._scan.read(split))
+                while self._queue.reserve(expected):
+                    batch = next(batches, None)
+                    if batch is None:
+                        self._queue.put(_SplitEnded(), 0, expected)
+                        break
+                    reserved, expected = expected, batch.nbytes
+                    self._queue.put(batch, expected, reserved)
+                    del batch
+                else:
+                    return
+            self._queue.put(_Ended(), 0, 0)
         except BaseException as error:  # it is raised where the batches are taken
-            self._put(error)
+            self._queue.put(error, 0, 0)
 
     def _take(self) -> Split | None:
         with self._next_split:
             return next(self._waiting, None)
-
-    def _put(self, found: _Found) -> bool:
-        """Whether somebody will take it."""
-        while not self._stop.is_set():
-            try:
-                self._queue.put(found, timeout=_LOOK_UP_S)
-            except queue.Full:
-                continue
-            return True
-        return False
