@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import cramjam
 import numpy as np
 from numpy.typing import NDArray
 
@@ -21,6 +22,7 @@ from benchmarks.rocksdb import FLINK, PUT, Batch, RocksWriter, flink_options
 from benchmarks.savepoints import MAX_PARALLELISM, key_groups, keyed_header
 
 _ENTRIES_AT_A_TIME = 1 << 16
+_CHUNK_BYTES = 1 << 20
 _KEY = b"\x06key_0"
 _VOID_NAMESPACE = b"\x00"
 _TEXT_LENGTH = b"\x09"
@@ -54,6 +56,51 @@ def write_one_key_heap(directory: Path, entries: int) -> int:
     metadata = savepoints.metadata([(0, offsets, name, size)], tag=_KEY_GROUP_HANDLE)
     (directory / "_metadata").write_bytes(metadata)
     return size
+
+
+def write_one_key_packed(directory: Path, entries: int) -> int:
+    """As `benchmarks.savepoints.write_one_key`, with snapshot compression; its size in bytes before that."""
+    directory.mkdir(parents=True)
+    header, group, name = keyed_header(("perDay",)), _key_group(), "subtask-0"
+    with tempfile.TemporaryDirectory() as folder:
+        size = savepoints.write_one_key(Path(folder) / "plain", entries)
+        with (Path(folder) / "plain" / name).open("rb") as plain, (directory / name).open("wb") as file:
+            file.write(_with_compression(plain.read(len(header))))
+            while chunk := plain.read(_CHUNK_BYTES):
+                file.write(cramjam.snappy.compress(chunk))
+            packed_bytes = file.tell()
+    offsets = [len(header) if number == group else 0 for number in range(MAX_PARALLELISM)]
+    (directory / "_metadata").write_bytes(savepoints.metadata([(0, offsets, name, packed_bytes)]))
+    return size
+
+
+def write_one_key_heap_packed(directory: Path, entries: int) -> int:
+    """As `write_one_key_heap`, with snapshot compression; its size in bytes before that."""
+    directory.mkdir(parents=True)
+    name, offsets = "subtask-0", []
+    header, empty = keyed_header(_STATES), struct.pack(">HiHiHi", 0, 0, 1, 0, 2, 0)
+    with tempfile.TemporaryDirectory() as folder:
+        size = write_one_key_heap(Path(folder) / "plain", entries)
+        with (Path(folder) / "plain" / name).open("rb") as plain, (directory / name).open("wb") as file:
+            file.write(_with_compression(plain.read(len(header))))
+            for group in range(MAX_PARALLELISM):
+                offsets.append(file.tell())
+                file.write(plain.read(4))
+                left = size - len(header) - MAX_PARALLELISM * 4 - (MAX_PARALLELISM - 1) * len(empty)
+                left = left if group == _key_group() else len(empty)
+                while left:
+                    chunk = plain.read(min(left, _CHUNK_BYTES))
+                    file.write(cramjam.snappy.compress(chunk))
+                    left -= len(chunk)
+            packed_bytes = file.tell()
+    metadata = savepoints.metadata([(0, offsets, name, packed_bytes)], tag=_KEY_GROUP_HANDLE)
+    (directory / "_metadata").write_bytes(metadata)
+    return size
+
+
+def _with_compression(header: bytes) -> bytes:
+    """A header that says that the key groups are compressed: the byte behind its version."""
+    return header[:4] + b"\1" + header[5:]
 
 
 def write_one_key_native(directory: Path, entries: int) -> int:

@@ -15,7 +15,9 @@ from benchmarks.onekey import (
     write_large_values_heap,
     write_large_values_native,
     write_one_key_heap,
+    write_one_key_heap_packed,
     write_one_key_native,
+    write_one_key_packed,
 )
 from benchmarks.savepoints import write_one_key, write_savepoint
 
@@ -73,8 +75,14 @@ def ran(program: str, *arguments: object) -> tuple[list[list[int]], float]:
 
 @pytest.mark.parametrize(
     ("write", "size_bytes"),
-    [(write_one_key, 340_000_000), (write_one_key_native, 100_000_000), (write_one_key_heap, 180_000_000)],
-    ids=["canonical", "RocksDB", "heap"],
+    [
+        (write_one_key, 340_000_000),
+        (write_one_key_native, 100_000_000),
+        (write_one_key_heap, 180_000_000),
+        (write_one_key_packed, 340_000_000),
+        (write_one_key_heap_packed, 180_000_000),
+    ],
+    ids=["canonical", "RocksDB", "heap", "canonical, compressed", "heap, compressed"],
 )
 def test_a_map_of_ten_million_entries_under_one_key_is_read_in_bounded_memory(
     write: Callable[[Path, int], int], size_bytes: int, tmp_path: Path

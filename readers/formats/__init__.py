@@ -17,4 +17,5 @@ A format knows where entries stand and in which order their parts come; it never
     rawtimers.py      timers in raw keyed state
     channelstate.py   records in flight of unaligned checkpoints
     snappy.py         the compression of all of these
+    unpacked.py       compressed key groups, of any size
 """

@@ -46,7 +46,6 @@ from readers.formats.entry import (
 from readers.formats.full import is_key_group
 from readers.formats.gaps import BLOCK_HEADER_BYTES, Bounds, Gaps, Region, UncertainEndError
 from readers.formats.heapentries import EntryWalk, Piece
-from readers.formats.snappy import decompress
 from readers.serializers.base import Problem
 
 _BLOCK_HEADER = struct.Struct(">Hi")
@@ -188,6 +187,8 @@ class HeapWalker:
         ends: (key group, state id) → where a state that cannot be walked ends; shared by the walkers of a stream.
         max_parallelism: the number of key groups of the operator.
         path: the file, for errors.
+
+    Attributes:
         release: told of bytes that are done with, from … to; see `Stream.release`.
     """
 
@@ -198,12 +199,11 @@ class HeapWalker:
         ends: dict[tuple[int, int], int | ReaderError],
         max_parallelism: int,
         path: str,
-        release: Callable[[int, int], None] = lambda start, end: None,
     ) -> None:
         self._states = states
         self._walkers: dict[int, Decoder] = {}
         self._walks: dict[int, EntryWalk] = {}
-        self._release = release
+        self.release: Callable[[int, int], None] = lambda _start, _end: None
         self._gaps = Gaps(states, self._walk, emit_scope, order, max_parallelism, path)
         self._ends = ends
         self._path = path
@@ -219,7 +219,7 @@ class HeapWalker:
         assert count is not None  # only where ends are uncertain
         for run in self._entry_walk(wanted).runs(data, position, limit, count):
             yield Cut(starts=run.starts, ends=run.ends, piece=run.piece)
-            self._release(position, run.behind)
+            self.release(position, run.behind)
             position = run.behind
 
     def cut(self, data: NDArray[np.uint8], position: int, limit: int, wanted: int, key_group: int) -> Cut:
@@ -296,14 +296,12 @@ class HeapWalker:
             return int(ends[-1, 0])
         position = region.position
         for run in self._entry_walk(state).runs(region.data, position, region.limit, count, pieces=False):
-            self._release(position, run.behind)
+            self.release(position, run.behind)
             position = run.behind
         return position
 
     def _is_plain(self, state: int) -> bool:
-        """Whether each entry of a state has a certain end."""
-        entry = self._states[state][1]
-        return not entry.is_open and unsized(entry) is None
+        return is_plain(self._states[state][1])
 
     def _entry_walk(self, state: int) -> EntryWalk:
         if state not in self._walks:
@@ -393,27 +391,27 @@ def require_sized(entry: Entry) -> None:
         raise UnsupportedSerializerError(message, breadcrumbs=problem.path)
 
 
+def is_plain(entry: Entry) -> bool:
+    """Whether each entry of a state has a certain end."""
+    return not entry.is_open and unsized(entry) is None
+
+
 def unsized(entry: Entry) -> Problem | None:
     """The first part of an entry without a known end."""
     return next((problem for problem in entry.problems() if not problem.sized), None)
 
 
-def key_group_body(
-    data: NDArray[np.uint8], key_group: int, start: int, end: int, path: str, *, compressed: bool
-) -> tuple[NDArray[np.uint8], int, int]:
-    """The states of a key group: buffer, start, end; decompressed if they are compressed.
+def key_group_body(data: NDArray[np.uint8], key_group: int, start: int, end: int, path: str) -> Cursor:
+    """Where the states of a key group stand.
 
     Raises:
-        CorruptDataError: another key group stands there, or the compression is broken.
+        CorruptDataError: another key group stands there.
     """
     cursor = Cursor(memoryview(data), path=path, position=start, end=end)
     found = cursor.i4()
     if found != key_group:
         raise cursor.corrupt(f"expected key group {key_group}, found {found}", start)
-    if not compressed:
-        return data, cursor.position, end
-    plain = decompress(cursor)
-    return plain, 0, len(plain)
+    return cursor
 
 
 def is_heap_layout(stream: Stream, offsets: NDArray[np.int64], first_key_group: int) -> bool:

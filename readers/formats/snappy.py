@@ -13,6 +13,8 @@ There is no end mark: the stream ends where the region does. Blocks hold at most
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import cramjam
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +32,11 @@ def decompress(cursor: Cursor) -> NDArray[np.uint8]:
     Raises:
         CorruptDataError: not the framing format, or a block larger than 64 KiB.
     """
-    parts: list[bytes] = []
+    return np.frombuffer(b"".join(chunks(cursor)), dtype=np.uint8)
+
+
+def chunks(cursor: Cursor) -> Iterator[bytes]:
+    """As `decompress`, a chunk at a time; the cursor stands behind the last one given."""
     while cursor.remaining:
         start = cursor.position
         kind = cursor.u1()
@@ -39,12 +45,11 @@ def decompress(cursor: Cursor) -> NDArray[np.uint8]:
         if kind in (_COMPRESSED, _PLAIN) and length < _CHECKSUM_BYTES:
             raise cursor.corrupt(f"expected a snappy chunk with a checksum, found {length} bytes", start)
         if kind == _PLAIN:
-            parts.append(bytes(body[_CHECKSUM_BYTES:]))
+            yield bytes(body[_CHECKSUM_BYTES:])
         elif kind == _COMPRESSED:
-            parts.append(_block(cursor, bytes(body[_CHECKSUM_BYTES:]), start))
+            yield _block(cursor, bytes(body[_CHECKSUM_BYTES:]), start)
         elif kind < _FIRST_SKIPPABLE:
             raise cursor.corrupt(f"expected a snappy chunk, found one of type {kind:#04x}", start)
-    return np.frombuffer(b"".join(parts), dtype=np.uint8)
 
 
 def _block(cursor: Cursor, block: bytes, start: int) -> bytes:

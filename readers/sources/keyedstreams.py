@@ -5,7 +5,8 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import replace
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -18,7 +19,7 @@ from readers.decode.program import Program
 from readers.errors import ReaderError, UnsupportedSerializerError
 from readers.formats import full, heap, heapmaps
 from readers.formats.entry import Entry, EntryLayout
-from readers.formats.snappy import decompress
+from readers.formats.unpacked import Release, unpack
 from readers.metadata import KeyGroupRange, KeyGroupsStateHandle, StreamStateHandle
 from readers.sources.composite import CompositeSource
 from readers.sources.headers import first_offset, keyed_entries, read_header, regions_of
@@ -27,6 +28,18 @@ from readers.stateinfo.proxies import KeyedHeader, read_keyed_header, read_known
 from readers.storage import Stream
 
 _ORDER_TRIES = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Body:
+    """A key group: where its states stand, from `first` to `last` in a buffer; for `path` and `release` see `Unpacked`."""
+
+    key_group: int
+    data: NDArray[np.uint8]
+    first: int
+    last: int
+    path: str
+    release: Release
 
 
 class KeyedStreamSource(Source):
@@ -70,10 +83,30 @@ class KeyedStreamSource(Source):
     def _regions(self) -> Iterator[tuple[int, int, int]]:
         """(key group, start, end) of the key groups in the stream."""
 
+    def _bodies(self, selection: Selection) -> Iterator[_Body]:
+        """The wanted key groups."""
+        for (key_group, start, end), span in self._wanted(selection):
+            selection.account(end - start)
+            yield self._body(span, key_group, start, end)
+            self._release(start, end)
+
+    def _body(self, span: NDArray[np.uint8], key_group: int, start: int, end: int) -> _Body:
+        """A key group, decompressed if it is compressed."""
+        cursor = self._beginning(span, key_group, start, end)
+        release: Release = self._release
+        data, first, path = span, cursor.position, self.path
+        if self.header.compressed:
+            plain = unpack(cursor, self._release)
+            data, first, end, path, release = plain.data, 0, len(plain.data), plain.path, plain.release
+        return _Body(key_group=key_group, data=data, first=first, last=end, path=path, release=release)
+
+    @abstractmethod
+    def _beginning(self, span: NDArray[np.uint8], key_group: int, start: int, end: int) -> Cursor:
+        """At what a key group is made of, behind what is never compressed."""
+
     def _release(self, start: int, end: int) -> None:
-        """What stands in a key group is done with, from … to; what was decompressed goes by itself."""
-        if not self.header.compressed:
-            self.stream.release(start, end - start)
+        """What stands in the stream is done with, from … to."""
+        self.stream.release(start, end - start)
 
     def _wanted(self, selection: Selection) -> Iterator[tuple[tuple[int, int, int], NDArray[np.uint8]]]:
         """The regions of a selection, each with an array that has its bytes."""
@@ -84,16 +117,19 @@ class KeyedStreamSource(Source):
         return self._names.index(state)
 
     def _page(
-        self, data: NDArray[np.uint8], bounds: tuple[NDArray[np.int64], NDArray[np.int64]], key_group: int
+        self,
+        body: _Body,
+        bounds: tuple[NDArray[np.int64], NDArray[np.int64]],
+        data: NDArray[np.uint8] | None = None,
     ) -> Page:
         starts, ends = bounds
         return Page(
-            data=data,
+            data=body.data if data is None else data,
             starts=starts,
             ends=ends,
-            key_groups=np.full(len(starts), key_group, dtype=np.int32),
+            key_groups=np.full(len(starts), body.key_group, dtype=np.int32),
             subtask=self.subtask,
-            path=self.path,
+            path=body.path,
         )
 
 
@@ -102,35 +138,29 @@ class FullSource(KeyedStreamSource, CompositeSource):
 
     def pages(self, state: StateName, selection: Selection) -> Iterator[Page]:
         number = self._id_of(state)
-        for key_group, data, first, last in self._bodies(selection):
-            runs = self._runs[key_group]
+        for body in self._bodies(selection):
+            data, first, last = body.data, body.first, body.last
+            runs = self._runs[body.key_group]
             for starts, ends, _ in full.cut_key_group(
-                data, first, last, number, self.path, self._release, runs
+                data, first, last, number, body.path, body.release, runs
             ):
-                yield self._page(data, (starts, ends), key_group)
+                yield self._page(body, (starts, ends))
 
     def counts(self, state: StateName, selection: Selection) -> Iterator[tuple[int, int]]:
         number = self._id_of(state)
-        for key_group, data, first, last in self._bodies(selection):
-            runs = self._runs[key_group]
-            count = full.count_key_group(data, first, last, number, self.path, self._release, runs)
-            yield key_group, count
+        for body in self._bodies(selection):
+            data, first, last = body.data, body.first, body.last
+            runs = self._runs[body.key_group]
+            count = full.count_key_group(data, first, last, number, body.path, body.release, runs)
+            yield body.key_group, count
 
     @cached_property
     def _runs(self) -> defaultdict[int, full.Runs]:
         """Of the key groups, as far as they are known."""
         return defaultdict(full.Runs)
 
-    def _bodies(self, selection: Selection) -> Iterator[tuple[int, NDArray[np.uint8], int, int]]:
-        """The wanted key groups: buffer, start, end; decompressed if they are compressed."""
-        for (key_group, start, end), span in self._wanted(selection):
-            selection.account(end - start)
-            data, first, last = span, start, end
-            if self.header.compressed:
-                data = decompress(Cursor(span, path=self.path, position=start, end=end))
-                first, last = 0, len(data)
-            yield key_group, data, first, last
-            self.stream.release(start, end - start)
+    def _beginning(self, span: NDArray[np.uint8], key_group: int, start: int, end: int) -> Cursor:
+        return Cursor(span, path=self.path, position=start, end=end)
 
     def _regions(self) -> Iterator[tuple[int, int, int]]:
         return regions_of(self.handle, self.stream, absent=0)
@@ -158,28 +188,31 @@ class HeapSource(KeyedStreamSource):
 
     def pages(self, state: StateName, selection: Selection) -> Iterator[Page]:
         number = self._id_of(state)
-        walker = self._walker()
-        for key_group, data, first, last in self._bodies(selection):
-            for cut in walker.cuts(data, first, last, number, key_group):
-                if cut.piece is not None:
-                    page = self._page(cut.piece.data, (cut.starts, cut.ends), key_group)
-                    yield replace(page, first_index=cut.piece.first_index)
-                elif len(cut.starts):
-                    page = self._page(data, (cut.starts, cut.ends), key_group)
-                    yield replace(page, undivided=cut.undivided)
+        for body, walker in self._walks(selection):
+            with _located(body):
+                for cut in walker.cuts(body.data, body.first, body.last, number, body.key_group):
+                    if cut.piece is not None:
+                        page = self._page(body, (cut.starts, cut.ends), cut.piece.data)
+                        yield replace(page, first_index=cut.piece.first_index)
+                    elif len(cut.starts):
+                        page = self._page(body, (cut.starts, cut.ends))
+                        yield replace(page, undivided=cut.undivided)
 
     def counts(self, state: StateName, selection: Selection) -> Iterator[tuple[int, int]]:
         number = self._id_of(state)
-        walker = self._walker()
-        for key_group, data, first, last in self._bodies(selection):
-            yield key_group, walker.count(data, first, last, number, key_group)
+        for body, walker in self._walks(selection):
+            with _located(body):
+                count = walker.count(body.data, body.first, body.last, number, body.key_group)
+            yield body.key_group, count
 
-    def _bodies(self, selection: Selection) -> Iterator[tuple[int, NDArray[np.uint8], int, int]]:
-        """The wanted key groups: buffer, start, end; decompressed if they are compressed."""
-        for (key_group, start, end), span in self._wanted(selection):
-            selection.account(end - start)
-            yield key_group, *self._body(span, key_group, start, end)
-            self.stream.release(start, end - start)
+    def _walks(
+        self, selection: Selection
+    ) -> Iterator[tuple[_Body, heap.HeapWalker | heapmaps.HeapMapsWalker]]:
+        """The wanted key groups, and what walks them."""
+        walker = self._walker()
+        for body in self._bodies(selection):
+            walker.release = body.release
+            yield body, walker
 
     @cached_property
     def _order(self) -> tuple[int, ...]:
@@ -188,7 +221,8 @@ class HeapSource(KeyedStreamSource):
         regions = sorted(self._regions(), key=lambda region: region[2] - region[1])
         for region in regions[:_ORDER_TRIES]:
             try:
-                return walker.order(*self._body(self.stream.span(*region[1:]), *region))
+                body = self._body(self.stream.span(*region[1:]), *region)
+                return walker.order(body.data, body.first, body.last)
             except UnsupportedSerializerError:
                 continue
         return ()
@@ -205,15 +239,20 @@ class HeapSource(KeyedStreamSource):
 
     def _heap_walker(self) -> heap.HeapWalker:
         states = [(name.name, self.entries[name]) for name in self._names]
-        return heap.HeapWalker(
-            states, lambda: self._order, self._ends, self.max_parallelism, self.path, self._release
-        )
+        return heap.HeapWalker(states, lambda: self._order, self._ends, self.max_parallelism, self.path)
 
-    def _body(
-        self, span: NDArray[np.uint8], key_group: int, start: int, end: int
-    ) -> tuple[NDArray[np.uint8], int, int]:
-        compressed = self.header.compressed
-        return heap.key_group_body(span, key_group, start, end, self.path, compressed=compressed)
+    def _beginning(self, span: NDArray[np.uint8], key_group: int, start: int, end: int) -> Cursor:
+        return heap.key_group_body(span, key_group, start, end, self.path)
 
     def _regions(self) -> Iterator[tuple[int, int, int]]:
         return regions_of(self.handle, self.stream, absent=None)
+
+
+@contextmanager
+def _located(body: _Body) -> Iterator[None]:
+    """Errors say where a key group stands, as all positions in them are within it."""
+    try:
+        yield
+    except ReaderError as error:
+        error.path = body.path
+        raise

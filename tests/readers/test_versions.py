@@ -22,6 +22,7 @@ import pytest
 from readers.connectors.offsets import source_offsets
 from readers.cursor import Cursor
 from readers.errors import ReaderError
+from readers.formats import heapmaps
 from readers.savepoint import Savepoint, State
 from readers.serializers.base import Serializer
 from readers.serializers.kryo import KRYO_1, informed
@@ -29,6 +30,7 @@ from readers.serializers.kryoobjects import KryoClass
 from readers.serializers.primitives import LongSerializer
 from readers.stateinfo.file import NOTHING, SavepointInfo
 from readers.stateinfo.snapshots import read_block, read_pairs, read_versioned
+from readers.states import SUBTASK
 from tests.readers.single_values import decode, decode_columns, walker_of
 
 DATA = Path(__file__).parents[1] / "data" / "versions"
@@ -70,7 +72,7 @@ def states_of(savepoint: Savepoint) -> Iterator[State]:
 def rows_of(state: State, *columns: str) -> list[tuple[Any, ...]]:
     """The rows of a state, sorted; as tuples of some columns."""
     found = (plain(row) for batch in state.read(columns or None) for row in batch.to_pylist())
-    return sorted((tuple(row[name] for name in columns) for row in found), key=repr)
+    return sorted((tuple(row[name] for name in columns or row) for row in found), key=repr)
 
 
 def plain(value: Any) -> Any:
@@ -102,6 +104,29 @@ def test_every_state_of_every_version_reads_and_what_is_raw_says_why(archive: st
         savepoint.close()
 
     assert statuses == STATUSES[archive]
+
+
+@pytest.mark.parametrize(("entries", "size_bytes"), [(1, 1 << 20), (2, 1 << 20), (1 << 15, 1), (3, 40)])
+def test_namespaces_that_are_read_some_entries_at_a_time_have_all_rows(
+    entries: int, size_bytes: int, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def all_rows() -> list[tuple[str, str, Any, int]]:
+        opened = ((name, Savepoint(folder / "operators" / name)) for name in names)
+        states = ((name, state) for name, savepoint in opened for state in states_of(savepoint))
+        return [(name, state.name, rows_of(state), count_of(state)) for name, state in states]
+
+    names = [name for name in savepoints_of("operators") if name.endswith("/1.2")]
+    at_once = all_rows()
+    monkeypatch.setattr(heapmaps, "CUT_ENTRIES", entries)
+    monkeypatch.setattr(heapmaps, "WINDOW_BYTES", size_bytes)
+
+    assert all_rows() == at_once
+    assert sum(len(rows) for _, _, rows, _ in at_once) > 30
+
+
+def count_of(state: State) -> int:
+    """How many rows there are, without looking at them."""
+    return sum(batch.num_rows for batch in state.read([SUBTASK]))
 
 
 STATUSES = {
