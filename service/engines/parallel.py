@@ -21,7 +21,8 @@ from catalog import Scan, Split
 
 # Of batches that wait or are being read: two of most.
 _BYTES_PER_THREAD = 8 << 20
-_FIRST_BYTES = 4 << 20
+# What a small batch counts as, and one that is not known: nobody may want many more of them.
+_LEAST_BYTES = 4 << 20
 _LOOK_UP_S = 0.05
 _SMALL_SCAN_BYTES = 4 << 20
 
@@ -169,7 +170,7 @@ class _ParallelRead:
 
     def _read(self) -> None:
         try:
-            expected = _FIRST_BYTES
+            expected = _LEAST_BYTES
             while (split := self._take()) is not None:
                 batches = iter(self._scan.read(split))
                 while self._queue.reserve(expected):
@@ -177,7 +178,7 @@ class _ParallelRead:
                     if batch is None:
                         self._queue.put(_SplitEnded(), 0, expected)
                         break
-                    reserved, expected = expected, batch.nbytes
+                    reserved, expected = expected, max(batch.nbytes, _LEAST_BYTES)
                     self._queue.put(batch, expected, reserved)
                     del batch
                 else:
