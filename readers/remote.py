@@ -157,9 +157,12 @@ class Client:
 
 
 @lru_cache(maxsize=_KEPT_CLIENTS)
-def _client(scheme: str, authority: str, options: str, allow_http: bool) -> Client:
+def _client(
+    scheme: str, authority: str, options: str, allow_http: bool, variables: tuple[tuple[str, str], ...]
+) -> Client:
     """Connections are worth keeping: a new one costs several times what a request does."""
-    return Client(arrow_filesystem(Location(scheme, authority, "/"), options, allow_http=allow_http))
+    location = Location(scheme, authority, "/")
+    return Client(arrow_filesystem(location, options, allow_http=allow_http, variables=dict(variables)))
 
 
 class RemoteFileSystem(FileSystem):
@@ -169,10 +172,10 @@ class RemoteFileSystem(FileSystem):
 
     Args:
         client: shared.
-        remade: what makes the same again in another process; the client travels if not given.
+        remade: the arguments of `of` that make the same again in another process; the client travels if not given.
     """
 
-    def __init__(self, client: Client, remade: tuple[Location, str, bool] | None = None) -> None:
+    def __init__(self, client: Client, remade: tuple[Any, ...] | None = None) -> None:
         self._client = client
         self._arrow = client.arrow
         self._remade = remade
@@ -181,15 +184,21 @@ class RemoteFileSystem(FileSystem):
         self._looked: dict[Location, Future[_Opened]] = {}
 
     @classmethod
-    def of(cls, location: Location, options: str = "", allow_http: bool = False) -> RemoteFileSystem:
+    def of(
+        cls,
+        location: Location,
+        options: str = "",
+        allow_http: bool = False,
+        variables: tuple[tuple[str, str], ...] = (),
+    ) -> RemoteFileSystem:
         """For a scheme that is known; `options`: the query of its URL, see `readers.schemes`.
 
         Raises:
             StorageError: unknown scheme or option, missing library.
         """
         with storage_errors(public(location)):
-            client = _client(location.scheme, location.authority, options, allow_http)
-        return cls(client, (location._replace(path="/"), options, allow_http))
+            client = _client(location.scheme, location.authority, options, allow_http, variables)
+        return cls(client, (location._replace(path="/"), options, allow_http, variables))
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self._remade is not None:

@@ -46,16 +46,20 @@ try:
 except OSError:
     pass
 """
+_CREDENTIAL_NAMES = ("ACCESS_KEY_ID", "SECRET_ACCESS_KEY", "SESSION_TOKEN")
 _SECRET_OPTION = re.compile(r"(?i)key|secret|token|sas|password|sig")
 
 
-def arrow_filesystem(location: Location, options: str, *, allow_http: bool = False) -> fs.FileSystem:
+def arrow_filesystem(
+    location: Location, options: str, *, allow_http: bool = False, variables: Mapping[str, str] | None = None
+) -> fs.FileSystem:
     """The file system of a location.
 
     Args:
         location: its scheme and authority are looked at.
         options: the query of the URL.
         allow_http: whether a web address is welcome.
+        variables: environment variables beside those of this process, for `credentials`.
 
     Raises:
         StorageError: unknown scheme or option, secrets in the URL, missing library.
@@ -80,7 +84,18 @@ def arrow_filesystem(location: Location, options: str, *, allow_http: bool = Fal
         else:
             message = f"expected options of {scheme}, which are {sorted(OPTIONS[scheme])}, found {name}"
         raise StorageError(message, path=public(location))
-    return _CLIENTS[scheme](location, {name: OPTIONS[scheme][name](value) for name, value in given.items()})
+    found = {name: OPTIONS[scheme][name](value) for name, value in given.items()}
+    prefix = found.pop("credentials", None)
+    if prefix is not None:
+        found |= _named_credentials(prefix, {**os.environ, **(variables or {})})
+    return _CLIENTS[scheme](location, found)
+
+
+def credential_variables(options: str) -> dict[str, str]:
+    """The environment variables, of those that are set, which `credentials` in the query of a URL names."""
+    prefix = dict(parse_qsl(options)).get("credentials")
+    names = [f"{prefix}_{name}" for name in _CREDENTIAL_NAMES] if prefix else []
+    return {name: os.environ[name] for name in names if name in os.environ}
 
 
 def needed_credentials(scheme: str) -> str:
@@ -110,9 +125,6 @@ def _s3(location: Location, options: Mapping[str, Any]) -> fs.FileSystem:
 def _s3_arguments(options: Mapping[str, Any]) -> dict[str, Any]:
     """The client's own retries are off: `readers.remote` knows what passes."""
     arguments = {"connect_timeout": _CONNECT_TIMEOUT_S, "request_timeout": _REQUEST_TIMEOUT_S, **options}
-    prefix = arguments.pop("credentials", None)
-    if prefix is not None:
-        arguments |= _named_credentials(prefix)
     endpoint = arguments.pop("endpoint", None)
     if endpoint is not None:
         scheme, separator, host = endpoint.partition("://")
@@ -125,13 +137,12 @@ def _s3_arguments(options: Mapping[str, Any]) -> dict[str, Any]:
     return arguments
 
 
-def _named_credentials(prefix: str) -> dict[str, str]:
-    key, secret = (os.environ.get(f"{prefix}_{name}") for name in ("ACCESS_KEY_ID", "SECRET_ACCESS_KEY"))
+def _named_credentials(prefix: str, variables: Mapping[str, str]) -> dict[str, str]:
+    key, secret, token = (variables.get(f"{prefix}_{name}") for name in _CREDENTIAL_NAMES)
     if not key or not secret:
         raise AccessDeniedError(
             f"expected the environment variables {prefix}_ACCESS_KEY_ID and {prefix}_SECRET_ACCESS_KEY, found them not set"
         )
-    token = os.environ.get(f"{prefix}_SESSION_TOKEN")
     return {"access_key": key, "secret_key": secret, **({"session_token": token} if token else {})}
 
 

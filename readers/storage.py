@@ -31,7 +31,7 @@ import posixpath
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -58,6 +58,7 @@ from readers.filesystems import (
     storage_errors,
 )
 from readers.remote import Client, Parts, RemoteFileSystem, RemoteStream
+from readers.schemes import credential_variables
 
 if TYPE_CHECKING:
     from pyarrow import fs
@@ -122,11 +123,20 @@ class StorageOptions:
         allow_http: whether `http://` and `https://` are places for savepoints.
         cache_directory: where fetched RocksDB files are kept; empty for a folder of the user's in the system's temporary one.
         cache_bytes: how many bytes of them at most; nothing is kept where 0.
+        variables: environment variables, beside those of the process, that `credentials` of a URL may name; never shown.
     """
 
     allow_http: bool = False
     cache_directory: str = ""
     cache_bytes: int = 0
+    variables: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+
+    def elsewhere(self, urls: Iterable[str]) -> StorageOptions:
+        """The same on another machine, with the credentials that these URLs name and its own folder for the cache."""
+        found = dict(self.variables)
+        for url in urls:
+            found |= credential_variables(url.partition("?")[2])
+        return replace(self, cache_directory="", variables=tuple(sorted(found.items())))
 
 
 DEFAULT_OPTIONS = StorageOptions()
@@ -509,7 +519,7 @@ def file_system_of(location: Location, query: str, options: StorageOptions) -> F
     """
     if location.scheme == "file":
         return LocalFileSystem()
-    return RemoteFileSystem.of(location, query, options.allow_http)
+    return RemoteFileSystem.of(location, query, options.allow_http, options.variables)
 
 
 def _copy(stream: Stream, target: Path) -> None:
