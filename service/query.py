@@ -468,7 +468,10 @@ class Query:
         execution = self._execution = engine.execution(self.plan, self.request.max_rows)
         execution.is_long = self._ticket.counts_as_large(time.monotonic())
         self._check_not_cancelled()
-        return execution, execution.open()
+        reader = execution.open()
+        if execution.remark:
+            self.engine_reason = f"{self.engine_reason}; {execution.remark}"
+        return execution, reader
 
     def _explained(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The engine and why it was chosen, at the head of a plan that it explains; other rows as they are."""

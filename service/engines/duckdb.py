@@ -462,6 +462,14 @@ def _translated(text: str, plan: Plan) -> QueryError:
     )
 
 
+def duckdb_error_of(text: str) -> QueryError:
+    """The error that a text of DuckDB's means, of a value."""
+    found = _KIND.match(text)
+    kind, message = (found["kind"], found["message"]) if found else ("", text)
+    plain = without_folders(_END_OF_MESSAGE.sub("", message).strip()).partition("\n")[0]
+    return _ERRORS.get(kind, EngineError)(_RENAMED.get(kind, plain), detail=text)
+
+
 def _missing_column(name: str, candidates: re.Match[str] | None, plan: Plan) -> ColumnNotFoundError:
     known = {column for reference in plan.tables for column in reference.table.schema.names}
     listed = re.findall(r'"([^"]+)"', candidates["names"]) if candidates else []

@@ -77,6 +77,11 @@ class Execution(Protocol):
         """What it has read; may be asked from any thread, also when it is closed."""
         return Progress(bytes_read=self.bytes_read, bytes_total=self.bytes_total)
 
+    @property
+    def remark(self) -> str:
+        """What is to be told of how it runs, beside why this engine; known once it is open. Empty for nothing."""
+        return ""
+
     def open(self) -> pa.RecordBatchReader:
         """Start; returns when the first rows are there. The reader raises QueryError as `open` does.
 

@@ -7,12 +7,14 @@ DuckDB's, it is refused, too. Each table becomes a view of the data source `save
 A query has a session of its own and runs in a thread of its own, under a tag by which it is cancelled; whoever waits for
 it is told at once. A short answer comes to the driver as a whole; one that may be long is written by the executors as
 Parquet files, and read from these.
+
+What `sparkpartial.py` splits is aggregated by DuckDB in the executors' Python, so that Spark takes groups in place of rows;
+where these have no DuckDB, Spark takes the rows.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import re
 import secrets
 import shutil
@@ -29,6 +31,7 @@ from pyarrow import dataset
 import catalog.errors
 import readers.errors
 from catalog.tables import FactsTable
+from service.engines.duckdb import duckdb_error_of
 from service.engines.engine import Column, Engine, Execution, Progress
 from service.engines.sparksession import SparkSessions, SparkSettings, spark_settings
 from service.engines.sparksql import SparkQuery, spark_query
@@ -49,7 +52,9 @@ from service.sql import Plan, TableReference
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_PARTITIONS_A_CORE = 4
+    from service.spark.source import SourceOptions
+
+_PARTITIONS_A_CORE = 2
 _BATCH_ROWS = 65_536
 _MOST_COLLECTED_ROWS = 1_000_000
 _CARRIED = re.compile(r"\[savepoint (?P<kind>\w+)\] (?P<text>[^\n]*)")
@@ -115,8 +120,12 @@ def _temporary(parent: str | None) -> Path:
     return Path(parent or tempfile.gettempdir(), f"savepointdb-spark-{secrets.token_hex(8)}")
 
 
-def translation(plan: Plan) -> SparkQuery:
+def translation(plan: Plan, *, in_part: bool = True) -> SparkQuery:
     """The query of a plan for Spark.
+
+    Args:
+        plan: what is to run.
+        in_part: whether executors have DuckDB to aggregate rows with.
 
     Raises:
         NotOnSparkError: Spark cannot answer it as DuckDB does.
@@ -128,7 +137,13 @@ def translation(plan: Plan) -> SparkQuery:
             reference.name: f"savepoint_table_{number}"
             for number, reference in enumerate(plan.tables, start=1)
         },
+        [reference.name for reference in plan.tables if in_part and _is_scanned(reference)],
     )
+
+
+def _is_scanned(reference: TableReference) -> bool:
+    """Whether executors read the table, and not the service."""
+    return reference.database is not None and not isinstance(reference.table, FactsTable)
 
 
 @dataclass(slots=True)
@@ -157,6 +172,7 @@ class SparkExecution(Execution):
         self._schema = pa.schema([])
         self._bytes_total = 0
         self._started = False
+        self._remark = ""
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -185,6 +201,11 @@ class SparkExecution(Execution):
         return Progress(
             bytes_read=self.bytes_read, bytes_total=self._bytes_total, splits_read=done, splits_total=total
         )
+
+    @property
+    def remark(self) -> str:
+        """As `Execution.remark`."""
+        return self._remark
 
     def open(self) -> pa.RecordBatchReader:
         """As `Execution.open`."""
@@ -224,7 +245,7 @@ class SparkExecution(Execution):
             QueryError: it means nothing, or something that Spark cannot answer.
         """
         try:
-            query = translation(self._plan)
+            query = self._translation()
         except NotOnSparkError:
             raise
         except InvalidQueryError:
@@ -241,6 +262,13 @@ class SparkExecution(Execution):
                 raise NotOnSparkError(f"column {name!r} of type {wanted} (not {found})")
         return query
 
+    def _translation(self) -> SparkQuery:
+        query = translation(self._plan)
+        if query.partials and not self._sessions.has_duckdb:
+            self._remark = "the executors have no DuckDB to aggregate with, so Spark takes every row"
+            return translation(self._plan, in_part=False)
+        return query
+
     def _meaning(self) -> None:
         """Names and types of the answer."""
         tables = tuple(map(_without_rows, self._plan.tables))
@@ -252,11 +280,7 @@ class SparkExecution(Execution):
     def _run(self, query: SparkQuery) -> None:
         """The thread of the query."""
         try:
-            session = self._sessions.new()
-            with self._sessions.tagged(session, self._tag):
-                frame = self._frame(session, query)
-                self._check_not_cancelled()
-                reader = self._answer(frame)
+            reader = self._read(query)
         except QueryError as error:
             self._job.failure = self._job.failure or error
         except Exception as error:  # pyspark's, py4j's and Java's, of any kind
@@ -267,35 +291,66 @@ class SparkExecution(Execution):
             self._job.reader = reader
         self._job.done.set()
 
+    def _read(self, query: SparkQuery) -> pa.RecordBatchReader:
+        session = self._sessions.new()
+        try:
+            with self._sessions.tagged(session, self._tag):
+                frame = self._frame(session, query)
+                self._check_not_cancelled()
+                return self._answer(frame)
+        except Exception as error:
+            if not query.partials or _missing_module(str(error)) != "duckdb":
+                raise
+        self._sessions.has_duckdb = False
+        return self._read(self._translation())
+
     def _frame(self, session: SparkSession, query: SparkQuery) -> DataFrame:
+        from service.spark.source import SavepointDataSource
+
+        self._bytes_total = 0
+        scanned = {
+            reference.name: self._scanned(reference, query)
+            for reference in self._plan.tables
+            if _is_scanned(reference)
+        }
+        session.dataSource.register(SavepointDataSource.of(scanned))
         for number, reference in enumerate(self._plan.tables, start=1):
             self._check_not_cancelled()
-            table = self._table(session, reference, query.columns[reference.name])
+            table = (
+                session.read.format("savepoint").option("prepared", reference.name).load()
+                if reference.name in scanned
+                else _facts(session, reference, query.columns[reference.name])
+            )
             table.createOrReplaceTempView(f"savepoint_table_{number}")
         return session.sql(f"EXPLAIN FORMATTED {query.sql}" if self._plan.prefix else query.sql)
 
-    def _table(self, session: SparkSession, reference: TableReference, columns: tuple[str, ...]) -> DataFrame:
-        from service.spark.types import spark_schema, to_wire, wire_schema
+    def _scanned(self, reference: TableReference, query: SparkQuery) -> SourceOptions:
+        """What executors read of a table, or compute of it."""
+        from service.spark.partial import Partial
+        from service.spark.source import SourceOptions
 
+        assert reference.database is not None
+        columns, partial = query.columns[reference.name], query.partials.get(reference.name)
         scan = reference.table.scan(columns, reference.predicate)
-        schema = spark_schema(scan.schema, "bigint")
-        if isinstance(reference.table, FactsTable) or reference.database is None:
-            wire = wire_schema(scan.schema, "bigint")
-            rows = pa.Table.from_batches([to_wire(batch, wire) for batch in scan.to_reader()], wire)
-            return session.createDataFrame(rows, schema)
         self._bytes_total += sum(split.origin_bytes for split in scan.parts)
         database = reference.database.reference
-        options = {
-            "table": reference.table.name,
-            "columns": json.dumps(columns),
-            "partitions": str(_PARTITIONS_A_CORE * self._sessions.parallelism),
-            "roots": json.dumps(database.roots),
-            "path_map": json.dumps(dict(database.path_map)),
-            "uids": json.dumps(list(reference.database.uids.values())),
-            "state_info": database.state_info,
-            "nanoseconds": "bigint",
-        }
-        return session.read.format("savepoint").options(**options).schema(schema).load(database.path)
+        return SourceOptions(
+            path=database.path,
+            table=reference.table.name,
+            columns=columns,
+            partitions=_PARTITIONS_A_CORE * self._sessions.parallelism,
+            roots=database.roots,
+            path_map=database.path_map,
+            uids=tuple(reference.database.uids.values()),
+            state_info=database.state_info or None,
+            nanoseconds="bigint",
+            storage=database.options.elsewhere(
+                [database.path, *database.roots, *dict(database.path_map).values()]
+            ),
+            predicate=reference.predicate,
+            rows=scan.schema,
+            partial=None if partial is None else Partial(partial.sql, scan.schema, partial.schema),
+        )
 
     def _answer(self, frame: DataFrame) -> pa.RecordBatchReader:
         if self._plan.prefix:
@@ -348,15 +403,25 @@ class SparkExecution(Execution):
         return failure
 
 
+def _facts(session: SparkSession, reference: TableReference, columns: tuple[str, ...]) -> DataFrame:
+    """A table that the service reads itself."""
+    from service.spark.types import spark_schema, to_wire, wire_schema
+
+    scan = reference.table.scan(columns, reference.predicate)
+    wire = wire_schema(scan.schema, "bigint")
+    rows = pa.Table.from_batches([to_wire(batch, wire) for batch in scan.to_reader()], wire)
+    return session.createDataFrame(rows, spark_schema(scan.schema, "bigint"))
+
+
 def spark_error_of(text: str) -> QueryError:
     """What a user is told of an error of Spark's, by its text."""
     carried = _CARRIED.search(text)
     if carried is not None:
         return _carried_error(carried["kind"], carried["text"])
-    missing = _MISSING_MODULE.search(text)
-    if missing is not None:
+    missing = _missing_module(text)
+    if missing:
         return EngineUnavailableError(
-            f"the workers of Spark have no Python package {missing['name']!r}",
+            f"the workers of Spark have no Python package {missing!r}",
             hint="install savepointdb on them, or send what it needs with spark.archives",
             detail=text,
         )
@@ -373,11 +438,19 @@ def spark_error_of(text: str) -> QueryError:
     return kind(f"Spark: {without_folders(message)}", detail=text)
 
 
+def _missing_module(text: str) -> str:
+    """The Python package that an error misses; empty for none."""
+    found = _MISSING_MODULE.search(text)
+    return found["name"] if found is not None else ""
+
+
 def _carried_error(kind: str, text: str) -> QueryError:
     """An error of the readers or the catalog, which came as text from another process."""
     found = getattr(readers.errors, kind, None)
     if isinstance(found, type) and issubclass(found, readers.errors.ReaderError):
         return query_error_of(found(text))
+    if kind == "PartialError":
+        return duckdb_error_of(text)
     if hasattr(catalog.errors, kind):
         return query_error_of(catalog.errors.CatalogError(text))
     return EngineError(without_folders(text), detail=text)

@@ -112,9 +112,13 @@ class SparkSessions:
     Args:
         settings: where it runs.
         directory: where the zip of our packages is written.
+
+    Attributes:
+        has_duckdb: whether the executors' Python is taken to have it; to be set when one is found not to.
     """
 
     def __init__(self, settings: SparkSettings, directory: Path) -> None:
+        self.has_duckdb = True
         self._settings = settings
         self._directory = directory
         self._lock = threading.Lock()
@@ -123,7 +127,7 @@ class SparkSessions:
         self._remote: dict[str, SparkSession] = {}
 
     def new(self) -> SparkSession:
-        """A session of its own: nobody else sees its views.
+        """A session of its own: nobody else sees its views and data sources.
 
         Raises:
             EngineUnavailableError: Spark does not start: no pyspark, no Java, no cluster.
@@ -132,14 +136,11 @@ class SparkSessions:
             if self._session is None:
                 self._session = self._started()
             session = self._session
-        from service.spark import SavepointDataSource
-
         made = session.newSession()
         if self._settings.remote:
             made.addArtifacts(str(self._directory / _ARCHIVE), pyfile=True)
         for name, value in _MEANING.items():
             made.conf.set(name, value)
-        made.dataSource.register(SavepointDataSource)
         return made
 
     @property
@@ -209,6 +210,7 @@ class SparkSessions:
         """Stop Spark, if it runs."""
         with self._lock:
             session, self._session = self._session, None
+            self.has_duckdb = True
             owned, self._owned = self._owned, False
         if session is not None and owned:
             with contextlib.suppress(Exception):

@@ -6,7 +6,7 @@ DuckDB's. Clauses and joins that are not listed here are refused, as expressions
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -25,6 +25,7 @@ from service.engines.sparkexpressions import (
     translate,
     truth,
 )
+from service.engines.sparkpartial import PartialQuery, partial_select
 from service.engines.sparktypes import Typed, common_type, is_nested
 from service.errors import InvalidQueryError, NotOnSparkError
 from service.sqltypes import sql_type
@@ -61,20 +62,28 @@ class SparkQuery:
         sql: its text.
         types: DuckDB's types of its columns.
         columns: of each table of the plan, by its name there: those it needs, in order; never none.
+        partials: of tables in whose place executors give partial aggregates: the queries of these.
     """
 
     sql: str
     types: tuple[pa.DataType, ...]
     columns: Mapping[str, tuple[str, ...]]
+    partials: Mapping[str, PartialQuery]
 
 
-def spark_query(query: exp.Query, schemas: Mapping[str, pa.Schema], views: Mapping[str, str]) -> SparkQuery:
+def spark_query(
+    query: exp.Query,
+    schemas: Mapping[str, pa.Schema],
+    views: Mapping[str, str],
+    scanned: Collection[str] = (),
+) -> SparkQuery:
     """Translate a query.
 
     Args:
         query: a plan's; it is left as it is.
         schemas: the tables of the plan by their names.
         views: what the tables are called on Spark.
+        scanned: the tables whose rows executors may aggregate.
 
     Raises:
         NotOnSparkError: Spark cannot answer it as DuckDB does.
@@ -100,6 +109,7 @@ def spark_query(query: exp.Query, schemas: Mapping[str, pa.Schema], views: Mappi
     translator = _Translator(
         {name.casefold(): schema for name, schema in schemas.items()},
         {name.casefold(): view for name, view in views.items()},
+        {name.casefold() for name in scanned},
     )
     translated, columns = translator.query(qualified, _Names())
     text = translated.sql("spark", identify=True, comments=False, unsupported_level=ErrorLevel.RAISE)
@@ -107,6 +117,11 @@ def spark_query(query: exp.Query, schemas: Mapping[str, pa.Schema], views: Mappi
         sql=text,
         types=tuple(kind for _, kind in columns),
         columns={name: translator.used(name) for name in schemas},
+        partials={
+            name: translator.partials[name.casefold()]
+            for name in schemas
+            if name.casefold() in translator.partials
+        },
     )
 
 
@@ -165,11 +180,19 @@ class _Names:
 
 
 class _Translator:
-    """One statement on its way to Spark."""
+    """One statement on its way to Spark.
 
-    def __init__(self, schemas: Mapping[str, pa.Schema], views: Mapping[str, str]) -> None:
-        self._schemas = schemas
-        self._views = views
+    Attributes:
+        partials: the tables that are aggregated before Spark has their rows, and how.
+    """
+
+    def __init__(
+        self, schemas: Mapping[str, pa.Schema], views: Mapping[str, str], scanned: Collection[str]
+    ) -> None:
+        self.partials: dict[str, PartialQuery] = {}
+        self._schemas = dict(schemas)
+        self._views = dict(views)
+        self._scanned = scanned
         self._used: dict[str, set[str]] = {name: set() for name in schemas}
 
     def use(self, table: str, column: str) -> None:
@@ -220,6 +243,34 @@ class _Translator:
         return exp.With(expressions=made)
 
     def _select(self, query: exp.Select, scope: _Names) -> tuple[exp.Query, Columns]:
+        own = _Names(translator=self, common=scope.common, outer=scope.outer)
+        whole = self._whole_select(query, own)
+        merged = self._merged_select(query, own)
+        return whole if merged is None else self._whole_select(merged, scope)
+
+    def _merged_select(self, query: exp.Select, scope: _Names) -> exp.Select | None:
+        """The same over partial aggregates, which executors make of the rows of its only table; None if they cannot.
+
+        Args:
+            query: it could be translated as a whole.
+            scope: of its clauses.
+        """
+        names = [scope.origins[alias] for alias in scope.tables if alias in scope.origins]
+        if len(scope.tables) != 1 or not names or names[0] not in self._scanned:
+            return None
+        items = [item for _, item in map(_projected, query.expressions)]
+        group = query.args.get("group")
+        split = partial_select(query, _group_nodes(group, items) if group is not None else ())
+        if split is None:
+            return None
+        schema = pa.schema([(name, translate(node, scope).type) for name, node in split.columns])
+        self.partials[names[0]] = PartialQuery(split.partial.sql("duckdb", comments=False), schema)
+        merged = f"{names[0]} in part"
+        self._schemas[merged], self._views[merged], self._used[merged] = schema, self._views[names[0]], set()
+        split.merged.args["from_"].this.set("this", exp.to_identifier(merged, quoted=True))
+        return split.merged
+
+    def _whole_select(self, query: exp.Select, scope: _Names) -> tuple[exp.Query, Columns]:
         _knows(query, _SELECT)
         made = exp.Select()
         if query.args.get("from_") is not None:
@@ -263,9 +314,7 @@ class _Translator:
         if group is None:
             return None
         _knows(group, _GROUP)
-        nodes = list(group.expressions)
-        if group.args.get("all"):
-            nodes = [item for item in items if not has_aggregate(item) and not isinstance(item, exp.Literal)]
+        nodes = _group_nodes(group, items)
         if any(group.args.get(name) for name in ("rollup", "cube", "grouping_sets")):
             raise NotOnSparkError("GROUP BY … WITH")
         return exp.Group(expressions=self._group_items(nodes, scope)) if nodes else None
@@ -395,6 +444,13 @@ def _same_order(node: exp.Expr, item: exp.Ordered) -> exp.Ordered:
 def _check_order(kind: pa.DataType) -> None:
     if is_nested(kind):
         raise NotOnSparkError(f"an order of {kind}")
+
+
+def _group_nodes(group: exp.Group, items: Sequence[exp.Expr]) -> list[exp.Expr]:
+    """What a SELECT of these items groups by."""
+    if group.args.get("all"):
+        return [item for item in items if not has_aggregate(item) and not isinstance(item, exp.Literal)]
+    return list(group.expressions)
 
 
 def _projected(item: exp.Expr) -> tuple[str, exp.Expr]:

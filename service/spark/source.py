@@ -34,7 +34,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -50,9 +50,13 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from catalog import Catalog, CatalogError, Database, NoSuchTableError, Split, Table, connect
-from catalog.predicate import ANYTHING
+from catalog.predicate import ANYTHING, Predicate
 from readers.errors import ReaderError
+from readers.storage import DEFAULT_OPTIONS, StorageOptions
 from service.spark.types import Nanoseconds, UnsupportedTypeError, spark_schema, to_wire, wire_schema
+
+if TYPE_CHECKING:
+    from service.spark.partial import Partial
 
 BATCH_ROWS = 65_536
 _MOST_PARTITION_BYTES = 512 << 20
@@ -94,7 +98,14 @@ class InvalidOptionError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceOptions:
-    """The options, read. See the table above. A local path is absolute: executors work elsewhere."""
+    """The options, read. See the table above. A local path is absolute: executors work elsewhere.
+
+    Attributes:
+        storage: how files are reached.
+        predicate: what saves reading, beside filters.
+        rows: the schema of the columns, if it is known.
+        partial: what is computed of each partition's rows and given in place of them; None for the rows.
+    """
 
     path: str
     table: str
@@ -106,6 +117,10 @@ class SourceOptions:
     uids: tuple[str, ...] = ()
     state_info: str | None = None
     nanoseconds: Nanoseconds = "error"
+    storage: StorageOptions = DEFAULT_OPTIONS
+    predicate: Predicate = ANYTHING
+    rows: pa.Schema | None = None
+    partial: Partial | None = None
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> SourceOptions:
@@ -143,6 +158,12 @@ class SourceOptions:
             nanoseconds="bigint" if nanoseconds == "bigint" else "error",
         )
 
+    def schema(self) -> pa.Schema:
+        """What is given, by its own types."""
+        if self.partial is not None:
+            return self.partial.schema
+        return self.open_table().scan(self.columns).schema if self.rows is None else self.rows
+
     def open_table(self) -> Table:
         """The table; reads `_metadata` and the headers of state files, no state.
 
@@ -156,6 +177,7 @@ class SourceOptions:
             path_map=dict(self.path_map),
             uids=self.uids,
             state_info=self.state_info,
+            options=self.storage,
         )
         return self._database(catalog).table(self.table)
 
@@ -170,7 +192,18 @@ class SourceOptions:
 
 
 class SavepointDataSource(DataSource):
-    """A table of a savepoint. Its options are described above."""
+    """A table of a savepoint. Its options are described above.
+
+    Attributes:
+        prepared: what is read by the option `prepared` alone: it is pickled with the class, and shown nowhere.
+    """
+
+    prepared: ClassVar[Mapping[str, SourceOptions]] = {}
+
+    @classmethod
+    def of(cls, prepared: Mapping[str, SourceOptions]) -> type[SavepointDataSource]:
+        """A data source of these tables: `load()` with the option `prepared`, one of the names."""
+        return type("PreparedDataSource", (cls,), {"prepared": dict(prepared)})
 
     @classmethod
     def name(cls) -> str:
@@ -180,16 +213,21 @@ class SavepointDataSource(DataSource):
     def schema(self) -> StructType:
         """The table's columns, or those of the option `columns`, in the order of that."""
         with _carried():
-            options = SourceOptions.parse(dict(self.options))
-            scanned = options.open_table().scan(options.columns).schema
-            return spark_schema(scanned, options.nanoseconds)
+            options = self._read_options()
+            return spark_schema(options.schema(), options.nanoseconds)
 
     def reader(self, schema: StructType) -> SavepointReader:
         """Reads the columns of `schema`, which may be some of the table's."""
         with _carried():
-            options = SourceOptions.parse(dict(self.options))
+            options = self._read_options()
+        if options.partial is not None:
+            return SavepointReader(options, options.columns or ())
         reader = PruningReader if _is_asked_for_filters() else SavepointReader
         return reader(options, tuple(schema.names))
+
+    def _read_options(self) -> SourceOptions:
+        prepared = self.prepared.get(self.options.get("prepared", ""))
+        return SourceOptions.parse(dict(self.options)) if prepared is None else prepared
 
 
 class SavepointReader(DataSourceReader):
@@ -203,7 +241,7 @@ class SavepointReader(DataSourceReader):
     def __init__(self, options: SourceOptions, columns: tuple[str, ...]) -> None:
         self._options = options
         self._columns = columns
-        self._predicate = ANYTHING
+        self._predicate = options.predicate
 
     def partitions(self) -> Sequence[InputPartition]:
         """The splits of the scan, one or several together."""
@@ -217,8 +255,10 @@ class SavepointReader(DataSourceReader):
             # Where there are no partitions, Spark makes one of no value.
             splits: tuple[Split, ...] = partition.value or ()
             rows = (batch for split in splits for batch in split.read())
-            for batch in rebatched(rows, BATCH_ROWS):
-                yield to_wire(batch, wire_schema(batch.schema, self._options.nanoseconds))
+            partial = self._options.partial
+            for batch in rebatched(rows, BATCH_ROWS) if partial is None else partial.of(rows):
+                schema = batch.schema if partial is None else partial.schema
+                yield to_wire(batch, wire_schema(schema, self._options.nanoseconds))
             _spare_the_collector()
 
 
@@ -244,11 +284,12 @@ def grouped(splits: Iterable[Split], partitions: int) -> Iterator[tuple[Split, .
 
     Args:
         splits: in the order of the scan.
-        partitions: this many groups, unless they would be very small or very large.
+        partitions: this many groups; fewer if they would be very small, a multiple if very large.
     """
     splits = tuple(splits)
     total = sum(split.size_bytes for split in splits)
-    count = max(1, min(partitions, total // _LEAST_PARTITION_BYTES), -(-total // _MOST_PARTITION_BYTES))
+    count = max(1, min(partitions, total // _LEAST_PARTITION_BYTES))
+    count *= max(1, -(-total // (count * _MOST_PARTITION_BYTES)))
     before = 0
     group: list[Split] = []
     number = 0

@@ -246,3 +246,45 @@ SELECT key, 'it''s a \ "quote" `x`' AS text FROM w."mod7-no-uid__seen" WHERE 'a\
 SELECT count(*) FROM w.aggregate__count WHERE key = 'no\such''key'
 
 SELECT key, TRY_CAST(right(key, 1) || '99999999999' AS INTEGER) AS none, TRY_CAST(right(key, 1) || '9' AS INTEGER) AS some FROM w.aggregate__count ORDER BY key LIMIT 20
+
+SELECT count_if(value > 0), count_if(NULL::BOOLEAN), count(*), bool_and(value > 0) FROM w.aggregate__count WHERE key = 'nothing'
+
+SELECT count_if(value > 0), median(value) FROM w.aggregate__count WHERE key = 'nothing'
+
+SELECT _subtask, count_if(key > 'key_5') FILTER (WHERE value > 1000) AS none, count_if(value > 30) AS some FROM w.aggregate__count GROUP BY _subtask ORDER BY _subtask
+
+SELECT avg(value) FILTER (WHERE value % 2 = 0), sum(value) + avg(value), max(key) FROM w.aggregate__count a WHERE a.key <> 'key_1' AND a.value IS NOT NULL
+
+SELECT value % 7 AS rest, avg(value) AS a, count(DISTINCT key) AS keys, sum(DISTINCT value) AS s FROM w.aggregate__count GROUP BY 1 HAVING avg(value) > 1 AND count(*) > 2 ORDER BY sum(value) DESC, rest
+
+SELECT _subtask, value % 2 AS odd, count(*), avg(value), min(key) FROM w.aggregate__count GROUP BY CUBE (_subtask, odd) ORDER BY ALL
+
+SELECT DISTINCT value % 5 AS rest, _subtask, 'text' AS t FROM w.aggregate__count WHERE key LIKE '%1%' ORDER BY ALL
+
+SELECT x.rest, sum(x.n), max(x.total) FROM (SELECT value % 4 AS rest, _key_group AS g, count(*) AS n, sum(value) AS total FROM w.aggregate__count GROUP BY ALL) x GROUP BY x.rest ORDER BY x.rest
+
+WITH a AS (SELECT value % 4 AS r, sum(value) AS total FROM w.aggregate__count GROUP BY r), b AS (SELECT key % 4 AS r, count(*) AS n FROM w."mod7-no-uid__seen" GROUP BY r) SELECT a.r, a.total, b.n FROM a LEFT JOIN b ON a.r = b.r ORDER BY a.r
+
+SELECT count(*), sum(value), avg(value) FROM w.aggregate__count WHERE value = (SELECT max(value) FROM w.aggregate__count)
+
+SELECT key, (SELECT count(*) FROM w."mod7-no-uid__seen" b WHERE b.value > 3) AS n FROM w.aggregate__count GROUP BY key ORDER BY key LIMIT 5
+
+SELECT value.f0 AS f, count(*), min(value.f2.f1) FROM e.types__v_tuple3 GROUP BY value.f0 ORDER BY f
+
+SELECT value[1] AS first, count(*) FROM e.types__v_long_array GROUP BY value[1] ORDER BY first
+
+SELECT value, count(*) FROM e.types__v_list GROUP BY value
+
+SELECT max(value), min(value) FROM e.types__v_instant WHERE value > TIMESTAMP '1970-01-01'
+
+SELECT date_trunc('year', value) AS y, count(*), max(value) FROM e.types__v_local_date_time GROUP BY y ORDER BY y
+
+SELECT max(ttl_timestamp), count(value) FROM e."kinds__ttl-value"
+
+SELECT value > 0 AS positive, sum(value), avg(value), min(value) FROM e.types__v_double WHERE NOT isnan(value) AND value < 1e300 AND value > -1e300 GROUP BY ALL ORDER BY ALL
+
+SELECT value AS v, count(*) FROM e.types__v_double GROUP BY value ORDER BY v
+
+SELECT 1 AS one, count(*) AS n, 'a' AS t FROM w.aggregate__count GROUP BY ALL
+
+SELECT count(*) AS n, sum(value) AS s FROM w.aggregate__count HAVING count(*) > 100000

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from catalog import Catalog
+from catalog.catalog import Root
+from readers.storage import StorageOptions
 from service.engines import DuckDBEngine
 from service.engines.spark import SparkEngine
 from service.errors import (
@@ -18,6 +20,8 @@ from service.errors import (
     QueryError,
 )
 from service.sql import plan
+from tests.objectstore import KEY_VARIABLES, ObjectStore, Proxy
+from tests.spark.conftest import WORDCOUNT
 
 pytestmark = pytest.mark.spark
 
@@ -192,3 +196,53 @@ def _ends_within(engine: SparkEngine, seconds: float) -> bool:
     while context.statusTracker().getActiveJobsIds() and time.monotonic() < deadline:
         time.sleep(0.1)
     return not context.statusTracker().getActiveJobsIds()
+
+
+def test_a_value_without_an_answer_is_the_same_error_beside_the_readers(
+    savepoints: Catalog, spark_engine: SparkEngine
+) -> None:
+    sql = "SELECT sum((value * 1000)::TINYINT) FROM w.aggregate__count"
+
+    with pytest.raises(InvalidValueError, match="INT8"):
+        spark_engine.execution(plan(sql, savepoints), 10).open()
+
+
+def test_spark_takes_groups_and_not_rows_where_these_can_be_merged(
+    savepoints: Catalog, spark_engine: SparkEngine
+) -> None:
+    sql = "EXPLAIN SELECT _subtask, sum(value), avg(value) FROM w.aggregate__count WHERE value > 3 GROUP BY _subtask"
+    execution = spark_engine.execution(plan(sql, savepoints), 10)
+
+    (row,) = execution.open().read_all().to_pylist()
+    execution.close()
+
+    assert "group 1" in row["explain_value"]
+    assert "value" not in row["explain_value"].replace("explain_value", "")
+
+
+def test_credentials_of_a_root_reach_the_executors_and_are_shown_nowhere(
+    store: ObjectStore, proxy: Proxy, spark_engine: SparkEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spark_engine.execution(plan("SELECT 1", Catalog([])), 1).open()  # it has started, without what is set now
+    for name, value in KEY_VARIABLES.items():
+        monkeypatch.setenv(name.replace("MOTO", "LATE"), value)
+    store.upload(WORDCOUNT, "late")
+    url = proxy.url("late").replace("credentials=MOTO", "credentials=LATE")
+    catalog = Catalog([Root(path=url, label="late")])
+
+    answers = []
+    for sql in (
+        "SELECT count(*), sum(value) FROM aggregate__count",
+        "EXPLAIN SELECT key FROM aggregate__count",
+    ):
+        execution = spark_engine.execution(plan(sql, catalog), 10)
+        answers.append(execution.open().read_all().to_pylist())
+        execution.close()
+
+    assert next(iter(answers[0][0].values())) == 1000
+    shown = str(answers[1]) + repr(catalog.databases) + repr(StorageOptions().elsewhere([url]))
+    assert not any(value in shown for value in KEY_VARIABLES.values())
+    assert dict(StorageOptions().elsewhere([url]).variables).keys() == {
+        "LATE_ACCESS_KEY_ID",
+        "LATE_SECRET_ACCESS_KEY",
+    }

@@ -27,6 +27,7 @@ from service.engines.sparkexpressions.terms import (
     text_of,
     translate,
 )
+from service.engines.sparkpartial import MergedAvg, MergedCount
 from service.engines.sparktypes import HUGEINT, Typed, is_nested, is_number
 from service.errors import NotOnSparkError
 
@@ -201,9 +202,22 @@ def _avg(node: exp.Expr, scope: Scope, wrap: Wrap) -> Typed:
     if pa.types.is_floating(value.type):
         return Typed(wrap(exp.Avg(this=_distinct(as_type(value.node, DOUBLE), distinct))), DOUBLE)
     total = _total(value, distinct, wrap)
-    count = wrap(exp.Count(this=_distinct(value.node.copy(), distinct)))
+    return _quotient(total, wrap(exp.Count(this=_distinct(value.node.copy(), distinct))))
+
+
+def _quotient(total: Typed, count: exp.Expr) -> Typed:
     divisor = call("nullif", as_type(count, DOUBLE), as_type(number_of(0), DOUBLE))
     return Typed(binary(exp.Div, as_type(total.node, DOUBLE), divisor), DOUBLE)
+
+
+def _merged_count(node: exp.Expr, scope: Scope, wrap: Wrap) -> Typed:
+    total = wrap(exp.Sum(this=translate(node.this, scope).node))
+    return Typed(exp.Coalesce(this=total, expressions=[as_type(number_of(0), BIGINT)]), BIGINT)
+
+
+def _merged_avg(node: exp.Expr, scope: Scope, wrap: Wrap) -> Typed:
+    count = translate(node.args["expression"], scope)
+    return _quotient(_total(translate(node.this, scope), False, wrap), wrap(exp.Sum(this=count.node)))
 
 
 def _extreme(name: str) -> Aggregate:
@@ -233,7 +247,8 @@ def _extreme_by(name: str) -> Aggregate:
 
 def _count_if(node: exp.Expr, scope: Scope, wrap: Wrap) -> Typed:
     knows(node, "this")
-    return Typed(as_type(wrap(call("count_if", truth_of(node.this, scope))), HUGEINT), HUGEINT)
+    # NULL where no condition is known, as DuckDB has it.
+    return _total(Typed(truth_of(node.this, scope), BOOLEAN), False, wrap)
 
 
 def _logical(name: str) -> Aggregate:
@@ -308,6 +323,8 @@ _AGGREGATES: dict[type[exp.Expr], Aggregate] = {
     exp.Sum: _sum,
     exp.Variance: _spread("var_samp"),
     exp.VariancePop: _spread("var_pop"),
+    MergedAvg: _merged_avg,
+    MergedCount: _merged_count,
 }
 _WINDOW_FUNCTIONS: dict[type[exp.Expr], Aggregate] = {
     exp.DenseRank: _rank("dense_rank"),
