@@ -30,6 +30,13 @@ if TYPE_CHECKING:
 PROJECT = Path(__file__).parent.parent.parent
 FLINK = PROJECT / "tests" / "data" / "flink"
 EVERYTHING = FLINK / "2.3.0" / "everything-rocksdb-savepoints" / "canonical"
+CORPUS = PROJECT / "tests" / "data" / "corpus" / "1.20.3"
+CASES = {
+    "states": CORPUS / "allstates-hashmap-compressed" / "canonical",
+    "types": CORPUS / "alltypes-hashmap" / "canonical",
+    "sql": CORPUS / "sql-window-hashmap" / "canonical",
+    "native": FLINK / "2.3.0" / "everything-hashmap-savepoints" / "native",
+}
 WORDCOUNT = FLINK / "2.3.0" / "wordcount-rocksdb-savepoints" / "canonical"
 
 

@@ -10,13 +10,11 @@ from typing import Any
 
 import pytest
 
-from tests.spark.conftest import EVERYTHING, FLINK, WORDCOUNT
+from tests.spark.conftest import CASES, EVERYTHING, WORDCOUNT
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.spark
 
-# Each is run if it is there: those of the corpus, where there is one.
-_CORPUS = ["2.3.0/alltypes-hashmap/canonical", "2.3.0/sql-join-rocksdb/canonical"]
 _STATEMENTS = [
     "SELECT sum(value), count(*), avg(value) FROM w.aggregate__count",
     "SELECT key, value FROM w.aggregate__count WHERE key = 'key_662'",
@@ -71,8 +69,8 @@ def roots(*more: str) -> list[str]:
     return [f"e={EVERYTHING}", f"w={WORDCOUNT}", *more]
 
 
-def test_executors_without_our_code_answer_as_duckdb(standalone: Any, request: pytest.FixtureRequest) -> None:
-    cases = [f"{name}={folder}" for name, folder in _cases(request)]
+def test_executors_without_our_code_answer_as_duckdb(standalone: Any) -> None:
+    cases = [f"{name}={folder}" for name, folder in CASES.items()]
     script = (
         _PRELUDE
         + f"""
@@ -98,28 +96,47 @@ spark.close()
     assert (unpacked / "service" / "spark" / "source.py").is_file()
 
 
-def _cases(request: pytest.FixtureRequest) -> list[tuple[str, Path]]:
-    try:
-        corpus: Path = request.getfixturevalue("corpus")
-    except pytest.skip.Exception:
-        return [("h", FLINK / "2.3.0" / "everything-hashmap-savepoints" / "native")]
-    return [(f"c{number}", corpus / case) for number, case in enumerate(_CORPUS) if (corpus / case).is_dir()]
-
-
-def test_workers_without_python_packages_are_named_as_the_reason(standalone: Any, tmp_path: Path) -> None:
-    python = tmp_path / "python"
-    python.write_text(standalone.python.read_text().replace(' "$@"', f' "{tmp_path}/start.py" "$@"'))
-    python.chmod(0o755)
-    (tmp_path / "start.py").write_text(
+def _python_without(package: str, folder: Path, python: Path) -> Path:
+    """The same Python, where a package is missing."""
+    made = folder / "python"
+    made.write_text(python.read_text().replace(' "$@"', f' "{folder}/start.py" "$@"'))
+    made.chmod(0o755)
+    (folder / "start.py").write_text(
         "import runpy, sys\n"
-        "class WithoutNumba:\n"
+        "class Without:\n"
         "    def find_spec(self, name, path=None, target=None):\n"
-        "        if name == 'numba':\n"
+        f"        if name == {package!r}:\n"
         "            raise ModuleNotFoundError(f'No module named {name!r}')\n"
-        "sys.meta_path.insert(0, WithoutNumba())\n"
+        "sys.meta_path.insert(0, Without())\n"
         "sys.argv = sys.argv[2:]\n"
         "runpy.run_module(sys.argv[0], run_name='__main__', alter_sys=True)\n"
     )
+    return made
+
+
+def test_workers_without_duckdb_give_rows_and_it_is_told(standalone: Any, tmp_path: Path) -> None:
+    python = _python_without("duckdb", tmp_path, standalone.python)
+    script = (
+        _PRELUDE
+        + """
+sql = "SELECT _subtask, count(*), sum(value), avg(value) FROM w.aggregate__count GROUP BY ALL ORDER BY ALL"
+for number in range(2):
+    execution = spark.execution(plan(sql, catalog), max_rows=10)
+    table = execution.open().read_all()
+    tell(remark=execution.remark, same=[str(row) for row in zip(*map(shown, table.columns))] == rows(duckdb, sql))
+    execution.close()
+spark.close()
+"""
+    )
+
+    found = standalone.run(script, *roots(), python=python)
+
+    remark = "the executors have no DuckDB to aggregate with, so Spark takes every row"
+    assert found == [{"remark": remark, "same": True}] * 2
+
+
+def test_workers_without_python_packages_are_named_as_the_reason(standalone: Any, tmp_path: Path) -> None:
+    python = _python_without("numba", tmp_path, standalone.python)
     script = (
         _PRELUDE
         + """
