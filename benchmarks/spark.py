@@ -1,9 +1,10 @@
 """`python -m benchmarks.spark` (`make bench-spark`): a scan by Spark on one worker of one core and on two, and by the readers.
 
 A standalone master and its workers are started from pyspark's package, on this machine; the savepoint is written for the
-purpose. Times are the medians of the runs after the first ones, which start Python and the executors, and in which their
-JVMs compile. CPU is that of the executors, on one worker: of their Python, which reads, and of their JVMs, which take rows
-from Python and compute; beside that of the readers alone for the same columns, in one process.
+purpose. Times are the medians of the runs after the first `_WARM_UPS`, which start Python and the executors, and in which
+their JVMs compile: the service keeps its session, and the warm one is measured. CPU is that of the executors, on one worker:
+of their Python, which reads and aggregates, and of their JVMs, which take what it finds and compute the rest; beside that of
+the readers alone for the same columns, in one process.
 
 The times mean something on a machine that does nothing else, with a core for each worker and some more for the driver. CPU
 seconds do on any, but for what is lost to others in shared caches.
@@ -30,7 +31,7 @@ import catalog
 from benchmarks.savepoints import UID, write_savepoint
 
 _RUNS = 5
-_WARM_UPS = 3
+_WARM_UPS = 20
 _START_S = 60
 _TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 _QUERIES = {
@@ -44,6 +45,11 @@ _QUERIES = {
         "SELECT max(value), max(key) FROM aggregate__events",
         f"{UID}__events",
         ["key", "value"],
+    ),
+    "spread of a column: all rows go to the JVM": (
+        "SELECT stddev(value) FROM aggregate__count",
+        f"{UID}__count",
+        ["value"],
     ),
 }
 
