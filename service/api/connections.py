@@ -14,6 +14,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 # Queries end first: their history tells why.
 _AFTER_QUERIES_S = 1.0
 _UNSENT_BYTES = 256 * 1024
+_BACKLOG = 2048
 
 
 def protocol_of(stall_timeout_s: float) -> type[asyncio.Protocol]:
@@ -42,8 +43,19 @@ def protocol_of(stall_timeout_s: float) -> type[asyncio.Protocol]:
     return Protocol
 
 
-def hold_little(listener: socket.socket) -> None:
-    """Have the system keep little of what clients have not taken: that they take some is seen, and it costs memory."""
+def listening(host: str, port: int) -> socket.socket:
+    """A socket that listens; port 0 is any that is free. What it accepts has its options.
+
+    Nothing that is written waits for the client to acknowledge what was before it: asyncio sees to that for its own sockets only, and
+    the body behind the headers of an answer would wait 40 ms. And the system keeps little of what clients have not taken: so it is
+    seen that they take some, and costs no memory.
+
+    Raises:
+        OSError: the address is not this machine's, or is taken.
+    """
+    listener = socket.create_server((host, port), backlog=_BACKLOG)
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     option = getattr(socket, "TCP_NOTSENT_LOWAT", None)
     if option is not None:
         listener.setsockopt(socket.IPPROTO_TCP, option, _UNSENT_BYTES)
+    return listener

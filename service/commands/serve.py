@@ -14,7 +14,7 @@ from types import FrameType
 import uvicorn
 
 from readers.compiled import ahead
-from service.api.connections import hold_little, protocol_of
+from service.api.connections import listening, protocol_of
 from service.app import create_app
 from service.auth.gate import Authenticator, is_loopback
 from service.auth.keys import KeyFile
@@ -81,7 +81,6 @@ def _serve(options: Namespace) -> None:
     app = create_app(settings, catalog, roots=roots, authenticator=authenticator)
     sys.setswitchinterval(_SWITCH_S)
     with _listening(settings) as listener:
-        hold_little(listener)
         host, port = listener.getsockname()[:2]
         count, scheme = len(catalog.databases), "https" if settings.tls_certificate else "http"
         print(
@@ -150,7 +149,7 @@ def _check_address(settings: Settings, authenticator: Authenticator) -> None:
 
 def _listening(settings: Settings) -> socket.socket:
     try:
-        return socket.create_server((settings.host, settings.port), backlog=2048)
+        return listening(settings.host, settings.port)
     except OSError as error:
         raise WrongUsageError(
             f"cannot listen on {settings.host} port {settings.port}: {error.strerror}; take another --port"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -16,6 +15,7 @@ from fastapi import FastAPI
 
 from catalog import Catalog, connect
 from catalog.catalog import Root
+from service.api import connections
 from service.app import create_app
 from service.engines import DuckDBEngine, Progress
 from service.queries import Queries, QueryRequest
@@ -101,7 +101,7 @@ def serving() -> Callable[[FastAPI], AbstractContextManager[str]]:
 @contextmanager
 def listening(app: FastAPI) -> Iterator[str]:
     """The address of an application while the block lasts."""
-    listener = socket.create_server(("127.0.0.1", 0))
+    listener = connections.listening("127.0.0.1", 0)
     server = uvicorn.Server(uvicorn.Config(app, log_level="critical"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()

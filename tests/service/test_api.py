@@ -29,6 +29,7 @@ from readers.errors import (
     SavepointGoneError,
     StorageError,
 )
+from service.api import connections
 from service.api.answers import accepted_format
 from service.api.databases import path_under
 from service.app import create_app
@@ -469,6 +470,15 @@ def test_an_attack_is_refused_by_every_way_in(client: httpx.Client, sql: str) ->
     told = [(answer.status_code, answer.json()["error"]["code"]) for answer in answers]
     assert told == [(403, "FORBIDDEN")] * 4
     assert not any(re.search(r"/home|/usr|/var|site-packages", answer.text) for answer in answers)
+
+
+def test_no_part_of_an_answer_waits_until_the_one_before_is_acknowledged() -> None:
+    with (
+        connections.listening("127.0.0.1", 0) as listener,
+        socket.create_connection(listener.getsockname()),
+        listener.accept()[0] as accepted,
+    ):
+        assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 def test_there_are_fifty_attacks_and_more() -> None:

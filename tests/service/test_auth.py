@@ -42,6 +42,7 @@ from service.auth.tokens import Provider, TokenVerifier
 from service.cli import main
 from service.settings import Settings
 from tests.thorough import thorough
+from tests.waiting import wait_until
 
 Serving = Callable[[FastAPI], AbstractContextManager[str]]
 FLINK = Path(__file__).parent.parent / "data" / "flink" / "2.3.0" / "wordcount-rocksdb-savepoints"
@@ -236,6 +237,7 @@ def test_the_page_and_health_need_no_credentials(door: Door) -> None:
     paths = [path for method, path in door.routes if path in OPEN and method == "GET"]
 
     assert {"/", "/healthz", "/v1/info"} <= set(paths)
+    wait_until(lambda: door.ask("GET", "/readyz").status_code == 200)
     for path in paths:
         assert door.ask("GET", path.format(name="app.js")).status_code == 200
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_play
 
 from catalog import Catalog
 from catalog.catalog import Root
+from service.api import connections
 from service.app import create_app
 from service.settings import Settings
 from tests.web.asking import HOSTILE, Watch
@@ -62,7 +62,7 @@ def browser() -> Iterator[Browser]:
 @contextmanager
 def listening(app: FastAPI) -> Iterator[str]:
     """The address of an application while the block lasts."""
-    listener = socket.create_server(("127.0.0.1", 0))
+    listener = connections.listening("127.0.0.1", 0)
     server = uvicorn.Server(uvicorn.Config(app, log_level="critical", timeout_graceful_shutdown=1))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()
