@@ -2,7 +2,7 @@
 
 There are as many workers as queries run or stall, for each has one query at a time; `service.slots` limits those. A worker is
 forked in some 30 ms, so one that has grown is not used again, and those beyond the ones that always wait do not
-wait long.
+wait long: some seconds after a query that took long, for they keep some 50 MB of it.
 
 | a worker | goes before | |
 |---|---|---|
@@ -23,11 +23,11 @@ from service.errors import EngineUnavailableError
 from service.settings import Settings
 from service.workers.forks import ForkServer, WorkerProcess
 
-_IDLE_S = 30.0
+_IDLE_S, _IDLE_AFTER_LONG_S = 30.0, 3.0
 _LOOK_AFTER_S = 0.1
 _RETRY_S = 5.0
 _QUICK_CPU_S = 0.2
-_NICE_OF_LOOKUPS, _NICE_OF_OTHERS, _NICE_OF_LONG = 0, 10, 19
+_NICE_OF_LOOKUPS, _NICE_OF_OTHERS, _NICE_OF_LONG = 0, 17, 19
 _LAST_WORK_S = 120.0
 logger = logging.getLogger("savepointdb")
 
@@ -179,7 +179,6 @@ class WorkerPool:
     def _replace(self) -> None:
         """End those that died or waited for long, and start those that are missing; slow down those that run for long."""
         now = monotonic()
-        oldest = now - _IDLE_S
         with self._lock:
             busy = [worker for worker in self._busy if worker.nice < _NICE_OF_LONG]
         for worker in busy:
@@ -189,7 +188,7 @@ class WorkerPool:
             extra = -self._missing
             ended = [worker for worker in (*self._idle, *self._retired) if worker.has_died]
             ended += [worker for worker in self._retired if worker.since < now - _LAST_WORK_S]
-            late = [worker for worker in self._idle if worker.since < oldest and worker not in ended]
+            late = [worker for worker in self._idle if _is_late(worker, now) and worker not in ended]
             unwanted = [worker for worker in late if worker.nice]
             unwanted += [worker for worker in late if not worker.nice][: max(0, extra)]
             self._idle = [worker for worker in self._idle if worker not in (*ended, *unwanted)]
@@ -203,3 +202,8 @@ class WorkerPool:
             worker = self._running_forks().fork()
             with self._lock:
                 self._idle.insert(0, worker)
+
+
+def _is_late(worker: WorkerProcess, now: float) -> bool:
+    """Whether it has waited for long."""
+    return now - worker.since > (_IDLE_S if worker.nice < _NICE_OF_LONG else _IDLE_AFTER_LONG_S)
