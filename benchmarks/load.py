@@ -19,6 +19,7 @@ import asyncio
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import statistics
@@ -170,11 +171,14 @@ def found_in(response: httpx.Response) -> Any:
 def served(root: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """A server over a folder, and its address, when it is ready."""
     command = [sys.executable, "-m", "service.cli", "serve", "--root", str(root), "--port", "0", *options]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
-        assert server.stderr is not None
-        told = server.stderr.readline()
-        address = next(word for word in told.split() if word.startswith("http://")).rstrip("/")
+    # What it logs goes to a file: a pipe that nobody reads fills up, and then it waits for ever.
+    with tempfile.TemporaryFile() as log, subprocess.Popen(command, stderr=log, text=True) as server:
         try:
+            while not (told := re.search(rb"http://\S+(?=/\n)", os.pread(log.fileno(), 4096, 0))):
+                if server.poll() is not None:
+                    raise RuntimeError(f"expected a server, found the exit code {server.returncode}")
+                time.sleep(0.05)
+            address = told[0].decode()
             while httpx.get(f"{address}/readyz").status_code != HTTPStatus.OK:
                 time.sleep(0.05)
             yield server, address
