@@ -108,9 +108,6 @@ def _may_be_split(select: exp.Select) -> bool:
         return False
     if select.args.get("qualify") is not None or select.args.get("with_") is not None:
         return False
-    order = select.args.get("order")
-    if order is not None and select.args.get("having") is not None and order.find(exp.AggFunc):
-        return False  # Spark does not find the parts behind a HAVING that has others
     return all(node is select for node in select.find_all(exp.Query, exp.Window))
 
 

@@ -243,6 +243,7 @@ class _Translator:
         return exp.With(expressions=made)
 
     def _select(self, query: exp.Select, scope: _Names) -> tuple[exp.Query, Columns]:
+        _check_having(query)
         own = _Names(translator=self, common=scope.common, outer=scope.outer)
         whole = self._whole_select(query, own)
         merged = self._merged_select(query, own)
@@ -498,6 +499,20 @@ def _conformed(query: exp.Query, have: Columns, want: Columns) -> exp.Query:
 
 def _is_modified(query: exp.Query) -> bool:
     return any(query.args.get(name) for name in ("order", "limit", "offset", "with_"))
+
+
+def _check_having(query: exp.Select) -> None:
+    """Spark finds no aggregate to sort by behind a HAVING that has one of its own.
+
+    Raises:
+        NotOnSparkError: it is so.
+    """
+    having, order = query.args.get("having"), query.args.get("order")
+    if having is None or order is None or order.find(exp.AggFunc) is None:
+        return
+    selected = [found for item in query.expressions for found in item.find_all(exp.AggFunc)]
+    if any(found not in selected for found in having.find_all(exp.AggFunc)):
+        raise NotOnSparkError("ORDER BY of an aggregate beside HAVING of one that is not selected")
 
 
 def _check_groups(columns: Columns) -> None:

@@ -46,7 +46,6 @@ _NOT_SPLIT = [
     'SELECT count(*) FROM "t" WHERE "t"."a" = (SELECT max("u"."a") FROM "u")',
     'SELECT max("t"."a") FROM "t" WHERE "t"."b" < "outer"."b"',
     'SELECT count(*) FROM (SELECT 1) AS "t"',
-    'SELECT "t"."b" FROM "t" GROUP BY "t"."b" HAVING count(*) > 2 ORDER BY sum("t"."a")',
 ]
 _ROWS = st.lists(
     st.fixed_dictionaries(

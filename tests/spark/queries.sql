@@ -255,7 +255,9 @@ SELECT _subtask, count_if(key > 'key_5') FILTER (WHERE value > 1000) AS none, co
 
 SELECT avg(value) FILTER (WHERE value % 2 = 0), sum(value) + avg(value), max(key) FROM w.aggregate__count a WHERE a.key <> 'key_1' AND a.value IS NOT NULL
 
-SELECT value % 7 AS rest, avg(value) AS a, count(DISTINCT key) AS keys, sum(DISTINCT value) AS s FROM w.aggregate__count GROUP BY 1 HAVING avg(value) > 1 AND count(*) > 2 ORDER BY sum(value) DESC, rest
+SELECT value % 7 AS rest, avg(value) AS a, count(DISTINCT key) AS keys, sum(DISTINCT value) AS s FROM w.aggregate__count GROUP BY 1 HAVING avg(value) > 1 AND count(*) > 2 ORDER BY a DESC, rest
+
+SELECT value % 7 AS rest, avg(value) AS a, count(*) FROM w.aggregate__count GROUP BY 1 HAVING avg(value) > 1 AND count(*) > 2 ORDER BY sum(value) DESC, rest
 
 SELECT _subtask, value % 2 AS odd, count(*), avg(value), min(key) FROM w.aggregate__count GROUP BY CUBE (_subtask, odd) ORDER BY ALL
 

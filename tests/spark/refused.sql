@@ -97,3 +97,5 @@ SELECT lower('İstanbul Σ')
 SELECT upper('straße')
 
 SELECT list(DISTINCT key) FROM w.aggregate__count
+
+SELECT value % 7 AS rest, avg(value) FROM w.aggregate__count GROUP BY 1 HAVING avg(value) > 1 AND count(*) > 2 ORDER BY sum(value) DESC, rest
