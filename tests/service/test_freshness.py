@@ -74,7 +74,10 @@ NAMED: list[tuple[str, dict[str, str], list[list[Any]]]] = [
 
 
 def put(job: Path, number: int) -> None:
-    shutil.copytree(CHECKPOINTS / "shared", job / "shared", dirs_exist_ok=True)
+    (job / "shared").mkdir(parents=True, exist_ok=True)
+    for file in (CHECKPOINTS / "shared").iterdir():
+        if not (job / "shared" / file.name).exists():  # Flink never writes one again: a query may be reading it
+            shutil.copy(file, job / "shared")
     shutil.copytree(CHECKPOINTS / f"chk-{number}", job / f"chk-{number}")
     os.utime(job / f"chk-{number}" / "_metadata", (number, number))
 
