@@ -76,7 +76,8 @@ NAMED: list[tuple[str, dict[str, str], list[list[Any]]]] = [
 def put(job: Path, number: int) -> None:
     (job / "shared").mkdir(parents=True, exist_ok=True)
     for file in (CHECKPOINTS / "shared").iterdir():
-        if not (job / "shared" / file.name).exists():  # Flink never writes one again: a query may be reading it
+        # Flink never writes one again: a query may be reading it.
+        if not (job / "shared" / file.name).exists():
             shutil.copy(file, job / "shared")
     shutil.copytree(CHECKPOINTS / f"chk-{number}", job / f"chk-{number}")
     os.utime(job / f"chk-{number}" / "_metadata", (number, number))
