@@ -40,7 +40,6 @@ class ChangelogSource(FilesSource):
     ) -> None:
         streams = [stream.path for stream in handle.streams() if stream.path]
         super().__init__(subtask, streams[-1] if streams else "_metadata", handle, max_parallelism)
-        self.handle = handle
         self.storage = storage
         self._siblings = siblings
         self._stated_key = stated_key

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pyarrow as pa
 
 from readers.decode.program import Program
 from readers.formats import composite
 from readers.formats.entry import Entry, EntryLayout
-from readers.metadata import KeyedStateHandle, KeyGroupRange, StreamStateHandle
-from readers.sources.source import Source, StateName
+from readers.metadata import KeyedStateHandle
+from readers.sources.source import HandleSource, Source, StateName
 
 
 class CompositeSource(Source):
@@ -33,25 +31,13 @@ class CompositeSource(Source):
         composite.emit_composite(program, layout, entry, self.max_parallelism, undescribed=True)
 
 
-class FilesSource(CompositeSource):
-    """Keyed state in several files, where no offsets tell what a key group takes.
-
-    Attributes:
-        handle: what names the files.
-    """
-
-    handle: KeyedStateHandle
+class FilesSource(HandleSource, CompositeSource):
+    """Keyed state in several files, where no offsets tell what a key group takes."""
 
     def __init__(self, subtask: int, path: str, handle: KeyedStateHandle, max_parallelism: int) -> None:
         super().__init__(subtask, path, handle.size_bytes)
+        self.handle = handle
         self.max_parallelism = max_parallelism
-
-    def streams(self) -> Iterator[StreamStateHandle]:
-        return self.handle.streams()
-
-    @property
-    def key_group_range(self) -> KeyGroupRange:
-        return self.handle.key_group_range
 
     def key_group_bytes(self, state: StateName) -> list[tuple[int, int]]:
         groups = self.key_group_range

@@ -20,10 +20,10 @@ from readers.errors import ReaderError, UnsupportedSerializerError
 from readers.formats import full, heap, heapmaps
 from readers.formats.entry import Entry, EntryLayout
 from readers.formats.unpacked import Release, unpack
-from readers.metadata import KeyGroupRange, KeyGroupsStateHandle, StreamStateHandle
+from readers.metadata import KeyGroupsStateHandle
 from readers.sources.composite import CompositeSource
 from readers.sources.headers import first_offset, keyed_entries, read_header, regions_of
-from readers.sources.source import Selection, Source, StateName
+from readers.sources.source import HandleSource, Selection, StateName
 from readers.stateinfo.proxies import KeyedHeader, read_keyed_header, read_known_keyed_header
 from readers.storage import Stream
 
@@ -42,8 +42,10 @@ class _Body:
     release: Release
 
 
-class KeyedStreamSource(Source):
+class KeyedStreamSource(HandleSource):
     """What FullSource and HeapSource share: a stream with a proxy and key-group offsets."""
+
+    handle: KeyGroupsStateHandle
 
     def __init__(
         self, subtask: int, handle: KeyGroupsStateHandle, stream: Stream, max_parallelism: int
@@ -52,13 +54,6 @@ class KeyedStreamSource(Source):
         self.handle = handle
         self.stream = stream
         self.max_parallelism = max_parallelism
-
-    def streams(self) -> Iterator[StreamStateHandle]:
-        return self.handle.streams()
-
-    @property
-    def key_group_range(self) -> KeyGroupRange:
-        return self.handle.key_group_range
 
     @cached_property
     def header(self) -> KeyedHeader:

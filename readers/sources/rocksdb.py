@@ -40,7 +40,6 @@ class RocksSource(FilesSource):
         max_parallelism: int,
     ) -> None:
         super().__init__(subtask, handle.meta_state_handle.path or "_metadata", handle, max_parallelism)
-        self.handle = handle
         self.storage = storage
         self._lock = threading.Lock()
         self._database: RocksDatabase | None = None

@@ -13,7 +13,7 @@ import pyarrow as pa
 from readers.decode.page import Page
 from readers.decode.program import Program
 from readers.formats.entry import Entry, EntryLayout
-from readers.metadata import KeyGroupRange, StreamStateHandle
+from readers.metadata import KeyedStateHandle, KeyGroupRange, StreamStateHandle
 from readers.serializers.base import Serializer
 
 
@@ -133,3 +133,20 @@ class Source(ABC):
 
     def close(self) -> None:  # noqa: B027  # most hold nothing
         """Release what the source holds."""
+
+
+class HandleSource(Source):
+    """One that reads all of a handle of keyed state, and nothing else.
+
+    Attributes:
+        handle: names its streams and key groups.
+    """
+
+    handle: KeyedStateHandle
+
+    def streams(self) -> Iterator[StreamStateHandle]:
+        return self.handle.streams()
+
+    @property
+    def key_group_range(self) -> KeyGroupRange:
+        return self.handle.key_group_range
