@@ -177,12 +177,11 @@ async def _whole(request: Request, service: ServiceState, query: Query) -> Respo
     rows = CollectedRows(settings.result_buffer_bytes, settings.max_answer_bytes, file)
     try:
         async with cancelled_on_disconnect(request, query):
-            is_whole = False
-            while not is_whole:
+            await wait_until_ready(query)
+            # The end is close behind the rows of a short answer: so a thread is asked once for all of it.
+            await wait_until_ended(query, _END_BEHIND_ROWS_S)
+            while not await to_thread.run_sync(_collect, query, rows):
                 await wait_until_ready(query)
-                # The end is close behind the rows of a short answer: so a thread is asked once for all of it.
-                await wait_until_ended(query, _END_BEHIND_ROWS_S)
-                is_whole = await to_thread.run_sync(_collect, query, rows)
         before, after = _around(query, rows)
         if not rows.is_in_memory:
             return CollectedAnswer(before, rows, after, JSON.media_type)
