@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from readers.errors import NotASavepointError, ReaderError
@@ -32,6 +32,11 @@ class SavepointReference:
     version: str = ""
     state_info: str = ""
     options: StorageOptions = DEFAULT_OPTIONS
+
+    def elsewhere(self) -> SavepointReference:
+        """The same on another machine, with the credentials that its URLs name here."""
+        urls = [self.path, *self.roots, *dict(self.path_map).values()]
+        return replace(self, options=self.options.elsewhere(urls))
 
 
 @lru_cache(maxsize=_OPEN_SAVEPOINTS)

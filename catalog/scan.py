@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from catalog.savepoints import SavepointReference
 from readers.storage import ReadCounter
 
 
@@ -60,6 +61,10 @@ class Split(ABC):
     def wanted_key_groups(self) -> frozenset[int]:
         """The key groups whose rows it has; none where rows have no key."""
         return frozenset()
+
+    def through(self, savepoint: SavepointReference) -> Split:
+        """The same of the savepoint itself, opened so: for another machine, where there is no cache."""
+        return self
 
     @abstractmethod
     def read(self, counter: ScanCounter | None = None) -> Iterator[pa.RecordBatch]:

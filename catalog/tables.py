@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -158,6 +158,10 @@ class StateSplit(Split):
     size_bytes: int
     exploded: str | None = None
 
+    def through(self, savepoint: SavepointReference) -> StateSplit:
+        """As `Split.through`."""
+        return replace(self, savepoint=savepoint)
+
     def read(self, counter: ScanCounter | None = None) -> Iterator[pa.RecordBatch]:
         """As `Split.read`."""
         state = StatePlace(self.savepoint, self.operator_id, self.state).state()
@@ -213,6 +217,10 @@ class CachedSplit(Split):
     def wanted_key_groups(self) -> frozenset[int]:
         """As `Split.wanted_key_groups`."""
         return self.origin.wanted_key_groups
+
+    def through(self, savepoint: SavepointReference) -> StateSplit:
+        """As `Split.through`."""
+        return self.origin.through(savepoint)
 
     def read(self, counter: ScanCounter | None = None) -> Iterator[pa.RecordBatch]:
         """As `Split.read`."""

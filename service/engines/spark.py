@@ -2,7 +2,7 @@
 
 DuckDB says what a statement means: it binds it over tables without rows, which gives names and types of the answer, and the
 errors of a statement that means nothing. `sparksql.py` writes the same for Spark, or refuses it; where its types are not
-DuckDB's, it is refused, too. Each table becomes a view of the data source `savepoint`, with just the columns that are needed.
+DuckDB's, it is refused, too. Each table becomes a view: rows that say what each task reads, and `mapInArrow`, which reads it.
 
 A query has a session of its own and runs in a thread of its own, under a tag by which it is cancelled; whoever waits for
 it is told at once. A short answer comes to the driver as a whole; one that may be long is written by the executors as
@@ -52,9 +52,7 @@ from service.sql import Plan, TableReference
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from service.spark.source import SourceOptions
-
-_PARTITIONS_A_CORE = 2
+_PARTITION_BYTES = 256 << 20
 _BATCH_ROWS = 65_536
 _MOST_COLLECTED_ROWS = 1_000_000
 _CARRIED = re.compile(r"\[savepoint (?P<kind>\w+)\] (?P<text>[^\n]*)")
@@ -171,6 +169,7 @@ class SparkExecution(Execution):
         self._columns: tuple[Column, ...] = ()
         self._schema = pa.schema([])
         self._bytes_total = 0
+        self._tasks = 0
         self._started = False
         self._remark = ""
 
@@ -305,52 +304,40 @@ class SparkExecution(Execution):
         return self._read(self._translation())
 
     def _frame(self, session: SparkSession, query: SparkQuery) -> DataFrame:
-        from service.spark.source import SavepointDataSource
-
-        self._bytes_total = 0
-        scanned = {
-            reference.name: self._scanned(reference, query)
-            for reference in self._plan.tables
-            if _is_scanned(reference)
-        }
-        session.dataSource.register(SavepointDataSource.of(scanned))
+        self._bytes_total = self._tasks = 0
         for number, reference in enumerate(self._plan.tables, start=1):
             self._check_not_cancelled()
-            table = (
-                session.read.format("savepoint").option("prepared", reference.name).load()
-                if reference.name in scanned
-                else _facts(session, reference, query.columns[reference.name])
-            )
-            table.createOrReplaceTempView(f"savepoint_table_{number}")
+            read = self._scanned if _is_scanned(reference) else _facts
+            read(session, reference, query).createOrReplaceTempView(f"savepoint_table_{number}")
+        if self._tasks:
+            session.conf.set("spark.sql.leafNodeDefaultParallelism", str(self._tasks))
         return session.sql(f"EXPLAIN FORMATTED {query.sql}" if self._plan.prefix else query.sql)
 
-    def _scanned(self, reference: TableReference, query: SparkQuery) -> SourceOptions:
+    def _scanned(self, session: SparkSession, reference: TableReference, query: SparkQuery) -> DataFrame:
         """What executors read of a table, or compute of it."""
         from service.spark.partial import Partial
-        from service.spark.source import SourceOptions
+        from service.spark.splits import SplitReader, grouped, task_rows
+        from service.spark.types import spark_schema
 
         assert reference.database is not None
         columns, partial = query.columns[reference.name], query.partials.get(reference.name)
         scan = reference.table.scan(columns, reference.predicate)
-        self._bytes_total += sum(split.origin_bytes for split in scan.parts)
-        database = reference.database.reference
-        return SourceOptions(
-            path=database.path,
-            table=reference.table.name,
-            columns=columns,
-            partitions=_PARTITIONS_A_CORE * self._sessions.parallelism,
-            roots=database.roots,
-            path_map=database.path_map,
-            uids=tuple(reference.database.uids.values()),
-            state_info=database.state_info or None,
-            nanoseconds="bigint",
-            storage=database.options.elsewhere(
-                [database.path, *database.roots, *dict(database.path_map).values()]
-            ),
-            predicate=reference.predicate,
-            rows=scan.schema,
-            partial=None if partial is None else Partial(partial.sql, scan.schema, partial.schema),
+        size_bytes = sum(split.origin_bytes for split in scan.parts)
+        self._bytes_total += size_bytes
+        savepoint = reference.database.reference.elsewhere()
+        splits = [split.through(savepoint) for split in scan.parts]
+        tasks = tuple(grouped(splits, self._partitions(size_bytes))) or ((),)
+        reader = SplitReader(
+            "bigint", None if partial is None else Partial(partial.sql, scan.schema, partial.schema)
         )
+        schema = spark_schema(scan.schema if partial is None else partial.schema, "bigint")
+        self._tasks = max(self._tasks, len(tasks))  # Spark makes a task of each row, up to so many
+        return session.createDataFrame(task_rows(tasks)).mapInArrow(reader.savepoint, schema)
+
+    def _partitions(self, size_bytes: int) -> int:
+        """How many tasks read so much: the same number for each core, for they are of the same size."""
+        cores = self._sessions.parallelism
+        return cores * max(1, -(-size_bytes // (cores * _PARTITION_BYTES)))
 
     def _answer(self, frame: DataFrame) -> pa.RecordBatchReader:
         if self._plan.prefix:
@@ -403,14 +390,14 @@ class SparkExecution(Execution):
         return failure
 
 
-def _facts(session: SparkSession, reference: TableReference, columns: tuple[str, ...]) -> DataFrame:
+def _facts(session: SparkSession, reference: TableReference, query: SparkQuery) -> DataFrame:
     """A table that the service reads itself."""
     from service.spark.types import spark_schema, to_wire, wire_schema
 
-    scan = reference.table.scan(columns, reference.predicate)
+    scan = reference.table.scan(query.columns[reference.name], reference.predicate)
     wire = wire_schema(scan.schema, "bigint")
     rows = pa.Table.from_batches([to_wire(batch, wire) for batch in scan.to_reader()], wire)
-    return session.createDataFrame(rows, spark_schema(scan.schema, "bigint"))
+    return session.createDataFrame(rows, spark_schema(scan.schema, "bigint")).coalesce(1)
 
 
 def spark_error_of(text: str) -> QueryError:

@@ -278,6 +278,8 @@ class SparkSessions:
             "spark.ui.showConsoleProgress": "false",
             "spark.sql.shuffle.partitions": "64",
             "spark.sql.execution.arrow.pyspark.enabled": "true",
+            # Over TCP, a task's last words wait for an acknowledgement that is delayed by 40 ms.
+            "spark.python.unix.domain.socket.enabled": "true",
         }
         if self._settings.is_local:
             options |= {
@@ -344,7 +346,10 @@ _MEANING = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.timestampType": "TIMESTAMP_NTZ",
     "spark.sql.runSQLOnFiles": "false",
-    "spark.sql.python.filterPushdown.enabled": "true",
+    "spark.sql.execution.arrow.localRelationThreshold": f"{(1 << 31) - 1}b",
+    # How much comes of a table is known only when it is read.
+    "spark.sql.autoBroadcastJoinThreshold": "-1",
+    "spark.sql.adaptive.autoBroadcastJoinThreshold": "10MB",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.parquet.inferTimestampNTZ.enabled": "true",
 }

@@ -26,18 +26,14 @@ Spark: org.apache.spark.sql.execution.datasources.v2.python.UserDefinedPythonDat
 
 from __future__ import annotations
 
-import contextlib
-import functools
-import gc
 import json
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any
 
 import pyarrow as pa
-from pyspark import TaskContext
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
@@ -49,19 +45,12 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from catalog import Catalog, CatalogError, Database, NoSuchTableError, Split, Table, connect
-from catalog.predicate import ANYTHING, Predicate
-from readers.errors import ReaderError
-from readers.storage import DEFAULT_OPTIONS, StorageOptions
-from service.spark.types import Nanoseconds, UnsupportedTypeError, spark_schema, to_wire, wire_schema
+from catalog import Catalog, Database, NoSuchTableError, Table, connect
+from catalog.predicate import ANYTHING
+from service.spark.errors import InvalidOptionError, carried
+from service.spark.splits import SplitReader, grouped
+from service.spark.types import Nanoseconds, spark_schema
 
-if TYPE_CHECKING:
-    from service.spark.partial import Partial
-
-BATCH_ROWS = 65_536
-_MOST_PARTITION_BYTES = 512 << 20
-_LEAST_PARTITION_BYTES = 1 << 20
-_MOST_SPLITS = 256
 _PUSHDOWN_WORKER = "pyspark.sql.worker.data_source_pushdown_filters"
 _NANOSECONDS: tuple[Nanoseconds, ...] = ("error", "bigint")
 _OPTIONS = frozenset(
@@ -80,32 +69,9 @@ _OPTIONS = frozenset(
 )
 
 
-class SavepointSourceError(Exception):
-    """What a user of the data source is told: the kind of an error of the readers or the catalog, and its text.
-
-    Spark keeps only the text of an exception, behind a trace: the kind is in it, in brackets.
-    """
-
-    @classmethod
-    def of(cls, error: Exception) -> SavepointSourceError:
-        """This error, for Spark to carry."""
-        return cls(f"[savepoint {type(error).__name__}] {error}")
-
-
-class InvalidOptionError(ValueError):
-    """An option of the data source that is missing, unknown or not as documented."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceOptions:
-    """The options, read. See the table above. A local path is absolute: executors work elsewhere.
-
-    Attributes:
-        storage: how files are reached.
-        predicate: what saves reading, beside filters.
-        rows: the schema of the columns, if it is known.
-        partial: what is computed of each partition's rows and given in place of them; None for the rows.
-    """
+    """The options, read. See the table above. A local path is absolute: executors work elsewhere."""
 
     path: str
     table: str
@@ -117,10 +83,6 @@ class SourceOptions:
     uids: tuple[str, ...] = ()
     state_info: str | None = None
     nanoseconds: Nanoseconds = "error"
-    storage: StorageOptions = DEFAULT_OPTIONS
-    predicate: Predicate = ANYTHING
-    rows: pa.Schema | None = None
-    partial: Partial | None = None
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> SourceOptions:
@@ -160,9 +122,7 @@ class SourceOptions:
 
     def schema(self) -> pa.Schema:
         """What is given, by its own types."""
-        if self.partial is not None:
-            return self.partial.schema
-        return self.open_table().scan(self.columns).schema if self.rows is None else self.rows
+        return self.open_table().scan(self.columns).schema
 
     def open_table(self) -> Table:
         """The table; reads `_metadata` and the headers of state files, no state.
@@ -177,7 +137,6 @@ class SourceOptions:
             path_map=dict(self.path_map),
             uids=self.uids,
             state_info=self.state_info,
-            options=self.storage,
         )
         return self._database(catalog).table(self.table)
 
@@ -192,18 +151,7 @@ class SourceOptions:
 
 
 class SavepointDataSource(DataSource):
-    """A table of a savepoint. Its options are described above.
-
-    Attributes:
-        prepared: what is read by the option `prepared` alone: it is pickled with the class, and shown nowhere.
-    """
-
-    prepared: ClassVar[Mapping[str, SourceOptions]] = {}
-
-    @classmethod
-    def of(cls, prepared: Mapping[str, SourceOptions]) -> type[SavepointDataSource]:
-        """A data source of these tables: `load()` with the option `prepared`, one of the names."""
-        return type("PreparedDataSource", (cls,), {"prepared": dict(prepared)})
+    """A table of a savepoint. Its options are described above."""
 
     @classmethod
     def name(cls) -> str:
@@ -212,22 +160,19 @@ class SavepointDataSource(DataSource):
 
     def schema(self) -> StructType:
         """The table's columns, or those of the option `columns`, in the order of that."""
-        with _carried():
+        with carried():
             options = self._read_options()
             return spark_schema(options.schema(), options.nanoseconds)
 
     def reader(self, schema: StructType) -> SavepointReader:
         """Reads the columns of `schema`, which may be some of the table's."""
-        with _carried():
+        with carried():
             options = self._read_options()
-        if options.partial is not None:
-            return SavepointReader(options, options.columns or ())
         reader = PruningReader if _is_asked_for_filters() else SavepointReader
         return reader(options, tuple(schema.names))
 
     def _read_options(self) -> SourceOptions:
-        prepared = self.prepared.get(self.options.get("prepared", ""))
-        return SourceOptions.parse(dict(self.options)) if prepared is None else prepared
+        return SourceOptions.parse(dict(self.options))
 
 
 class SavepointReader(DataSourceReader):
@@ -241,25 +186,19 @@ class SavepointReader(DataSourceReader):
     def __init__(self, options: SourceOptions, columns: tuple[str, ...]) -> None:
         self._options = options
         self._columns = columns
-        self._predicate = options.predicate
+        self._predicate = ANYTHING
+        self._reader = SplitReader(options.nanoseconds)
 
     def partitions(self) -> Sequence[InputPartition]:
         """The splits of the scan, one or several together."""
-        with _carried():
+        with carried():
             scan = self._options.open_table().scan(self._columns, self._predicate)
             return [InputPartition(splits) for splits in grouped(scan.splits(), self._options.partitions)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of a partition, in batches of about `BATCH_ROWS`. Spark's own signature says tuples only."""
-        with _carried():
-            # Where there are no partitions, Spark makes one of no value.
-            splits: tuple[Split, ...] = partition.value or ()
-            rows = (batch for split in splits for batch in split.read())
-            partial = self._options.partial
-            for batch in rebatched(rows, BATCH_ROWS) if partial is None else partial.of(rows):
-                schema = batch.schema if partial is None else partial.schema
-                yield to_wire(batch, wire_schema(schema, self._options.nanoseconds))
-            _spare_the_collector()
+        """The rows of a partition. Spark's own signature says tuples only."""
+        # Where there are no partitions, Spark makes one of no value.
+        return self._reader.rows(partition.value or ())
 
 
 class PruningReader(SavepointReader):
@@ -270,73 +209,13 @@ class PruningReader(SavepointReader):
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
         """Spark's name. Takes what prunes, and gives all back: they are still to be applied."""
-        with _carried():
+        with carried():
             schema = self._options.open_table().schema
             for pushed in filters:
                 column, values = _values(pushed)
                 if column in schema.names and _prunes(schema.field(column).type, values):
                     self._predicate = self._predicate.and_(column, values)
         return filters
-
-
-def grouped(splits: Iterable[Split], partitions: int) -> Iterator[tuple[Split, ...]]:
-    """Splits in groups of about equal bytes, neighbours together: they are of the same file.
-
-    Args:
-        splits: in the order of the scan.
-        partitions: this many groups; fewer if they would be very small, a multiple if very large.
-    """
-    splits = tuple(splits)
-    total = sum(split.size_bytes for split in splits)
-    count = max(1, min(partitions, total // _LEAST_PARTITION_BYTES))
-    count *= max(1, -(-total // (count * _MOST_PARTITION_BYTES)))
-    before = 0
-    group: list[Split] = []
-    number = 0
-    for split in splits:
-        # A split belongs to the group in whose share of all bytes its middle lies.
-        own = (2 * before + split.size_bytes) * count // max(1, 2 * total)
-        if group and (own != number or len(group) == _MOST_SPLITS):
-            yield tuple(group)
-            group = []
-        group.append(split)
-        number = own
-        before += split.size_bytes
-    if group:
-        yield tuple(group)
-
-
-def rebatched(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
-    """The same rows in batches of up to `rows`, small ones put together."""
-    waiting: list[pa.RecordBatch] = []
-    count = 0
-    for batch in batches:
-        waiting.append(batch)
-        count += batch.num_rows
-        if count >= rows:
-            yield from _combined(waiting, rows)
-            waiting, count = [], 0
-    yield from _combined(waiting, rows)
-
-
-def _combined(batches: list[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
-    if not batches:
-        return
-    together = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
-    for start in range(0, together.num_rows, rows):
-        yield together.slice(start, rows)
-
-
-@functools.cache
-def _spare_the_collector() -> None:
-    """Let Python's garbage collector pass over what has been loaded by now, in Spark's Python workers.
-
-    Spark collects garbage after every task. What numba loads is a million objects that stay: 0.1 s of CPU a task, as
-    much as to read 100 MB of a savepoint.
-    """
-    if TaskContext.get() is not None:
-        gc.collect()
-        gc.freeze()
 
 
 def _values(pushed: Filter) -> tuple[str, tuple[Any, ...]]:
@@ -366,15 +245,6 @@ def _is_asked_for_filters() -> bool:
     main = sys.modules.get("__main__")
     names = {*sys.argv, getattr(getattr(main, "__spec__", None), "name", None)}
     return _PUSHDOWN_WORKER in names
-
-
-@contextlib.contextmanager
-def _carried() -> Iterator[None]:
-    """Gives our errors a form in which they get through Spark."""
-    try:
-        yield
-    except (CatalogError, InvalidOptionError, ReaderError, UnsupportedTypeError) as error:
-        raise SavepointSourceError.of(error) from error
 
 
 def _columns(text: str | None) -> tuple[str, ...] | None:

@@ -14,8 +14,8 @@ from sqlglot import exp, parse_one
 from sqlglot.optimizer.qualify import qualify
 
 from service.engines.sparkpartial import PartialSelect, partial_select
+from service.spark.errors import SavepointSourceError
 from service.spark.partial import Partial
-from service.spark.source import SavepointSourceError
 
 _SCHEMA = pa.schema(
     [("a", pa.int64()), ("b", pa.int32()), ("d", pa.float64()), ("t", pa.string()), ("f", pa.bool_())]

@@ -62,7 +62,7 @@ def test_explain_shows_the_plan_without_paths(savepoints: Catalog, spark_engine:
     execution.close()
 
     assert [column.name for column in execution.columns] == ["explain_key", "explain_value"]
-    assert "BatchScan savepoint" in row["explain_value"]
+    assert "Arguments: savepoint(" in row["explain_value"]
     assert "namespace" not in row["explain_value"]
 
 

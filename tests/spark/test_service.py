@@ -89,7 +89,7 @@ def test_explain_shows_the_engine_and_its_plan(client: httpx.Client) -> None:
     [[_, text]] = asked(client, "EXPLAIN SELECT sum(value) FROM w.aggregate__count").json()["rows"]
 
     assert text.startswith("engine: spark\nreason: the request names it\n")
-    assert "BatchScan savepoint" in text
+    assert "Arguments: savepoint(" in text
 
 
 def test_errors_of_the_data_have_their_code(client: httpx.Client) -> None:

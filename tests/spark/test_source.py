@@ -139,7 +139,7 @@ class _Sized(Split):
 
 
 def test_splits_are_grouped_evenly_and_in_order() -> None:
-    from service.spark.source import grouped
+    from service.spark.splits import grouped
 
     splits = [_Sized(4 << 20) for _ in range(32)]
 
@@ -152,7 +152,7 @@ def test_splits_are_grouped_evenly_and_in_order() -> None:
 
 
 def test_groups_of_uneven_splits_have_about_the_same_bytes() -> None:
-    from service.spark.source import grouped
+    from service.spark.splits import grouped
 
     sizes = [(1 + number * 7 % 5) << 20 for number in range(60)]
 
@@ -165,7 +165,7 @@ def test_groups_of_uneven_splits_have_about_the_same_bytes() -> None:
 
 
 def test_batches_are_put_together_and_cut() -> None:
-    from service.spark.source import rebatched
+    from service.spark.splits import rebatched
 
     batches = [
         pa.RecordBatch.from_pydict({"n": list(range(start, start + 30))}) for start in range(0, 300, 30)
