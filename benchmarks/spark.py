@@ -1,10 +1,10 @@
 """`python -m benchmarks.spark` (`make bench-spark`): a scan by Spark on one worker of one core and on two, and by the readers.
 
 A standalone master and its workers are started from pyspark's package, on this machine; the savepoint is written for the
-purpose. Times are the medians of the runs after the first `_WARM_UPS`, which start Python and the executors, and in which
-their JVMs compile: the service keeps its session, and the warm one is measured. CPU is that of the executors, on one worker:
-of their Python, which reads and aggregates, and of their JVMs, which take what it finds and compute the rest; beside that of
-the readers alone for the same columns, in one process.
+purpose. Times are medians of a session that has answered every question `_WARM_UPS` times over a savepoint of few keys, and
+once over this one: the service keeps its session, and the first hundred questions of one are those in which its JVMs
+compile. CPU is that of the executors, on one worker: of their Python, which reads and aggregates, and of their JVMs, which
+take what it finds and compute the rest; beside that of the readers alone for the same columns, in one process.
 
 The times mean something on a machine that does nothing else, with a core for each worker and some more for the driver. CPU
 seconds do on any, but for what is lost to others in shared caches.
@@ -31,10 +31,16 @@ import catalog
 from benchmarks.savepoints import UID, write_savepoint
 
 _RUNS = 5
-_WARM_UPS = 20
+_WARM_UPS = 100
+_FEW_KEYS = 2_000
 _START_S = 60
 _TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 _QUERIES = {
+    "all that an operator keeps, by state": (
+        "SELECT state_name, count(*), max(key), max(value), max(map_key), max(list_index) FROM aggregate GROUP BY ALL",
+        UID,
+        ["state_name", "key", "value", "map_key", "list_index"],
+    ),
     "sum of a column": ("SELECT sum(value) FROM aggregate__count", f"{UID}__count", ["value"]),
     "sums by key group": (
         "SELECT _key_group, count(*), sum(value.balance) FROM aggregate__account GROUP BY _key_group",
@@ -63,28 +69,29 @@ def main() -> int:
     parser.add_argument(
         "--directory", type=Path, help="where to keep it for the next time (default: nowhere)"
     )
-    parser.add_argument("--drive", help=argparse.SUPPRESS)
+    parser.add_argument("--drive", nargs=3, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.drive:
-        print(json.dumps(_drive(arguments.drive, arguments.directory)))
+        print(json.dumps(_drive(*arguments.drive)))
         return 0
     directory = arguments.directory or Path(tempfile.mkdtemp(prefix="savepointdb-bench-"))
     try:
-        savepoint = directory / f"canonical-{arguments.keys}"
-        if not savepoint.exists():
-            write_savepoint(savepoint, arguments.keys)
-        _report(savepoint, arguments.keys)
+        small, savepoint = (directory / f"canonical-{keys}" for keys in (_FEW_KEYS, arguments.keys))
+        for folder, keys in ((small, _FEW_KEYS), (savepoint, arguments.keys)):
+            if not folder.exists():
+                write_savepoint(folder, keys)
+        _report(savepoint, small, arguments.keys)
     finally:
         if arguments.directory is None:
             shutil.rmtree(directory)
     return 0
 
 
-def _report(savepoint: Path, keys: int) -> None:
+def _report(savepoint: Path, small: Path, keys: int) -> None:
     size = sum(file.stat().st_size for file in savepoint.iterdir())
     print(f"{keys:,} keys, {size / 1e6:,.0f} MB canonical; {os.cpu_count()} cores, {platform.machine()}\n")
     alone = {name: _readers(savepoint, table, columns) for name, (_, table, columns) in _QUERIES.items()}
-    one, two = (_on_workers(savepoint, count) for count in (1, 2))
+    one, two = (_on_workers(savepoint, small, count) for count in (1, 2))
     print("| work | 1 worker | 2 workers | ratio | CPU: readers alone | Python | ratio | JVM | both, ratio |")
     print("|---|---|---|---|---|---|---|---|---|")
     for name in _QUERIES:
@@ -109,14 +116,14 @@ def _readers(savepoint: Path, table: str, columns: list[str]) -> float:
     return statistics.median(measured[1:])
 
 
-def _on_workers(savepoint: Path, count: int) -> dict[str, dict[str, float]]:
+def _on_workers(savepoint: Path, small: Path, count: int) -> dict[str, dict[str, float]]:
     """Seconds and CPU seconds of each query on so many workers."""
     with (
         tempfile.TemporaryDirectory(prefix="savepointdb-spark-") as folder,
         _cluster(Path(folder), count) as url,
     ):
         ran = subprocess.run(
-            [sys.executable, "-m", "benchmarks.spark", "--drive", url, "--directory", str(savepoint)],
+            [sys.executable, "-m", "benchmarks.spark", "--drive", url, str(savepoint), str(small)],
             capture_output=True,
             text=True,
             check=False,
@@ -127,7 +134,7 @@ def _on_workers(savepoint: Path, count: int) -> dict[str, dict[str, float]]:
         return found
 
 
-def _drive(url: str, savepoint: Path) -> dict[str, dict[str, float]]:
+def _drive(url: str, savepoint: str, small: str) -> dict[str, dict[str, float]]:
     """In a process of its own: run the queries on a cluster."""
     from service.engines.duckdb import DuckDBEngine
     from service.engines.spark import SparkEngine
@@ -143,21 +150,30 @@ def _drive(url: str, savepoint: Path) -> dict[str, dict[str, float]]:
     }
     duckdb = DuckDBEngine(Settings())
     spark = SparkEngine(SparkSettings(master=url, options=options), duckdb)
-    known = catalog.connect(str(savepoint))
+
+    known = {path: catalog.connect(path) for path in (savepoint, small)}
+
+    def ask(sql: str, path: str) -> None:
+        execution = spark.execution(plan(sql, known[path]), 10_000)
+        execution.open().read_all()
+        execution.close()
+
     found: dict[str, dict[str, float]] = {}
+    for sql, _, _ in list(_QUERIES.values()) * _WARM_UPS:
+        ask(sql, small)
     for name, (sql, _, _) in _QUERIES.items():
+        ask(sql, savepoint)
         runs = []
-        for _ in range(_WARM_UPS + _RUNS):
+        for _ in range(_RUNS):
             before, started = _executors_cpu(url), time.monotonic()
-            execution = spark.execution(plan(sql, known), 10_000)
-            execution.open().read_all()
-            execution.close()
+            ask(sql, savepoint)
             seconds = time.monotonic() - started
             runs.append(
                 (seconds, *(after - own for after, own in zip(_executors_cpu(url), before, strict=True)))
             )
-        measured = map(statistics.median, zip(*runs[_WARM_UPS:], strict=True))
-        found[name] = dict(zip(("seconds", "python", "jvm"), measured, strict=True))
+        found[name] = dict(
+            zip(("seconds", "python", "jvm"), map(statistics.median, zip(*runs, strict=True)), strict=True)
+        )
     spark.close()
     duckdb.close()
     return found

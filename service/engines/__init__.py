@@ -8,7 +8,10 @@
     spark.py     Spark, on a cluster or on this machine
     sparkchoice.py   which of them answers
     sparksession.py  Spark's session: started when first wanted
+    sparktables.py   what Spark reads of each table: tasks
     sparksql.py      DuckDB's SQL as Spark has it, by sparkexpressions/ and sparktypes.py
+    sparkpartial.py  aggregates in two parts, the first beside the readers
+    sparkerrors.py   what Spark's errors mean
 
 An engine gets a plan whose tables are resolved, and reads them by `Scan`; it never opens a file itself.
 """

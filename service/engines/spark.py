@@ -9,41 +9,46 @@ it is told at once. A short answer comes to the driver as a whole; one that may 
 Parquet files, and read from these.
 
 What `sparkpartial.py` splits is aggregated by DuckDB in the executors' Python, so that Spark takes groups in place of rows;
-where these have no DuckDB, Spark takes the rows.
+where these have no DuckDB, Spark takes the rows. Where all of a statement is aggregates without groups, Spark only carries
+what its tasks find, and DuckDB merges it here.
 """
 
 from __future__ import annotations
 
 import contextlib
-import re
 import secrets
 import shutil
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyarrow import dataset
+from sqlglot import exp
 
-import catalog.errors
-import readers.errors
-from catalog.tables import FactsTable
-from service.engines.duckdb import duckdb_error_of
 from service.engines.engine import Column, Engine, Execution, Progress
+from service.engines.sparkerrors import missing_module, spark_error_of
 from service.engines.sparksession import SparkSessions, SparkSettings, spark_settings
 from service.engines.sparksql import SparkQuery, spark_query
+from service.engines.sparktables import (
+    KnownTable,
+    ScannedTable,
+    SparkTable,
+    be_parallel,
+    gathered,
+    is_scanned,
+    without_rows,
+)
 from service.errors import (
     EngineError,
     EngineUnavailableError,
     InvalidQueryError,
-    InvalidValueError,
     NotOnSparkError,
     QueryCancelledError,
     QueryError,
-    query_error_of,
     without_folders,
 )
 from service.settings import Settings
@@ -52,14 +57,8 @@ from service.sql import Plan, TableReference
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_PARTITION_BYTES = 256 << 20
 _BATCH_ROWS = 65_536
 _MOST_COLLECTED_ROWS = 1_000_000
-_CARRIED = re.compile(r"\[savepoint (?P<kind>\w+)\] (?P<text>[^\n]*)")
-_MISSING_MODULE = re.compile(r"ModuleNotFoundError: No module named '(?P<name>[\w.]+)'")
-_RAISED = re.compile(r"\[USER_RAISED_EXCEPTION\] (?P<text>.*?) is not answered by Spark as by DuckDB")
-_CONDITION = re.compile(r"\[(?P<name>[A-Z][A-Z_]+)(?:\.[A-Z_]+)?\] (?P<text>[^\n]*)")
-_ADVICE = re.compile(r" (?:Use|If necessary|To return|SQLSTATE:).*", re.DOTALL)
 
 
 class SparkEngine:
@@ -135,13 +134,9 @@ def translation(plan: Plan, *, in_part: bool = True) -> SparkQuery:
             reference.name: f"savepoint_table_{number}"
             for number, reference in enumerate(plan.tables, start=1)
         },
-        [reference.name for reference in plan.tables if in_part and _is_scanned(reference)],
+        [reference.name for reference in plan.tables if is_scanned(reference)],
+        in_part=in_part,
     )
-
-
-def _is_scanned(reference: TableReference) -> bool:
-    """Whether executors read the table, and not the service."""
-    return reference.database is not None and not isinstance(reference.table, FactsTable)
 
 
 @dataclass(slots=True)
@@ -169,7 +164,7 @@ class SparkExecution(Execution):
         self._columns: tuple[Column, ...] = ()
         self._schema = pa.schema([])
         self._bytes_total = 0
-        self._tasks = 0
+        self._merging: Execution | None = None
         self._started = False
         self._remark = ""
 
@@ -223,6 +218,8 @@ class SparkExecution(Execution):
         if self._job.reader is None:
             self._job.failure = self._job.failure or error
             self._job.done.set()
+        if self._merging is not None:
+            self._merging.cancel(error)
         if self._started:
             self._sessions.cancel(self._tag)
 
@@ -230,6 +227,8 @@ class SparkExecution(Execution):
         """As `Execution.close`."""
         if not self._job.done.is_set():
             self.cancel(QueryCancelledError("the query was closed"))
+        if self._merging is not None:
+            self._merging.close()
         if self._export is not None:
             shutil.rmtree(self._export, ignore_errors=True)
 
@@ -270,7 +269,7 @@ class SparkExecution(Execution):
 
     def _meaning(self) -> None:
         """Names and types of the answer."""
-        tables = tuple(map(_without_rows, self._plan.tables))
+        tables = tuple(map(without_rows, self._plan.tables))
         execution = self._duckdb.execution(replace(self._plan, tables=tables))
         with contextlib.closing(execution):
             self._schema = execution.open().schema
@@ -294,50 +293,47 @@ class SparkExecution(Execution):
         session = self._sessions.new()
         try:
             with self._sessions.tagged(session, self._tag):
-                frame = self._frame(session, query)
+                tables = [self._table(reference, query) for reference in self._plan.tables]
+                self._bytes_total = sum(table.size_bytes for table in tables)
                 self._check_not_cancelled()
-                return self._answer(frame)
+                if query.merged is not None:
+                    return self._merged(session, tables, query.merged)
+                return self._answer(self._frame(session, tables, query))
         except Exception as error:
-            if not query.partials or _missing_module(str(error)) != "duckdb":
+            if not query.partials or missing_module(str(error)) != "duckdb":
                 raise
         self._sessions.has_duckdb = False
         return self._read(self._translation())
 
-    def _frame(self, session: SparkSession, query: SparkQuery) -> DataFrame:
-        self._bytes_total = self._tasks = 0
-        for number, reference in enumerate(self._plan.tables, start=1):
-            self._check_not_cancelled()
-            read = self._scanned if _is_scanned(reference) else _facts
-            read(session, reference, query).createOrReplaceTempView(f"savepoint_table_{number}")
-        if self._tasks:
-            session.conf.set("spark.sql.leafNodeDefaultParallelism", str(self._tasks))
+    def _table(self, reference: TableReference, query: SparkQuery) -> SparkTable:
+        columns, partial = query.columns[reference.name], query.partials.get(reference.name)
+        if is_scanned(reference):
+            return ScannedTable.of(reference, columns, partial, self._sessions.parallelism)
+        return KnownTable(reference, columns)
+
+    def _frame(self, session: SparkSession, tables: Sequence[SparkTable], query: SparkQuery) -> DataFrame:
+        for number, table in enumerate(tables, start=1):
+            table.frame(session).createOrReplaceTempView(f"savepoint_table_{number}")
+        be_parallel(session, tables)
         return session.sql(f"EXPLAIN FORMATTED {query.sql}" if self._plan.prefix else query.sql)
 
-    def _scanned(self, session: SparkSession, reference: TableReference, query: SparkQuery) -> DataFrame:
-        """What executors read of a table, or compute of it."""
-        from service.spark.partial import Partial
-        from service.spark.splits import SplitReader, grouped, task_rows
-        from service.spark.types import spark_schema
+    def _merged(
+        self, session: SparkSession, tables: Sequence[SparkTable], merged: exp.Query
+    ) -> pa.RecordBatchReader:
+        """The answer that DuckDB makes of what executors found; it does so when it is read."""
+        from service.spark.splits import answers
 
-        assert reference.database is not None
-        columns, partial = query.columns[reference.name], query.partials.get(reference.name)
-        scan = reference.table.scan(columns, reference.predicate)
-        size_bytes = sum(split.origin_bytes for split in scan.parts)
-        self._bytes_total += size_bytes
-        savepoint = reference.database.reference.elsewhere()
-        splits = [split.through(savepoint) for split in scan.parts]
-        tasks = tuple(grouped(splits, self._partitions(size_bytes))) or ((),)
-        reader = SplitReader(
-            "bigint", None if partial is None else Partial(partial.sql, scan.schema, partial.schema)
-        )
-        schema = spark_schema(scan.schema if partial is None else partial.schema, "bigint")
-        self._tasks = max(self._tasks, len(tasks))  # Spark makes a task of each row, up to so many
-        return session.createDataFrame(task_rows(tasks)).mapInArrow(reader.savepoint, schema)
-
-    def _partitions(self, size_bytes: int) -> int:
-        """How many tasks read so much: the same number for each core, for they are of the same size."""
-        cores = self._sessions.parallelism
-        return cores * max(1, -(-size_bytes // (cores * _PARTITION_BYTES)))
+        frame = gathered(session, tables)
+        if self._plan.prefix:
+            frame.createOrReplaceTempView("savepoint_answers")
+            frame = session.sql("EXPLAIN FORMATTED TABLE savepoint_answers")
+            return self._explained(frame, f"== Merged by DuckDB ==\n{merged.sql('duckdb', pretty=True)}\n")
+        found = answers(frame.toArrow())
+        references = tuple(table.answered(found.get(number)) for number, table in enumerate(tables))
+        self._check_not_cancelled()
+        execution = self._duckdb.execution(replace(self._plan, query=merged, tables=references))
+        self._merging = execution
+        return self._conformed(_rows_of(execution))
 
     def _answer(self, frame: DataFrame) -> pa.RecordBatchReader:
         if self._plan.prefix:
@@ -360,16 +356,16 @@ class SparkExecution(Execution):
             )
         return self._conformed(rows.to_batches(_BATCH_ROWS))
 
-    def _explained(self, frame: DataFrame) -> pa.RecordBatchReader:
+    def _explained(self, frame: DataFrame, more: str = "") -> pa.RecordBatchReader:
         """The plan, as DuckDB shows its own: a row of a name and a text."""
-        text = without_folders(str(frame.collect()[0][0]))
+        text = without_folders(str(frame.collect()[0][0])) + more
         rows = pa.RecordBatch.from_arrays(
             [pa.array(["spark_plan"]), pa.array([text])], ["explain_key", "explain_value"]
         )
         self._columns = (Column("explain_key", "VARCHAR"), Column("explain_value", "VARCHAR"))
         return pa.RecordBatchReader.from_batches(rows.schema, [rows])
 
-    def _conformed(self, batches: Iterator[pa.RecordBatch] | list[pa.RecordBatch]) -> pa.RecordBatchReader:
+    def _conformed(self, batches: Iterable[pa.RecordBatch]) -> pa.RecordBatchReader:
         """What Spark gave, as DuckDB would have given it."""
 
         def made() -> Iterator[pa.RecordBatch]:
@@ -388,59 +384,6 @@ class SparkExecution(Execution):
         if isinstance(failure, EngineUnavailableError):
             self._sessions.forget()
         return failure
-
-
-def _facts(session: SparkSession, reference: TableReference, query: SparkQuery) -> DataFrame:
-    """A table that the service reads itself."""
-    from service.spark.types import spark_schema, to_wire, wire_schema
-
-    scan = reference.table.scan(query.columns[reference.name], reference.predicate)
-    wire = wire_schema(scan.schema, "bigint")
-    rows = pa.Table.from_batches([to_wire(batch, wire) for batch in scan.to_reader()], wire)
-    return session.createDataFrame(rows, spark_schema(scan.schema, "bigint")).coalesce(1)
-
-
-def spark_error_of(text: str) -> QueryError:
-    """What a user is told of an error of Spark's, by its text."""
-    carried = _CARRIED.search(text)
-    if carried is not None:
-        return _carried_error(carried["kind"], carried["text"])
-    missing = _missing_module(text)
-    if missing:
-        return EngineUnavailableError(
-            f"the workers of Spark have no Python package {missing!r}",
-            hint="install savepointdb on them, or send what it needs with spark.archives",
-            detail=text,
-        )
-    raised = _RAISED.search(text)
-    if raised is not None:
-        return NotOnSparkError(raised["text"])
-    if any(sign in text for sign in _GONE):
-        return EngineUnavailableError("Spark is gone; it is started anew with the next query", detail=text)
-    found = _CONDITION.search(text)
-    name, message = (
-        (found["name"], _ADVICE.sub("", found["text"])) if found else ("", text.partition("\n")[0])
-    )
-    kind = _ERRORS.get(name, EngineError)
-    return kind(f"Spark: {without_folders(message)}", detail=text)
-
-
-def _missing_module(text: str) -> str:
-    """The Python package that an error misses; empty for none."""
-    found = _MISSING_MODULE.search(text)
-    return found["name"] if found is not None else ""
-
-
-def _carried_error(kind: str, text: str) -> QueryError:
-    """An error of the readers or the catalog, which came as text from another process."""
-    found = getattr(readers.errors, kind, None)
-    if isinstance(found, type) and issubclass(found, readers.errors.ReaderError):
-        return query_error_of(found(text))
-    if kind == "PartialError":
-        return duckdb_error_of(text)
-    if hasattr(catalog.errors, kind):
-        return query_error_of(catalog.errors.CatalogError(text))
-    return EngineError(without_folders(text), detail=text)
 
 
 def _is_same(found: pa.DataType, wanted: pa.DataType) -> bool:
@@ -489,15 +432,8 @@ def _nanoseconds_of(have: pa.DataType, wanted: pa.DataType) -> pa.DataType:
     return have
 
 
-def _without_rows(reference: TableReference) -> TableReference:
-    """The same name for a table without rows, and of no database: of one, a worker would read the rows there."""
-    schema = reference.table.schema
-    empty = pa.RecordBatch.from_pylist([], schema=schema)
-    return TableReference(
-        name=reference.name,
-        database=None,
-        table=FactsTable(reference.table.name, "", schema, lambda: empty),
-    )
+def _rows_of(execution: Execution) -> Iterator[pa.RecordBatch]:
+    yield from execution.open()
 
 
 def _numbered(schema: pa.Schema) -> list[str]:
@@ -508,28 +444,3 @@ def _written(directory: Path) -> Iterator[pa.RecordBatch]:
     """The rows of Parquet files, in the order in which they were written."""
     for file in sorted(directory.glob("part-*.parquet")):
         yield from dataset.dataset(str(file), format="parquet").to_batches(batch_size=_BATCH_ROWS)
-
-
-_GONE = (
-    "Connection refused",
-    "Py4JNetworkError",
-    "Answer from Java side is empty",
-    "Cannot call methods on a stopped SparkContext",
-    "SparkContext was shut down",
-    "'JavaPackage' object is not callable",
-    "Master removed our application",
-    "All masters are unresponsive",
-    "StatusCode.UNAVAILABLE",
-)
-_ERRORS: Mapping[str, type[QueryError] | Callable[..., QueryError]] = {
-    "ARITHMETIC_OVERFLOW": InvalidValueError,
-    "BINARY_ARITHMETIC_OVERFLOW": InvalidValueError,
-    "CAST_INVALID_INPUT": InvalidValueError,
-    "CAST_OVERFLOW": InvalidValueError,
-    "DATETIME_OVERFLOW": InvalidValueError,
-    "DIVIDE_BY_ZERO": InvalidValueError,
-    "NUMERIC_VALUE_OUT_OF_RANGE": InvalidValueError,
-    "REMAINDER_BY_ZERO": InvalidValueError,
-    "SCALAR_SUBQUERY_TOO_MANY_ROWS": InvalidValueError,
-    "UNSUPPORTED_SUBQUERY_EXPRESSION_CATEGORY": InvalidQueryError,
-}

@@ -1,7 +1,7 @@
-"""A SELECT of aggregates over one table → the part that each executor's Python computes, and what is left for Spark.
+"""A SELECT over one table → the part that each executor's Python computes, and what is left for Spark.
 
-Most of what Spark costs is taking rows from Python, one by one. So DuckDB computes groups beside the readers, of some
-rows at a time, and Spark merges these: it takes a row a group.
+Most of what Spark costs is taking rows from Python, one by one. So DuckDB leaves out beside the readers what WHERE excludes,
+and computes groups, of some rows at a time, which Spark merges: it takes a row a group.
 
 | aggregate | of some rows | merged |
 |---|---|---|
@@ -12,12 +12,15 @@ rows at a time, and Spark merges these: it takes a row a group.
 | any of DISTINCT x | x is one more group | the same, of x |
 
 What stands there in DuckDB's SQL is what DuckDB itself computes. Not split: joins, windows, subqueries, and aggregates
-that are not in the table; these go the ordinary way.
+that are not in the table; these go the ordinary way, as do rows without a WHERE.
+
+Without groups, what the executors find is a row for every million rows or so. Where a statement asks for nothing else, these
+are all that is needed of the cluster, and DuckDB merges them, too (`merged_by_duckdb`): Spark would need a second stage.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -61,11 +64,13 @@ class PartialSelect:
         partial: over the table.
         columns: of `partial`: name and expression.
         merged: what is left, over the answers of `partial` under the table's name.
+        gives_one_row: whether `partial` does, whatever the rows.
     """
 
     partial: exp.Select
     columns: tuple[tuple[str, exp.Expr], ...]
     merged: exp.Select
+    gives_one_row: bool
 
 
 class _NotSplit(Exception):
@@ -79,7 +84,51 @@ def partial_select(select: exp.Select, keys: Sequence[exp.Expr]) -> PartialSelec
         select: qualified: FROM is one table, and its columns are named by its alias.
         keys: what it groups by.
     """
-    if not _may_be_split(select):
+    if not _is_of_a_table(select):
+        return None
+    return _aggregated(select, keys) or _filtered(select)
+
+
+def merged_by_duckdb(merged: exp.Select, hugeints: Collection[str]) -> exp.Select:
+    """`PartialSelect.merged` in DuckDB's own words.
+
+    Args:
+        merged: what is left; the table's name may have been changed.
+        hugeints: the columns of the partial query that are HUGEINT to DuckDB, for which Arrow has no type.
+    """
+
+    def typed(node: exp.Expr) -> exp.Expr:
+        is_hugeint = isinstance(node, exp.Column) and node.name in hugeints
+        return exp.cast(node, "HUGEINT", dialect="duckdb") if is_hugeint else node
+
+    def plain(node: exp.Expr) -> exp.Expr:
+        if isinstance(node, MergedCount):
+            total = exp.Coalesce(this=exp.Sum(this=node.this), expressions=[exp.Literal.number(0)])
+            return exp.cast(total, "BIGINT", dialect="duckdb")
+        if isinstance(node, MergedAvg):
+            summed = exp.cast(exp.Sum(this=node.this), "DOUBLE", dialect="duckdb")
+            return exp.Div(this=summed, expression=exp.Sum(this=node.expression))
+        return node
+
+    made = merged.copy()
+    made.transform(typed, copy=False)
+    made.transform(plain, copy=False)
+    return made
+
+
+def _is_of_a_table(select: exp.Select) -> bool:
+    """Whether it reads one table, and nothing else."""
+    source = select.args.get("from_")
+    if source is None or not isinstance(source.this, exp.Table):
+        return False
+    if select.args.get("joins") or select.args.get("with_") is not None:
+        return False
+    return all(node is select for node in select.find_all(exp.Query))
+
+
+def _aggregated(select: exp.Select, keys: Sequence[exp.Expr]) -> PartialSelect | None:
+    """Aggregates of the rows, and the rest of the SELECT over them."""
+    if select.args.get("qualify") is not None or next(select.find_all(exp.Window), None) is not None:
         return None
     distinct = select.args.get("distinct") is not None and not keys
     parts = _Parts(select.args["from_"].this.alias_or_name)
@@ -90,25 +139,42 @@ def partial_select(select: exp.Select, keys: Sequence[exp.Expr]) -> PartialSelec
     except _NotSplit:
         return None
     columns = [(name, node) for found in (parts.groups, parts.sums) for node, name in found.items()]
-    made = exp.select(*(exp.alias_(node.copy(), name, quoted=True) for name, node in columns))
-    made.set("from_", exp.From(this=exp.to_table(ROWS, alias=exp.to_identifier(parts.table, quoted=True))))
-    if select.args.get("where") is not None:
-        made.set("where", select.args["where"].copy())
+    made = _partial(select, columns)
     if parts.groups:
         numbers = [exp.Literal.number(place) for place in range(1, len(parts.groups) + 1)]
         made.set("group", exp.Group(expressions=numbers))
-    if not columns or any(column.table != parts.table for column in made.find_all(exp.Column)):
+    if not columns or not _is_of_one_table(made, parts.table):
         return None
-    return PartialSelect(made, tuple(columns), merged)
+    return PartialSelect(made, tuple(columns), merged, not parts.groups)
 
 
-def _may_be_split(select: exp.Select) -> bool:
-    source = select.args.get("from_")
-    if source is None or not isinstance(source.this, exp.Table) or select.args.get("joins"):
-        return False
-    if select.args.get("qualify") is not None or select.args.get("with_") is not None:
-        return False
-    return all(node is select for node in select.find_all(exp.Query, exp.Window))
+def _filtered(select: exp.Select) -> PartialSelect | None:
+    """The rows that WHERE leaves, with the columns that are needed, and the rest of the SELECT over them."""
+    if select.args.get("where") is None:
+        return None
+    merged = select.copy()
+    merged.set("where", None)
+    needed = {column.name: column for column in merged.find_all(exp.Column) if column.table}
+    condition = [column for column in select.args["where"].find_all(exp.Column) if column.table]
+    columns = list(needed.items()) or [(column.name, column) for column in condition[:1]]
+    made = _partial(select, columns)
+    if not columns or not _is_of_one_table(made, select.args["from_"].this.alias_or_name):
+        return None
+    return PartialSelect(made, tuple(columns), merged, gives_one_row=False)
+
+
+def _partial(select: exp.Select, columns: Sequence[tuple[str, exp.Expr]]) -> exp.Select:
+    """The query of these columns for the rows of the SELECT."""
+    alias = exp.to_identifier(select.args["from_"].this.alias_or_name, quoted=True)
+    made = exp.select(*(exp.alias_(node.copy(), name, quoted=True) for name, node in columns))
+    made.set("from_", exp.From(this=exp.to_table(ROWS, alias=alias)))
+    if select.args.get("where") is not None:
+        made.set("where", select.args["where"].copy())
+    return made
+
+
+def _is_of_one_table(query: exp.Select, table: str) -> bool:
+    return all(column.table == table for column in query.find_all(exp.Column))
 
 
 @dataclass(slots=True)

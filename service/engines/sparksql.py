@@ -6,7 +6,7 @@ DuckDB's. Clauses and joins that are not listed here are refused, as expressions
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -25,8 +25,8 @@ from service.engines.sparkexpressions import (
     translate,
     truth,
 )
-from service.engines.sparkpartial import PartialQuery, partial_select
-from service.engines.sparktypes import Typed, common_type, is_nested
+from service.engines.sparkpartial import PartialQuery, merged_by_duckdb, partial_select
+from service.engines.sparktypes import HUGEINT, Typed, common_type, is_nested
 from service.errors import InvalidQueryError, NotOnSparkError
 from service.sqltypes import sql_type
 
@@ -63,12 +63,20 @@ class SparkQuery:
         types: DuckDB's types of its columns.
         columns: of each table of the plan, by its name there: those it needs, in order; never none.
         partials: of tables in whose place executors give partial aggregates: the queries of these.
+        merged: the same in DuckDB's SQL, over what executors found of each such table, by the names of `part_name`; None if
+            there is more to do than to merge a few rows.
     """
 
     sql: str
     types: tuple[pa.DataType, ...]
     columns: Mapping[str, tuple[str, ...]]
     partials: Mapping[str, PartialQuery]
+    merged: exp.Query | None
+
+
+def part_name(table: str) -> str:
+    """What the partial aggregates of a table are called."""
+    return f"{table} in part"
 
 
 def spark_query(
@@ -76,6 +84,8 @@ def spark_query(
     schemas: Mapping[str, pa.Schema],
     views: Mapping[str, str],
     scanned: Collection[str] = (),
+    *,
+    in_part: bool = True,
 ) -> SparkQuery:
     """Translate a query.
 
@@ -83,7 +93,8 @@ def spark_query(
         query: a plan's; it is left as it is.
         schemas: the tables of the plan by their names.
         views: what the tables are called on Spark.
-        scanned: the tables whose rows executors may aggregate.
+        scanned: the tables that executors read.
+        in_part: whether they may aggregate their rows.
 
     Raises:
         NotOnSparkError: Spark cannot answer it as DuckDB does.
@@ -109,19 +120,21 @@ def spark_query(
     translator = _Translator(
         {name.casefold(): schema for name, schema in schemas.items()},
         {name.casefold(): view for name, view in views.items()},
-        {name.casefold() for name in scanned},
+        {name.casefold() for name in scanned if in_part},
     )
     translated, columns = translator.query(qualified, _Names())
     text = translated.sql("spark", identify=True, comments=False, unsupported_level=ErrorLevel.RAISE)
+    partials = {
+        name: translator.partials[name.casefold()]
+        for name in schemas
+        if name.casefold() in translator.partials
+    }
     return SparkQuery(
         sql=text,
         types=tuple(kind for _, kind in columns),
         columns={name: translator.used(name) for name in schemas},
-        partials={
-            name: translator.partials[name.casefold()]
-            for name in schemas
-            if name.casefold() in translator.partials
-        },
+        partials=partials,
+        merged=translator.merged(qualified) if partials and partials.keys() >= set(scanned) else None,
     )
 
 
@@ -190,6 +203,7 @@ class _Translator:
         self, schemas: Mapping[str, pa.Schema], views: Mapping[str, str], scanned: Collection[str]
     ) -> None:
         self.partials: dict[str, PartialQuery] = {}
+        self._merges: list[tuple[exp.Select, exp.Select | None]] = []
         self._schemas = dict(schemas)
         self._views = dict(views)
         self._scanned = scanned
@@ -266,10 +280,28 @@ class _Translator:
             return None
         schema = pa.schema([(name, translate(node, scope).type) for name, node in split.columns])
         self.partials[names[0]] = PartialQuery(split.partial.sql("duckdb", comments=False), schema)
-        merged = f"{names[0]} in part"
+        merged = part_name(names[0])
         self._schemas[merged], self._views[merged], self._used[merged] = schema, self._views[names[0]], set()
         split.merged.args["from_"].this.set("this", exp.to_identifier(merged, quoted=True))
+        hugeints = _hugeints(split.columns, scope)
+        is_small = split.gives_one_row and hugeints is not None
+        self._merges.append((query, merged_by_duckdb(split.merged, hugeints or ()) if is_small else None))
         return split.merged
+
+    def merged(self, query: exp.Query) -> exp.Query | None:
+        """A query that was translated, with every split SELECT over what executors found; None if one has groups.
+
+        Args:
+            query: it is changed.
+        """
+        if any(merged is None for _, merged in self._merges):
+            return None
+        for select, merged in self._merges:
+            assert merged is not None
+            if select is query:
+                return merged
+            select.replace(merged)
+        return query
 
     def _whole_select(self, query: exp.Select, scope: _Names) -> tuple[exp.Query, Columns]:
         _knows(query, _SELECT)
@@ -410,6 +442,23 @@ class _Translator:
         )
         self._modifiers(query, made, ordered_by)
         return made, columns
+
+
+def _hugeints(columns: Iterable[tuple[str, exp.Expr]], scope: _Names) -> set[str] | None:
+    """The columns of a partial query that are HUGEINT to DuckDB; None if there is one of which that is not sure.
+
+    In Arrow a HUGEINT is a DECIMAL(38, 0), which DuckDB divides and multiplies otherwise.
+    """
+    found = set()
+    for name, node in columns:
+        if translate(node, scope).type != HUGEINT:
+            continue
+        aggregate = node.this if isinstance(node, exp.Filter) else node
+        is_sum = isinstance(aggregate, exp.Sum) and pa.types.is_integer(translate(aggregate.this, scope).type)
+        if not (is_sum or isinstance(aggregate, exp.CountIf)):
+            return None
+        found.add(name)
+    return found
 
 
 def cast_literal(value: Typed) -> exp.Expr:

@@ -1,8 +1,8 @@
-"""Splits of a scan → the tasks of Spark, and in these their rows.
+"""Splits of a scan → the tasks of Spark, and in these their rows, or what is found of them.
 
-Spark's Python reads them in two ways, by the same `SplitReader`: through the data source, where the splits of a task are its
-`InputPartition`; and, for the service's own queries, through `mapInArrow`, where they are a row of a DataFrame that the
-service has planned: so nothing is planned again by a Python of Spark's, and each task is sent its own splits only.
+Spark's Python reads them in two ways: through the data source, where the splits of a task are its `InputPartition`; and, for
+the service's own queries, through `mapInArrow`, where they are a row of a DataFrame that the service has planned
+(`task_rows`): so nothing is planned again by a Python of Spark's, and each task is sent its own splits only.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import gc
 import pickle
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -57,15 +57,66 @@ class SplitReader:
 
     def savepoint(self, tasks: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The same of rows of `task_rows`, for `mapInArrow`; the plans of Spark show its name."""
-        for task in tasks:
-            for splits in task.column(0):
-                yield from self.rows(pickle.loads(splits.as_buffer()))  # of `task_rows`, by way of Spark
+        for _, splits in _tasks(tasks):
+            yield from self.rows(splits)
 
 
-def task_rows(tasks: Iterable[tuple[Split, ...]]) -> pa.Table:
-    """A table of one column, a row for each task."""
-    pickled = [pickle.dumps(splits, protocol=pickle.HIGHEST_PROTOCOL) for splits in tasks]
-    return pa.table({"splits": pa.array(pickled, pa.binary())})
+class AnswerReader:
+    """Reads splits of several tables, and gives only what is computed of their rows. It is pickled to the executors.
+
+    Args:
+        partials: what is computed of each table, by its number.
+    """
+
+    schema = pa.schema([("table", pa.int32()), ("answer", pa.binary())])
+    """What it gives: a row a task, the answers as a stream of Arrow's."""
+
+    def __init__(self, partials: Mapping[int, Partial]) -> None:
+        self._partials = partials
+
+    def savepoint(self, tasks: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The answers to rows of `task_rows`, for `mapInArrow`; the plans of Spark show its name.
+
+        Raises:
+            SavepointSourceError: of an error of the readers, the catalog or DuckDB.
+        """
+        for number, splits in _tasks(tasks):
+            with carried():
+                found = list(self._partials[number].of(batch for split in splits for batch in split.read()))
+                _spare_the_collector()
+            yield pa.RecordBatch.from_arrays(
+                [pa.array([number], pa.int32()), pa.array([_stream(found)], pa.binary())], schema=self.schema
+            )
+
+
+def task_rows(tasks: Iterable[tuple[int, tuple[Split, ...]]]) -> pa.Table:
+    """A row for each task: the number of its table, and its splits."""
+    numbers, splits = zip(*tasks, strict=True)
+    pickled = [pickle.dumps(of_task, protocol=pickle.HIGHEST_PROTOCOL) for of_task in splits]
+    return pa.table({"table": pa.array(numbers, pa.int32()), "splits": pa.array(pickled, pa.binary())})
+
+
+def answers(found: pa.Table) -> dict[int, pa.Table]:
+    """What an `AnswerReader` gave, by the number of the table."""
+    tables: dict[int, list[pa.Table]] = {}
+    for number, stream in zip(found.column(0).to_pylist(), found.column(1), strict=True):
+        tables.setdefault(number, []).append(pa.ipc.open_stream(stream.as_buffer()).read_all())
+    return {number: pa.concat_tables(parts) for number, parts in tables.items()}
+
+
+def _tasks(rows: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, tuple[Split, ...]]]:
+    """What `task_rows` made rows of; they come from there by way of Spark."""
+    for batch in rows:
+        for number, splits in zip(batch.column(0).to_pylist(), batch.column(1), strict=True):
+            yield number, pickle.loads(splits.as_buffer())
+
+
+def _stream(batches: list[pa.RecordBatch]) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batches[0].schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+    return bytes(sink.getvalue())
 
 
 def grouped(splits: Iterable[Split], partitions: int) -> Iterator[tuple[Split, ...]]:

@@ -15,8 +15,9 @@ from catalog import Catalog
 from catalog.catalog import Root
 from service.app import create_app
 from service.engines import DuckDBEngine
-from service.engines.spark import SparkEngine, spark_error_of
+from service.engines.spark import SparkEngine
 from service.engines.sparkchoice import choose, shown_bytes
+from service.engines.sparkerrors import spark_error_of
 from service.engines.sparksession import (
     SparkSessions,
     SparkSettings,

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sqlglot import exp, parse_one
 from sqlglot.optimizer.qualify import qualify
 
-from service.engines.sparkpartial import PartialSelect, partial_select
+from service.engines.sparkpartial import PartialSelect, merged_by_duckdb, partial_select
 from service.spark.errors import SavepointSourceError
 from service.spark.partial import Partial
 
@@ -34,7 +34,12 @@ _SPLIT = [
     'SELECT "t"."f", count(DISTINCT "t"."b"), sum(DISTINCT "t"."b"), min("t"."t") FROM "t" GROUP BY "t"."f"',
     'SELECT "t"."b", "t"."f", count(*) FROM "t" GROUP BY ROLLUP ("t"."b", "t"."f")',
     'SELECT DISTINCT "t"."t", "t"."b" + 1 FROM "t" WHERE "t"."f"',
+    'SELECT "t"."a", "t"."t" || \'!\' AS "x" FROM "t" WHERE "t"."b" > 0 AND NOT "t"."f" ORDER BY "x", "t"."a" LIMIT 3',
+    'SELECT 1 FROM "t" WHERE "t"."b" IS NULL',
+    'SELECT median("t"."b"), count(DISTINCT "t"."a") FILTER (WHERE "t"."f") FROM "t" WHERE "t"."b" <> 1',
+    'SELECT "t"."b", count(*) OVER (PARTITION BY "t"."b") FROM "t" WHERE "t"."a" > 0 QUALIFY count(*) OVER () < 9',
 ]
+_IN_ONE_ROW = _SPLIT[:3]
 _NOT_SPLIT = [
     'SELECT "t"."a" FROM "t"',
     'SELECT median("t"."a") FROM "t"',
@@ -109,6 +114,42 @@ def test_merged_parts_are_the_answer_of_the_whole(
     parts = pa.Table.from_batches(partial.of(batches(rows, size)), schema)
 
     assert answered(merging, found.merged.sql("duckdb"), parts) == answered(merging, sql, whole)
+
+
+@pytest.mark.parametrize("sql", _IN_ONE_ROW)
+@given(rows=_ROWS, most=st.integers(1, 20))
+def test_duckdb_merges_what_executors_find_to_the_same_values_and_types(
+    sql: str, rows: list[dict[str, object]], most: int
+) -> None:
+    found = split(sql)
+    assert found is not None
+    with duckdb.connect(":memory:") as connection:
+        connection.register("rows", _SCHEMA.empty_table())
+        relation = connection.sql(found.partial.sql("duckdb"))
+        hugeints = {
+            name
+            for name, kind in zip(relation.columns, relation.types, strict=True)
+            if str(kind) == "HUGEINT"
+        }
+        partial = Partial(found.partial.sql("duckdb"), _SCHEMA, pa.schema([]), most_rows=most)
+        parts = pa.Table.from_batches(partial.of(batches(rows, 5)), relation.to_arrow_table().schema)
+        connection.register("t", parts)
+        merged = connection.sql(merged_by_duckdb(found.merged, hugeints).sql("duckdb"))
+        types, answer = merged.types, merged.fetchall()
+        connection.register("t", pa.Table.from_pylist(rows, _SCHEMA))
+        whole = connection.sql(sql)
+
+        assert types == whole.types
+        assert str(answer) == str(whole.fetchall())
+    assert found.gives_one_row
+
+
+@pytest.mark.parametrize("sql", _SPLIT)
+def test_what_may_give_many_rows_is_known(sql: str) -> None:
+    found = split(sql)
+
+    assert found is not None
+    assert found.gives_one_row == (sql in _IN_ONE_ROW)
 
 
 @pytest.mark.parametrize("sql", _NOT_SPLIT)

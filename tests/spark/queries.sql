@@ -290,3 +290,20 @@ SELECT value AS v, count(*) FROM e.types__v_double GROUP BY value ORDER BY v
 SELECT 1 AS one, count(*) AS n, 'a' AS t FROM w.aggregate__count GROUP BY ALL
 
 SELECT count(*) AS n, sum(value) AS s FROM w.aggregate__count HAVING count(*) > 100000
+
+SELECT sum(value) / 7, sum(value) // 7, sum(value) % 7, -sum(value), avg(value) * 2, count(*) + max(value) FROM w.aggregate__count
+
+SELECT 'all' AS what, count(*) AS n FROM w.aggregate__count
+UNION ALL SELECT 'greatest', max(value) FROM w.aggregate__count WHERE value > 100
+UNION ALL SELECT 'none', sum(value) FROM w.aggregate__count WHERE value < 0
+UNION ALL SELECT 'operators', count(*) FROM w.operators
+
+SELECT (SELECT count_if(value > 100) FROM w.aggregate__count) AS many, count(*), min(state_name) FROM w.StateMeta
+
+SELECT n, s FROM (SELECT count(*) AS n, sum(value) AS s, bool_or(value > 5) AS b FROM w.aggregate__count) WHERE b
+
+WITH c AS (SELECT count(DISTINCT _subtask) AS n, min(key) AS k FROM w.aggregate__count) SELECT n, upper(k) FROM c
+
+SELECT key, value FROM e.types__v_pojo WHERE key <> 'key_1' ORDER BY key
+
+SELECT key, rank() OVER (ORDER BY value DESC, key) AS r FROM w.aggregate__count WHERE value > 50 AND key LIKE 'key_1%' ORDER BY r LIMIT 20
