@@ -191,6 +191,20 @@ def test_a_split_reads_the_same_in_another_process() -> None:
         assert list(again.read()) == list(split.read())
 
 
+def test_a_split_of_a_relative_path_reads_the_same_in_another_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(FLINK / "2.3.0")
+    database = catalog.connect("wordcount-rocksdb-savepoints/native").default
+    assert database is not None
+    elsewhere = database.reference.elsewhere()
+    splits = [split.through(elsewhere) for split in database.table("aggregate").scan(["key"]).splits()]
+
+    monkeypatch.chdir(tmp_path)
+
+    assert sum(batch.num_rows for split in splits for batch in split.read()) == 1000
+
+
 def test_unknown_names_come_with_near_ones() -> None:
     connected = catalog.connect(FLINK / "2.3.0" / "wordcount-rocksdb-savepoints")
 
