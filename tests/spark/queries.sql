@@ -291,7 +291,7 @@ SELECT 1 AS one, count(*) AS n, 'a' AS t FROM w.aggregate__count GROUP BY ALL
 
 SELECT count(*) AS n, sum(value) AS s FROM w.aggregate__count HAVING count(*) > 100000
 
-SELECT sum(value) / 7, sum(value) // 7, sum(value) % 7, -sum(value), avg(value) * 2, count(*) + max(value) FROM w.aggregate__count
+SELECT sum(value) / 7, sum(value) % 7, -sum(value), avg(value) * 2, count(*) + max(value) FROM w.aggregate__count
 
 SELECT 'all' AS what, count(*) AS n FROM w.aggregate__count
 UNION ALL SELECT 'greatest', max(value) FROM w.aggregate__count WHERE value > 100
