@@ -39,7 +39,7 @@ import readers
 from catalog.cachefiles import CacheDirectory
 from catalog.errors import CorruptCacheError
 from catalog.savepoints import SavepointReference, open_savepoint
-from readers.errors import ReaderError
+from readers.errors import MissingFileError, ReaderError
 from readers.formats.entry import StateKind
 from readers.savepoint import State, StatePart
 from readers.sources import Selection
@@ -59,20 +59,30 @@ _OPEN_FOOTERS = 16
 
 @dataclass(frozen=True, slots=True)
 class StatePlace:
-    """Where a state is: what it takes to find it again."""
+    """Where a state is: what it takes to find it again, and to know that it is the same."""
 
     savepoint: SavepointReference
     operator_id: str
     number: int
+    name: str
+    parts: int
 
     def state(self) -> State:
         """The state.
 
         Raises:
-            ReaderError: its savepoint cannot be opened.
+            ReaderError: its savepoint cannot be opened, or not all that could be: on another machine, or later.
         """
         operators = open_savepoint(self.savepoint).operators
-        return next(one for one in operators if one.operator_id == self.operator_id).states[self.number]
+        states = next(one for one in operators if one.operator_id == self.operator_id).states
+        found = states[self.number] if self.number < len(states) else None
+        if found is not None and (found.name, len(found.parts)) == (self.name, self.parts):
+            return found
+        for state in states:
+            state.check(Selection())
+        raise MissingFileError(
+            f"expected the state {self.name!r} in {self.parts} parts, found another", path=self.savepoint.path
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -145,12 +145,14 @@ class Output:
 class StateSplit(Split):
     """A part of a state, by number: what it takes to find it again in another process.
 
-    `exploded` is a column of lists whose elements become rows.
+    `name` and `parts` are those of the state. `exploded` is a column of lists whose elements become rows.
     """
 
     savepoint: SavepointReference
     operator_id: str
     state: int
+    name: str
+    parts: int
     part: int
     outputs: tuple[Output, ...]
     key_groups: frozenset[int] | None
@@ -164,7 +166,7 @@ class StateSplit(Split):
 
     def read(self, counter: ScanCounter | None = None) -> Iterator[pa.RecordBatch]:
         """As `Split.read`."""
-        state = StatePlace(self.savepoint, self.operator_id, self.state).state()
+        state = StatePlace(self.savepoint, self.operator_id, self.state, self.name, self.parts).state()
         account = (counter or ScanCounter()).add
         selection = Selection(key_groups=self.key_groups, keys=self.keys, account=account)
         state.check(selection)
@@ -333,6 +335,8 @@ class StatesTable(Table):
                 savepoint=self._savepoint,
                 operator_id=state.operator_id,
                 state=reference.number,
+                name=state.name,
+                parts=len(state.parts),
                 part=part,
                 outputs=outputs,
                 key_groups=key_groups,
@@ -375,7 +379,8 @@ class StatesTable(Table):
 
     def place(self, reference: StateReference) -> StatePlace:
         """Where a state is, for the cache."""
-        return StatePlace(self._savepoint, reference.state.operator_id, reference.number)
+        state = reference.state
+        return StatePlace(self._savepoint, state.operator_id, reference.number, state.name, len(state.parts))
 
 
 class StateTable(StatesTable):

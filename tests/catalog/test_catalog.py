@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import shutil
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ from catalog.catalog import Catalog, Root
 from catalog.discovery import find_savepoints
 from catalog.errors import DuplicateDatabaseError
 from catalog.naming import database_names, unique_names
+from catalog.savepoints import open_savepoint
 from readers.errors import MissingFileError, NotASavepointError
 
 FLINK = Path(__file__).parent.parent / "data" / "flink"
@@ -422,3 +424,37 @@ def test_a_large_folder_is_not_read_for_its_savepoints(tmp_path: Path) -> None:
         (tmp_path / f"{number:03d}").write_bytes(METADATA if number in (7, 99) else b"")
 
     assert [one.relative for one in find_savepoints(str(tmp_path))] == [("007",)]
+
+
+@pytest.mark.parametrize(
+    "folder",
+    [
+        FLINK.parent / "corpus" / "1.20.3" / "alltypes-hashmap" / "canonical",
+        FLINK / "2.3.0" / "everything-rocksdb-savepoints" / "native",
+    ],
+    ids=["types", "rocksdb"],
+)
+def test_a_split_where_a_file_is_missing_gives_its_own_rows_or_says_so(folder: Path, tmp_path: Path) -> None:
+    files = sorted(file.name for file in folder.iterdir() if file.name != "_metadata")
+    missed = set()
+    for file in files:
+        copied = Path(shutil.copytree(folder, tmp_path / file))
+        database = catalog.connect(copied).default
+        assert database is not None
+        splits = [split for table in database.tables for split in database.table(table).scan().splits()]
+        expected = [_texts(split.read()) for split in splits]
+        (copied / file).unlink()
+        open_savepoint.cache_clear()  # as another process, on a machine that has not all of it
+
+        for split, batches in zip(pickle.loads(pickle.dumps(splits)), expected, strict=True):
+            try:
+                assert _texts(split.read()) == batches
+            except MissingFileError as error:
+                missed.add(Path(str(error.path)).name)
+
+    assert missed == set(files)
+
+
+def _texts(batches: Iterable[pa.RecordBatch]) -> list[str]:
+    """The values; NaN is like itself, and dates may be beyond Python's."""
+    return [column.to_string(window=1000) for batch in batches for column in batch.columns]
