@@ -8,6 +8,7 @@
     spark.py     Spark, on a cluster or on this machine
     sparkchoice.py   which of them answers
     sparksession.py  Spark's session: started when first wanted
+    sparkconnect.py  its sessions on a Spark Connect server
     sparktables.py   what Spark reads of each table: tasks
     sparksql.py      DuckDB's SQL as Spark has it, by sparkexpressions/ and sparktypes.py
     sparkpartial.py  aggregates in two parts, the first beside the readers

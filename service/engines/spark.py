@@ -23,13 +23,14 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 from pyarrow import dataset
 from sqlglot import exp
 
 from service.engines.engine import Column, Engine, Execution, Progress
+from service.engines.sparkconnect import ConnectSessions
 from service.engines.sparkerrors import missing_module, spark_error_of
 from service.engines.sparksession import SparkSessions, SparkSettings, spark_settings
 from service.engines.sparksql import SparkQuery, spark_query
@@ -57,6 +58,8 @@ from service.sql import Plan, TableReference
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+Sessions: TypeAlias = ConnectSessions | SparkSessions
+
 _BATCH_ROWS = 65_536
 _MOST_COLLECTED_ROWS = 1_000_000
 
@@ -76,7 +79,8 @@ class SparkEngine:
         self.settings = settings
         self._duckdb = duckdb
         self._directory = directory or _temporary(None)
-        self._sessions = SparkSessions(settings, self._directory)
+        kind = ConnectSessions if settings.remote else SparkSessions
+        self._sessions: Sessions = kind(settings, self._directory)
 
     @classmethod
     def of(cls, settings: Settings, duckdb: Engine) -> SparkEngine:
@@ -152,7 +156,7 @@ class SparkExecution(Execution):
     """One plan on Spark."""
 
     def __init__(
-        self, plan: Plan, max_rows: int | None, duckdb: Engine, sessions: SparkSessions, exports: Path | None
+        self, plan: Plan, max_rows: int | None, duckdb: Engine, sessions: Sessions, exports: Path | None
     ) -> None:
         self._plan = plan
         self._max_rows = max_rows

@@ -38,6 +38,8 @@ _GONE = (
     "Master removed our application",
     "All masters are unresponsive",
     "StatusCode.UNAVAILABLE",
+    "[INVALID_HANDLE.",
+    "[RETRIES_EXCEEDED]",
 )
 _ERRORS: Mapping[str, type[QueryError] | Callable[..., QueryError]] = {
     "ARITHMETIC_OVERFLOW": InvalidValueError,
@@ -69,7 +71,7 @@ def spark_error_of(text: str) -> QueryError:
     if raised is not None:
         return NotOnSparkError(raised["text"])
     if any(sign in text for sign in _GONE):
-        return EngineUnavailableError("Spark is gone; it is started anew with the next query", detail=text)
+        return EngineUnavailableError("Spark is gone; the next query asks for it anew", detail=text)
     found = _CONDITION.search(text)
     name, message = (
         (found["name"], _ADVICE.sub("", found["text"])) if found else ("", text.partition("\n")[0])

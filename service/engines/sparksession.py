@@ -4,7 +4,7 @@
 |---|---|
 | none | in a JVM of its own on this machine, with all cores |
 | `spark_master` | on a cluster: `spark://…`, `k8s://…`, `yarn`; or `local[2]` |
-| `spark_remote` | on a Spark Connect server: `sc://…` |
+| `spark_remote` | on a Spark Connect server: `sc://…`; `sparkconnect.py` |
 
 On this machine, executors find our packages where this process found them; to a cluster they are sent (`sparkpackages.py`).
 """
@@ -35,13 +35,13 @@ if TYPE_CHECKING:
 
 _OLDEST_JAVA = 17
 _JAVA_VERSION = re.compile(r'version "(?:1\.)?(\d+)')
-_DUCKDB_GOES_ON = 'ask for "engine": "duckdb", which needs nothing else'
+DUCKDB_GOES_ON = 'ask for "engine": "duckdb", which needs nothing else'
 _INSTALL = "pip install 'savepointdb[spark]'"
 _ARCHIVE = "savepointdb.zip"
 _CONNECT_S = 5.0
+_CONNECT_PORT = 15002
 _ADDRESS = re.compile(r"(?P<host>[^:/,;]+|\[[^\]]+\]):(?P<port>\d+)")
 
-# Spark logs the errors that it raises; they are raised here, too.
 _LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 
 
@@ -73,8 +73,8 @@ class SparkSettings:
 
     @property
     def place(self) -> str:
-        """Where it runs, for people."""
-        return self.remote or self.master or "local[*]"
+        """Where it runs, for people; without what a Connect server is to know of whom."""
+        return self.remote.partition("/;")[0] or self.master or "local[*]"
 
 
 def spark_settings(settings: Settings) -> SparkSettings:
@@ -107,7 +107,7 @@ def _named(text: str) -> dict[str, str]:
 
 
 class SparkSessions:
-    """The session, and one for each query. Safe to share between threads.
+    """The session of a JVM of ours, and one for each query. Safe to share between threads.
 
     Args:
         settings: where it runs.
@@ -124,7 +124,6 @@ class SparkSessions:
         self._lock = threading.Lock()
         self._session: SparkSession | None = None
         self._owned = False
-        self._remote: dict[str, SparkSession] = {}
 
     def new(self) -> SparkSession:
         """A session of its own: nobody else sees its views and data sources.
@@ -137,9 +136,7 @@ class SparkSessions:
                 self._session = self._started()
             session = self._session
         made = session.newSession()
-        if self._settings.remote:
-            made.addArtifacts(str(self._directory / _ARCHIVE), pyfile=True)
-        for name, value in _MEANING.items():
+        for name, value in MEANING.items():
             made.conf.set(name, value)
         return made
 
@@ -147,23 +144,13 @@ class SparkSessions:
     def parallelism(self) -> int:
         """How many tasks run at a time, as far as is known."""
         session = self._session
-        if session is None or self._settings.remote:
+        if session is None:
             return 1
         return int(session.sparkContext.defaultParallelism)
 
     @contextlib.contextmanager
     def tagged(self, session: SparkSession, tag: str) -> Iterator[None]:
         """The jobs of this thread have this tag."""
-        if self._settings.remote:
-            session.addTag(tag)
-            self._remote[tag] = session
-            try:
-                yield
-            finally:
-                del self._remote[tag]
-                with contextlib.suppress(Exception):
-                    session.stop()
-            return
         context = session.sparkContext
         context.addJobTag(tag)
         context.setInterruptOnCancel(True)
@@ -179,15 +166,12 @@ class SparkSessions:
         if session is None:
             return
         with contextlib.suppress(Exception):
-            if self._settings.remote:
-                self._remote[tag].interruptTag(tag)
-            else:
-                session.sparkContext.cancelJobsWithTag(tag)
+            session.sparkContext.cancelJobsWithTag(tag)
 
     def tasks(self, tag: str) -> tuple[int, int]:
         """(tasks done, tasks in all) of the jobs that have this tag, as far as they are planned."""
         session = self._session
-        if session is None or self._settings.remote:
+        if session is None:
             return 0, 0
         done = total = 0
         with contextlib.suppress(Exception):
@@ -224,14 +208,9 @@ class SparkSessions:
             from pyspark.sql import SparkSession
         except ImportError as error:
             raise EngineUnavailableError(
-                "Spark is not installed", hint=f"{_INSTALL}; or {_DUCKDB_GOES_ON}", detail=str(error)
+                "Spark is not installed", hint=f"{_INSTALL}; or {DUCKDB_GOES_ON}", detail=str(error)
             ) from error
-        for name in _LOGGERS:
-            logging.getLogger(name).setLevel(logging.CRITICAL)
-        if self._settings.remote:
-            check_reachable(self._settings.remote)
-            self._owned = True
-            return self._connected()
+        quiet()
         check_java()
         check_reachable(self._settings.master)
         python = self._settings.python or os.environ.get("PYSPARK_PYTHON") or sys.executable
@@ -249,31 +228,13 @@ class SparkSessions:
             raise self._unavailable(error) from error
         return session
 
-    def _connected(self) -> SparkSession:
-        from pyspark.sql import SparkSession
-
-        try:
-            session = SparkSession.builder.remote(self._settings.remote).getOrCreate()
-            for name, value in (_MEANING | dict(self._settings.options)).items():
-                session.conf.set(name, value)
-            write_packages(self._directory / _ARCHIVE)
-        except ImportError as error:
-            raise EngineUnavailableError(
-                "what Spark Connect needs is not installed",
-                hint=f"pip install 'pyspark[connect]'; or {_DUCKDB_GOES_ON}",
-                detail=str(error),
-            ) from error
-        except Exception as error:  # gRPC's errors and pyspark's
-            raise self._unavailable(error) from error
-        return session
-
     def _unavailable(self, error: Exception) -> EngineUnavailableError:
         return EngineUnavailableError(
-            f"Spark does not start at {self._settings.place}", hint=_DUCKDB_GOES_ON, detail=f"{error}"
+            f"Spark does not start at {self._settings.place}", hint=DUCKDB_GOES_ON, detail=f"{error}"
         )
 
     def _options(self) -> dict[str, str]:
-        options = dict(_MEANING) | {
+        options = dict(MEANING) | {
             "spark.ui.enabled": "false",
             "spark.ui.showConsoleProgress": "false",
             "spark.sql.shuffle.partitions": "64",
@@ -293,6 +254,12 @@ class SparkSessions:
         return options | dict(self._settings.options)
 
 
+def quiet() -> None:
+    """Have pyspark log no errors: it raises them, too."""
+    for name in _LOGGERS:
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+
+
 def check_java() -> None:
     """Whether there is a Java that Spark runs on.
 
@@ -303,18 +270,16 @@ def check_java() -> None:
     java = shutil.which("java", path=os.path.join(home, "bin") if home else None)
     wanted = f"Spark needs Java {_OLDEST_JAVA} or newer"
     if java is None:
-        raise EngineUnavailableError(f"{wanted}, found none", hint=_DUCKDB_GOES_ON)
+        raise EngineUnavailableError(f"{wanted}, found none", hint=DUCKDB_GOES_ON)
     try:
         shown = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False)
     except (OSError, subprocess.SubprocessError) as error:
-        raise EngineUnavailableError(
-            f"{wanted}, found one that does not run", hint=_DUCKDB_GOES_ON
-        ) from error
+        raise EngineUnavailableError(f"{wanted}, found one that does not run", hint=DUCKDB_GOES_ON) from error
     found = _JAVA_VERSION.search(shown.stderr + shown.stdout)
     if found is None or int(found[1]) < _OLDEST_JAVA:
         raise EngineUnavailableError(
             f"{wanted}, found {found[1] if found else 'one that does not say its version'}",
-            hint=_DUCKDB_GOES_ON,
+            hint=DUCKDB_GOES_ON,
         )
 
 
@@ -327,7 +292,11 @@ def check_reachable(address: str) -> None:
     if not address.startswith(("spark://", "sc://")):
         return
     failures = []
-    for found in _ADDRESS.finditer(address.partition("://")[2].partition("/")[0]):
+    scheme, _, rest = address.partition("://")
+    hosts = rest.partition("/")[0]
+    if scheme == "sc" and not _ADDRESS.search(hosts):
+        hosts += f":{_CONNECT_PORT}"
+    for found in _ADDRESS.finditer(hosts):
         try:
             socket.create_connection((found["host"].strip("[]"), int(found["port"])), _CONNECT_S).close()
         except (OSError, OverflowError) as error:
@@ -336,11 +305,11 @@ def check_reachable(address: str) -> None:
             return
     if failures:
         raise EngineUnavailableError(
-            f"nobody answers at {address.partition(';')[0]}", hint=_DUCKDB_GOES_ON, detail="; ".join(failures)
+            f"nobody answers at {address.partition('/;')[0]}", hint=DUCKDB_GOES_ON, detail="; ".join(failures)
         )
 
 
-_MEANING = {
+MEANING = {
     "spark.sql.ansi.enabled": "true",
     "spark.sql.caseSensitive": "false",
     "spark.sql.session.timeZone": "UTC",

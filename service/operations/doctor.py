@@ -27,8 +27,10 @@ OK, MISSING, WRONG = "ok", "missing", "wrong"
 _NEEDED = ("duckdb", "pyarrow", "numba", "rocksdict", "sqlglot", "fastapi", "uvicorn", "cramjam")
 _OPTIONAL = {
     "pyspark": "the engine spark: pip install 'savepointdb[spark]'",
+    "grpc": "Spark Connect: pip install 'savepointdb[connect]'",
     "jwt": "tokens of identity providers: pip install 'savepointdb[oidc]'",
 }
+_DISTRIBUTIONS = {"grpc": "grpcio", "jwt": "pyjwt"}
 _LEAST_MEMORY = 2 << 30
 _LEAST_DISK = 1 << 30
 
@@ -67,7 +69,7 @@ def _package(module: str, otherwise: str, purpose: str) -> Check:
     if find_spec(module) is None:
         return Check(name=module, state=otherwise, found=f"not installed; {purpose}")
     try:
-        return Check(name=module, state=OK, found=version({"jwt": "pyjwt"}.get(module, module)))
+        return Check(name=module, state=OK, found=version(_DISTRIBUTIONS.get(module, module)))
     except PackageNotFoundError:
         return Check(name=module, state=OK, found="installed")
 

@@ -177,7 +177,7 @@ def test_this_environment_has_what_is_needed(tmp_path: Path) -> None:
     assert states.pop("keys") == MISSING
     assert states.pop("java") in (OK, MISSING)
     assert states.pop("compiled code") in (OK, MISSING)
-    assert {name for name, state in states.items() if state != OK} <= {"pyspark", "jwt"}
+    assert {name for name, state in states.items() if state != OK} <= {"pyspark", "grpc", "jwt"}
 
 
 def test_the_doctor_tells_whether_the_machine_is_compiled_where_code_is_kept(

@@ -146,6 +146,7 @@ def test_no_pyspark_is_one_clear_error(monkeypatch: pytest.MonkeyPatch, tmp_path
         ("[CAST_OVERFLOW] The value 300 cannot be cast", "INVALID_VALUE", "The value 300"),
         ("ModuleNotFoundError: No module named 'pyarrow'", "ENGINE_UNAVAILABLE", "'pyarrow'"),
         ("Py4JNetworkError: Answer from Java side is empty", "ENGINE_UNAVAILABLE", "Spark is gone"),
+        ("[INVALID_HANDLE.SESSION_CHANGED] The handle 1-2", "ENGINE_UNAVAILABLE", "Spark is gone"),
         ("java.lang.Oops: at /opt/secret/place.jar", "ENGINE_ERROR", "Spark:"),
     ],
 )
@@ -203,9 +204,15 @@ def test_an_address_where_nobody_listens_is_told_at_once(address: str) -> None:
     assert "token" not in raised.value.message
 
 
-@pytest.mark.parametrize("address", ["", "local[2]", "yarn", "k8s://https://host:1", "sc://host"])
+@pytest.mark.parametrize("address", ["", "local[2]", "yarn", "k8s://https://host:1"])
 def test_other_addresses_are_left_to_spark(address: str) -> None:
     check_reachable(address)
+
+
+def test_what_a_connect_server_is_to_know_of_whom_is_not_shown() -> None:
+    settings = SparkSettings(remote="sc://host:15002/;token=secret")
+
+    assert settings.place == "sc://host:15002"
 
 
 def test_duckdb_answers_where_spark_does_not_start_and_says_why(wordcount: Catalog) -> None:

@@ -91,13 +91,15 @@ class Standalone:
         folder: where it works.
         url: of the master.
         python: of the executors.
+        cache: where these keep what they compile.
         master, workers: the processes.
     """
 
-    def __init__(self, folder: Path, python: Path) -> None:
+    def __init__(self, folder: Path, python: Path, cache: Path) -> None:
         self.folder = folder
         self.python = python
-        for name in ("cache", "local", "tmp"):
+        self.cache = cache
+        for name in ("local", "tmp"):
             (folder / name).mkdir()
         self._environment = {
             name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")
@@ -107,7 +109,7 @@ class Standalone:
             "SPARK_WORKER_DIR": str(folder / "work"),
             "SPARK_LOCAL_DIRS": str(folder / "local"),
             "SPARK_LOG_DIR": str(folder),
-            "XDG_CACHE_HOME": str(folder / "cache"),
+            "XDG_CACHE_HOME": str(cache),
             "TMPDIR": str(folder / "tmp"),
         }
         self.url = f"spark://127.0.0.1:{free_port()}"
@@ -174,10 +176,16 @@ class Standalone:
 
 
 @pytest.fixture(scope="session")
-def standalone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]:
+def executors_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where executors of any cluster keep what they compile: it takes them long."""
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(scope="session")
+def standalone(tmp_path_factory: pytest.TempPathFactory, executors_cache: Path) -> Iterator[Standalone]:
     """One cluster for all tests; the last of them takes its master away."""
     folder = tmp_path_factory.mktemp("standalone")
-    cluster = Standalone(folder, python_without_our_code(folder))
+    cluster = Standalone(folder, python_without_our_code(folder), executors_cache)
     yield cluster
     cluster.stop()
 
@@ -199,6 +207,24 @@ def python_without_our_code(folder: Path) -> Path:
     python.write_text(f'#!/bin/sh\nPYTHONPATH="$PYTHONPATH:{packages}" exec {sys.executable} -S "$@"\n')
     python.chmod(0o755)
     return python
+
+
+def python_without(package: str, folder: Path, python: Path) -> Path:
+    """The same Python, where a package is missing."""
+    made = folder / "python"
+    made.write_text(python.read_text().replace(' "$@"', f' "{folder}/start.py" "$@"'))
+    made.chmod(0o755)
+    (folder / "start.py").write_text(
+        "import runpy, sys\n"
+        "class Without:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        f"        if name == {package!r}:\n"
+        "            raise ModuleNotFoundError(f'No module named {name!r}')\n"
+        "sys.meta_path.insert(0, Without())\n"
+        "sys.argv = sys.argv[2:]\n"
+        "runpy.run_module(sys.argv[0], run_name='__main__', alter_sys=True)\n"
+    )
+    return made
 
 
 def free_port() -> int:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.spark.conftest import CASES, EVERYTHING, WORDCOUNT
+from tests.spark.conftest import CASES, EVERYTHING, WORDCOUNT, python_without
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.spark
@@ -92,30 +92,12 @@ spark.close()
     assert answers["different"] == []
     assert answers["count"] > 60
     assert executors == {"executors": 2}
-    [unpacked] = (standalone.folder / "cache" / "savepointdb" / "packages").iterdir()
+    [unpacked] = (standalone.cache / "savepointdb" / "packages").iterdir()
     assert (unpacked / "service" / "spark" / "source.py").is_file()
 
 
-def _python_without(package: str, folder: Path, python: Path) -> Path:
-    """The same Python, where a package is missing."""
-    made = folder / "python"
-    made.write_text(python.read_text().replace(' "$@"', f' "{folder}/start.py" "$@"'))
-    made.chmod(0o755)
-    (folder / "start.py").write_text(
-        "import runpy, sys\n"
-        "class Without:\n"
-        "    def find_spec(self, name, path=None, target=None):\n"
-        f"        if name == {package!r}:\n"
-        "            raise ModuleNotFoundError(f'No module named {name!r}')\n"
-        "sys.meta_path.insert(0, Without())\n"
-        "sys.argv = sys.argv[2:]\n"
-        "runpy.run_module(sys.argv[0], run_name='__main__', alter_sys=True)\n"
-    )
-    return made
-
-
 def test_workers_without_duckdb_give_rows_and_it_is_told(standalone: Any, tmp_path: Path) -> None:
-    python = _python_without("duckdb", tmp_path, standalone.python)
+    python = python_without("duckdb", tmp_path, standalone.python)
     script = (
         _PRELUDE
         + """
@@ -136,7 +118,7 @@ spark.close()
 
 
 def test_workers_without_python_packages_are_named_as_the_reason(standalone: Any, tmp_path: Path) -> None:
-    python = _python_without("numba", tmp_path, standalone.python)
+    python = python_without("numba", tmp_path, standalone.python)
     script = (
         _PRELUDE
         + """
