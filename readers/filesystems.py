@@ -2,7 +2,8 @@
 
     Location       an absolute path in some file system
     FileSystem     `LocalFileSystem` here, `RemoteFileSystem` in `readers.remote`
-    Stream         some bytes: `span(start, end)`, `spans(places)`, `view(start, length)`, `data`
+    Stream         some bytes: `span(start, end)`, `spans(places)`, `view(start, length)`, `data`, `pieces(start, end)`
+    Pieces         some bytes for who does not know yet how many of them it will take
 
 Local files are memory-mapped. A file that shrinks under its map ends the process with SIGBUS when a page is touched that
 is no more. Flink never changes a file, but a copy that is still running, or a careless hand, may: so the length is looked
@@ -33,6 +34,8 @@ import numpy.typing as npt
 from readers.errors import CorruptDataError, FileChangedError, MissingFileError, ReaderError, StorageError
 
 Bytes = npt.NDArray[np.uint8]
+
+_STRETCH_BYTES = 4 << 20
 
 URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?://([^/]*))?(/.*|)", re.DOTALL)
 
@@ -158,6 +161,14 @@ class Stream(ABC):
         """
         return (self.span(start, end) for start, end in places)
 
+    def pieces(self, start: int, end: int) -> Pieces:
+        """Bytes `[start, end)` for who will stop somewhere in them; remote ones are fetched as far as they are asked for.
+
+        Raises:
+            CorruptDataError, FileChangedError: as `span`.
+        """
+        return StreamPieces(self, self.span(start, end), start, end)
+
     @abstractmethod
     def _range(self, start: int, length: int) -> Bytes: ...
 
@@ -198,6 +209,75 @@ class Stream(ABC):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+class Pieces:
+    """Bytes `[start, end)` that are walked through in order, to a place that shows on the way.
+
+    Here those that are there already; what was walked through is given back now and then.
+
+    Attributes:
+        path: the file, for errors.
+        data: what is there, up to the position that `reach` told last; `reach` may replace it.
+        base: the position of the first byte of `data`.
+        start: the position of the first byte.
+        end: the position behind the last byte; more than any length where that is not known yet.
+    """
+
+    def __init__(self, path: str, data: Bytes, start: int, end: int) -> None:
+        self.path = path
+        self.data = data
+        self.base = 0
+        self.start = start
+        self.end = end
+        self._released = start
+
+    def ask(self, position: int, needed: int) -> None:
+        """Have the bytes come that `reach` will be asked for with these arguments; waits for none."""
+
+    def reach(self, position: int, needed: int) -> int:
+        """Have bytes there.
+
+        Args:
+            position: what stands before it is done with.
+            needed: the position behind what has to be there; at most `end`.
+
+        Returns:
+            The position behind what is there: at least `needed`, unless `end` stands before it now.
+
+        Raises:
+            ReaderError: they cannot be read.
+        """
+        if position - self._released >= _STRETCH_BYTES:
+            self._give_back(position)
+        return min(self.end, max(needed, position + _STRETCH_BYTES))
+
+    def taken_bytes(self, begun: int, position: int) -> int:
+        """How many bytes of the file it took to come from one position to another."""
+        return min(position, self.end) - begun
+
+    def close(self, position: int) -> None:
+        """What stands behind `position` will not be needed."""
+        self._give_back(position)
+
+    def _give_back(self, position: int) -> None:
+        if position > self._released:
+            self.release(self._released, min(position, self.end))
+            self._released = position
+
+    def release(self, start: int, end: int) -> None:
+        """What stands from … to is done with; arrays of it stay valid."""
+
+
+class StreamPieces(Pieces):
+    """Bytes of a stream: of a mapped file, what was walked through is memory until it is given back."""
+
+    def __init__(self, stream: Stream, data: Bytes, start: int, end: int) -> None:
+        super().__init__(stream.path, data, start, end)
+        self._stream = stream
+
+    def release(self, start: int, end: int) -> None:
+        self._stream.release(start, end - start)
 
 
 class BufferStream(Stream):

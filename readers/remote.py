@@ -7,6 +7,9 @@
 A file is opened with one request (HEAD in object stores), which tells whether it is there, its length and its age; that is
 kept, so it is made once a file. Then every range is one request of at most `_PIECE_BYTES`.
 
+Who will stop somewhere on the way has pieces: 1 MiB, then twice what was fetched so far, and so on, and what is left where that
+is little. So it waits once more for each factor of three, and fetches four times what it takes at most.
+
 `span` gives an array in which bytes stand at their positions in the file, though only some of them were fetched: it lies in
 anonymous memory that is reserved, but takes room only where it is written. So readers and the positions in their errors
 are the same for local and remote files. An array keeps its memory for as long as it is referred to.
@@ -54,6 +57,7 @@ from readers.filesystems import (
     FileSystem,
     Listing,
     Location,
+    Pieces,
     ReadCounter,
     Stream,
     storage_errors,
@@ -66,6 +70,8 @@ if TYPE_CHECKING:
 THREADS = 16
 _PIECE_BYTES = 8 << 20
 _MOST_AHEAD = 4
+_FIRST_STEP_BYTES = 1 << 20
+_LARGEST_STEP_BYTES = 64 << 20
 _LARGEST_GAP_BYTES = 1 << 16
 # Errors show what stands before their position.
 _MARGIN_BYTES = 16
@@ -473,6 +479,12 @@ class RemoteStream(Stream):
             for fetch, _ in ahead:
                 fetch.cancel()
 
+    def pieces(self, start: int, end: int) -> Pieces:
+        self._check_bounds(start, end - start)
+        if self._whole is not None or end <= len(self._beginning):
+            return super().pieces(start, end)
+        return _RemotePieces(self, start, end)
+
     def _range(self, start: int, length: int) -> Bytes:
         known = self._known(start, start + length)
         if known is not None:
@@ -491,12 +503,17 @@ class RemoteStream(Stream):
 
     def _fetch(self, start: int, end: int) -> _Fetch:
         memory = _reserved(end)
+        fetch = self.fetch_into(memory, start, end)
+        memory.flags.writeable = False
+        return fetch
+
+    def fetch_into(self, memory: Bytes, start: int, end: int) -> _Fetch:
+        """Begin to fetch bytes, each to its position in `memory`."""
         pieces = []
         for first in range(start, end, _PIECE_BYTES):
             piece = memory[first : min(first + _PIECE_BYTES, end)]
             pieces.append((piece, first))
         self._counter.add(end - start)
-        memory.flags.writeable = False
         return _Fetch(self, memory, pieces, self._system)
 
     def close(self) -> None:
@@ -536,6 +553,45 @@ class _Fetch:
         """Do not begin what has not begun."""
         for future in self._futures:
             future.cancel()
+
+
+class _RemotePieces(Pieces):
+    """Bytes that are fetched as far as they are asked for, and somewhat further; each stands at its position in `data`."""
+
+    def __init__(self, stream: RemoteStream, start: int, end: int) -> None:
+        memory = _reserved(end)
+        shown = memory.view()
+        shown.flags.writeable = False
+        super().__init__(stream.path, shown, start, end)
+        self._stream = stream
+        self._memory = memory
+        self._there = 0
+        self._fetched_bytes = 0
+        self._coming: tuple[_Fetch, int] | None = None
+
+    def ask(self, position: int, needed: int) -> None:
+        if self._coming is not None or needed <= self._there:
+            return
+        first = max(self._there, position - _MARGIN_BYTES)
+        step = min(max(_FIRST_STEP_BYTES, 2 * self._fetched_bytes), _LARGEST_STEP_BYTES)
+        behind = min(max(needed, first + step), self.end)
+        if self.end - behind < step // 2:
+            behind = self.end
+        self._fetched_bytes += behind - first
+        self._coming = self._stream.fetch_into(self._memory, first, behind), behind
+
+    def reach(self, position: int, needed: int) -> int:
+        while self._there < min(needed, self.end):
+            self.ask(position, needed)
+            assert self._coming is not None
+            fetch, behind = self._coming
+            fetch.result()
+            self._coming, self._there = None, behind
+        return self._there
+
+    def close(self, position: int) -> None:
+        if self._coming is not None:
+            self._coming[0].cancel()
 
 
 def _first_names(entries: Iterable[RemoteEntry]) -> Iterator[RemoteEntry]:

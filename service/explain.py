@@ -1,8 +1,8 @@
 """What a query is going to read, told before it does: the answer of EXPLAIN beside the engine's plan.
 
 For each table of the plan: splits, key groups, bytes of the savepoint and of the cache, and the conditions that reached
-the scan. The numbers are those of the scan that would be opened, with nothing read yet; the bytes of a seek in RocksDB
-are those of the key's key group, of which it reads less.
+the scan. The numbers are those of the scan that would be opened, with nothing read yet; the bytes of a lookup of a key
+are those of its key group, of which it reads less.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from readers.compiled.store import is_kept
 UNITS = (
     "readers.decode.machine",
     "readers.formats.full",
+    "readers.formats.lookup",
     "readers.formats.changelog",
     "readers.formats.channelstate",
     "readers.formats.sst.checksums",

@@ -6,6 +6,7 @@ A format knows where entries stand and in which order their parts come; it never
     entry.py          what an entry is made of, whatever the format
     regions.py        where key groups stand
     full.py           canonical savepoints, full checkpoints of RocksDB: framed composite keys and values
+    lookup.py         some keys in a key group of full.py
     heap.py           checkpoints and native savepoints of the hashmap backend: unframed
     gaps.py           where states of heap.py end that cannot be walked
     rocksdb.py        incremental checkpoints, native savepoints of RocksDB and ForSt

@@ -30,9 +30,10 @@ from readers.errors import CorruptDataError, hex_window
 PAGE_ENTRIES = 1 << 15
 # Also where a state has no entries: what was walked of a mapped file is memory until it is given back.
 _STRETCH_BYTES = 4 << 20
-_END_OF_KEY_GROUP = 0xFFFF
-_META_FOLLOWS = 0x80
-_LEAST_ENTRY_BYTES = 9
+NOWHERE = -1
+END_OF_KEY_GROUP = 0xFFFF
+META_FOLLOWS = 0x80
+LEAST_ENTRY_BYTES = 9
 _COUNT = -1  # room for any number of entries, none of which is filled in
 _MOST_RUNS = 64
 
@@ -40,7 +41,7 @@ Release = Callable[[int, int], None]
 """Told of bytes that are done with, from … to; see `Stream.release`."""
 
 _Room = tuple[NDArray[np.int64], NDArray[np.int64], int]  # for starts and ends, and for how many
-_NOWHERE: NDArray[np.int64] = np.empty((0, 2), dtype=np.int64)
+_NO_PLACES: NDArray[np.int64] = np.empty((0, 2), dtype=np.int64)
 
 
 def _keep(start: int, end: int) -> None:
@@ -96,7 +97,7 @@ def _walk(
                 store_8(ends, found * 16 + 8, value + value_length)
             found += 1
         position = value + value_length
-        if load_u1(data, key) & _META_FOLLOWS:
+        if load_u1(data, key) & META_FOLLOWS:
             if limit - position < 2:
                 return found, position, state, position, marked
             state = load_u2(data, position)
@@ -105,17 +106,21 @@ def _walk(
                 store_8(marks, marked * 16, state)
                 store_8(marks, marked * 16 + 8, position)
             marked += 1
-            if state == _END_OF_KEY_GROUP:
+            if state == END_OF_KEY_GROUP:
                 return found, position, state, -1, marked
 
 
 class Runs:
-    """Where the states stand in a key group; known when it was walked to its end, unless they change too often."""
+    """Where the states stand in a key group; known when it was walked to its end, unless they change too often.
 
-    __slots__ = ("_marks",)
+    Who walked to one of them only knows where that begins.
+    """
+
+    __slots__ = ("_beginnings", "_marks")
 
     def __init__(self) -> None:
         self._marks: NDArray[np.int64] | None = None
+        self._beginnings: dict[int, int] = {}
 
     @property
     def is_known(self) -> bool:
@@ -126,6 +131,16 @@ class Runs:
         """Take what a walk from the first entry to the end of the key group found."""
         if marked <= len(marks):
             self._marks = marks[:marked].copy()
+
+    def keep_beginning(self, state: int, position: int) -> None:
+        """Take where the first entry of a state stands; `NOWHERE` if it has none."""
+        self._beginnings[state] = position
+
+    def beginning(self, state: int) -> int | None:
+        """Where the first entry of a state stands, `NOWHERE` if it has none; None if that is not known."""
+        if self.is_known:
+            return next((begin for begin, _ in self.of(state)), NOWHERE)
+        return self._beginnings.get(state)
 
     def of(self, state: int) -> Iterator[tuple[int, int]]:
         """From … to of the entries of a state, the marks behind them included."""
@@ -146,7 +161,7 @@ def is_key_group(data: NDArray[np.uint8], position: int, limit: int) -> bool:
 
 
 def _no_room(_left_bytes: int) -> _Room:
-    return _NOWHERE, _NOWHERE, _COUNT
+    return _NO_PLACES, _NO_PLACES, _COUNT
 
 
 def count_key_group(
@@ -188,11 +203,11 @@ def cut_key_group(
     Raises:
         CorruptDataError: a length leads out of the key group, or it does not end with the end mark.
     """
-    starts = ends = _NOWHERE
+    starts = ends = _NO_PLACES
 
     def page(left_bytes: int) -> _Room:
         nonlocal starts, ends
-        room = min(PAGE_ENTRIES, left_bytes // _LEAST_ENTRY_BYTES + 1)
+        room = min(PAGE_ENTRIES, left_bytes // LEAST_ENTRY_BYTES + 1)
         starts, ends = np.empty((room, 2), dtype=np.int64), np.empty((room, 2), dtype=np.int64)
         return starts, ends, room
 
@@ -221,7 +236,7 @@ class _Walk:
         """
         if self.runs is not None and self.runs.is_known:
             for begin, end in self.runs.of(self.state):
-                yield from self._stretches(page, begin, end, self.state, _NOWHERE, _MOST_RUNS)
+                yield from self._stretches(page, begin, end, self.state, _NO_PLACES, _MOST_RUNS)
             return
         if self.limit - self.position < 2:
             raise _corrupt(self.data, self.position, self.limit, self.path)
@@ -244,7 +259,7 @@ class _Walk:
         """As `steps`, from an entry of the state `following` to an end; returns how many marks there are then."""
         data, limit = self.data, self.limit
         is_whole = end == limit
-        while following != _END_OF_KEY_GROUP and (is_whole or position < end):
+        while following != END_OF_KEY_GROUP and (is_whole or position < end):
             starts, ends, room = page(end - position)
             begin, stop = position, position + _STRETCH_BYTES
             found, position, following, bad, marked = _walk(

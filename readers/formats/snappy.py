@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from readers.cursor import Cursor
 
+HEAD_BYTES = 4
 _COMPRESSED, _PLAIN, _FIRST_SKIPPABLE, _IDENTIFIER = 0x00, 0x01, 0x80, 0xFF
 _CHECKSUM_BYTES = 4
 _MAX_BLOCK_BYTES = 1 << 16
@@ -38,18 +39,35 @@ def decompress(cursor: Cursor) -> NDArray[np.uint8]:
 def chunks(cursor: Cursor) -> Iterator[bytes]:
     """As `decompress`, a chunk at a time; the cursor stands behind the last one given."""
     while cursor.remaining:
-        start = cursor.position
-        kind = cursor.u1()
-        length = int.from_bytes(cursor.read(3), "little")
-        body = cursor.read(length, "snappy chunk")
-        if kind in (_COMPRESSED, _PLAIN) and length < _CHECKSUM_BYTES:
-            raise cursor.corrupt(f"expected a snappy chunk with a checksum, found {length} bytes", start)
-        if kind == _PLAIN:
-            yield bytes(body[_CHECKSUM_BYTES:])
-        elif kind == _COMPRESSED:
-            yield _block(cursor, bytes(body[_CHECKSUM_BYTES:]), start)
-        elif kind < _FIRST_SKIPPABLE:
-            raise cursor.corrupt(f"expected a snappy chunk, found one of type {kind:#04x}", start)
+        plain = read_chunk(cursor)
+        if plain:
+            yield plain
+
+
+def chunk_bytes(beginning: memoryview) -> int:
+    """How many bytes a chunk takes that begins with these `HEAD_BYTES`."""
+    return HEAD_BYTES + int.from_bytes(beginning[1:HEAD_BYTES], "little")
+
+
+def read_chunk(cursor: Cursor) -> bytes:
+    """The plain bytes of the next chunk; none if it holds no data.
+
+    Raises:
+        CorruptDataError: as `decompress`.
+    """
+    start = cursor.position
+    kind = cursor.u1()
+    length = int.from_bytes(cursor.read(HEAD_BYTES - 1), "little")
+    body = cursor.read(length, "snappy chunk")
+    if kind in (_COMPRESSED, _PLAIN) and length < _CHECKSUM_BYTES:
+        raise cursor.corrupt(f"expected a snappy chunk with a checksum, found {length} bytes", start)
+    if kind == _PLAIN:
+        return bytes(body[_CHECKSUM_BYTES:])
+    if kind == _COMPRESSED:
+        return _block(cursor, bytes(body[_CHECKSUM_BYTES:]), start)
+    if kind < _FIRST_SKIPPABLE:
+        raise cursor.corrupt(f"expected a snappy chunk, found one of type {kind:#04x}", start)
+    return b""
 
 
 def _block(cursor: Cursor, block: bytes, start: int) -> bytes:

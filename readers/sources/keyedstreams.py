@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,10 +18,14 @@ from readers.cursor import Cursor
 from readers.decode.page import Page
 from readers.decode.program import Program
 from readers.errors import ReaderError, UnsupportedSerializerError
-from readers.formats import full, heap, heapmaps
-from readers.formats.entry import Entry, EntryLayout
-from readers.formats.unpacked import Release, unpack
+from readers.filesystems import Pieces, StreamPieces
+from readers.formats import composite, full, heap, heapmaps
+from readers.formats.entry import Entry, EntryLayout, StateKind
+from readers.formats.lookup import Search, Sought, in_rounds
+from readers.formats.unpacked import Release, UnpackedPieces, unpack
+from readers.keygroups import key_group_bytes
 from readers.metadata import KeyGroupsStateHandle
+from readers.serializers.primitives import VoidNamespaceSerializer
 from readers.sources.composite import CompositeSource
 from readers.sources.headers import first_offset, keyed_entries, read_header, regions_of
 from readers.sources.source import HandleSource, Selection, StateName
@@ -28,6 +33,9 @@ from readers.stateinfo.proxies import KeyedHeader, read_keyed_header, read_known
 from readers.storage import Stream
 
 _ORDER_TRIES = 8
+_MOST_AT_ONCE = 16
+_OF_SEVERAL = frozenset({StateKind.MAP, StateKind.TIMER})
+"""The kinds of which a key has more than one entry."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,6 +140,9 @@ class FullSource(KeyedStreamSource, CompositeSource):
     """The full layout."""
 
     def pages(self, state: StateName, selection: Selection) -> Iterator[Page]:
+        if selection.keys is not None:
+            yield from self._looked_up(self._sought(state, selection.keys), selection)
+            return
         number = self._id_of(state)
         for body in self._bodies(selection):
             data, first, last = body.data, body.first, body.last
@@ -142,12 +153,62 @@ class FullSource(KeyedStreamSource, CompositeSource):
                 yield self._page(body, (starts, ends))
 
     def counts(self, state: StateName, selection: Selection) -> Iterator[tuple[int, int]]:
+        if selection.keys is not None:
+            yield from super().counts(state, selection)
+            return
         number = self._id_of(state)
         for body in self._bodies(selection):
             data, first, last = body.data, body.first, body.last
             runs = self._runs[body.key_group]
             count = full.count_key_group(data, first, last, number, body.path, body.release, runs)
             yield body.key_group, count
+
+    def _sought(self, state: StateName, keys: tuple[tuple[int, Any], ...]) -> dict[int, Sought]:
+        """What is to be looked up in which key groups; all entries of the state where the bytes of a key are not known."""
+        entry, width = self.entries[state], key_group_bytes(self.max_parallelism)
+        encoded: defaultdict[int, set[bytes | None]] = defaultdict(set)
+        for key_group, key in keys:
+            prefix = composite.encode_key_prefix(entry, key, key_group, self.max_parallelism)
+            encoded[key_group].add(None if prefix is None else prefix[width:])
+        is_single = entry.kind not in _OF_SEVERAL and isinstance(entry.namespace, VoidNamespaceSerializer)
+        return {
+            key_group: Sought(
+                state=self._id_of(state),
+                width=width,
+                keys=() if None in found else tuple(sorted(key for key in found if key is not None)),
+                is_single=is_single,
+            )
+            for key_group, found in encoded.items()
+        }
+
+    def _looked_up(self, sought: dict[int, Sought], selection: Selection) -> Iterator[Page]:
+        regions = [region for region in self._regions() if region[0] in sought and selection.wants(region[0])]
+        for lot in self._lots(regions):
+            searches = {
+                key_group: Search(pieces, sought[key_group], self._runs[key_group], selection.account)
+                for key_group, pieces in lot.items()
+            }
+            for key_group, (data, starts, ends) in in_rounds(searches):
+                yield Page(
+                    data=data,
+                    starts=starts,
+                    ends=ends,
+                    key_groups=np.full(len(starts), key_group, dtype=np.int32),
+                    subtask=self.subtask,
+                    path=lot[key_group].path,
+                )
+
+    def _lots(self, regions: list[tuple[int, int, int]]) -> Iterator[dict[int, Pieces]]:
+        """The bytes of key groups that are looked into at the same time: few in pieces, of many each is read as for a scan."""
+        if len(regions) <= _MOST_AT_ONCE:
+            yield {region[0]: self._plain(self.stream.pieces(*region[1:])) for region in regions}
+            return
+        spans = self.stream.spans([region[1:] for region in regions])
+        for (key_group, start, end), span in zip(regions, spans, strict=True):
+            yield {key_group: self._plain(StreamPieces(self.stream, span, start, end))}
+
+    def _plain(self, pieces: Pieces) -> Pieces:
+        return UnpackedPieces(pieces) if self.header.compressed else pieces
 
     @cached_property
     def _runs(self) -> defaultdict[int, full.Runs]:

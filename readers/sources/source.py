@@ -23,7 +23,7 @@ class Selection:
 
     Attributes:
         key_groups: these only; None for all.
-        keys: entries of these keys only, where the source can seek; None for all. Other keys may come along.
+        keys: entries of these keys only, where the source can tell them; None for all. Other keys may come along.
         account: called with the number of bytes that are read.
     """
 

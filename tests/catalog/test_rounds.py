@@ -14,6 +14,8 @@ import pytest
 import catalog
 from benchmarks.rocksdb import write_native_savepoint
 from benchmarks.savepoints import STATES, write_savepoint
+from catalog.predicate import Predicate
+from readers import remote
 from tests.catalog.test_objectstore import texts
 from tests.objectstore import ObjectStore, Proxy, Request, Rounds
 
@@ -68,6 +70,38 @@ def test_a_key_in_a_canonical_savepoint_takes_a_round_more(
 
 
 @pytest.mark.parametrize("state", STATES)
+def test_of_a_large_key_group_a_key_takes_what_stands_before_it(
+    store: ObjectStore, proxy: Proxy, canonical: Path, monkeypatch: pytest.MonkeyPatch, state: str
+) -> None:
+    monkeypatch.setattr(remote, "_FIRST_STEP_BYTES", 256)
+    prefix = store.upload(canonical, "rounds/canonical")
+
+    found = rows_of(proxy.url(prefix), state)
+
+    assert found == rows_of(str(canonical), state) != []
+    fetched = [one.size_bytes for one in proxy.taken() if one.method == "GET" and "subtask" in one.key]
+    steps = fetched[2:]  # behind the headers
+    assert steps == STEPS[state]
+
+
+def test_keys_in_several_key_groups_wait_together(
+    store: ObjectStore, gated: Proxy, canonical: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = gated.url(store.upload(canonical, "rounds/canonical"))
+    table = f"{UID}__account"
+    groups = catalog.connect(str(canonical)).table(table).scan(["key", "_key_group"]).to_arrow().to_pylist()
+    keys = {row["_key_group"]: row["key"] for row in groups if row["_key_group"] < 16}
+    gated.rounds = Rounds([1, 2, 2, 2, len(keys)])
+
+    scan = catalog.connect(url).table(table).scan(["key"], predicate=Predicate({"key": tuple(keys.values())}))
+    rows = scan.to_arrow()
+
+    assert len(keys) == 16
+    assert sorted(rows.column("key").to_pylist()) == sorted(keys.values())
+    assert (gated.rounds.left, gated.rounds.failed) == (0, False)
+
+
+@pytest.mark.parametrize("state", STATES)
 def test_a_key_in_rocksdb_takes_seven_rounds_at_most(
     store: ObjectStore, proxy: Proxy, gated: Proxy, native: Path, state: str
 ) -> None:
@@ -117,3 +151,9 @@ def totals(requests: list[Request]) -> tuple[int, int]:
 
 
 REQUESTS = {"account": (19, 100034), "count": (19, 71294), "events": (21, 115902), "perDay": (19, 163685)}
+STEPS = {
+    "account": [256, 512],
+    "count": [256, 512, 1536],
+    "events": [256, 512, 1536],
+    "perDay": [256, 512, 1536, 4143],
+}

@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyarrow import fs
 
+from readers import remote
 from readers.errors import (
     AccessDeniedError,
     CorruptDataError,
@@ -101,6 +102,46 @@ def test_who_wants_no_more_than_the_first_place_fetches_no_more(store: ObjectSto
     next(stream.spans([(start * 9 * MEGABYTE, start * 9 * MEGABYTE + 100) for start in range(4)]))
 
     assert [one.byte_range for one in proxy.taken()] == ["bytes=0-99"]
+
+
+@given(
+    start=st.integers(0, len(CONTENT)),
+    size=st.integers(0, len(CONTENT)),
+    positions=st.lists(st.tuples(st.integers(0, 300), st.integers(1, 300), st.booleans()), max_size=8),
+)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30)
+def test_pieces_have_what_is_needed_and_at_most_four_times_what_was(
+    opened: Stream, proxy: Proxy, start: int, size: int, positions: list[tuple[int, int, bool]]
+) -> None:
+    end, position, walked = min(start + size, len(CONTENT)), start, 0
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(remote, "_FIRST_STEP_BYTES", 100)
+        pieces = opened.pieces(start, end)
+
+        for skipped, length, is_asked in positions:
+            position = min(position + skipped, end)
+            needed = min(position + length, end)
+            if is_asked:
+                pieces.ask(position, needed)
+            limit = pieces.reach(position, needed)
+
+            assert needed <= max(limit, start) <= max(end, start)
+            assert pieces.data[position:limit].tobytes() == CONTENT[position:limit]
+            walked = needed - start
+        pieces.close(position)
+
+    fetched = sum(one.size_bytes for one in proxy.taken())
+    assert fetched <= 16 + 4 * max(walked, 100)
+
+
+def test_pieces_are_requests_that_grow(opened: Stream, proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote, "_FIRST_STEP_BYTES", 100)
+    pieces = opened.pieces(50, 1000)
+
+    limits = [pieces.reach(50, needed) for needed in (51, 120, 151, 340, 700)]
+
+    assert limits == [134, 134, 334, 1000, 1000]
+    assert [one.byte_range for one in proxy.taken()] == ["bytes=34-133", "bytes=134-333", "bytes=334-999"]
 
 
 def test_a_file_is_asked_for_once(store: ObjectStore, proxy: Proxy) -> None:

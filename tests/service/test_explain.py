@@ -46,14 +46,14 @@ def test_a_scan_reads_all_splits_and_key_groups(two: Any) -> None:
     assert two.bytes_read == found.bytes_total
 
 
-def test_a_key_is_one_key_group_and_its_bytes(two: Any) -> None:
+def test_a_key_is_one_key_group_and_its_bytes_at_most(two: Any) -> None:
     sql = "SELECT value FROM canonical.aggregate__count WHERE key = 'key_662' AND value > 0"
     found = reading(two, sql)
 
     assert (found.splits, found.key_groups, found.predicate) == (1, 1, {"key": ("'key_662'",)})
     assert 0 < found.bytes_to_read < found.bytes_total / 50
     assert two.rows(sql) == [(11290,)]
-    assert two.bytes_read == found.bytes_to_read
+    assert 0 < two.bytes_read < found.bytes_to_read
 
 
 def test_explain_is_told_beside_the_plan_of_the_engine(native: Any) -> None:
