@@ -96,7 +96,10 @@ class RocksSource(FilesSource):
     def _ranges(
         self, state: StateName, selection: Selection, width: int
     ) -> Iterator[tuple[bytes, bytes | None]]:
-        """The key ranges to read: those of the wanted keys, or of the wanted key groups within the handle's range."""
+        """The key ranges to read: those of the wanted keys, or of the wanted key groups within the handle's range.
+
+        In ascending order, so that those of a key group come one after the other: who applies changes to a base relies on it.
+        """
         entry = self.entries[state]
         if selection.keys is not None and entry.kind is not StateKind.TIMER:
             prefixes = [
@@ -104,8 +107,9 @@ class RocksSource(FilesSource):
                 for group, key in selection.keys
                 if group in self.key_group_range
             ]
-            if all(prefix is not None for prefix in prefixes):
-                yield from ((prefix, _successor(prefix)) for prefix in prefixes if prefix is not None)
+            if None not in prefixes:
+                found = sorted({prefix for prefix in prefixes if prefix is not None})
+                yield from ((prefix, _successor(prefix)) for prefix in found)
                 return
         groups = [
             group

@@ -43,7 +43,7 @@ PACKED = sorted(
 FAST = {
     "1.20.3/everything-hashmap-savepoints/canonical",
     "1.20.3/wordcount-rocksdb-savepoints/canonical",
-    "1.20.3-sql-join-hashmap-canonical",
+    "1.20.3-changelog-rocksdb-materialized-chk-3",
 }
 BEFORE, BEHIND = b"before", b"behind"
 GROUP = b"\x07"
