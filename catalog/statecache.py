@@ -267,12 +267,12 @@ def cache_key(place: StatePlace, state: State) -> str | None:
     """What a state was read from and how, as hex digits; None where one of the files is not there."""
     location = open_savepoint(place.savepoint).location
     try:
+        handles = [
+            handle for part in state.parts for handle in part.source.streams() if handle.path is not None
+        ]
         files = [
             (str(found.location), *found.identity, found.start, found.size_bytes)
-            for part in state.parts
-            for handle in part.source.streams()
-            if handle.path is not None
-            for found in [location.resolve(handle)]
+            for found in location.each(location.resolve, handles)
         ]
         files.append((str(location.metadata), *location.identity(location.metadata), 0, 0))
     except ReaderError:

@@ -15,7 +15,10 @@ import catalog
 from benchmarks.rocksdb import write_native_savepoint
 from benchmarks.savepoints import STATES, write_savepoint
 from catalog.predicate import Predicate
+from catalog.statecache import StatePlace, cache_key
+from catalog.tables import StatesTable
 from readers import remote
+from readers.savepoint import State
 from tests.catalog.test_objectstore import texts
 from tests.objectstore import ObjectStore, Proxy, Request, Rounds
 
@@ -123,6 +126,33 @@ def test_a_key_in_rocksdb_takes_seven_rounds_at_most(
 
     assert (gated.rounds.left, gated.rounds.failed) == (0, False)
     assert totals(requests) == REQUESTS[state]
+
+
+def test_whether_a_state_is_in_the_cache_takes_two_rounds(
+    store: ObjectStore, proxy: Proxy, gated: Proxy, native: Path
+) -> None:
+    prefix = store.upload(native, "rounds/native")
+    place, state = counted_state(proxy.url(prefix))
+    proxy.taken()
+    known = cache_key(place, state)
+    asked = [one.method for one in proxy.taken()]
+    place, state = counted_state(gated.url(prefix))
+    gated.rounds = Rounds([16, len(asked) - 16])
+
+    found = cache_key(place, state)
+
+    assert known is not None
+    assert found is not None
+    assert set(asked) == {"HEAD"}
+    assert (gated.rounds.left, gated.rounds.failed) == (0, False)
+
+
+def counted_state(savepoint: str) -> tuple[StatePlace, State]:
+    """`count`, whose files were not asked for."""
+    table = catalog.connect(savepoint).table(f"{UID}__count")
+    assert isinstance(table, StatesTable)
+    (reference,) = table.references
+    return table.place(reference), reference.state
 
 
 def rows_of(savepoint: str, state: str = "") -> list[tuple[str | None, ...]]:
