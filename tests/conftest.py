@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +20,21 @@ settings.register_profile("tests", deadline=None, max_examples=50)
 settings.load_profile("tests")
 
 PROJECT = Path(__file__).parent.parent
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Keeps the garbage collector away from what is loaded and collected.
+
+    It stays to the end, and looking through it again and again takes a quarter of the time of all tests.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
+        atexit.register(gc.unfreeze)  # DuckDB complains of what is left at the end
 
 
 @pytest.fixture(scope="session")
