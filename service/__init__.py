@@ -28,5 +28,5 @@ Reading order:
     web/                  the page at `/`
     memory.py             what a process keeps of memory that was freed
     cli.py commands/      the command line
-    arrow.py              Arrow without pandas, for it
+    arrow.py              Arrow without pandas, for it and for workers
 """

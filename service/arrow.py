@@ -1,4 +1,4 @@
-"""Arrow without pandas, for the command line.
+"""Arrow without pandas, for the command line and for workers.
 
 The first scalar that pyarrow makes has it look for pandas, and where pandas is installed (Spark needs it) that takes a third of a
 second, as long as all else that a short query does. Nothing of ours hands Arrow to pandas. What does, Spark's own functions, still

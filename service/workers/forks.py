@@ -122,7 +122,7 @@ class ForkServer:
         lifeline, self._lifeline = os.pipe()
         with control:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "service.workers.forkserver", str(control.fileno()), str(lifeline)],
+                [sys.executable, "-c", _PROGRAM, str(control.fileno()), str(lifeline)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 pass_fds=(control.fileno(), lifeline),
@@ -186,6 +186,15 @@ class ForkServer:
         return int(NUMBER.unpack(content)[0])
 
 
+# Loads what workers need, without pandas and without looking for garbage: both take longer than all else that it does.
+_PROGRAM = """
+import gc
+gc.disable()
+from service.arrow import load_without_pandas
+load_without_pandas()
+from service.workers import forkserver
+forkserver.main()
+"""
 _ENVIRONMENT = {
     # Threads that a library starts when it is loaded would not be there in a worker.
     "OPENBLAS_NUM_THREADS": "1",

@@ -1,7 +1,7 @@
 """The process that workers are forked from: all modules are loaded, the decoding machine is compiled, nothing is open.
 
-`python -m service.workers.forkserver CONTROL LIFELINE` with two inherited descriptors. A forked worker is ready in some
-30 ms and shares what is loaded. It has one thread when it forks, and inherits nothing of the server but these:
+`service.workers.forks` starts it with two inherited descriptors as its arguments, CONTROL and LIFELINE. A forked worker is ready
+in some 30 ms and shares what is loaded. It has one thread when it forks, and inherits nothing of the server but these:
 
 | descriptor | what |
 |---|---|
@@ -42,6 +42,7 @@ def main() -> None:
     warm()
     gc.collect()
     gc.freeze()
+    gc.enable()
 
     def work(connection: socket.socket) -> None:
         control.close()
@@ -90,7 +91,3 @@ def _reap(process: int) -> int:
     except OSError:
         return 0
     return os.waitstatus_to_exitcode(status)
-
-
-if __name__ == "__main__":
-    main()

@@ -428,6 +428,15 @@ def test_workers_inherit_no_socket_of_the_server(service: Service) -> None:
                 assert f"socket:[{inode}]" not in targets, port
 
 
+def test_workers_load_no_pandas(service: Service) -> None:
+    service.rows("SELECT x::DECIMAL(38, 3) AS x, [x] FROM range(10) t(x)")
+
+    for pid in service.pids:
+        mapped = Path(f"/proc/{pid}/maps").read_text()
+        assert "/pyarrow/" in mapped
+        assert "/pandas/" not in mapped
+
+
 def test_only_private_memory_is_limited_so_that_savepoints_of_any_size_can_be_mapped(
     service: Service,
 ) -> None:
