@@ -438,6 +438,13 @@ print(json.dumps([code, [name for name in names if name in sys.modules]]), file=
 """
 
 
+@pytest.fixture(scope="module")
+def is_compiled() -> None:
+    """All code is, and kept."""
+    subprocess.run(command("compile"), check=True, capture_output=True)
+
+
+@pytest.mark.usefixtures("is_compiled")
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -449,8 +456,6 @@ print(json.dumps([code, [name for name in names if name in sys.modules]]), file=
     ids=lambda arguments: " ".join(arguments[:2]),
 )
 def test_a_query_loads_neither_the_compiler_nor_a_server_nor_pandas(arguments: tuple[str, ...]) -> None:
-    subprocess.run(command("compile"), check=True, capture_output=True)
-
     ended = subprocess.run(
         [sys.executable, "-c", LOADED, *arguments], check=True, capture_output=True, text=True
     )

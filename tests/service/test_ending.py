@@ -32,14 +32,17 @@ ENDLESS = "SELECT count(*) FROM range(1000000000000)"
 Serving = Callable[[FastAPI], AbstractContextManager[str]]
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    shutil.copytree(NATIVE, tmp_path / "gone")
-    shutil.copytree(WORDCOUNT, tmp_path / "kept")
-    return tmp_path
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Savepoints: those that are kept, and one for each test that removes it or something of it."""
+    path = tmp_path_factory.mktemp("savepoints")
+    for name in ("gone", "gone_while_open", "incomplete", "whole"):
+        shutil.copytree(NATIVE, path / name)
+    shutil.copytree(WORDCOUNT, path / "kept")
+    return path
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def http(folder: Path, serving: Serving) -> Iterator[httpx.Client]:
     app = create_app(Settings(workers=1), Catalog([Root(path=str(folder))]))
     with serving(app) as address, httpx.Client(base_url=address, timeout=60) as client:
@@ -51,15 +54,17 @@ def ask(http: httpx.Client, sql: str) -> tuple[int, Any]:
     return response.status_code, response.json()
 
 
-@pytest.mark.parametrize("is_open", [False, True], ids=["not open", "open"])
+@pytest.mark.parametrize(
+    ("name", "is_open"), [("gone", False), ("gone_while_open", True)], ids=["not open", "open"]
+)
 def test_a_savepoint_that_flink_removes_is_gone_and_others_are_not(
-    is_open: bool, folder: Path, http: httpx.Client
+    name: str, is_open: bool, folder: Path, http: httpx.Client
 ) -> None:
-    count = 'SELECT count(*) FROM gone."kinds__map"'
+    count = f'SELECT count(*) FROM {name}."kinds__map"'
     if is_open:
         assert ask(http, count)[1]["rows"] == [[18]]
-    http.get("/api/databases/gone/tables/kinds__map").raise_for_status()
-    shutil.rmtree(folder / "gone")
+    http.get(f"/api/databases/{name}/tables/kinds__map").raise_for_status()
+    shutil.rmtree(folder / name)
 
     status, answer = ask(http, count)
     _, joined = ask(http, f"SELECT count(*), ({count}) FROM kept.aggregate")
@@ -70,7 +75,7 @@ def test_a_savepoint_that_flink_removes_is_gone_and_others_are_not(
             assert found["rows"] == rows
         else:
             assert found["error"]["code"] == "SAVEPOINT_GONE"
-            assert found["error"]["message"] == 'savepoint "gone" was removed while the query ran'
+            assert found["error"]["message"] == f'savepoint "{name}" was removed while the query ran'
     assert is_open or status == 410
     assert (kept[0], kept[1]["rows"]) == (200, [[1000]])
 
@@ -78,21 +83,21 @@ def test_a_savepoint_that_flink_removes_is_gone_and_others_are_not(
 def test_a_file_that_is_missing_from_a_savepoint_that_is_there_is_missing(
     folder: Path, http: httpx.Client
 ) -> None:
-    http.get("/api/databases/gone/tables/kinds__map").raise_for_status()
-    for file in (folder / "gone").iterdir():
+    http.get("/api/databases/incomplete/tables/kinds__map").raise_for_status()
+    for file in (folder / "incomplete").iterdir():
         if file.name != "_metadata":
             file.unlink()
 
-    status, answer = ask(http, 'SELECT * FROM gone."kinds__map"')
+    status, answer = ask(http, 'SELECT * FROM incomplete."kinds__map"')
 
     assert (status, answer["error"]["code"]) == (410, "MISSING_FILE")
 
 
 def test_an_answer_says_which_checkpoint_it_came_from(http: httpx.Client) -> None:
-    _, answer = ask(http, "SELECT count(*) FROM kept.aggregate, gone.kinds__map")
+    _, answer = ask(http, "SELECT count(*) FROM kept.aggregate, whole.kinds__map")
 
     assert [(one["name"], one["checkpoint_id"]) for one in answer["databases"]] == [
-        (name, http.get(f"/api/databases/{name}").json()["checkpoint_id"]) for name in ("kept", "gone")
+        (name, http.get(f"/api/databases/{name}").json()["checkpoint_id"]) for name in ("kept", "whole")
     ]
 
 

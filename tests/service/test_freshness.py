@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -90,11 +90,29 @@ def job(tmp_path: Path) -> Path:
     return tmp_path / "job"
 
 
+@contextmanager
+def following(job: Path, serving: Serving) -> Iterator[httpx.Client]:
+    """A service that looks at the job's folder before every query."""
+    app = create_app(Settings(workers=1), Catalog([Root(path=str(job), label="prod")], rescan_after_s=0))
+    with serving(app) as address, httpx.Client(base_url=address, timeout=60) as http:
+        yield http
+
+
 @pytest.fixture
 def followed(job: Path, serving: Serving) -> Iterator[httpx.Client]:
-    """A service that looks at the job's folder before every query."""
-    app = create_app(Settings(), Catalog([Root(path=str(job), label="prod")], rescan_after_s=0))
-    with serving(app) as address, httpx.Client(base_url=address, timeout=60) as http:
+    """A service that follows a job, which has its first checkpoint."""
+    with following(job, serving) as http:
+        yield http
+
+
+@pytest.fixture(scope="module")
+def moved_on(tmp_path_factory: pytest.TempPathFactory, serving: Serving) -> Iterator[httpx.Client]:
+    """A service that follows a job, and saw its second checkpoint come."""
+    job = tmp_path_factory.mktemp("job") / "job"
+    put(job, 1)
+    with following(job, serving) as http:
+        assert asked(http, COUNT)["rows"] == [[FIRST]]
+        put(job, 2)
         yield http
 
 
@@ -114,30 +132,24 @@ def test_the_next_query_answers_from_the_new_checkpoint_and_says_so(
     assert after["databases"] == [{"name": "chk-2", "checkpoint_id": 2, "path": str(job / "chk-2")}]
 
 
-def test_an_alias_is_a_schema_wherever_one_is_named(followed: httpx.Client, job: Path) -> None:
-    put(job, 2)
-
+def test_an_alias_is_a_schema_wherever_one_is_named(moved_on: httpx.Client) -> None:
     for sql, body, rows in NAMED:
-        assert (sql, asked(followed, sql, **body).get("rows")) == (sql, rows)
+        assert (sql, asked(moved_on, sql, **body).get("rows")) == (sql, rows)
 
 
-def test_the_tables_of_an_alias_are_those_of_its_database(followed: httpx.Client, job: Path) -> None:
-    put(job, 2)
-
+def test_the_tables_of_an_alias_are_those_of_its_database(moved_on: httpx.Client) -> None:
     assert (
-        asked(followed, "SHOW TABLES FROM latest")["rows"]
-        == asked(followed, 'SHOW TABLES FROM "chk-2"')["rows"]
+        asked(moved_on, "SHOW TABLES FROM latest")["rows"]
+        == asked(moved_on, 'SHOW TABLES FROM "chk-2"')["rows"]
     )
     assert (
-        asked(followed, "DESCRIBE latest.aggregate")["rows"]
-        == asked(followed, 'DESCRIBE "chk-2".aggregate')["rows"]
+        asked(moved_on, "DESCRIBE latest.aggregate")["rows"]
+        == asked(moved_on, 'DESCRIBE "chk-2".aggregate')["rows"]
     )
 
 
-def test_the_api_lists_aliases_behind_the_databases(followed: httpx.Client, job: Path) -> None:
-    put(job, 2)
-
-    listed = followed.get("/api/databases").json()["databases"]
+def test_the_api_lists_aliases_behind_the_databases(moved_on: httpx.Client) -> None:
+    listed = moved_on.get("/api/databases").json()["databases"]
 
     assert [(one["name"], one["alias_of"], one["checkpoint_id"]) for one in listed] == [
         ("chk-1", None, 1),
@@ -145,10 +157,10 @@ def test_the_api_lists_aliases_behind_the_databases(followed: httpx.Client, job:
         ("latest", "chk-2", 2),
         ("prod_latest", "chk-2", 2),
     ]
-    assert followed.get("/api/databases/Prod_Latest").json() == listed[3]
-    tables = followed.get("/api/databases/latest/tables").json()
-    assert tables == followed.get("/api/databases/chk-2/tables").json()
-    assert followed.get("/api/databases/latest/tables/aggregate").json()["name"] == "aggregate"
+    assert moved_on.get("/api/databases/Prod_Latest").json() == listed[3]
+    tables = moved_on.get("/api/databases/latest/tables").json()
+    assert tables == moved_on.get("/api/databases/chk-2/tables").json()
+    assert moved_on.get("/api/databases/latest/tables/aggregate").json()["name"] == "aggregate"
 
 
 def test_clients_of_trino_follow_a_job_too(followed: httpx.Client, job: Path) -> None:

@@ -6,7 +6,7 @@ import json
 import logging
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import httpx
@@ -29,10 +29,23 @@ Serving = Callable[[FastAPI], AbstractContextManager[str]]
 FLINK = Path(__file__).parent.parent / "data" / "flink" / "2.3.0" / "wordcount-rocksdb-savepoints"
 
 
-@pytest.fixture
-def service(serving: Serving) -> Iterator[httpx.Client]:
-    app = create_app(Settings(audit_log=True), Catalog([Root(path=str(FLINK))]))
+@contextmanager
+def audited(serving: Serving) -> Iterator[httpx.Client]:
+    app = create_app(Settings(audit_log=True, workers=1), Catalog([Root(path=str(FLINK))]))
     with serving(app) as address, httpx.Client(base_url=address, timeout=60) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def service(serving: Serving) -> Iterator[httpx.Client]:
+    with audited(serving) as client:
+        yield client
+
+
+@pytest.fixture
+def unasked(serving: Serving) -> Iterator[httpx.Client]:
+    """A service that nobody has asked yet."""
+    with audited(serving) as client:
         yield client
 
 
@@ -49,17 +62,17 @@ def metric(client: httpx.Client, name: str, **labels: str) -> float | None:
 # ---- metrics ----
 
 
-def test_metrics_count_queries_by_how_they_end(service: httpx.Client) -> None:
+def test_metrics_count_queries_by_how_they_end(unasked: httpx.Client) -> None:
     for sql in ("SELECT count(*) FROM native.aggregate", "SELECT 1", "SELECT 1/0::INT + 'a'", "SELECT nope"):
-        service.post("/api/query", json={"sql": sql})
+        unasked.post("/api/query", json={"sql": sql})
 
-    assert metric(service, "savepointdb_queries_total", state="finished", engine="duckdb", code="") == 2
-    assert metric(service, "savepointdb_query_seconds_count", state="finished") == 2
-    assert metric(service, "savepointdb_queries_total", state="failed", code="COLUMN_NOT_FOUND") == 1
-    assert metric(service, "savepointdb_databases") == 2
-    assert metric(service, "savepointdb_queries_open", state="running") == 0
-    assert metric(service, "savepointdb_answer_rows_total") == 2
-    assert (metric(service, "process_resident_memory_bytes") or 0) > 0
+    assert metric(unasked, "savepointdb_queries_total", state="finished", engine="duckdb", code="") == 2
+    assert metric(unasked, "savepointdb_query_seconds_count", state="finished") == 2
+    assert metric(unasked, "savepointdb_queries_total", state="failed", code="COLUMN_NOT_FOUND") == 1
+    assert metric(unasked, "savepointdb_databases") == 2
+    assert metric(unasked, "savepointdb_queries_open", state="running") == 0
+    assert metric(unasked, "savepointdb_answer_rows_total") == 2
+    assert (metric(unasked, "process_resident_memory_bytes") or 0) > 0
 
 
 def test_no_metric_holds_what_was_asked(service: httpx.Client) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -256,6 +257,13 @@ def test_explain_shows_the_choice(wordcount: Catalog) -> None:
     assert row["explain_value"].startswith(f"engine: duckdb\nreason: {reason}\n")
 
 
+@pytest.fixture(scope="module")
+def address(wordcount: Catalog, serving: Callable[..., Any]) -> Iterator[str]:
+    """Where a service listens whose cluster is gone."""
+    with serving(create_app(replace(GONE, workers=1), wordcount)) as found:
+        yield found
+
+
 @pytest.mark.parametrize(
     ("body", "status", "code"),
     [
@@ -264,13 +272,10 @@ def test_explain_shows_the_choice(wordcount: Catalog) -> None:
         ({"engine": "duckdb"}, 200, None),
     ],
 )
-def test_over_http(
-    wordcount: Catalog, serving: Callable[..., Any], body: dict[str, str], status: int, code: str | None
-) -> None:
-    with serving(create_app(GONE, wordcount)) as address:
-        response = httpx.post(f"{address}/api/query", json={"sql": COUNT} | body, timeout=60)
-
+def test_over_http(address: str, body: dict[str, str], status: int, code: str | None) -> None:
+    response = httpx.post(f"{address}/api/query", json={"sql": COUNT} | body, timeout=60)
     answer = response.json()
+
     assert response.status_code == status
     assert answer.get("error", {}).get("code") == code
     assert code or (answer["engine"], answer["rows"]) == ("duckdb", [[1000]])
