@@ -20,7 +20,7 @@ import os
 import re
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import duckdb
@@ -176,6 +176,7 @@ class DuckDBExecution(Execution):
         self._engine = engine
         self._session: Session | None = None
         self._reader: pa.RecordBatchReader | None = None
+        self._unread: Generator[pa.RecordBatch] | None = None
         self._is_read = False
         self._threads = threads
         self._scans: list[Scan] = []
@@ -246,6 +247,8 @@ class DuckDBExecution(Execution):
             session, self._session = self._session, None
         if self._reader is not None:
             self._reader.close()
+        if self._unread is not None:
+            self._unread.close()  # its reader would keep it, and it keeps this: no collector looks through Arrow
         if session is None:
             return
         if ended_well and session.can_run_again:
@@ -302,9 +305,10 @@ class DuckDBExecution(Execution):
         schema = answer_schema(reference, columns, [column.name for column in self._columns])
         with self._scan_errors():
             scan = self.scan(reference, list(dict.fromkeys(columns)), None)
-        return pa.RecordBatchReader.from_batches(schema, self._as_they_are(scan, columns, schema))
+        self._unread = self._as_they_are(scan, columns, schema)
+        return pa.RecordBatchReader.from_batches(schema, self._unread)
 
-    def _as_they_are(self, scan: Scan, columns: list[str], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    def _as_they_are(self, scan: Scan, columns: list[str], schema: pa.Schema) -> Generator[pa.RecordBatch]:
         with self._scan_errors():
             yield from as_they_are(self.batches_of(scan), columns, schema)
 

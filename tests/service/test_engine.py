@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -331,6 +333,25 @@ def test_one_query_does_not_see_the_tables_of_another(native: Any, engine: DuckD
         second.open()
     first.close()
     second.close()
+
+
+@pytest.mark.parametrize("sql", ["SELECT * FROM aggregate", "SELECT key, upper(key) FROM aggregate"])
+@pytest.mark.parametrize("is_cancelled", [False, True], ids=["unread", "cancelled"])
+def test_nothing_keeps_what_was_not_read_to_its_end(
+    sql: str, is_cancelled: bool, native: Any, engine: DuckDBEngine
+) -> None:
+    execution = engine.execution(plan(sql, native.catalog))
+    reader = execution.open()
+    if is_cancelled:
+        execution.cancel(QueryCancelledError("the query was cancelled"))
+        with pytest.raises(QueryCancelledError):
+            list(reader)
+    execution.close()
+    kept = weakref.ref(execution)
+    del execution, reader
+    gc.collect()
+
+    assert kept() is None
 
 
 @pytest.mark.parametrize(
