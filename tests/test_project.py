@@ -7,6 +7,8 @@ import re
 import subprocess
 import tomllib
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -41,68 +43,80 @@ REGISTRY_HOSTS = [
 ]
 
 MODULES = sorted(path.relative_to(PROJECT) for room in ROOMS for path in (PROJECT / room).rglob("*.py"))
-every_module = pytest.mark.parametrize("module", MODULES, ids=Path.as_posix)
 
 
-def parse(module: Path) -> ast.Module:
-    return ast.parse((PROJECT / module).read_bytes(), filename=str(module))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Import:
+    """An import; a relative one begins with its dots."""
+
+    module: Path
+    line: int
+    name: str
+    is_in_function: bool
+
+    def __str__(self) -> str:
+        return f"{self.module}:{self.line} {self.name}"
 
 
-def imported_names(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    """Line and dotted name of every import under `tree`; a relative one begins with its dots."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from ((node.lineno, alias.name) for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            yield node.lineno, "." * node.level + (node.module or "")
+@cache
+def parsed() -> dict[Path, tuple[str | None, list[Import]]]:
+    """What every module says that it is, and what it imports."""
+    trees = {module: ast.parse((PROJECT / module).read_bytes(), filename=str(module)) for module in MODULES}
+    return {module: (ast.get_docstring(tree), list(imports(module, tree))) for module, tree in trees.items()}
 
 
-def function_level_imports(tree: ast.AST) -> set[tuple[int, str]]:
-    functions = (
-        n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
-    )
-    return {found for function in functions for found in imported_names(function)}
+def imports(module: Path, node: ast.AST, is_in_function: bool = False) -> Iterator[Import]:
+    """Every import under a node."""
+    is_in_function |= isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    for below in ast.iter_child_nodes(node):
+        if isinstance(below, ast.expr):
+            continue  # no statement is in an expression
+        names: list[str] = []
+        if isinstance(below, ast.Import):
+            names = [alias.name for alias in below.names]
+        elif isinstance(below, ast.ImportFrom):
+            names = ["." * below.level + (below.module or "")]
+        for name in names:
+            yield Import(module=module, line=below.lineno, name=name, is_in_function=is_in_function)
+        yield from imports(module, below, is_in_function)
+
+
+def every_import() -> Iterator[Import]:
+    for _, found in parsed().values():
+        yield from found
 
 
 def make_targets() -> set[str]:
     return set(re.findall(r"^([a-z][a-z-]*):", (PROJECT / "Makefile").read_text(), re.MULTILINE))
 
 
-@every_module
-def test_imports_go_from_service_to_catalog_to_readers(module: Path) -> None:
-    forbidden = {"tests", "examples", *ROOMS[: ROOMS.index(module.parts[0])]}
-    found = [
-        f"{module}:{line} {name}"
-        for line, name in imported_names(parse(module))
-        if name.split(".")[0] in forbidden
-    ]
+def test_imports_go_from_service_to_catalog_to_readers() -> None:
+    forbidden = {room: {"tests", "examples", *ROOMS[: ROOMS.index(room)]} for room in ROOMS}
 
-    assert found == []
+    assert {found.module.parts[0] for found in every_import()} == set(ROOMS)
+    assert [
+        str(found) for found in every_import() if found.name.split(".")[0] in forbidden[found.module.parts[0]]
+    ] == []
 
 
-@every_module
-def test_imports_are_absolute(module: Path) -> None:
-    found = [
-        f"{module}:{line} {name}" for line, name in imported_names(parse(module)) if name.startswith(".")
-    ]
-
-    assert found == []
+def test_imports_are_absolute() -> None:
+    assert [str(found) for found in every_import() if found.name.startswith(".")] == []
 
 
-@every_module
-def test_imports_inside_functions_are_of_optional_dependencies(module: Path) -> None:
-    found = [
-        f"{module}:{line} {name}"
-        for line, name in sorted(function_level_imports(parse(module)))
-        if name.split(".")[0] not in OPTIONAL_DEPENDENCIES and not name.startswith(OPTIONAL_MODULES)
-    ]
+def test_imports_inside_functions_are_of_optional_dependencies() -> None:
+    inside = [found for found in every_import() if found.is_in_function]
 
-    assert found == []
+    assert inside
+    assert [
+        str(found)
+        for found in inside
+        if found.name.split(".")[0] not in OPTIONAL_DEPENDENCIES
+        and not found.name.startswith(OPTIONAL_MODULES)
+    ] == []
 
 
-@every_module
-def test_every_module_says_what_it_is(module: Path) -> None:
-    assert ast.get_docstring(parse(module))
+def test_every_module_says_what_it_is() -> None:
+    assert [str(module) for module, (docstring, _) in parsed().items() if not docstring] == []
 
 
 def test_every_folder_of_modules_is_a_package() -> None:
