@@ -71,14 +71,16 @@ def imports(module: Path, node: ast.AST, is_in_function: bool = False) -> Iterat
     for below in ast.iter_child_nodes(node):
         if isinstance(below, ast.expr):
             continue  # no statement is in an expression
-        names: list[str] = []
-        if isinstance(below, ast.Import):
-            names = [alias.name for alias in below.names]
-        elif isinstance(below, ast.ImportFrom):
-            names = ["." * below.level + (below.module or "")]
-        for name in names:
-            yield Import(module=module, line=below.lineno, name=name, is_in_function=is_in_function)
+        if isinstance(below, ast.Import | ast.ImportFrom):
+            for name in names_of(below):
+                yield Import(module=module, line=below.lineno, name=name, is_in_function=is_in_function)
         yield from imports(module, below, is_in_function)
+
+
+def names_of(node: ast.Import | ast.ImportFrom) -> list[str]:
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    return ["." * node.level + (node.module or "")]
 
 
 def every_import() -> Iterator[Import]:

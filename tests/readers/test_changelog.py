@@ -30,6 +30,7 @@ from readers.states import state_schema
 from readers.storage import SavepointLocation
 from tests.readers.expected import Comparison, snapshots_of
 from tests.readers.unpacked import unpacked
+from tests.refused import not_refused
 
 COMPILED = settings(deadline=None, max_examples=60)  # the first example may compile the machine
 PROJECT = Path(__file__).parent.parent.parent
@@ -489,10 +490,11 @@ def test_a_compressed_segment_is_the_plain_one():
     assert read_change_set(plain_stream(compressed, "f"), 0, "f").key_groups.tolist() == [-1, 3, 3, 3]
 
 
-@pytest.mark.parametrize("length", range(len(SAMPLE)))
-def test_a_truncated_change_set_is_an_error(length):
-    with pytest.raises(CorruptDataError):
+def test_a_truncated_change_set_is_an_error():
+    def read(length: int) -> None:
         read_change_set(np.frombuffer(SAMPLE[:length] or b"\0", dtype=np.uint8), 0, "f")
+
+    assert not_refused(range(len(SAMPLE)), read, CorruptDataError) == []
 
 
 def test_an_offset_outside_the_file_is_an_error():

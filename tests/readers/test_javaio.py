@@ -23,6 +23,7 @@ from readers.stateinfo.javaio import (
     JavaObject,
     read_object,
 )
+from tests.refused import not_refused
 
 VECTORS = Path(__file__).parents[1] / "data" / "vectors"
 
@@ -79,10 +80,8 @@ def test_all_streams_that_flink_wrote_are_found() -> None:
     assert len(STREAMS) == 140
 
 
-@pytest.mark.parametrize("stream", sorted(set(STREAMS)), ids=lambda stream: f"{len(stream)} bytes")
-def test_a_stream_of_flink_does_not_end_before_its_last_byte(stream: bytes) -> None:
-    with pytest.raises(ReaderError):
-        read_object(Cursor(stream[:-1]))
+def test_a_stream_of_flink_does_not_end_before_its_last_byte() -> None:
+    assert not_refused(set(STREAMS), lambda stream: read_object(Cursor(stream[:-1])), ReaderError) == []
 
 
 def test_a_row_type_has_its_fields_behind_an_unmodifiable_list() -> None:

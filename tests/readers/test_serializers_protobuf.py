@@ -25,6 +25,7 @@ from readers.stateinfo.file import read_state_info, state_info_text
 from readers.stateinfo.refinement import Knowledge
 from readers.stateinfo.snapshots import read_versioned
 from tests.readers.single_values import decode, decode_one
+from tests.refused import not_refused
 
 WRITTEN = {
     name: tuple(bytes.fromhex(part) for part in parts)
@@ -362,10 +363,13 @@ def test_random_bytes_are_a_message_or_an_error(data):
         read_descriptors(data)
 
 
-@pytest.mark.parametrize("length", range(len(WRITTEN["type"][1])))
-def test_a_truncated_value_is_an_error(length):
-    with pytest.raises(ReaderError):
-        decode_one(serializer_of("type", described=True), WRITTEN["type"][1][:length])
+def test_a_truncated_value_is_an_error():
+    serializer, written = serializer_of("type", described=True), WRITTEN["type"][1]
+
+    assert (
+        not_refused(range(len(written)), lambda length: decode_one(serializer, written[:length]), ReaderError)
+        == []
+    )
 
 
 @given(st.integers(0, 10_000), st.integers(1, 255))
