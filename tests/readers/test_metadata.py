@@ -262,7 +262,7 @@ def test_file_merging_writes_segments_and_placeholders():
 
 
 @pytest.mark.parametrize("version", range(1, 7))
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_what_is_written_is_read_back(version, data):
     metadata = data.draw(metadata_strategies.metadata(version))
