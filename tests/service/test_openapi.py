@@ -207,7 +207,7 @@ def test_a_body_that_is_too_long_is_refused_however_it_comes(
 
 
 def test_a_body_in_chunks_is_a_query(address: str) -> None:
-    body = b'{"sql": "SELECT 42"}'
+    body = b'{"sql": "SELECT 42", "timeout_s": 60}'
     request = post(address, JSON, body=body)
     request = request.replace(b"content-length: %d" % len(body), b"transfer-encoding: chunked")
     chunks = b"".join(b"1\r\n" + body[at : at + 1] + b"\r\n" for at in range(len(body)))
