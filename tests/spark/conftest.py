@@ -39,6 +39,9 @@ CASES = {
 }
 WORDCOUNT = FLINK / "2.3.0" / "wordcount-rocksdb-savepoints" / "canonical"
 
+# For a JVM that runs many small queries once: its second compiler would take more time than it saves.
+SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
@@ -54,6 +57,7 @@ def spark() -> Iterator[SparkSession]:
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.executorEnv.PYTHONPATH", str(PROJECT))
         .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.driver.extraJavaOptions", SHORT_LIVED)
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("OFF")
