@@ -116,31 +116,35 @@ def test_merged_parts_are_the_answer_of_the_whole(
     assert answered(merging, found.merged.sql("duckdb"), parts) == answered(merging, sql, whole)
 
 
+@pytest.fixture(scope="module")
+def connection() -> Iterator[duckdb.DuckDBPyConnection]:
+    """DuckDB as it is."""
+    with duckdb.connect(":memory:") as made:
+        yield made
+
+
 @pytest.mark.parametrize("sql", _IN_ONE_ROW)
 @given(rows=_ROWS, most=st.integers(1, 20))
 def test_duckdb_merges_what_executors_find_to_the_same_values_and_types(
-    sql: str, rows: list[dict[str, object]], most: int
+    sql: str, connection: duckdb.DuckDBPyConnection, rows: list[dict[str, object]], most: int
 ) -> None:
     found = split(sql)
     assert found is not None
-    with duckdb.connect(":memory:") as connection:
-        connection.register("rows", _SCHEMA.empty_table())
-        relation = connection.sql(found.partial.sql("duckdb"))
-        hugeints = {
-            name
-            for name, kind in zip(relation.columns, relation.types, strict=True)
-            if str(kind) == "HUGEINT"
-        }
-        partial = Partial(found.partial.sql("duckdb"), _SCHEMA, pa.schema([]), most_rows=most)
-        parts = pa.Table.from_batches(partial.of(batches(rows, 5)), relation.to_arrow_table().schema)
-        connection.register("t", parts)
-        merged = connection.sql(merged_by_duckdb(found.merged, hugeints).sql("duckdb"))
-        types, answer = merged.types, merged.fetchall()
-        connection.register("t", pa.Table.from_pylist(rows, _SCHEMA))
-        whole = connection.sql(sql)
+    connection.register("rows", _SCHEMA.empty_table())
+    relation = connection.sql(found.partial.sql("duckdb"))
+    hugeints = {
+        name for name, kind in zip(relation.columns, relation.types, strict=True) if str(kind) == "HUGEINT"
+    }
+    partial = Partial(found.partial.sql("duckdb"), _SCHEMA, pa.schema([]), most_rows=most)
+    parts = pa.Table.from_batches(partial.of(batches(rows, 5)), relation.to_arrow_table().schema)
+    connection.register("t", parts)
+    merged = connection.sql(merged_by_duckdb(found.merged, hugeints).sql("duckdb"))
+    types, answer = merged.types, merged.fetchall()
+    connection.register("t", pa.Table.from_pylist(rows, _SCHEMA))
+    whole = connection.sql(sql)
 
-        assert types == whole.types
-        assert str(answer) == str(whole.fetchall())
+    assert types == whole.types
+    assert str(answer) == str(whole.fetchall())
     assert found.gives_one_row
 
 
