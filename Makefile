@@ -41,7 +41,7 @@ test-spark: $(INSTALLED) ## run the tests marked spark, those on a cluster of th
 	$(PY) -m pytest -m spark $(ARGS) || [ $$? -eq 5 ] # 5: there was none to run
 
 test-web: $(INSTALLED) ## run the tests of the page in Chromium
-	$(PY) -m pytest -m browser $(ARGS)
+	$(PY) -m pytest $(PROCESSES) -m browser $(ARGS)
 
 test-all: $(INSTALLED) ## run every test
 	$(PY) -m pytest -m '' $(ARGS)
