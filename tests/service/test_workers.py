@@ -99,6 +99,7 @@ def text_of(columns: tuple[Column, ...], batches: list[pa.RecordBatch]) -> list[
 def service() -> Iterator[Service]:
     made = Service(Catalog([Root(path=str(FLINK / path), label=name) for name, path in SAVEPOINTS.items()]))
     with closing(made.queries):
+        made.engine.start()
         yield made
 
 
@@ -428,13 +429,13 @@ def test_workers_inherit_no_socket_of_the_server(service: Service) -> None:
                 assert f"socket:[{inode}]" not in targets, port
 
 
-def test_workers_load_no_pandas(service: Service) -> None:
-    service.rows("SELECT x::DECIMAL(38, 3) AS x, [x] FROM range(10) t(x)")
+def test_workers_are_forked_from_a_process_without_pandas(service: Service) -> None:
+    forks = service.engine.pool._running_forks()
 
-    for pid in service.pids:
-        mapped = Path(f"/proc/{pid}/maps").read_text()
-        assert "/pyarrow/" in mapped
-        assert "/pandas/" not in mapped
+    mapped = Path(f"/proc/{forks._process.pid}/maps").read_text()
+
+    assert "/pyarrow/" in mapped
+    assert "/pandas/" not in mapped
 
 
 def test_only_private_memory_is_limited_so_that_savepoints_of_any_size_can_be_mapped(
