@@ -11,8 +11,6 @@ DIR     ?= tests/data/flink
 # More arguments for pytest: make test ARGS='-k kafka -x'
 ARGS    ?=
 
-# Neighbouring tests share services and files: each process of the tests has a run of them, and takes from others when it is done.
-PROCESSES := -n auto --dist worksteal
 PY        := $(VENV)/bin/python
 PIP       := $(PY) -m pip --disable-pip-version-check --quiet
 RUNNABLE  := $(VENV)/.runnable
@@ -32,16 +30,16 @@ run: $(RUNNABLE) ## serve the sample savepoints and show the first answers (PORT
 	@$(PY) examples/first_answers.py --root "$(ROOT)" --port $(PORT) $(if $(filter 1,$(ONCE)),--once)
 
 test: $(INSTALLED) ## run the tests, without those marked slow, spark, flink or browser
-	$(PY) -m pytest $(PROCESSES) $(ARGS)
+	$(PY) -m pytest -n auto $(ARGS)
 
 test-slow: $(INSTALLED) ## run the tests marked slow
-	$(PY) -m pytest $(PROCESSES) -m "slow and not spark" $(ARGS)
+	$(PY) -m pytest -n auto -m "slow and not spark" $(ARGS)
 
 test-spark: $(INSTALLED) ## run the tests marked spark, those on a cluster of three processes among them (needs Java 17 or newer)
 	$(PY) -m pytest -m spark $(ARGS) || [ $$? -eq 5 ] # 5: there was none to run
 
 test-web: $(INSTALLED) ## run the tests of the page in Chromium
-	$(PY) -m pytest $(PROCESSES) -m browser $(ARGS)
+	$(PY) -m pytest -n auto --dist worksteal -m browser $(ARGS)
 
 test-all: $(INSTALLED) ## run every test
 	$(PY) -m pytest -m '' $(ARGS)
