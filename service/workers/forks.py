@@ -13,7 +13,7 @@ import threading
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from select import select
+from select import POLLIN, poll
 from time import monotonic
 
 from service.errors import EngineUnavailableError
@@ -51,7 +51,9 @@ class WorkerProcess:
     @property
     def has_died(self) -> bool:
         """Whether it ended while it had nothing to do: it sends nothing then."""
-        return bool(select([self.connection], [], [], 0)[0])
+        waiting = poll()  # unlike select, of descriptors beyond 1023, too
+        waiting.register(self.connection, POLLIN)
+        return bool(waiting.poll(0))
 
     def kill(self) -> None:
         """End it at once, whatever it does; it is still to be reaped."""

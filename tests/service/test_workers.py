@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -427,6 +429,22 @@ def test_workers_inherit_no_socket_of_the_server(service: Service) -> None:
             for pid in made.pids:
                 targets = [os.readlink(entry) for entry in Path(f"/proc/{pid}/fd").iterdir()]
                 assert f"socket:[{inode}]" not in targets, port
+
+
+def test_workers_are_told_apart_in_a_server_with_a_thousand_open_files(service: Service) -> None:
+    if resource.getrlimit(resource.RLIMIT_NOFILE)[0] < 2048:
+        pytest.skip("few files may be open here")
+    worker = service.engine.pool.take()
+    connection = worker.connection
+    with socket.socket(fileno=fcntl.fcntl(connection.fileno(), fcntl.F_DUPFD, 1500)) as high:
+        worker.connection = high
+        lives_on = not worker.has_died
+        worker.kill()
+        wait_until(lambda: worker.has_died)
+    worker.connection = connection
+    service.engine.pool.discard(worker)
+
+    assert lives_on
 
 
 def test_workers_are_forked_from_a_process_without_pandas(service: Service) -> None:
