@@ -64,5 +64,11 @@ def store() -> Iterator[ObjectStore]:
 @pytest.fixture
 def proxy(store: ObjectStore) -> Iterator[Proxy]:
     """What stands between the store and a test: counts its requests, and spoils answers if told to."""
+    from catalog.savepoints import open_savepoint
+    from readers import remote
+
     with store.proxy() as found:
         yield found
+    # Each connection of a client takes three open files, and a process may have had a thousand.
+    open_savepoint.cache_clear()
+    remote._client.cache_clear()

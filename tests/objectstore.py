@@ -9,7 +9,7 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -164,7 +164,7 @@ class ObjectStore:
     def proxy(self) -> Iterator[Proxy]:
         """A proxy before it, for a while."""
         found = Proxy(store=self.address)
-        server = _Server(("127.0.0.1", 0), _Handler)
+        server = _Server()
         server.proxy = found
         found.address = server.server_address[:2]  # type: ignore[assignment]  # of an IPv4 server
         thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
@@ -174,6 +174,7 @@ class ObjectStore:
         finally:
             server.shutdown()
             server.server_close()
+            server.hang_up()
             thread.join()
 
 
@@ -202,6 +203,28 @@ def object_store() -> Iterator[ObjectStore]:
 class _Server(ThreadingHTTPServer):
     proxy: Proxy
     daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self._connections: set[socket.socket] = set()
+        self._lock = threading.Lock()
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        with self._lock:
+            self._connections.add(request)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        with self._lock:
+            self._connections.discard(request)
+        super().shutdown_request(request)
+
+    def hang_up(self) -> None:
+        """Close what clients keep open for their next request: a test process has only so many files."""
+        with self._lock:
+            for connection in self._connections:
+                with suppress(OSError):
+                    connection.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Clients that hang up are what some tests are about."""
