@@ -36,7 +36,12 @@ _FEW_KEYS = 2_000
 _START_S = 60
 _TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 _QUERIES = {
-    "all that an operator keeps, by state": (
+    "all columns of all that an operator keeps, counted": (
+        "SELECT count(state_name), count(key), count(value), count(map_key), count(list_index) FROM aggregate",
+        UID,
+        ["state_name", "key", "value", "map_key", "list_index"],
+    ),
+    "the greatest of each of them, by state": (
         "SELECT state_name, count(*), max(key), max(value), max(map_key), max(list_index) FROM aggregate GROUP BY ALL",
         UID,
         ["state_name", "key", "value", "map_key", "list_index"],

@@ -58,6 +58,11 @@ class Split(ABC):
         return self.size_bytes
 
     @property
+    def place(self) -> int:
+        """Which part of its state it reads: those of different states that have the same are of about the same keys."""
+        return 0
+
+    @property
     def wanted_key_groups(self) -> frozenset[int]:
         """The key groups whose rows it has; none where rows have no key."""
         return frozenset()

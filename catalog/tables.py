@@ -164,6 +164,11 @@ class StateSplit(Split):
         """As `Split.through`."""
         return replace(self, savepoint=savepoint)
 
+    @property
+    def place(self) -> int:
+        """As `Split.place`."""
+        return self.part
+
     def read(self, counter: ScanCounter | None = None) -> Iterator[pa.RecordBatch]:
         """As `Split.read`."""
         state = StatePlace(self.savepoint, self.operator_id, self.state, self.name, self.parts).state()

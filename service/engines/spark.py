@@ -9,8 +9,8 @@ it is told at once. A short answer comes to the driver as a whole; one that may 
 Parquet files, and read from these.
 
 What `sparkpartial.py` splits is aggregated by DuckDB in the executors' Python, so that Spark takes groups in place of rows;
-where these have no DuckDB, Spark takes the rows. Where all of a statement is aggregates without groups, Spark only carries
-what its tasks find, and DuckDB merges it here.
+where these have no DuckDB, Spark takes the rows. Where all of a statement is aggregates without groups, or by key
+group, Spark only carries what its tasks find, and DuckDB merges it here.
 """
 
 from __future__ import annotations

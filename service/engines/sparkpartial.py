@@ -14,8 +14,9 @@ and computes groups, of some rows at a time, which Spark merges: it takes a row 
 What stands there in DuckDB's SQL is what DuckDB itself computes. Not split: joins, windows, subqueries, and aggregates
 that are not in the table; these go the ordinary way, as do rows without a WHERE.
 
-Without groups, what the executors find is a row for every million rows or so. Where a statement asks for nothing else, these
-are all that is needed of the cluster, and DuckDB merges them, too (`merged_by_duckdb`): Spark would need a second stage.
+Without groups, or by key group or subtask, what the executors find is a row or a few for every million rows. Where a statement
+asks for nothing else, these are all that is needed of the cluster, and DuckDB merges them, too (`merged_by_duckdb`): Spark
+would need a second stage.
 """
 
 from __future__ import annotations
@@ -27,6 +28,9 @@ from typing import ClassVar
 import pyarrow as pa
 from sqlglot import exp
 
+from readers.states import KEY_GROUP, SUBTASK
+
+_FEW = (KEY_GROUP, SUBTASK)
 ROWS = "rows"
 """What the table is called in the part of the executors."""
 
@@ -64,13 +68,13 @@ class PartialSelect:
         partial: over the table.
         columns: of `partial`: name and expression.
         merged: what is left, over the answers of `partial` under the table's name.
-        gives_one_row: whether `partial` does, whatever the rows.
+        is_small: whether `partial` gives few rows, whatever it is of.
     """
 
     partial: exp.Select
     columns: tuple[tuple[str, exp.Expr], ...]
     merged: exp.Select
-    gives_one_row: bool
+    is_small: bool
 
 
 class _NotSplit(Exception):
@@ -145,7 +149,8 @@ def _aggregated(select: exp.Select, keys: Sequence[exp.Expr]) -> PartialSelect |
         made.set("group", exp.Group(expressions=numbers))
     if not columns or not _is_of_one_table(made, parts.table):
         return None
-    return PartialSelect(made, tuple(columns), merged, not parts.groups)
+    is_small = all(isinstance(key, exp.Column) and key.name in _FEW for key in parts.groups)
+    return PartialSelect(made, tuple(columns), merged, is_small)
 
 
 def _filtered(select: exp.Select) -> PartialSelect | None:
@@ -160,7 +165,7 @@ def _filtered(select: exp.Select) -> PartialSelect | None:
     made = _partial(select, columns)
     if not columns or not _is_of_one_table(made, select.args["from_"].this.alias_or_name):
         return None
-    return PartialSelect(made, tuple(columns), merged, gives_one_row=False)
+    return PartialSelect(made, tuple(columns), merged, is_small=False)
 
 
 def _partial(select: exp.Select, columns: Sequence[tuple[str, exp.Expr]]) -> exp.Select:

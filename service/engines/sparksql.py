@@ -284,7 +284,7 @@ class _Translator:
         self._schemas[merged], self._views[merged], self._used[merged] = schema, self._views[names[0]], set()
         split.merged.args["from_"].this.set("this", exp.to_identifier(merged, quoted=True))
         hugeints = _hugeints(split.columns, scope)
-        is_small = split.gives_one_row and hugeints is not None
+        is_small = split.is_small and hugeints is not None
         self._merges.append((query, merged_by_duckdb(split.merged, hugeints or ()) if is_small else None))
         return split.merged
 

@@ -18,7 +18,14 @@ from service.spark.errors import SavepointSourceError
 from service.spark.partial import Partial
 
 _SCHEMA = pa.schema(
-    [("a", pa.int64()), ("b", pa.int32()), ("d", pa.float64()), ("t", pa.string()), ("f", pa.bool_())]
+    [
+        ("a", pa.int64()),
+        ("b", pa.int32()),
+        ("d", pa.float64()),
+        ("t", pa.string()),
+        ("f", pa.bool_()),
+        ("_key_group", pa.int32()),
+    ]
 )
 # What Spark is told in its own words.
 _MERGES = (
@@ -27,8 +34,9 @@ _MERGES = (
 )
 _SPLIT = [
     'SELECT count(*), count("t"."a"), count_if("t"."a" > 0), min("t"."t"), max("t"."d") FROM "t"',
-    'SELECT sum("t"."a"), avg("t"."a"), sum("t"."b"), avg("t"."b"), bool_and("t"."f"), bool_or("t"."f") FROM "t"',
+    'SELECT sum("t"."a"), sum("t"."b"), avg("t"."b"), bool_and("t"."f"), bool_or("t"."f") FROM "t"',
     'SELECT sum("t"."a") FILTER (WHERE "t"."f"), count(*) FILTER (WHERE "t"."d" > 1) FROM "t" WHERE "t"."b" <> 0',
+    'SELECT "t"."_key_group", avg("t"."b"), sum("t"."a"), max("t"."t") FROM "t" GROUP BY "t"."_key_group" HAVING count(*) > 1',
     'SELECT "t"."b" % 3, count(*), 1 + sum("t"."a") FROM "t" GROUP BY "t"."b" % 3 HAVING count(*) > 1',
     'SELECT "t"."d", "t"."t", max("t"."a") FROM "t" GROUP BY "t"."d", "t"."t"',
     'SELECT "t"."f", count(DISTINCT "t"."b"), sum(DISTINCT "t"."b"), min("t"."t") FROM "t" GROUP BY "t"."f"',
@@ -39,7 +47,7 @@ _SPLIT = [
     'SELECT median("t"."b"), count(DISTINCT "t"."a") FILTER (WHERE "t"."f") FROM "t" WHERE "t"."b" <> 1',
     'SELECT "t"."b", count(*) OVER (PARTITION BY "t"."b") FROM "t" WHERE "t"."a" > 0 QUALIFY count(*) OVER () < 9',
 ]
-_IN_ONE_ROW = _SPLIT[:3]
+_IN_FEW_ROWS = _SPLIT[:4]
 _NOT_SPLIT = [
     'SELECT "t"."a" FROM "t"',
     'SELECT median("t"."a") FROM "t"',
@@ -60,6 +68,7 @@ _ROWS = st.lists(
             "d": st.none() | st.sampled_from([float("nan"), float("inf"), -1.5, 0.0, 2.0]),
             "t": st.none() | st.sampled_from(["", "a", "B", "é", "\0"]),
             "f": st.none() | st.booleans(),
+            "_key_group": st.integers(0, 4),
         }
     ),
     max_size=30,
@@ -123,7 +132,7 @@ def connection() -> Iterator[duckdb.DuckDBPyConnection]:
         yield made
 
 
-@pytest.mark.parametrize("sql", _IN_ONE_ROW)
+@pytest.mark.parametrize("sql", _IN_FEW_ROWS)
 @given(rows=_ROWS, most=st.integers(1, 20))
 def test_duckdb_merges_what_executors_find_to_the_same_values_and_types(
     sql: str, connection: duckdb.DuckDBPyConnection, rows: list[dict[str, object]], most: int
@@ -144,8 +153,8 @@ def test_duckdb_merges_what_executors_find_to_the_same_values_and_types(
     whole = connection.sql(sql)
 
     assert types == whole.types
-    assert str(answer) == str(whole.fetchall())
-    assert found.gives_one_row
+    assert sorted(map(str, answer)) == sorted(map(str, whole.fetchall()))
+    assert found.is_small
 
 
 @pytest.mark.parametrize("sql", _SPLIT)
@@ -153,7 +162,7 @@ def test_what_may_give_many_rows_is_known(sql: str) -> None:
     found = split(sql)
 
     assert found is not None
-    assert found.gives_one_row == (sql in _IN_ONE_ROW)
+    assert found.is_small == (sql in _IN_FEW_ROWS)
 
 
 @pytest.mark.parametrize("sql", _NOT_SPLIT)

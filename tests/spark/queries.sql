@@ -300,6 +300,8 @@ UNION ALL SELECT 'operators', count(*) FROM w.operators
 
 SELECT (SELECT count_if(value > 100) FROM w.aggregate__count) AS many, count(*), min(state_name) FROM w.StateMeta
 
+SELECT _key_group, count(*) AS n, avg(value) AS a FROM w.aggregate__count GROUP BY ALL HAVING n > 5 ORDER BY n DESC, _key_group LIMIT 7
+
 SELECT n, s FROM (SELECT count(*) AS n, sum(value) AS s, bool_or(value > 5) AS b FROM w.aggregate__count) WHERE b
 
 WITH c AS (SELECT count(DISTINCT _subtask) AS n, min(key) AS k FROM w.aggregate__count) SELECT n, upper(k) FROM c

@@ -210,7 +210,7 @@ def test_a_value_without_an_answer_is_the_same_error_beside_the_readers(
 def test_spark_takes_groups_and_not_rows_where_these_can_be_merged(
     savepoints: Catalog, spark_engine: SparkEngine
 ) -> None:
-    sql = "EXPLAIN SELECT _subtask, sum(value), avg(value) FROM w.aggregate__count WHERE value > 3 GROUP BY _subtask"
+    sql = "EXPLAIN SELECT left(key, 5), sum(value), avg(value) FROM w.aggregate__count WHERE value > 3 GROUP BY 1"
     execution = spark_engine.execution(plan(sql, savepoints), 10)
 
     (row,) = execution.open().read_all().to_pylist()
@@ -218,6 +218,21 @@ def test_spark_takes_groups_and_not_rows_where_these_can_be_merged(
 
     assert "group 1" in row["explain_value"]
     assert "value" not in row["explain_value"].replace("explain_value", "")
+
+
+def test_duckdb_merges_what_tasks_find_where_that_is_little(
+    savepoints: Catalog, spark_engine: SparkEngine
+) -> None:
+    sql = "SELECT _subtask, sum(value) FROM w.aggregate__count GROUP BY ALL UNION ALL SELECT 0, count(*) FROM w.operators"
+    texts = []
+    for prefix in ("EXPLAIN ", ""):
+        execution = spark_engine.execution(plan(prefix + sql, savepoints), 10)
+        texts.append(str(execution.open().read_all().to_pylist()))
+        execution.close()
+
+    assert "== Merged by DuckDB ==" in texts[0]
+    assert "Exchange" not in texts[0]
+    assert texts[1].count("_subtask") == 3
 
 
 def test_credentials_of_a_root_reach_the_executors_and_are_shown_nowhere(

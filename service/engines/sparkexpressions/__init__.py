@@ -19,7 +19,9 @@ argument that none knows is refused, too. What differs, and what is done about i
 | LOWER, UPPER: a letter for a letter | `ß` → `SS`, `ς` | an error where a text has such letters |
 | timestamps and times of nanoseconds | none | BIGINT, see `service/spark/types.py` |
 
-Floating-point sums depend on the order of the rows, on either engine.
+Floating-point sums depend on the order of the rows, on either engine. An average of integers may have another last digit where
+their sum is beyond 2^53, or one average in thousands where there are thousands of them: DuckDB divides in the 80 bits that
+x86 has, and Spark in 64.
 
     terms.py       what translated expressions are made of, and `translate`
     names.py       columns, fields, elements, literals
