@@ -58,9 +58,9 @@ class Split(ABC):
         return self.size_bytes
 
     @property
-    def place(self) -> int:
-        """Which part of its state it reads: those of different states that have the same are of about the same keys."""
-        return 0
+    def place(self) -> tuple[int, int]:
+        """(part of its state, first key group): sorted by it, splits of different states stand beside those of the same keys."""
+        return 0, 0
 
     @property
     def wanted_key_groups(self) -> frozenset[int]:

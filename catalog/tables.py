@@ -165,9 +165,9 @@ class StateSplit(Split):
         return replace(self, savepoint=savepoint)
 
     @property
-    def place(self) -> int:
+    def place(self) -> tuple[int, int]:
         """As `Split.place`."""
-        return self.part
+        return self.part, min(self.wanted_key_groups, default=0)
 
     def read(self, counter: ScanCounter | None = None) -> Iterator[pa.RecordBatch]:
         """As `Split.read`."""
