@@ -35,6 +35,7 @@ _WARM_UPS = 100
 _FEW_KEYS = 2_000
 _START_S = 60
 _TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
+_WRITTEN = "SELECT key, value FROM aggregate__events"
 _QUERIES = {
     "all columns of all that an operator keeps, counted": (
         "SELECT count(state_name), count(key), count(value), count(map_key), count(list_index) FROM aggregate",
@@ -57,6 +58,11 @@ _QUERIES = {
         f"{UID}__events",
         ["key", "value"],
     ),
+    "all entries of lists, written as Parquet": (
+        _WRITTEN,
+        f"{UID}__events",
+        ["key", "value"],
+    ),
     "spread of a column: all rows go to the JVM": (
         "SELECT stddev(value) FROM aggregate__count",
         f"{UID}__count",
@@ -74,29 +80,31 @@ def main() -> int:
     parser.add_argument(
         "--directory", type=Path, help="where to keep it for the next time (default: nowhere)"
     )
-    parser.add_argument("--drive", nargs=3, help=argparse.SUPPRESS)
+    parser.add_argument("--runs", type=int, default=_RUNS, help=f"of each question (default: {_RUNS})")
+    parser.add_argument("--drive", nargs=4, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.drive:
-        print(json.dumps(_drive(*arguments.drive)))
+        url, large, small, runs = arguments.drive
+        print(json.dumps(_drive(url, large, small, int(runs))))
         return 0
     directory = arguments.directory or Path(tempfile.mkdtemp(prefix="savepointdb-bench-"))
     try:
-        small, savepoint = (directory / f"canonical-{keys}" for keys in (_FEW_KEYS, arguments.keys))
-        for folder, keys in ((small, _FEW_KEYS), (savepoint, arguments.keys)):
+        few, many = (directory / f"canonical-{keys}" for keys in (_FEW_KEYS, arguments.keys))
+        for folder, keys in ((few, _FEW_KEYS), (many, arguments.keys)):
             if not folder.exists():
                 write_savepoint(folder, keys)
-        _report(savepoint, small, arguments.keys)
+        _report(many, few, arguments.keys, arguments.runs)
     finally:
         if arguments.directory is None:
             shutil.rmtree(directory)
     return 0
 
 
-def _report(savepoint: Path, small: Path, keys: int) -> None:
+def _report(savepoint: Path, small: Path, keys: int, runs: int) -> None:
     size = sum(file.stat().st_size for file in savepoint.iterdir())
     print(f"{keys:,} keys, {size / 1e6:,.0f} MB canonical; {os.cpu_count()} cores, {platform.machine()}\n")
     alone = {name: _readers(savepoint, table, columns) for name, (_, table, columns) in _QUERIES.items()}
-    one, two = (_on_workers(savepoint, small, count) for count in (1, 2))
+    one, two = (_on_workers(savepoint, small, count, runs) for count in (1, 2))
     print("| work | 1 worker | 2 workers | ratio | CPU: readers alone | Python | ratio | JVM | both, ratio |")
     print("|---|---|---|---|---|---|---|---|---|")
     for name in _QUERIES:
@@ -121,14 +129,14 @@ def _readers(savepoint: Path, table: str, columns: list[str]) -> float:
     return statistics.median(measured[1:])
 
 
-def _on_workers(savepoint: Path, small: Path, count: int) -> dict[str, dict[str, float]]:
+def _on_workers(savepoint: Path, small: Path, count: int, runs: int) -> dict[str, dict[str, float]]:
     """Seconds and CPU seconds of each query on so many workers."""
     with (
         tempfile.TemporaryDirectory(prefix="savepointdb-spark-") as folder,
         _cluster(Path(folder), count) as url,
     ):
         ran = subprocess.run(
-            [sys.executable, "-m", "benchmarks.spark", "--drive", url, str(savepoint), str(small)],
+            [sys.executable, "-m", "benchmarks.spark", "--drive", url, str(savepoint), str(small), str(runs)],
             capture_output=True,
             text=True,
             check=False,
@@ -139,7 +147,7 @@ def _on_workers(savepoint: Path, small: Path, count: int) -> dict[str, dict[str,
         return found
 
 
-def _drive(url: str, savepoint: str, small: str) -> dict[str, dict[str, float]]:
+def _drive(url: str, savepoint: str, small: str, runs: int) -> dict[str, dict[str, float]]:
     """In a process of its own: run the queries on a cluster."""
     from service.engines.duckdb import DuckDBEngine
     from service.engines.spark import SparkEngine
@@ -154,13 +162,15 @@ def _drive(url: str, savepoint: str, small: str) -> dict[str, dict[str, float]]:
         "spark.sql.shuffle.partitions": "4",
     }
     duckdb = DuckDBEngine(Settings())
-    spark = SparkEngine(SparkSettings(master=url, options=options), duckdb)
+    exports = tempfile.mkdtemp(prefix="savepointdb-bench-")
+    spark = SparkEngine(SparkSettings(master=url, options=options, export_directory=exports), duckdb)
 
     known = {path: catalog.connect(path) for path in (savepoint, small)}
 
     def ask(sql: str, path: str) -> None:
-        execution = spark.execution(plan(sql, known[path]), 10_000)
-        execution.open().read_all()
+        execution = spark.execution(plan(sql, known[path]), None if sql == _WRITTEN else 10_000)
+        for _ in execution.open():
+            pass
         execution.close()
 
     found: dict[str, dict[str, float]] = {}
@@ -168,19 +178,22 @@ def _drive(url: str, savepoint: str, small: str) -> dict[str, dict[str, float]]:
         ask(sql, small)
     for name, (sql, _, _) in _QUERIES.items():
         ask(sql, savepoint)
-        runs = []
-        for _ in range(_RUNS):
+        measured = []
+        for _ in range(runs):
             before, started = _executors_cpu(url), time.monotonic()
             ask(sql, savepoint)
             seconds = time.monotonic() - started
-            runs.append(
+            measured.append(
                 (seconds, *(after - own for after, own in zip(_executors_cpu(url), before, strict=True)))
             )
         found[name] = dict(
-            zip(("seconds", "python", "jvm"), map(statistics.median, zip(*runs, strict=True)), strict=True)
+            zip(
+                ("seconds", "python", "jvm"), map(statistics.median, zip(*measured, strict=True)), strict=True
+            )
         )
     spark.close()
     duckdb.close()
+    shutil.rmtree(exports)
     return found
 
 
