@@ -32,7 +32,7 @@ from benchmarks.savepoints import UID, write_savepoint
 
 _RUNS = 5
 _WARM_UPS = 100
-_FEW_KEYS = 2_000
+_FEW_KEYS = 20_000  # two tasks, so that both executors have some
 _START_S = 60
 _TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 _WRITTEN = "SELECT key, value FROM aggregate__events"

@@ -21,9 +21,11 @@ from readers import remote
 from readers.savepoint import State
 from tests.catalog.test_objectstore import texts
 from tests.objectstore import ObjectStore, Proxy, Request, Rounds
+from tests.waiting import wait_until
 
 KEYS = 3000
 UID = "aggregate"
+_TO_OPEN = 1 + 2 + 6 + 6  # requests, as `test_a_key_in_rocksdb_takes_seven_rounds_at_most` has them
 
 
 @pytest.fixture(scope="module")
@@ -133,10 +135,12 @@ def test_whether_a_state_is_in_the_cache_takes_two_rounds(
 ) -> None:
     prefix = store.upload(native, "rounds/native")
     place, state = counted_state(proxy.url(prefix))
+    wait_until(lambda: len(proxy.requests) == _TO_OPEN)  # some are read ahead, and nobody waits for them
     proxy.taken()
     known = cache_key(place, state)
     asked = [one.method for one in proxy.taken()]
     place, state = counted_state(gated.url(prefix))
+    wait_until(lambda: len(gated.requests) == _TO_OPEN)
     gated.rounds = Rounds([16, len(asked) - 16])
 
     found = cache_key(place, state)
