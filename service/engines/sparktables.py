@@ -116,8 +116,9 @@ class ScannedTable:
 
     def answered(self, found: pa.Table | None) -> TableReference:
         """What executors found of it, as a table for DuckDB, which merges it."""
-        assert found is not None
-        (rows,) = found.combine_chunks().to_batches()
+        assert self.partial is not None
+        batches = found.combine_chunks().to_batches() if found is not None else []
+        rows = batches[0] if batches else pa.RecordBatch.from_pylist([], self.partial.schema)
         name = part_name(self.reference.name)
         return TableReference(name=name, database=None, table=FactsTable(name, "", rows.schema, lambda: rows))
 

@@ -69,7 +69,7 @@ class AnswerReader:
     """
 
     schema = pa.schema([("table", pa.int32()), ("answer", pa.binary())])
-    """What it gives: a row a task, the answers as a stream of Arrow's."""
+    """What it gives: a row for a task that found any, the answers as a stream of Arrow's."""
 
     def __init__(self, partials: Mapping[int, Partial]) -> None:
         self._partials = partials
@@ -84,9 +84,11 @@ class AnswerReader:
             with carried():
                 found = list(self._partials[number].of(batch for split in splits for batch in split.read()))
                 _spare_the_collector()
-            yield pa.RecordBatch.from_arrays(
-                [pa.array([number], pa.int32()), pa.array([_stream(found)], pa.binary())], schema=self.schema
-            )
+            if found:
+                yield pa.RecordBatch.from_arrays(
+                    [pa.array([number], pa.int32()), pa.array([_stream(found)], pa.binary())],
+                    schema=self.schema,
+                )
 
 
 def task_rows(tasks: Iterable[tuple[int, tuple[Split, ...]]]) -> pa.Table:
@@ -97,7 +99,7 @@ def task_rows(tasks: Iterable[tuple[int, tuple[Split, ...]]]) -> pa.Table:
 
 
 def answers(found: pa.Table) -> dict[int, pa.Table]:
-    """What an `AnswerReader` gave, by the number of the table."""
+    """What an `AnswerReader` gave, by the number of the table; of one without any answer nothing."""
     tables: dict[int, list[pa.Table]] = {}
     for number, stream in zip(found.column(0).to_pylist(), found.column(1), strict=True):
         tables.setdefault(number, []).append(pa.ipc.open_stream(stream.as_buffer()).read_all())

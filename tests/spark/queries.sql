@@ -309,3 +309,6 @@ WITH c AS (SELECT count(DISTINCT _subtask) AS n, min(key) AS k FROM w.aggregate_
 SELECT key, value FROM e.types__v_pojo WHERE key <> 'key_1' ORDER BY key
 
 SELECT key, rank() OVER (ORDER BY value DESC, key) AS r FROM w.aggregate__count WHERE value > 50 AND key LIKE 'key_1%' ORDER BY r LIMIT 20
+
+SELECT _key_group, count(*) AS n, sum(value) AS s, max(key) FROM w.aggregate__count WHERE value < -5 GROUP BY ALL
+UNION ALL SELECT _subtask, count(*), sum(value), min(key) FROM w.aggregate__count WHERE key = 'key_662' GROUP BY ALL
