@@ -58,7 +58,7 @@ class Split(ABC):
         return self.size_bytes
 
     @property
-    def place(self) -> tuple[int, int]:
+    def order(self) -> tuple[int, int]:
         """(part of its state, first key group): sorted by it, splits of different states stand beside those of the same keys."""
         return 0, 0
 

@@ -145,14 +145,10 @@ class Output:
 class StateSplit(Split):
     """A part of a state, by number: what it takes to find it again in another process.
 
-    `name` and `parts` are those of the state. `exploded` is a column of lists whose elements become rows.
+    `exploded` is a column of lists whose elements become rows.
     """
 
-    savepoint: SavepointReference
-    operator_id: str
-    state: int
-    name: str
-    parts: int
+    place: StatePlace
     part: int
     outputs: tuple[Output, ...]
     key_groups: frozenset[int] | None
@@ -162,16 +158,16 @@ class StateSplit(Split):
 
     def through(self, savepoint: SavepointReference) -> StateSplit:
         """As `Split.through`."""
-        return replace(self, savepoint=savepoint)
+        return replace(self, place=replace(self.place, savepoint=savepoint))
 
     @property
-    def place(self) -> tuple[int, int]:
-        """As `Split.place`."""
+    def order(self) -> tuple[int, int]:
+        """As `Split.order`."""
         return self.part, min(self.wanted_key_groups, default=0)
 
     def read(self, counter: ScanCounter | None = None) -> Iterator[pa.RecordBatch]:
         """As `Split.read`."""
-        state = StatePlace(self.savepoint, self.operator_id, self.state, self.name, self.parts).state()
+        state = self.place.state()
         account = (counter or ScanCounter()).add
         selection = Selection(key_groups=self.key_groups, keys=self.keys, account=account)
         state.check(selection)
@@ -327,7 +323,7 @@ class StatesTable(Table):
     def _state_splits(
         self, reference: StateReference, outputs: tuple[Output, ...], predicate: Predicate
     ) -> Iterator[Split]:
-        state = reference.state
+        state, place = reference.state, self.place(reference)
         keys = self._keys(state, predicate)
         groups = _key_groups(predicate, keys)
         subtasks = predicate.of(SUBTASK)
@@ -337,11 +333,7 @@ class StatesTable(Table):
 
         def split(part: int, key_groups: frozenset[int] | None, size_bytes: int) -> StateSplit:
             return StateSplit(
-                savepoint=self._savepoint,
-                operator_id=state.operator_id,
-                state=reference.number,
-                name=state.name,
-                parts=len(state.parts),
+                place=place,
                 part=part,
                 outputs=outputs,
                 key_groups=key_groups,
@@ -350,7 +342,7 @@ class StatesTable(Table):
                 exploded=self.exploded,
             )
 
-        entry = self._cache.find(self.place(reference), state) if self._cache and parts else None
+        entry = self._cache.find(place, state) if self._cache and parts else None
         if entry is not None:
             sizes = {
                 number: dict(state.parts[number].source.key_group_bytes(state.parts[number].name) or ())
@@ -383,7 +375,7 @@ class StatesTable(Table):
         return scanned
 
     def place(self, reference: StateReference) -> StatePlace:
-        """Where a state is, for the cache."""
+        """Where a state is, for its splits and the cache."""
         state = reference.state
         return StatePlace(self._savepoint, state.operator_id, reference.number, state.name, len(state.parts))
 

@@ -99,7 +99,7 @@ class ScannedTable:
         savepoint = reference.database.reference.elsewhere()
         splits = [split.through(savepoint) for split in scan.parts]
         tasks = grouped(
-            sorted(splits, key=lambda split: split.place),
+            sorted(splits, key=lambda split: split.order),
             cores * max(1, -(-size_bytes // (cores * _TASK_BYTES))),
         )
         return cls(reference, scan.schema, tuple(tasks) or ((),), size_bytes, partial)
