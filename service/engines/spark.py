@@ -61,6 +61,7 @@ if TYPE_CHECKING:
 Sessions: TypeAlias = ConnectSessions | SparkSessions
 
 _BATCH_ROWS = 65_536
+_INTERRUPT_AGAIN_S = 0.5
 _MOST_COLLECTED_ROWS = 1_000_000
 
 
@@ -169,7 +170,7 @@ class SparkExecution(Execution):
         self._schema = pa.schema([])
         self._bytes_total = 0
         self._merging: Execution | None = None
-        self._started = False
+        self._thread: threading.Thread | None = None
         self._remark = ""
 
     @property
@@ -209,8 +210,8 @@ class SparkExecution(Execution):
         """As `Execution.open`."""
         query = self._bound()
         self._check_not_cancelled()
-        self._started = True
-        threading.Thread(target=self._run, args=(query,), name=self._tag, daemon=True).start()
+        self._thread = threading.Thread(target=self._run, args=(query,), name=self._tag, daemon=True)
+        self._thread.start()
         self._job.done.wait()
         if self._job.failure is not None:
             raise self._job.failure from self._job.failure.__cause__
@@ -224,8 +225,10 @@ class SparkExecution(Execution):
             self._job.done.set()
         if self._merging is not None:
             self._merging.cancel(error)
-        if self._started:
-            self._sessions.cancel(self._tag)
+        if self._thread is not None:
+            threading.Thread(
+                target=self._interrupt, args=(self._thread,), name=f"cancel {self._tag}", daemon=True
+            ).start()
 
     def close(self) -> None:
         """As `Execution.close`."""
@@ -235,6 +238,12 @@ class SparkExecution(Execution):
             self._merging.close()
         if self._export is not None:
             shutil.rmtree(self._export, ignore_errors=True)
+
+    def _interrupt(self, running: threading.Thread) -> None:
+        """Until the query has ended: what Spark has not begun with yet is not interrupted, and begins."""
+        while running.is_alive():
+            self._sessions.cancel(self._tag)
+            running.join(_INTERRUPT_AGAIN_S)
 
     def _check_not_cancelled(self) -> None:
         if self._job.failure is not None:

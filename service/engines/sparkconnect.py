@@ -16,7 +16,6 @@ import re
 import threading
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -36,19 +35,10 @@ if TYPE_CHECKING:
 
 _ARCHIVE = "savepointdb.zip"
 _INSTALL = "pip install 'savepointdb[connect]'"
-_INTERRUPT_AGAIN_S = 0.5
 _MOST_ENDED = 256
 _RETRIES = 6
 _ASKED = "spark.sql.session.timeZone"
 _SPLITS = re.compile(r"splits=(?:Some\()?(?P<count>\d+)")
-
-
-@dataclass(slots=True)
-class _Running:
-    """A query that has a session."""
-
-    session: SparkSession
-    ended: threading.Event = field(default_factory=threading.Event)
 
 
 class ConnectSessions:
@@ -70,7 +60,7 @@ class ConnectSessions:
         self._open: list[SparkSession] = []
         self._idle: list[SparkSession] = []
         self._is_closed = False
-        self._running: dict[str, _Running] = {}
+        self._running: dict[str, SparkSession] = {}
         self._tasks: dict[str, dict[str, tuple[int, int]]] = {}
         self._parallelism = 1
 
@@ -97,9 +87,8 @@ class ConnectSessions:
     @contextlib.contextmanager
     def tagged(self, session: SparkSession, tag: str) -> Iterator[None]:
         """What this thread asks of the session has this tag; the session is another query's afterwards."""
-        running = _Running(session)
         with self._lock:
-            self._running[tag] = running
+            self._running[tag] = session
             self._tasks[tag] = {}
             for ended in list(self._tasks)[:-_MOST_ENDED]:
                 if ended not in self._running:
@@ -109,7 +98,6 @@ class ConnectSessions:
         try:
             yield
         finally:
-            running.ended.set()
             session.clearProgressHandlers()
             session.removeTag(tag)
             with self._lock:
@@ -117,13 +105,12 @@ class ConnectSessions:
                 self._idle.append(session)
 
     def cancel(self, tag: str) -> None:
-        """End what has this tag, if there is anything. Returns at once, for the server may not."""
+        """End what the server has begun with under this tag, if there is anything. Returns when it answers."""
         with self._lock:
-            running = self._running.get(tag)
-        if running is not None:
-            threading.Thread(
-                target=_interrupt, args=(running, tag), name=f"cancel {tag}", daemon=True
-            ).start()
+            session = self._running.get(tag)
+        if session is not None:
+            with contextlib.suppress(Exception):
+                session.interruptTag(tag)
 
     def tasks(self, tag: str) -> tuple[int, int]:
         """(tasks done, tasks in all) of what has this tag, as far as the server has told."""
@@ -240,14 +227,6 @@ def _is_there(session: SparkSession) -> bool:
         return bool(session.conf.get(_ASKED) == MEANING[_ASKED])
     except Exception:  # gRPC's errors and pyspark's
         return False
-
-
-def _interrupt(running: _Running, tag: str) -> None:
-    """Until the query has ended: before the server has begun with what is to be interrupted it has no effect."""
-    while not running.ended.is_set():
-        with contextlib.suppress(Exception):
-            running.session.interruptTag(tag)
-        running.ended.wait(_INTERRUPT_AGAIN_S)
 
 
 def _leave(sessions: Iterable[SparkSession]) -> None:

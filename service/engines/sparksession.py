@@ -161,7 +161,7 @@ class SparkSessions:
                 context.removeJobTag(tag)
 
     def cancel(self, tag: str) -> None:
-        """End the jobs that have this tag, if there are any."""
+        """End the jobs that have this tag by now, if there are any."""
         session = self._session
         if session is None:
             return

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,7 +14,8 @@ from catalog import Catalog
 from catalog.catalog import Root
 from readers.storage import StorageOptions
 from service.engines import DuckDBEngine
-from service.engines.spark import SparkEngine
+from service.engines.spark import SparkEngine, SparkExecution
+from service.engines.sparktables import SparkTable
 from service.errors import (
     ColumnNotFoundError,
     InvalidValueError,
@@ -22,6 +25,10 @@ from service.errors import (
 from service.sql import plan
 from tests.objectstore import KEY_VARIABLES, ObjectStore, Proxy
 from tests.spark.conftest import WORDCOUNT
+from tests.waiting import wait_until
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
 
@@ -95,7 +102,26 @@ def test_a_cancel_is_told_at_once_and_ends_the_jobs(savepoints: Catalog, spark_e
     execution.close()
 
     assert told - asked[0] < 1
-    assert _ends_within(spark_engine, 5)
+    wait_until(_nothing_runs)
+
+
+def test_a_cancel_before_spark_has_begun_ends_the_query(
+    savepoints: Catalog, spark_engine: SparkEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    execution = spark_engine.execution(plan(MANY, savepoints), 1)
+
+    def cancelled(session: SparkSession, tables: Sequence[SparkTable]) -> None:
+        execution.cancel(QueryCancelledError("at once"))
+
+    monkeypatch.setattr("service.engines.spark.be_parallel", cancelled)
+    with pytest.raises(QueryCancelledError, match="at once"):
+        execution.open()
+
+    assert isinstance(execution, SparkExecution)
+    thread = execution._thread
+    assert thread is not None
+    wait_until(lambda: not thread.is_alive())
+    assert _nothing_runs()
 
 
 def test_a_cancel_before_it_starts_is_raised(savepoints: Catalog, spark_engine: SparkEngine) -> None:
@@ -188,14 +214,10 @@ def _exports(engine: SparkEngine) -> list[Path]:
     return list((engine._directory / "exports").iterdir())
 
 
-def _ends_within(engine: SparkEngine, seconds: float) -> bool:
+def _nothing_runs() -> bool:
     from pyspark import SparkContext
 
-    context = SparkContext.getOrCreate()
-    deadline = time.monotonic() + seconds
-    while context.statusTracker().getActiveJobsIds() and time.monotonic() < deadline:
-        time.sleep(0.1)
-    return not context.statusTracker().getActiveJobsIds()
+    return not SparkContext.getOrCreate().statusTracker().getActiveJobsIds()
 
 
 def test_a_value_without_an_answer_is_the_same_error_beside_the_readers(
