@@ -19,6 +19,7 @@ from catalog.savepoints import SavepointReference
 from catalog.statecache import StateCache
 from catalog.tables import Table
 from readers.errors import ReaderError
+from readers.filesystems import is_url
 from readers.stateinfo.file import STATE_INFO_FILE_NAME
 from readers.storage import DEFAULT_OPTIONS, METADATA_FILE_NAME, StorageOptions
 
@@ -357,7 +358,7 @@ def _folders(root: Root, found: Found) -> tuple[str, ...]:
         return (root.label, *found.relative) if root.label else found.relative
     if root.label:
         return (root.label,)
-    bare = found.path.partition("?")[0] if "://" in found.path else os.path.abspath(found.path)
+    bare = found.path.partition("?")[0] if is_url(found.path) else os.path.abspath(found.path)
     parts = [part for part in bare.split("/") if part]
     if parts and parts[-1] == METADATA_FILE_NAME:
         parts = parts[:-1]

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from readers.errors import NotASavepointError, ReaderError
-from readers.filesystems import URL
+from readers.filesystems import absolute
 from readers.savepoint import Savepoint
 from readers.stateinfo.file import load_state_info
 from readers.storage import DEFAULT_OPTIONS, SavepointLocation, StorageOptions
@@ -37,14 +36,14 @@ class SavepointReference:
 
     def elsewhere(self) -> SavepointReference:
         """The same in another folder or on another machine, with the credentials that its URLs name here."""
-        path, *roots = map(_absolute, (self.path, *self.roots))
-        path_map = tuple((recorded, _absolute(actual)) for recorded, actual in self.path_map)
+        path, *roots = map(absolute, (self.path, *self.roots))
+        path_map = tuple((recorded, absolute(actual)) for recorded, actual in self.path_map)
         return replace(
             self,
             path=path,
             roots=tuple(roots),
             path_map=path_map,
-            state_info=self.state_info and _absolute(self.state_info),
+            state_info=self.state_info and absolute(self.state_info),
             options=self.options.elsewhere([path, *roots, *dict(path_map).values()]),
         )
 
@@ -63,10 +62,6 @@ def open_savepoint(reference: SavepointReference) -> Savepoint:
         options=reference.options,
         state_info=load_state_info(reference.state_info) if reference.state_info else None,
     )
-
-
-def _absolute(path: str) -> str:
-    return path if URL.fullmatch(path) else os.path.abspath(path)
 
 
 def is_gone(reference: SavepointReference) -> bool:

@@ -40,6 +40,16 @@ _STRETCH_BYTES = 4 << 20
 URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?://([^/]*))?(/.*|)", re.DOTALL)
 
 
+def is_url(text: str) -> bool:
+    """Whether it names a place by its scheme; a path of this machine does not."""
+    return URL.fullmatch(text) is not None
+
+
+def absolute(text: str) -> str:
+    """A path or URL, so that it means the same in any working directory."""
+    return text if is_url(text) else os.path.abspath(text)
+
+
 class ReadCounter:
     """How many bytes were read; shared by threads. A pickled copy counts on its own, from 0."""
 

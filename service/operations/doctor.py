@@ -19,6 +19,7 @@ from pathlib import Path
 
 from readers.cachefolder import cache_directory
 from readers.compiled import ahead
+from readers.filesystems import is_url
 from service.engines.sparksession import check_java
 from service.errors import EngineUnavailableError
 from service.settings import Settings
@@ -133,7 +134,7 @@ def _keys(settings: Settings) -> Check:
 
 
 def _root(root: str) -> Check:
-    if "://" in root:
+    if is_url(root):
         return Check(name="root", state=OK, found=f"{root} (remote: not asked)")
     is_there = os.path.isdir(root) and os.access(root, os.R_OK | os.X_OK)
     return Check(

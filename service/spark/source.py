@@ -27,7 +27,6 @@ Spark: org.apache.spark.sql.execution.datasources.v2.python.UserDefinedPythonDat
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -47,6 +46,7 @@ from pyspark.sql.types import StructType
 
 from catalog import Catalog, Database, NoSuchTableError, Table, connect
 from catalog.predicate import ANYTHING
+from readers.filesystems import absolute
 from service.spark.errors import InvalidOptionError, carried
 from service.spark.splits import SplitReader, grouped
 from service.spark.types import Nanoseconds, spark_schema
@@ -108,7 +108,7 @@ class SourceOptions:
         if not partitions.isdecimal() or int(partitions) < 1:
             raise InvalidOptionError(f"expected partitions of 1 or more, found {partitions!r}")
         return cls(
-            path=options["path"] if "://" in options["path"] else os.path.abspath(options["path"]),
+            path=absolute(options["path"]),
             table=options["table"],
             database=options.get("database"),
             columns=_columns(options.get("columns")),

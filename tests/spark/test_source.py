@@ -62,6 +62,12 @@ def test_a_view_in_sql_with_some_columns(session: SparkSession) -> None:
     assert [row.asDict() for row in found] == [{"value": 1, "key": "key_0"}, {"value": 38, "key": "key_1"}]
 
 
+def test_a_url_without_an_authority_is_no_path(session: SparkSession) -> None:
+    counts = session.read.format("savepoint").option("table", "aggregate__count").load(f"file:{WORDCOUNT}")
+
+    assert counts.count() == 1000
+
+
 def test_a_folder_of_savepoints_needs_the_name_of_one(session: SparkSession) -> None:
     folder = WORDCOUNT.parent
     counts = read(session, folder, "aggregate__count", database="native")
