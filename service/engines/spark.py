@@ -5,8 +5,8 @@ errors of a statement that means nothing. `sparksql.py` writes the same for Spar
 DuckDB's, it is refused, too. Each table becomes a view: rows that say what each task reads, and `mapInArrow`, which reads it.
 
 A query has a session of its own and runs in a thread of its own, under a tag by which it is cancelled; whoever waits for
-it is told at once. A short answer comes to the driver as a whole; one that may be long is written by the executors as
-Parquet files, and read from these.
+it is told at once. A short answer comes to the driver as a whole; one that may be long is written by the executors' Python as
+Parquet files, and read from these; DuckDB computes it there, too, where each of its rows is made of one.
 
 What `sparkpartial.py` splits is aggregated by DuckDB in the executors' Python, so that Spark takes groups in place of rows;
 where these have no DuckDB, Spark takes the rows. Where all of a statement is aggregates without groups, or by key
@@ -20,18 +20,19 @@ import secrets
 import shutil
 import tempfile
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
-from pyarrow import dataset
 from sqlglot import exp
 
 from service.engines.engine import Column, Engine, Execution, Progress
 from service.engines.sparkconnect import ConnectSessions
 from service.engines.sparkerrors import missing_module, spark_error_of
+from service.engines.sparkexpressions import AVERAGE
+from service.engines.sparkfiles import rows_of_files, written
 from service.engines.sparksession import SparkSessions, SparkSettings, spark_settings
 from service.engines.sparksql import SparkQuery, spark_query
 from service.engines.sparktables import (
@@ -311,9 +312,11 @@ class SparkExecution(Execution):
                 self._check_not_cancelled()
                 if query.merged is not None:
                     return self._merged(session, tables, query.merged)
+                if query.computed and self._is_written:
+                    return self._computed(session, tables, query.computed)
                 return self._answer(self._frame(session, tables, query))
         except Exception as error:
-            if not query.partials or missing_module(str(error)) != "duckdb":
+            if not (query.partials or query.computed) or missing_module(str(error)) != "duckdb":
                 raise
         self._sessions.has_duckdb = False
         return self._read(self._translation())
@@ -325,9 +328,13 @@ class SparkExecution(Execution):
         return KnownTable(reference, columns)
 
     def _frame(self, session: SparkSession, tables: Sequence[SparkTable], query: SparkQuery) -> DataFrame:
+        from service.spark.average import register
+
         for number, table in enumerate(tables, start=1):
             table.frame(session).createOrReplaceTempView(f"savepoint_table_{number}")
         be_parallel(session, tables)
+        if query.has_average:
+            register(session, AVERAGE)
         return session.sql(f"EXPLAIN FORMATTED {query.sql}" if self._plan.prefix else query.sql)
 
     def _merged(
@@ -348,6 +355,31 @@ class SparkExecution(Execution):
         self._merging = execution
         return self._conformed(_rows_of(execution))
 
+    @property
+    def _is_written(self) -> bool:
+        """Whether executors write the answer as files, all of it."""
+        return self._export is not None and self._max_rows is None and not self._plan.prefix
+
+    def _computed(
+        self, session: SparkSession, tables: Sequence[SparkTable], sql: str
+    ) -> pa.RecordBatchReader:
+        """The answer that DuckDB makes of each row of the only table, beside the readers."""
+        (table,) = tables
+        assert isinstance(table, ScannedTable)
+        be_parallel(session, tables)
+        return self._written(lambda folder: table.written(session, sql, self._schema, folder))
+
+    def _written(self, files: Callable[[str], DataFrame]) -> pa.RecordBatchReader:
+        """The rows of the files that executors write to a folder, whose names Spark gives.
+
+        Raises:
+            EngineError: there is one that is not found here.
+        """
+        assert self._export is not None
+        self._export.mkdir(parents=True, exist_ok=True)
+        found = files(str(self._export)).toArrow()
+        return self._conformed(rows_of_files(self._export, found.column("file").to_pylist()))
+
     def _answer(self, frame: DataFrame) -> pa.RecordBatchReader:
         if self._plan.prefix:
             return self._explained(frame)
@@ -357,9 +389,7 @@ class SparkExecution(Execution):
         if self._max_rows is not None and self._max_rows <= _MOST_COLLECTED_ROWS:
             return self._conformed(frame.toArrow().to_batches(_BATCH_ROWS))
         if self._export is not None:
-            self._export.parent.mkdir(parents=True, exist_ok=True)
-            frame.write.parquet(self._export.as_uri())
-            return self._conformed(_written(self._export))
+            return self._written(lambda folder: written(frame, folder))
         rows = frame.limit(_MOST_COLLECTED_ROWS + 1).toArrow()
         if rows.num_rows > _MOST_COLLECTED_ROWS:
             raise EngineError(
@@ -451,9 +481,3 @@ def _rows_of(execution: Execution) -> Iterator[pa.RecordBatch]:
 
 def _numbered(schema: pa.Schema) -> list[str]:
     return [f"c{number}" for number in range(len(schema))]
-
-
-def _written(directory: Path) -> Iterator[pa.RecordBatch]:
-    """The rows of Parquet files, in the order in which they were written."""
-    for file in sorted(directory.glob("part-*.parquet")):
-        yield from dataset.dataset(str(file), format="parquet").to_batches(batch_size=_BATCH_ROWS)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 import catalog.errors
 import readers.errors
 from service.engines.duckdb import duckdb_error_of
+from service.engines.sparkfiles import SHARED
 from service.errors import (
     EngineError,
     EngineUnavailableError,
@@ -91,6 +92,8 @@ def _carried_error(kind: str, text: str) -> QueryError:
     found = getattr(readers.errors, kind, None)
     if isinstance(found, type) and issubclass(found, readers.errors.ReaderError):
         return query_error_of(found(text))
+    if kind == "NotWrittenError":
+        return EngineError(f"an executor cannot write {without_folders(text)}", hint=SHARED)
     if kind == "PartialError":
         return duckdb_error_of(text)
     if hasattr(catalog.errors, kind):

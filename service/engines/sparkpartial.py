@@ -17,11 +17,14 @@ that are not in the table; these go the ordinary way, as do rows without a WHERE
 Without groups, or by key group or subtask, what the executors find is a row or a few for every million rows. Where a statement
 asks for nothing else, these are all that is needed of the cluster, and DuckDB merges them, too (`merged_by_duckdb`): Spark
 would need a second stage.
+
+A SELECT without aggregates, order or limit makes a row, or none, of each row, whatever else there is (`row_by_row`): where its
+answer is long, DuckDB computes all of it beside the readers, and Spark takes no rows at all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -31,6 +34,7 @@ from sqlglot import exp
 from readers.states import KEY_GROUP, SUBTASK
 
 _FEW = (KEY_GROUP, SUBTASK)
+_OF_MANY_ROWS = ("group", "having", "qualify", "distinct", "order", "limit", "offset")
 ROWS = "rows"
 """What the table is called in the part of the executors."""
 
@@ -42,9 +46,17 @@ class MergedCount(exp.Expression, exp.AggFunc):
 
 
 class MergedAvg(exp.Expression, exp.AggFunc):
-    """The sum of sums `this` by the sum of counts `expression`."""
+    """The sum of sums `this` by the sum of counts `expression`.
 
-    arg_types: ClassVar[dict[str, bool]] = {"this": True, "expression": True}
+    `of_group` if it is not to be sum / count, see `divided`; `is_narrow`, of values of 16 bits, is for whoever knows types to set.
+    """
+
+    arg_types: ClassVar[dict[str, bool]] = {
+        "this": True,
+        "expression": True,
+        "of_group": False,
+        "is_narrow": False,
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +93,35 @@ class _NotSplit(Exception):
     """There is something in the SELECT that is not split."""
 
 
+def divided(select: exp.Select, *, has_groups: bool) -> Collection[exp.Expr]:
+    """The values whose plain `avg` in a SELECT is sum / count to DuckDB, with all digits of DOUBLE but those of the sum.
+
+    All other averages it computes as such, so that the last digit may be another: those of groups beside which there is
+    neither a sum nor a count of the same, and those of DISTINCT, FILTER and windows.
+    """
+    found = [node for item in _own(select) for node in _aggregates(item)]
+    values = {node.this for node in found if type(node) in (exp.Sum, exp.Count)}
+    return {
+        node.this for node in found if type(node) is exp.Avg and not (has_groups and node.this not in values)
+    }
+
+
+def _own(select: exp.Select) -> list[exp.Expr]:
+    """Where a SELECT has aggregates."""
+    clauses = (select.args.get(name) for name in ("having", "qualify", "order"))
+    return [*select.expressions, *(clause for clause in clauses if clause is not None)]
+
+
+def _aggregates(node: exp.Expr) -> Iterator[exp.AggFunc]:
+    """The aggregates of an expression of a SELECT: not those of a FILTER, a window or a query inside."""
+    if isinstance(node, exp.Filter | exp.Window | exp.Query):
+        return
+    if isinstance(node, exp.AggFunc):
+        yield node
+    for child in node.iter_expressions():
+        yield from _aggregates(child)
+
+
 def partial_select(select: exp.Select, keys: Sequence[exp.Expr]) -> PartialSelect | None:
     """The two parts of a SELECT; None if it is not split.
 
@@ -91,6 +132,21 @@ def partial_select(select: exp.Select, keys: Sequence[exp.Expr]) -> PartialSelec
     if not _is_of_a_table(select):
         return None
     return _aggregated(select, keys) or _filtered(select)
+
+
+def row_by_row(select: exp.Select) -> exp.Select | None:
+    """A SELECT that makes of each row of its table one of the answer, or none, over `ROWS`; None for another.
+
+    Args:
+        select: qualified, as that of `partial_select`.
+    """
+    if not _is_of_a_table(select) or any(select.args.get(clause) for clause in _OF_MANY_ROWS):
+        return None
+    if next(select.find_all(exp.AggFunc, exp.Window), None) is not None:
+        return None
+    columns = [(f"c{place}", item.unalias()) for place, item in enumerate(select.expressions)]
+    made = _partial(select, columns)
+    return made if _is_of_one_table(made, select.args["from_"].this.alias_or_name) else None
 
 
 def merged_by_duckdb(merged: exp.Select, hugeints: Collection[str]) -> exp.Select:
@@ -135,7 +191,7 @@ def _aggregated(select: exp.Select, keys: Sequence[exp.Expr]) -> PartialSelect |
     if select.args.get("qualify") is not None or next(select.find_all(exp.Window), None) is not None:
         return None
     distinct = select.args.get("distinct") is not None and not keys
-    parts = _Parts(select.args["from_"].this.alias_or_name)
+    parts = _Parts(select.args["from_"].this.alias_or_name, divided(select, has_groups=bool(keys)))
     try:
         for key in [item.unalias() for item in select.expressions] if distinct else keys:
             parts.group(key)
@@ -149,7 +205,9 @@ def _aggregated(select: exp.Select, keys: Sequence[exp.Expr]) -> PartialSelect |
         made.set("group", exp.Group(expressions=numbers))
     if not columns or not _is_of_one_table(made, parts.table):
         return None
-    is_small = all(isinstance(key, exp.Column) and key.name in _FEW for key in parts.groups)
+    is_small = all(isinstance(key, exp.Column) and key.name in _FEW for key in parts.groups) and not any(
+        average.args["of_group"] for average in merged.find_all(MergedAvg)
+    )
     return PartialSelect(made, tuple(columns), merged, is_small)
 
 
@@ -188,11 +246,13 @@ class _Parts:
 
     Attributes:
         table: the table's alias.
+        divided: as the function has it.
         groups: what it groups by, and the names of these.
         sums: its aggregates, likewise.
     """
 
     table: str
+    divided: Collection[exp.Expr]
     groups: dict[exp.Expr, str] = field(default_factory=dict)
     sums: dict[exp.Expr, str] = field(default_factory=dict)
 
@@ -273,7 +333,11 @@ def _avg(node: exp.Expr, parts: _Parts) -> exp.Expr:
     distinct = _of_distinct(node, parts)
     if distinct is not None:
         return distinct
-    return MergedAvg(this=parts.sum(_as(exp.Sum, node)), expression=parts.sum(_as(exp.Count, node)))
+    return MergedAvg(
+        this=parts.sum(_as(exp.Sum, node)),
+        expression=parts.sum(_as(exp.Count, node)),
+        of_group=isinstance(node, exp.Filter) or node.this not in parts.divided,
+    )
 
 
 def _as(kind: type[exp.AggFunc], node: exp.Expr) -> exp.Expr:

@@ -21,6 +21,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -39,6 +40,8 @@ DUCKDB_GOES_ON = 'ask for "engine": "duckdb", which needs nothing else'
 _INSTALL = "pip install 'savepointdb[spark]'"
 _ARCHIVE = "savepointdb.zip"
 _CONNECT_S = 5.0
+_ENDING_S = 5.0
+_STUCK_S = 20.0
 _CONNECT_PORT = 15002
 _ADDRESS = re.compile(r"(?P<host>[^:/,;]+|\[[^\]]+\]):(?P<port>\d+)")
 
@@ -124,6 +127,9 @@ class SparkSessions:
         self._lock = threading.Lock()
         self._session: SparkSession | None = None
         self._owned = False
+        self._owns_jvm = False
+        self._running: set[str] = set()
+        self._is_suspect = False
 
     def new(self) -> SparkSession:
         """A session of its own: nobody else sees its views and data sources.
@@ -131,6 +137,7 @@ class SparkSessions:
         Raises:
             EngineUnavailableError: Spark does not start: no pyspark, no Java, no cluster.
         """
+        self._end_if_stuck()
         with self._lock:
             if self._session is None:
                 self._session = self._started()
@@ -152,6 +159,8 @@ class SparkSessions:
     def tagged(self, session: SparkSession, tag: str) -> Iterator[None]:
         """The jobs of this thread have this tag."""
         context = session.sparkContext
+        with self._lock:
+            self._running.add(tag)
         context.addJobTag(tag)
         context.setInterruptOnCancel(True)
         try:
@@ -159,12 +168,20 @@ class SparkSessions:
         finally:
             with contextlib.suppress(Exception):
                 context.removeJobTag(tag)
+            with self._lock:
+                self._running.discard(tag)
+                is_suspect = self._is_suspect
+            if is_suspect:
+                timer = threading.Timer(_STUCK_S, self._end_if_stuck)
+                timer.daemon = True
+                timer.start()
 
     def cancel(self, tag: str) -> None:
         """End the jobs that have this tag by now, if there are any."""
         session = self._session
         if session is None:
             return
+        self._is_suspect = True
         with contextlib.suppress(Exception):
             session.sparkContext.cancelJobsWithTag(tag)
 
@@ -193,12 +210,39 @@ class SparkSessions:
     def close(self) -> None:
         """Stop Spark, if it runs."""
         with self._lock:
-            session, self._session = self._session, None
-            self.has_duckdb = True
-            owned, self._owned = self._owned, False
+            self._end()
+
+    def _end(self) -> None:
+        session, self._session = self._session, None
+        self.has_duckdb = True
+        self._is_suspect = False
+        owned, self._owned = self._owned, False
         if session is not None and owned:
             with contextlib.suppress(Exception):
                 session.stop()
+        if self._owns_jvm:
+            self._owns_jvm = False
+            _end_jvm()
+
+    def _end_if_stuck(self) -> None:
+        """End a JVM of ours where what was cancelled runs on: the next query starts another.
+
+        A task that joins row by row looks neither at interrupts nor for whether it was killed. On a cluster its executor is
+        ended and replaced (`spark.task.reaper`); here that is the driver, too, so it is done when no query runs.
+        """
+        with self._lock:
+            if not self._is_suspect or self._running:
+                return
+            if self._session is None or not self._owns_jvm or not self._settings.is_local:
+                self._is_suspect = False
+                return
+            deadline = time.monotonic() + _ENDING_S
+            while _running_tasks(self._session):
+                if time.monotonic() > deadline:
+                    self._end()
+                    return
+                time.sleep(0.05)
+            self._is_suspect = False
 
     def _started(self) -> SparkSession:
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -221,6 +265,7 @@ class SparkSessions:
             builder = builder.config(name, value)
         # What a program has already is not ours to stop. `getActiveSession` knows that of this thread only.
         self._owned = SparkContext._active_spark_context is None
+        self._owns_jvm = SparkContext._gateway is None
         try:
             session = builder.getOrCreate()
             session.sparkContext.setLogLevel("ERROR")
@@ -250,8 +295,42 @@ class SparkSessions:
                 "spark.executorEnv.PYTHONPATH": os.pathsep.join(map(str, package_folders())),
             }
         else:
-            options["spark.submit.pyFiles"] = str(write_packages(self._directory / _ARCHIVE))
+            options |= {
+                "spark.submit.pyFiles": str(write_packages(self._directory / _ARCHIVE)),
+                "spark.task.reaper.enabled": "true",
+                "spark.task.reaper.pollingInterval": "5s",
+                "spark.task.reaper.killTimeout": f"{_STUCK_S:.0f}s",
+            }
         return options | dict(self._settings.options)
+
+
+def _running_tasks(session: SparkSession) -> int:
+    """How many tasks run, those that were killed and have not ended among them."""
+    with contextlib.suppress(Exception):
+        java: Any = session.sparkContext._jsc.sc().statusTracker()
+        return sum(executor.numRunningTasks() for executor in java.getExecutorInfos())
+    return 0
+
+
+def _end_jvm() -> None:
+    """End the JVM that this process has started, if it has not ended by itself."""
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    gateway: Any = SparkContext._gateway
+    if gateway is None:  # it did not start
+        return
+    SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
+    SparkSession._instantiatedSession = SparkSession._activeSession = None
+    with contextlib.suppress(Exception):
+        gateway.shutdown()
+    process: subprocess.Popen[bytes] = gateway.proc
+    process.terminate()
+    try:
+        process.wait(_ENDING_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def quiet() -> None:
@@ -319,7 +398,5 @@ MEANING = {
     # How much comes of a table is known only when it is read.
     "spark.sql.autoBroadcastJoinThreshold": "-1",
     "spark.sql.adaptive.autoBroadcastJoinThreshold": "10MB",
-    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-    "spark.sql.parquet.inferTimestampNTZ.enabled": "true",
 }
 """What the translation of `sparksql.py` relies on."""

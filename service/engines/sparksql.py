@@ -16,16 +16,26 @@ from sqlglot.optimizer.qualify import qualify
 from sqlglot.schema import MappingSchema
 
 from service.engines.sparkexpressions import (
+    AVERAGE,
     HANDLERS,
     Handler,
     cast,
     has_aggregate,
     has_map,
+    is_narrow,
     ordered,
     translate,
     truth,
 )
-from service.engines.sparkpartial import PartialQuery, merged_by_duckdb, partial_select
+from service.engines.sparkpartial import (
+    MergedAvg,
+    PartialQuery,
+    PartialSelect,
+    divided,
+    merged_by_duckdb,
+    partial_select,
+    row_by_row,
+)
 from service.engines.sparktypes import HUGEINT, Typed, common_type, is_nested
 from service.errors import InvalidQueryError, NotOnSparkError
 from service.sqltypes import sql_type
@@ -61,17 +71,22 @@ class SparkQuery:
     Attributes:
         sql: its text.
         types: DuckDB's types of its columns.
+        has_average: whether it calls `AVERAGE`.
         columns: of each table of the plan, by its name there: those it needs, in order; never none.
         partials: of tables in whose place executors give partial aggregates: the queries of these.
         merged: the same in DuckDB's SQL, over what executors found of each such table, by the names of `part_name`; None if
             there is more to do than to merge a few rows.
+        computed: the same in DuckDB's SQL, over `sparkpartial.ROWS`, the rows of its only table, of which executors read any;
+            empty if an answer's row is made of several of them.
     """
 
     sql: str
     types: tuple[pa.DataType, ...]
+    has_average: bool
     columns: Mapping[str, tuple[str, ...]]
     partials: Mapping[str, PartialQuery]
     merged: exp.Query | None
+    computed: str
 
 
 def part_name(table: str) -> str:
@@ -122,6 +137,11 @@ def spark_query(
         {name.casefold(): view for name, view in views.items()},
         {name.casefold() for name in scanned if in_part},
     )
+    computed = (
+        row_by_row(qualified)
+        if len(scanned) == len(schemas) == 1 and in_part and isinstance(qualified, exp.Select)
+        else None
+    )
     translated, columns = translator.query(qualified, _Names())
     text = translated.sql("spark", identify=True, comments=False, unsupported_level=ErrorLevel.RAISE)
     partials = {
@@ -132,9 +152,11 @@ def spark_query(
     return SparkQuery(
         sql=text,
         types=tuple(kind for _, kind in columns),
+        has_average=any(call.name == AVERAGE for call in translated.find_all(exp.Anonymous)),
         columns={name: translator.used(name) for name in schemas},
         partials=partials,
         merged=translator.merged(qualified) if partials and partials.keys() >= set(scanned) else None,
+        computed=computed.sql("duckdb", comments=False) if computed is not None else "",
     )
 
 
@@ -148,6 +170,8 @@ class _Names:
         aliases: the columns of the answer by name, for ORDER BY.
         kinds: their types by place.
         outer: the names around a subquery.
+        divided: the values whose average is sum / count in that SELECT.
+        is_correlated: whether one of the names was found around the subquery.
     """
 
     translator: _Translator | None = None
@@ -157,6 +181,8 @@ class _Names:
     aliases: dict[str, pa.DataType] = field(default_factory=dict)
     kinds: list[pa.DataType] = field(default_factory=list)
     outer: _Names | None = None
+    divided: Collection[exp.Expr] = ()
+    is_correlated: bool = False
 
     def column(self, node: exp.Column) -> Typed:
         """The column that a name stands for.
@@ -171,6 +197,7 @@ class _Names:
         while scope is not None:
             if name in scope.tables.get(alias, {}):
                 written, kind = scope.tables[alias][name]
+                self.is_correlated = self.is_correlated or scope is not self
                 if scope.translator is not None and alias in scope.origins:
                     scope.translator.use(scope.origins[alias], written)
                 return Typed(
@@ -260,6 +287,8 @@ class _Translator:
         _check_having(query)
         own = _Names(translator=self, common=scope.common, outer=scope.outer)
         whole = self._whole_select(query, own)
+        if own.is_correlated and next(query.find_all(exp.Avg), None) is not None:
+            raise NotOnSparkError("an average in a correlated subquery")
         merged = self._merged_select(query, own)
         return whole if merged is None else self._whole_select(merged, scope)
 
@@ -279,6 +308,7 @@ class _Translator:
         if split is None:
             return None
         schema = pa.schema([(name, translate(node, scope).type) for name, node in split.columns])
+        _note_narrow(split, scope)
         self.partials[names[0]] = PartialQuery(split.partial.sql("duckdb", comments=False), schema)
         merged = part_name(names[0])
         self._schemas[merged], self._views[merged], self._used[merged] = schema, self._views[names[0]], set()
@@ -312,9 +342,10 @@ class _Translator:
         if query.args.get("where") is not None:
             made.set("where", exp.Where(this=truth(query.args["where"].this, scope)))
         items = [_projected(item) for item in query.expressions]
+        made.set("group", self._group(query, [item for _, item in items], scope))
+        scope.divided = divided(query, has_groups=made.args.get("group") is not None)
         typed = [(name, translate(item, scope)) for name, item in items]
         made.set("expressions", [_named(cast_literal(value), name) for name, value in typed])
-        made.set("group", self._group(query, [item for _, item in items], scope))
         for clause in ("having", "qualify"):
             if query.args.get(clause) is not None:
                 made.set(clause, type(query.args[clause])(this=truth(query.args[clause].this, scope)))
@@ -459,6 +490,15 @@ def _hugeints(columns: Iterable[tuple[str, exp.Expr]], scope: _Names) -> set[str
             return None
         found.add(name)
     return found
+
+
+def _note_narrow(split: PartialSelect, scope: _Names) -> None:
+    """Have averages know whether they are of values of 16 bits: of their sums that cannot be told."""
+    columns = dict(split.columns)
+    for average in split.merged.find_all(MergedAvg):
+        total = columns[average.this.name]
+        values = (total.this if isinstance(total, exp.Filter) else total).this
+        average.set("is_narrow", is_narrow(translate(values, scope).type))
 
 
 def cast_literal(value: Typed) -> exp.Expr:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from service.spark.partial import Partial
 
-_TASK_BYTES = 256 << 20
+_TASK_BYTES = 512 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +113,17 @@ class ScannedTable:
         reader = SplitReader("bigint", None if self.partial is None else self.computed())
         rows = session.createDataFrame(task_rows((0, splits) for splits in self.tasks))
         return rows.mapInArrow(reader.savepoint, spark_schema(schema, "bigint"))
+
+    def written(self, session: SparkSession, sql: str, answer: pa.Schema, folder: str) -> DataFrame:
+        """What DuckDB's SQL computes of each of its rows, as files in a folder: see `service.spark.files`."""
+        from service.spark.files import ComputedFileWriter, FileWriter
+        from service.spark.partial import Partial
+        from service.spark.splits import task_rows
+        from service.spark.types import spark_schema
+
+        writer = ComputedFileWriter(FileWriter(folder), Partial(sql, self.schema, answer))
+        rows = session.createDataFrame(task_rows((0, splits) for splits in self.tasks))
+        return rows.mapInArrow(writer.savepoint, spark_schema(FileWriter.schema))
 
     def answered(self, found: pa.Table | None) -> TableReference:
         """What executors found of it, as a table for DuckDB, which merges it."""

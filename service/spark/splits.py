@@ -53,11 +53,11 @@ class SplitReader:
             for batch in rebatched(rows, BATCH_ROWS) if partial is None else partial.of(rows):
                 schema = batch.schema if partial is None else partial.schema
                 yield to_wire(batch, wire_schema(schema, self._nanoseconds))
-            _spare_the_collector()
+            spare_the_collector()
 
     def savepoint(self, tasks: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The same of rows of `task_rows`, for `mapInArrow`; the plans of Spark show its name."""
-        for _, splits in _tasks(tasks):
+        for _, splits in tasks_of(tasks):
             yield from self.rows(splits)
 
 
@@ -80,10 +80,10 @@ class AnswerReader:
         Raises:
             SavepointSourceError: of an error of the readers, the catalog or DuckDB.
         """
-        for number, splits in _tasks(tasks):
+        for number, splits in tasks_of(tasks):
             with carried():
                 found = list(self._partials[number].of(batch for split in splits for batch in split.read()))
-                _spare_the_collector()
+                spare_the_collector()
             if found:
                 yield pa.RecordBatch.from_arrays(
                     [pa.array([number], pa.int32()), pa.array([_stream(found)], pa.binary())],
@@ -106,7 +106,7 @@ def answers(found: pa.Table) -> dict[int, pa.Table]:
     return {number: pa.concat_tables(parts) for number, parts in tables.items()}
 
 
-def _tasks(rows: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, tuple[Split, ...]]]:
+def tasks_of(rows: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, tuple[Split, ...]]]:
     """What `task_rows` made rows of; they come from there by way of Spark."""
     for batch in rows:
         for number, splits in zip(batch.column(0).to_pylist(), batch.column(1), strict=True):
@@ -170,7 +170,7 @@ def _combined(batches: list[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBat
 
 
 @functools.cache
-def _spare_the_collector() -> None:
+def spare_the_collector() -> None:
     """Let Python's garbage collector pass over what has been loaded by now, in Spark's Python workers.
 
     Spark collects garbage after every task. What numba loads is a million objects that stay: 0.1 s of CPU a task, as

@@ -39,6 +39,14 @@ CASES = {
 }
 WORDCOUNT = FLINK / "2.3.0" / "wordcount-rocksdb-savepoints" / "canonical"
 
+# A task of this one does not notice that it was killed, so it is to end by itself: in half a minute.
+MANY = (
+    "SELECT count(*) FROM w.aggregate__count a, w.aggregate__count b, "
+    'w."mod7-no-uid__seen" x, w."mod7-no-uid__seen" y, w."mod7-no-uid__seen" z'
+)
+# This does not.
+ENDLESS = "SELECT count(*) FROM w.aggregate__count a, w.aggregate__count b, w.aggregate__count c, w.aggregate__count d"
+
 # For a JVM that runs many small queries once: its second compiler would take more time than it saves.
 SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 

@@ -312,3 +312,35 @@ SELECT key, rank() OVER (ORDER BY value DESC, key) AS r FROM w.aggregate__count 
 
 SELECT _key_group, count(*) AS n, sum(value) AS s, max(key) FROM w.aggregate__count WHERE value < -5 GROUP BY ALL
 UNION ALL SELECT _subtask, count(*), sum(value), min(key) FROM w.aggregate__count WHERE key = 'key_662' GROUP BY ALL
+
+SELECT value % 7 AS rest, avg(-value * 100000007000003), avg(value * 100000007000003), sum(-value * 100000007000003) / 3, sum(-value * 100000007000003)::DOUBLE, sqrt(sum(value * 100000007000003)) FROM w.aggregate__count GROUP BY 1 ORDER BY 1
+
+SELECT _key_group, avg(-value * 100000007000003), sum(value * 100000007000003) / 7, min(value * 100000007000003) FROM w.aggregate__count GROUP BY ALL
+
+SELECT avg(value * 0.1), avg((value % 90 * 0.1)::DECIMAL(4, 1)), avg(-value * 12345678901.37), sum(-value * 0.7) / 3 FROM w.aggregate__count
+
+SELECT value % 3 AS rest, avg(value * 0.1), avg(-value * 12345678901.37), avg(DISTINCT value * 0.1), sum(value * 0.7)::DOUBLE FROM w.aggregate__count GROUP BY 1
+
+SELECT key, ((-value)::HUGEINT * 100000007000003 * 100003)::DOUBLE, (value::HUGEINT * 100000007000003 * 1000003) / 7, sqrt(value::HUGEINT * 100000007000003 * 1000003), ceil(-value::HUGEINT * 100000007000003) FROM w.aggregate__count
+
+SELECT key, avg(-value * 100000007000003) OVER (PARTITION BY value % 5 ORDER BY key) AS a, avg((value % 90 * 0.1)::DECIMAL(4, 1)) OVER (PARTITION BY value % 5 ORDER BY key) AS d FROM w.aggregate__count ORDER BY key
+
+SELECT value % 3 AS rest, avg((value % 90 * 0.1)::DECIMAL(4, 1)) AS narrow, avg((value % 90)::SMALLINT), avg((value % 90)::TINYINT) FILTER (WHERE value % 2 = 0), avg(value * 0.7) FILTER (WHERE value % 2 = 0), avg(value::DECIMAL(18, 9)) FROM w.aggregate__count GROUP BY ROLLUP (value % 3) HAVING avg(value * 0.1) > 0 ORDER BY ALL
+
+SELECT avg(value * 0.7) FILTER (WHERE value % 2 = 0), avg(-value * 100000007000003) FILTER (WHERE value % 2 = 0), avg(DISTINCT value * 0.1), avg(value * 0.1) FILTER (WHERE key = 'nothing') FROM w.aggregate__count
+
+SELECT _key_group, avg(value * 0.1) AS a, avg(value) FROM w.aggregate__count GROUP BY ALL HAVING a > 1 ORDER BY a, _key_group
+
+SELECT key, value FROM w.aggregate__count WHERE value > (SELECT avg(value * 0.7) * 2 FROM w.aggregate__count) ORDER BY key
+
+SELECT value % 7 AS rest, avg(-value * 100000007000003), avg(value * 0.7), avg(value * 0.1) FROM w.aggregate__count GROUP BY 1 HAVING sum(-value * 100000007000003) < 0
+
+SELECT value % 7 AS rest, avg(-value * 100000007000003), avg(value * 0.7) FROM w.aggregate__count GROUP BY 1 ORDER BY count(value * 0.7), rest
+
+SELECT value % 7 AS rest, avg(-value * 100000007000003), count(*), avg(value * 0.7) FILTER (WHERE value > 9), sum(value * 0.7) FROM w.aggregate__count GROUP BY 1 ORDER BY 1
+
+SELECT value > 0 AS positive, avg(value), avg(value::FLOAT), count(*) FROM e.types__v_double WHERE NOT isnan(value) AND value < 1e3 AND value > -1e3 GROUP BY ALL ORDER BY ALL
+
+SELECT 'all' AS g, avg(value * 0.7), avg(-value * 100000007000003) FROM w.aggregate__count GROUP BY ALL
+
+SELECT count(*) FROM w.aggregate__count WHERE (value::HUGEINT * 100000007000003 * 1000003)::DOUBLE / 3 > 1e15 AND -value::HUGEINT * 100000007000003 < -1e15

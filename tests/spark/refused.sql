@@ -99,3 +99,7 @@ SELECT upper('straße')
 SELECT list(DISTINCT key) FROM w.aggregate__count
 
 SELECT value % 7 AS rest, avg(value) FROM w.aggregate__count GROUP BY 1 HAVING avg(value) > 1 AND count(*) > 2 ORDER BY sum(value) DESC, rest
+
+SELECT sum(value)::FLOAT FROM w.aggregate__count
+
+SELECT key, (SELECT avg(b.value) FROM w.aggregate__count b WHERE b.value < a.key) FROM w."mod7-no-uid__seen" a

@@ -163,13 +163,14 @@ asked = []
 def cancel():
     asked.append(time.monotonic())
     execution.cancel(QueryCancelledError("enough"))
-def when_it_runs(act):
+def when_it_runs(act, later_s=0):
     def wait():
         while not context.statusTracker().getActiveJobsIds():
             time.sleep(0.05)
+        time.sleep(later_s)
         act()
     threading.Thread(target=wait).start()
-when_it_runs(cancel)
+when_it_runs(cancel, 5)
 try:
     execution.open()
 except QueryCancelledError as error:
@@ -179,6 +180,15 @@ deadline = time.monotonic() + 10
 while context.statusTracker().getActiveJobsIds() and time.monotonic() < deadline:
     time.sleep(0.1)
 tell(active=len(context.statusTracker().getActiveJobsIds()))
+
+# Such a task does not notice that it was killed: its executor is ended, and another takes its place.
+def running():
+    tracker = context._jsc.sc().statusTracker()
+    return sum(executor.numRunningTasks() for executor in tracker.getExecutorInfos())
+deadline = time.monotonic() + 120
+while (running() or len(executors()) < 2) and time.monotonic() < deadline:
+    time.sleep(0.1)
+tell(running=running(), executors=len(executors()))
 
 started = executors()
 when_it_runs(lambda: os.kill(started[0], signal.SIGKILL))
@@ -200,13 +210,14 @@ again.close()
 """
     )
 
-    cancelled, jobs, death, orphaned, error, answer = standalone.run(
+    cancelled, jobs, left, death, orphaned, error, answer = standalone.run(
         script, *roots(), str(standalone.master.pid)
     )
 
     assert cancelled["message"] == "enough"
     assert cancelled["took_s"] < 1
     assert jobs == {"active": 0}
+    assert left == {"running": 0, "executors": 2}
     assert death == {"same": True, "killed": True}
     assert orphaned == {"without_master": True}
     assert (error["code"], error["at_once"]) == ("ENGINE_UNAVAILABLE", True)

@@ -38,6 +38,7 @@ from tests.objectstore import KEY_VARIABLES, ObjectStore, Proxy
 from tests.service.conftest import listening
 from tests.spark.conftest import (
     CASES,
+    MANY,
     PROJECT,
     WORDCOUNT,
     free_port,
@@ -51,7 +52,6 @@ from tests.waiting import wait_until
 pytestmark = pytest.mark.spark
 
 ARROW = "application/vnd.apache.arrow.stream"
-MANY = "SELECT count(*) FROM w.aggregate__count a, w.aggregate__count b, w.aggregate__count c, w.aggregate__count d"
 SUM = "SELECT _subtask, count(*), sum(value), avg(value) FROM w.aggregate__count GROUP BY ALL ORDER BY ALL"
 
 
@@ -144,7 +144,10 @@ def engine(
 ) -> Iterator[SparkEngine]:
     settings = SparkSettings(
         remote=f"{server.url}/;user_id=tests",
-        options={"spark.sql.files.maxRecordsPerFile": "300"},
+        options={
+            "spark.sql.shuffle.partitions": "4",
+            "spark.sql.adaptive.coalescePartitions.enabled": "false",
+        },
         export_directory=str(tmp_path_factory.mktemp("exports")),
     )
     found = SparkEngine(settings, duckdb_engine, tmp_path_factory.mktemp("engine"))

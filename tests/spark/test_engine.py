@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
 
 from catalog import Catalog
@@ -15,24 +19,27 @@ from catalog.catalog import Root
 from readers.storage import StorageOptions
 from service.engines import DuckDBEngine
 from service.engines.spark import SparkEngine, SparkExecution
+from service.engines.sparkerrors import spark_error_of
+from service.engines.sparkfiles import rows_of_files
 from service.engines.sparktables import SparkTable
 from service.errors import (
     ColumnNotFoundError,
+    EngineError,
     InvalidValueError,
     QueryCancelledError,
     QueryError,
 )
+from service.spark.errors import SavepointSourceError
+from service.spark.files import FileWriter
 from service.sql import plan
 from tests.objectstore import KEY_VARIABLES, ObjectStore, Proxy
-from tests.spark.conftest import WORDCOUNT
+from tests.spark.conftest import ENDLESS, MANY, PROJECT, WORDCOUNT, processes_with
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
-
-MANY = "SELECT count(*) FROM w.aggregate__count a, w.aggregate__count b, w.aggregate__count c, w.aggregate__count d"
 
 
 def test_an_answer_without_a_limit_is_written_by_the_executors_and_taken_away_after(
@@ -48,6 +55,76 @@ def test_an_answer_without_a_limit_is_written_by_the_executors_and_taken_away_af
     assert table.schema.names == ["key", "value", "again", "s"]
     assert table.column(0).to_pylist() == sorted(table.column(0).to_pylist(), reverse=True)
     assert list(_exports(spark_engine)) == []
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "FROM w.aggregate__count",
+        "SELECT upper(key), value / 7, value::HUGEINT * value AS h, _subtask, key FROM w.aggregate__count WHERE value % 3 = 1",
+        "SELECT 1 AS one, NULL, 'x' FROM w.aggregate__count WHERE key LIKE 'key_1%'",
+        "SELECT key FROM w.aggregate__count WHERE key = 'nothing'",
+        "SELECT * FROM e.types__v_pojo",
+    ],
+)
+def test_what_is_made_of_each_row_is_written_beside_the_readers(
+    sql: str, savepoints: Catalog, spark_engine: SparkEngine, duckdb_engine: DuckDBEngine
+) -> None:
+    planned = plan(sql, savepoints)
+    execution = spark_engine.execution(planned)
+
+    found = execution.open().read_all()
+    execution.close()
+
+    assert spark_engine.translation(planned).computed
+    expected = duckdb_engine.execution(planned).open().read_all()
+    assert found.schema.equals(expected.schema)
+    assert sorted(map(str, found.to_pylist())) == sorted(map(str, expected.to_pylist()))
+    assert list(_exports(spark_engine)) == []
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "FROM w.aggregate__count ORDER BY key",
+        "FROM w.aggregate__count LIMIT 5",
+        "SELECT DISTINCT value FROM w.aggregate__count",
+        "SELECT key, row_number() OVER (ORDER BY key) FROM w.aggregate__count",
+        "SELECT value, count(*) FROM w.aggregate__count GROUP BY value",
+        "SELECT a.key FROM w.aggregate__count a JOIN w.aggregate__count b ON a.key = b.key",
+        "FROM w.aggregate__count UNION ALL FROM w.aggregate__count",
+        "FROM w.aggregate__count WHERE value > (SELECT avg(value) FROM w.aggregate__count)",
+        "FROM w.StateMeta",
+    ],
+)
+def test_what_is_made_of_several_rows_is_not(
+    sql: str, savepoints: Catalog, spark_engine: SparkEngine
+) -> None:
+    assert spark_engine.translation(plan(sql, savepoints)).computed == ""
+
+
+def test_a_folder_where_executors_do_not_write_is_told(tmp_path: Path) -> None:
+    rows = pa.RecordBatch.from_pydict({"c0": [1, 2]})
+
+    with pytest.raises(SavepointSourceError) as refused:
+        list(FileWriter(str(tmp_path / "nowhere")).savepoint(iter([rows])))
+    told = spark_error_of(f"{type(refused.value).__name__}: {refused.value}")
+
+    assert isinstance(told, EngineError)
+    assert told.message.startswith("an executor cannot write …/part-000000-")
+    assert told.message.endswith("No such file or directory")
+    assert "spark_export_directory" in str(told.hint)
+
+
+def test_a_file_that_is_only_where_an_executor_wrote_it_is_missed(tmp_path: Path) -> None:
+    rows = pa.RecordBatch.from_pydict({"c0": [1, 2]})
+    (written,) = FileWriter(str(tmp_path)).savepoint(iter([rows, rows.slice(1)]))
+    (name,) = written.column("file").to_pylist()
+
+    assert [batch.to_pydict() for batch in rows_of_files(tmp_path, [name])] == [{"c0": [1, 2, 2]}]
+    with pytest.raises(EngineError, match="1 of 2 files that executors wrote are not found here") as missed:
+        rows_of_files(tmp_path, [name, "part-000001-another.parquet"])
+    assert "spark_export_directory" in str(missed.value.hint)
 
 
 def test_no_more_rows_than_are_asked_for_reach_the_driver(
@@ -122,6 +199,61 @@ def test_a_cancel_before_spark_has_begun_ends_the_query(
     assert thread is not None
     wait_until(lambda: not thread.is_alive())
     assert _nothing_runs()
+
+
+def test_what_does_not_notice_a_cancel_does_not_run_on(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import sys, threading, time\n"
+        "from catalog import Catalog\n"
+        "from catalog.catalog import Root\n"
+        "from service.engines import DuckDBEngine\n"
+        "from service.engines.spark import SparkEngine\n"
+        "from service.engines.sparksession import SparkSettings\n"
+        "from service.errors import QueryCancelledError\n"
+        "from service.settings import Settings\n"
+        "from service.sql import plan\n"
+        "from pyspark import SparkContext\n"
+        f"catalog = Catalog([Root(path={str(WORDCOUNT)!r}, label='w')])\n"
+        "duckdb = DuckDBEngine(Settings())\n"
+        "spark = SparkEngine(SparkSettings(master='local[2]'), duckdb)\n"
+        "def count():\n"
+        "    execution = spark.execution(plan('SELECT count(*) FROM w.aggregate__count', catalog), 1)\n"
+        "    return execution.open().read_all().column(0)[0].as_py()\n"
+        "print(count())\n"
+        "first = SparkContext._gateway.proc\n"
+        f"endless = [spark.execution(plan({ENDLESS!r}, catalog), 1) for _ in range(2)]\n"
+        "def run(execution):\n"
+        "    try:\n"
+        "        execution.open()\n"
+        "    except QueryCancelledError:\n"
+        "        pass\n"
+        "threads = [threading.Thread(target=run, args=(one,)) for one in endless]\n"
+        "for thread in threads: thread.start()\n"
+        "time.sleep(6)\n"
+        "for execution in endless: execution.cancel(QueryCancelledError('enough'))\n"
+        "for thread in threads: thread.join()\n"
+        "for execution in endless: execution._thread.join()\n"
+        "print(count())\n"
+        "second = SparkContext._gateway.proc\n"
+        "print(first is second or first.poll() is not None)\n"
+        "spark.close()\n"
+        "print(second.poll() is not None)\n"
+        "duckdb.close()\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, script],
+        env=os.environ | {"PYTHONPATH": str(PROJECT), "TMPDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.split() == ["1000", "1000", "True", "True"]
+    assert processes_with(str(tmp_path)) == []
+    assert [path.name for path in tmp_path.iterdir()] == ["script.py"]
 
 
 def test_a_cancel_before_it_starts_is_raised(savepoints: Catalog, spark_engine: SparkEngine) -> None:

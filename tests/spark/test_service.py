@@ -19,7 +19,7 @@ from catalog import Catalog
 from service.app import create_app
 from service.settings import Settings
 from tests.service.conftest import listening
-from tests.spark.conftest import WORDCOUNT, processes_with
+from tests.spark.conftest import MANY, WORDCOUNT, processes_with
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ pytestmark = pytest.mark.spark
 
 PROJECT = Path(__file__).parent.parent.parent
 ARROW = "application/vnd.apache.arrow.stream"
-MANY = "SELECT count(*) FROM w.aggregate__count a, w.aggregate__count b, w.aggregate__count c, w.aggregate__count d"
 
 
 @pytest.fixture(scope="module")

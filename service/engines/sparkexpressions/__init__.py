@@ -9,7 +9,9 @@ argument that none knows is refused, too. What differs, and what is done about i
 | `1 / 2` = 0.5, `1 / 0` = inf | decimals divide as decimals, division by zero is an error | divided as doubles, zero apart |
 | literals take the type beside them; TINYINTs overflow | others do | casts to DuckDB's type, before and after |
 | `sum(BIGINT)` is a HUGEINT | BIGINT, overflows | summed in two halves |
-| `avg(DECIMAL)` is a DOUBLE | a decimal | sum / count |
+| `avg(BIGINT)` and of decimals divides once, as `long double` | twice | `service/spark/average.py` |
+| the same without groups is sum / count | the same | sum / count |
+| HUGEINT to DOUBLE by halves of 64 bits | to the nearest | by halves |
 | CAST rounds | CAST truncates | rounded first |
 | `list[1]` is the first, `list[9]` is NULL | `[0]` is, `[9]` is an error | `try_element_at` |
 | `list(x)` keeps NULLs; NULL where there is no row | drops them; `[]` | a list of structs |
@@ -19,9 +21,7 @@ argument that none knows is refused, too. What differs, and what is done about i
 | LOWER, UPPER: a letter for a letter | `ß` → `SS`, `ς` | an error where a text has such letters |
 | timestamps and times of nanoseconds | none | BIGINT, see `service/spark/types.py` |
 
-Floating-point sums depend on the order of the rows, on either engine. An average of integers may have another last digit where
-their sum is beyond 2^53, or one average in thousands where there are thousands of them: DuckDB divides in the 80 bits that
-x86 has, and Spark in 64.
+Floating-point sums depend on the order of the rows, on either engine.
 
     terms.py       what translated expressions are made of, and `translate`
     names.py       columns, fields, elements, literals
@@ -29,9 +29,20 @@ x86 has, and Spark in 64.
     table.py       who translates which
 """
 
-from service.engines.sparkexpressions.aggregates import has_aggregate, has_map
+from service.engines.sparkexpressions.aggregates import AVERAGE, has_aggregate, has_map, is_narrow
 from service.engines.sparkexpressions.conditions import ordered, truth
 from service.engines.sparkexpressions.table import HANDLERS
 from service.engines.sparkexpressions.terms import Handler, cast, translate
 
-__all__ = ["HANDLERS", "Handler", "cast", "has_aggregate", "has_map", "ordered", "translate", "truth"]
+__all__ = [
+    "AVERAGE",
+    "HANDLERS",
+    "Handler",
+    "cast",
+    "has_aggregate",
+    "has_map",
+    "is_narrow",
+    "ordered",
+    "translate",
+    "truth",
+]

@@ -32,6 +32,9 @@ from service.engines.sparktypes import HUGEINT, Typed, is_nested, is_number
 from service.errors import NotOnSparkError
 
 Wrap = Callable[[exp.Expr], exp.Expr]
+AVERAGE = "savepointdb_average"
+"""What `service.spark.average` is called in the SQL for Spark."""
+_MOST_DIGITS_OF_16_BITS = 4
 
 
 def has_aggregate(node: exp.Expr) -> bool:
@@ -202,12 +205,31 @@ def _avg(node: exp.Expr, scope: Scope, wrap: Wrap) -> Typed:
     if pa.types.is_floating(value.type):
         return Typed(wrap(exp.Avg(this=_distinct(as_type(value.node, DOUBLE), distinct))), DOUBLE)
     total = _total(value, distinct, wrap)
-    return _quotient(total, wrap(exp.Count(this=_distinct(value.node.copy(), distinct))))
+    count = wrap(exp.Count(this=_distinct(value.node.copy(), distinct)))
+    if wrap is _plain and node.this in scope.divided:
+        return _quotient(total, count)
+    return _average_of_group(total, count, is_narrow=is_narrow(value.type))
+
+
+def _average_of_group(total: Typed, count: exp.Expr, *, is_narrow: bool) -> Typed:
+    """As `service.spark.average` has it; DuckDB divides those of 16 bits as DOUBLE."""
+    if not is_narrow:
+        return Typed(call(AVERAGE, total.node, count), DOUBLE)
+    power = as_type(number_of(10**total.type.scale), HUGEINT)
+    whole = Typed(as_type(binary(exp.Mul, total.node, power), HUGEINT), HUGEINT)
+    return _quotient(whole, binary(exp.Mul, as_type(count, DOUBLE), as_type(power.copy(), DOUBLE)))
+
+
+def is_narrow(kind: pa.DataType) -> bool:
+    """Whether DuckDB keeps numbers of a type in 16 bits or fewer."""
+    if pa.types.is_decimal(kind):
+        return bool(kind.precision <= _MOST_DIGITS_OF_16_BITS)
+    return kind in (pa.int8(), pa.int16())
 
 
 def _quotient(total: Typed, count: exp.Expr) -> Typed:
     divisor = call("nullif", as_type(count, DOUBLE), as_type(number_of(0), DOUBLE))
-    return Typed(binary(exp.Div, as_type(total.node, DOUBLE), divisor), DOUBLE)
+    return Typed(binary(exp.Div, cast(total, DOUBLE), divisor), DOUBLE)
 
 
 def _merged_count(node: exp.Expr, scope: Scope, wrap: Wrap) -> Typed:
@@ -216,8 +238,11 @@ def _merged_count(node: exp.Expr, scope: Scope, wrap: Wrap) -> Typed:
 
 
 def _merged_avg(node: exp.Expr, scope: Scope, wrap: Wrap) -> Typed:
-    count = translate(node.args["expression"], scope)
-    return _quotient(_total(translate(node.this, scope), False, wrap), wrap(exp.Sum(this=count.node)))
+    count = wrap(exp.Sum(this=translate(node.args["expression"], scope).node))
+    total = _total(translate(node.this, scope), False, wrap)
+    if node.args["of_group"] and total.type != DOUBLE:
+        return _average_of_group(total, count, is_narrow=node.args["is_narrow"])
+    return _quotient(total, count)
 
 
 def _extreme(name: str) -> Aggregate:
@@ -273,7 +298,7 @@ def _spread(name: str) -> Aggregate:
         value, distinct = _argument(node, scope)
         if distinct or not is_number(value.type):
             raise NotOnSparkError(f"{name}() of {value.type}")
-        return Typed(wrap(call(name, as_type(value.node, DOUBLE))), DOUBLE)
+        return Typed(wrap(call(name, cast(value, DOUBLE))), DOUBLE)
 
     return handle
 

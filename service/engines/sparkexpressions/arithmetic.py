@@ -191,7 +191,7 @@ def _sign(node: exp.Expr, scope: Scope) -> Typed:
 
 
 def _sqrt(node: exp.Expr, scope: Scope) -> Typed:
-    return Typed(call("sqrt", as_type(_numeric(node, scope).node, DOUBLE)), DOUBLE)
+    return Typed(call("sqrt", cast(_numeric(node, scope), DOUBLE)), DOUBLE)
 
 
 def _isnan(node: exp.Expr, scope: Scope) -> Typed:
@@ -241,7 +241,7 @@ def _whole_number(name: str) -> Handler:
     def handle(node: exp.Expr, scope: Scope) -> Typed:
         value = _numeric(node, scope)
         if is_integer(value.type):
-            return Typed(as_type(value.node, DOUBLE), DOUBLE)
+            return Typed(cast(value, DOUBLE), DOUBLE)
         if pa.types.is_decimal(value.type):
             result = decimal(value.type.precision, 0)
             return Typed(as_type(call(name, value.node), result), result)

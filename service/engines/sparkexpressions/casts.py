@@ -16,6 +16,7 @@ from service.engines.sparkexpressions.terms import (
     TEXT,
     Handler,
     Scope,
+    as_floating,
     as_type,
     call,
     knows,
@@ -144,7 +145,7 @@ def _is_micros(kind: pa.DataType) -> bool:
 
 _CASTS: tuple[tuple[Callable[[pa.DataType], bool], Callable[[pa.DataType], bool], _Convert], ...] = (
     (is_integer, is_integer, _plainly),
-    (is_integer, pa.types.is_floating, _plainly),
+    (is_integer, pa.types.is_floating, as_floating),
     (is_integer, pa.types.is_decimal, _plainly),
     (is_integer, pa.types.is_string, _plainly),
     (is_integer, pa.types.is_boolean, _plainly),
@@ -153,7 +154,7 @@ _CASTS: tuple[tuple[Callable[[pa.DataType], bool], Callable[[pa.DataType], bool]
     (pa.types.is_floating, pa.types.is_floating, _plainly),
     (pa.types.is_floating, pa.types.is_signed_integer, _float_to_integer),
     (pa.types.is_decimal, is_integer, _decimal_to_integer),
-    (pa.types.is_decimal, pa.types.is_floating, _plainly),
+    (pa.types.is_decimal, pa.types.is_floating, as_floating),
     (pa.types.is_decimal, pa.types.is_decimal, _decimal_to_decimal),
     (pa.types.is_decimal, pa.types.is_string, _plainly),
     (pa.types.is_string, is_integer, _text_to_number),

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Protocol
 
 import pyarrow as pa
+import sqlglot
 from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
 
-from service.engines.sparktypes import TIMESTAMP, Typed, holds, is_integer, is_nanoseconds, spark_name
+from service.engines.sparktypes import (
+    HUGEINT,
+    TIMESTAMP,
+    Typed,
+    holds,
+    is_integer,
+    is_nanoseconds,
+    spark_name,
+)
 from service.errors import NotOnSparkError
 
 DOUBLE, BIGINT, INTEGER, TEXT, BOOLEAN, DATE = (
@@ -24,10 +33,31 @@ DOUBLE, BIGINT, INTEGER, TEXT, BOOLEAN, DATE = (
 DUCKDB = Dialect.get_or_raise("duckdb")
 _DATE_TEXT = re.compile(r"\d{4}-\d{2}-\d{2}")
 _TIMESTAMP_TEXT = re.compile(r"\d{4}-\d{2}-\d{2}(?:[ T]\d{2}:\d{2}:\d{2}(?:\.\d{1,6})?)?")
+_DIGITS_IN_64_BITS = 18
+_WIDE = exp.column("wide")
+# By halves; the last digit is not always that of the nearest DOUBLE.
+_DOUBLE_OF_128_BITS = sqlglot.parse_one(
+    """
+    CASE
+        WHEN wide BETWEEN -9007199254740992 AND 18446744073709551615 THEN CAST(wide AS DOUBLE)
+        WHEN wide BETWEEN -18446744073709551616 AND -1 THEN -CAST(-1 - wide AS DOUBLE) - CAST(1 AS DOUBLE)
+        ELSE CAST(pmod(wide, 18446744073709551616) AS DOUBLE)
+            + CAST((wide - pmod(wide, 18446744073709551616)) / 18446744073709551616 AS DOUBLE)
+            * CAST(18446744073709551616 AS DOUBLE)
+    END
+    """,
+    dialect="spark",
+)
 
 
 class Scope(Protocol):
-    """What names mean where an expression stands."""
+    """What names mean where an expression stands.
+
+    Attributes:
+        divided: the values whose average is sum / count there: see `sparkpartial.divided`.
+    """
+
+    divided: Collection[exp.Expr]
 
     def column(self, node: exp.Column) -> Typed:
         """The column of that name."""
@@ -68,6 +98,8 @@ def cast(typed: Typed, target: pa.DataType) -> exp.Expr:
         return _nanoseconds(typed.node)
     if typed.type != pa.null() and is_nanoseconds(target):
         raise NotOnSparkError(f"{typed.type} beside {target}")
+    if pa.types.is_floating(target):
+        return as_floating(typed.node, typed.type, target)
     return as_type(typed.node, target)
 
 
@@ -80,6 +112,20 @@ def as_type(node: exp.Expr, target: pa.DataType) -> exp.Expr:
     if target == pa.null():
         return node
     return exp.Cast(this=node, to=exp.DataType.build(spark_name(target), dialect="spark"))
+
+
+def as_floating(node: exp.Expr, source: pa.DataType, target: pa.DataType) -> exp.Expr:
+    """A number as FLOAT or DOUBLE; what DuckDB keeps in 128 bits, and has no fraction, as DuckDB converts it.
+
+    Raises:
+        NotOnSparkError: it would be converted otherwise.
+    """
+    if not (pa.types.is_decimal(source) and source.scale == 0 and source.precision > _DIGITS_IN_64_BITS):
+        return as_type(node, target)
+    if target != DOUBLE:
+        raise NotOnSparkError(f"{source} as {target}")
+    wide = as_type(node, HUGEINT)
+    return _DOUBLE_OF_128_BITS.transform(lambda part: wide.copy() if part == _WIDE else part)
 
 
 def knows(node: exp.Expr, *arguments: str) -> None:
