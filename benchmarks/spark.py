@@ -1,10 +1,11 @@
 """`python -m benchmarks.spark` (`make bench-spark`): a scan by Spark on one worker of one core and on two, and by the readers.
 
-A standalone master and its workers are started from pyspark's package, on this machine; the savepoint is written for the
-purpose. Times are medians of a session that has answered every question `_WARM_UPS` times over a savepoint of few keys, and
-once over this one: the service keeps its session, and the first hundred questions of one are those in which its JVMs
-compile. CPU is that of the executors, on one worker: of their Python, which reads and aggregates, and of their JVMs, which
-take what it finds and compute the rest; beside that of the readers alone for the same columns, in one process.
+Two standalone masters and their workers are started from pyspark's package, on this machine, and asked in turn, so that
+both find it in the same mood; the savepoint is written for the purpose. Times are medians of a session that has answered
+every question `_WARM_UPS` times over a savepoint of few keys, and once over this one: the service keeps its session, and the
+first hundred questions of one are those in which its JVMs compile. CPU is that of the executors, on one worker: of their
+Python, which reads and aggregates, and of their JVMs, which take what it finds and compute the rest; beside that of the
+readers alone for the same columns, in one process.
 
 The times mean something on a machine that does nothing else, with a core for each worker and some more for the driver. CPU
 seconds do on any, but for what is lost to others in shared caches.
@@ -24,7 +25,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import catalog
@@ -81,11 +82,10 @@ def main() -> int:
         "--directory", type=Path, help="where to keep it for the next time (default: nowhere)"
     )
     parser.add_argument("--runs", type=int, default=_RUNS, help=f"of each question (default: {_RUNS})")
-    parser.add_argument("--drive", nargs=4, help=argparse.SUPPRESS)
+    parser.add_argument("--drive", nargs=3, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.drive:
-        url, large, small, runs = arguments.drive
-        print(json.dumps(_drive(url, large, small, int(runs))))
+        _drive(*arguments.drive)
         return 0
     directory = arguments.directory or Path(tempfile.mkdtemp(prefix="savepointdb-bench-"))
     try:
@@ -104,7 +104,7 @@ def _report(savepoint: Path, small: Path, keys: int, runs: int) -> None:
     size = sum(file.stat().st_size for file in savepoint.iterdir())
     print(f"{keys:,} keys, {size / 1e6:,.0f} MB canonical; {os.cpu_count()} cores, {platform.machine()}\n")
     alone = {name: _readers(savepoint, table, columns) for name, (_, table, columns) in _QUERIES.items()}
-    one, two = (_on_workers(savepoint, small, count, runs) for count in (1, 2))
+    one, two = _on_workers(savepoint, small, runs)
     print("| work | 1 worker | 2 workers | ratio | CPU: readers alone | Python | ratio | JVM | both, ratio |")
     print("|---|---|---|---|---|---|---|---|---|")
     for name in _QUERIES:
@@ -129,26 +129,66 @@ def _readers(savepoint: Path, table: str, columns: list[str]) -> float:
     return statistics.median(measured[1:])
 
 
-def _on_workers(savepoint: Path, small: Path, count: int, runs: int) -> dict[str, dict[str, float]]:
-    """Seconds and CPU seconds of each query on so many workers."""
+def _on_workers(savepoint: Path, small: Path, runs: int) -> list[dict[str, dict[str, float]]]:
+    """Seconds and CPU seconds of each query, on one worker and on two; they are asked in turn."""
+    measured: list[dict[str, list[dict[str, float]]]] = [{}, {}]
+    with ExitStack() as stack:
+        drivers = [stack.enter_context(_driver(savepoint, small, count)) for count in (1, 2)]
+        for name in _QUERIES:
+            for run in range(runs + 1):
+                for found, driver in zip(measured, drivers, strict=True):
+                    answer = _asked(driver, name)
+                    if run:
+                        found.setdefault(name, []).append(answer)
+    return [
+        {
+            name: {part: statistics.median(run[part] for run in answers) for part in answers[0]}
+            for name, answers in found.items()
+        }
+        for found in measured
+    ]
+
+
+@contextmanager
+def _driver(savepoint: Path, small: Path, workers: int) -> Iterator[subprocess.Popen[str]]:
+    """A process with a session on a cluster of its own, which has answered its first questions."""
     with (
         tempfile.TemporaryDirectory(prefix="savepointdb-spark-") as folder,
-        _cluster(Path(folder), count) as url,
+        _cluster(Path(folder), workers) as url,
+        Path(folder, "driver.log").open("w") as log,
     ):
-        ran = subprocess.run(
-            [sys.executable, "-m", "benchmarks.spark", "--drive", url, str(savepoint), str(small), str(runs)],
-            capture_output=True,
+        driver = subprocess.Popen(
+            [sys.executable, "-m", "benchmarks.spark", "--drive", url, str(savepoint), str(small)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
             text=True,
-            check=False,
         )
-        if ran.returncode:
-            raise SystemExit(ran.stderr[-3000:])
-        found: dict[str, dict[str, float]] = json.loads(ran.stdout)
-        return found
+        try:
+            _asked(driver, "")
+            yield driver
+        finally:
+            assert driver.stdin is not None
+            driver.stdin.close()
+            if driver.wait():
+                sys.stderr.write(Path(log.name).read_text()[-3000:])
 
 
-def _drive(url: str, savepoint: str, small: str, runs: int) -> dict[str, dict[str, float]]:
-    """In a process of its own: run the queries on a cluster."""
+def _asked(driver: subprocess.Popen[str], name: str) -> dict[str, float]:
+    """What a driver measures of one query; of none, that it is ready."""
+    assert driver.stdin is not None
+    assert driver.stdout is not None
+    driver.stdin.write(f"{name}\n")
+    driver.stdin.flush()
+    line = driver.stdout.readline()
+    if not line:
+        raise SystemExit("a driver ended")
+    measured: dict[str, float] = json.loads(line)
+    return measured
+
+
+def _drive(url: str, savepoint: str, small: str) -> None:
+    """In a process of its own: run the queries whose names come in on a cluster, and print what each took."""
     from service.engines.duckdb import DuckDBEngine
     from service.engines.spark import SparkEngine
     from service.engines.sparksession import SparkSettings
@@ -173,28 +213,21 @@ def _drive(url: str, savepoint: str, small: str, runs: int) -> dict[str, dict[st
             pass
         execution.close()
 
-    found: dict[str, dict[str, float]] = {}
     for sql, _, _ in list(_QUERIES.values()) * _WARM_UPS:
         ask(sql, small)
-    for name, (sql, _, _) in _QUERIES.items():
-        ask(sql, savepoint)
-        measured = []
-        for _ in range(runs):
+    for line in sys.stdin:
+        measured: dict[str, float] = {}
+        if line.strip():
             before, started = _executors_cpu(url), time.monotonic()
-            ask(sql, savepoint)
-            seconds = time.monotonic() - started
-            measured.append(
-                (seconds, *(after - own for after, own in zip(_executors_cpu(url), before, strict=True)))
+            ask(_QUERIES[line.strip()][0], savepoint)
+            measured["seconds"] = time.monotonic() - started
+            measured["python"], measured["jvm"] = (
+                after - own for after, own in zip(_executors_cpu(url), before, strict=True)
             )
-        found[name] = dict(
-            zip(
-                ("seconds", "python", "jvm"), map(statistics.median, zip(*measured, strict=True)), strict=True
-            )
-        )
+        print(json.dumps(measured), flush=True)
     spark.close()
     duckdb.close()
     shutil.rmtree(exports)
-    return found
 
 
 def _executors_cpu(url: str) -> tuple[float, float]:
