@@ -198,7 +198,7 @@ def test_a_cancel_before_spark_has_begun_ends_the_query(
     thread = execution._thread
     assert thread is not None
     wait_until(lambda: not thread.is_alive())
-    assert _nothing_runs()
+    wait_until(_nothing_runs)
 
 
 def test_what_does_not_notice_a_cancel_does_not_run_on(tmp_path: Path) -> None:
