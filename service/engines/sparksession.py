@@ -318,7 +318,7 @@ def _end_jvm() -> None:
     from pyspark.sql import SparkSession
 
     gateway: Any = SparkContext._gateway
-    if gateway is None:  # it did not start
+    if gateway is None or gateway.proc is None:  # it did not start, or not by us: spark-submit has its own
         return
     SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
     SparkSession._instantiatedSession = SparkSession._activeSession = None

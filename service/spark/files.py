@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark import TaskContext
 
+from readers.errors import ReaderError
 from service.spark.errors import SavepointSourceError, carried
 from service.spark.splits import BATCH_ROWS, rebatched, spare_the_collector, tasks_of
 
@@ -64,6 +65,8 @@ class FileWriter:
         path = os.path.join(self._folder, name)
         try:
             _write(path, itertools.chain([first], some), first.schema)
+        except ReaderError:  # one of a missing file is an OSError, too
+            raise
         except OSError as error:
             raise SavepointSourceError.of(NotWrittenError(f"{path}: {error.strerror or error}")) from error
         yield pa.RecordBatch.from_arrays([pa.array([name])], schema=self.schema)

@@ -202,6 +202,19 @@ def standalone(tmp_path_factory: pytest.TempPathFactory, executors_cache: Path) 
     cluster.stop()
 
 
+def run_python(*arguments: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run Python with our code in a process of its own, in a folder."""
+    return subprocess.run(
+        [sys.executable, *arguments],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": str(PROJECT)} | environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
 def processes_with(text: str) -> list[str]:
     """The commands of processes whose environment has this text."""
     found = []

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -45,6 +44,7 @@ from tests.spark.conftest import (
     processes_with,
     python_without,
     python_without_our_code,
+    run_python,
 )
 from tests.spark.test_corpus import answer, tables
 from tests.waiting import wait_until
@@ -458,15 +458,7 @@ def test_without_its_packages_it_is_told_what_to_install(package: str, is_file: 
         "spark.close()\n"
         "duckdb.close()\n"
     )
-    ran = subprocess.run(
-        [sys.executable, *([str(file)] if is_file else ["-c", file.read_text()])],
-        cwd=PROJECT,
-        env=os.environ | {"PYTHONPATH": str(PROJECT)},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    ran = run_python(*([str(file)] if is_file else ["-c", file.read_text()]), folder=PROJECT)
 
     assert ran.returncode == 0, ran.stderr
     message, hint = ran.stdout.splitlines()

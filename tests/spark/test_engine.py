@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +13,7 @@ import pytest
 
 from catalog import Catalog
 from catalog.catalog import Root
+from readers.errors import MissingFileError
 from readers.storage import StorageOptions
 from service.engines import DuckDBEngine
 from service.engines.spark import SparkEngine, SparkExecution
@@ -33,7 +31,7 @@ from service.spark.errors import SavepointSourceError
 from service.spark.files import FileWriter
 from service.sql import plan
 from tests.objectstore import KEY_VARIABLES, ObjectStore, Proxy
-from tests.spark.conftest import ENDLESS, MANY, PROJECT, WORDCOUNT, processes_with
+from tests.spark.conftest import ENDLESS, MANY, WORDCOUNT, processes_with, run_python
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -114,6 +112,15 @@ def test_a_folder_where_executors_do_not_write_is_told(tmp_path: Path) -> None:
     assert told.message.startswith("an executor cannot write …/part-000000-")
     assert told.message.endswith("No such file or directory")
     assert "spark_export_directory" in str(told.hint)
+
+
+def test_a_missing_state_file_is_not_taken_for_one_that_cannot_be_written(tmp_path: Path) -> None:
+    def rows() -> Iterator[pa.RecordBatch]:
+        yield pa.RecordBatch.from_pydict({"c0": list(range(100_000))})
+        raise MissingFileError("it was there")
+
+    with pytest.raises(MissingFileError, match="it was there"):
+        list(FileWriter(str(tmp_path)).written(rows()))
 
 
 def test_a_file_that_is_only_where_an_executor_wrote_it_is_missed(tmp_path: Path) -> None:
@@ -241,14 +248,7 @@ def test_what_does_not_notice_a_cancel_does_not_run_on(tmp_path: Path) -> None:
         "print(second.poll() is not None)\n"
         "duckdb.close()\n"
     )
-    ran = subprocess.run(
-        [sys.executable, script],
-        env=os.environ | {"PYTHONPATH": str(PROJECT), "TMPDIR": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    ran = run_python(str(script), folder=tmp_path, TMPDIR=str(tmp_path))
 
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.split() == ["1000", "1000", "True", "True"]

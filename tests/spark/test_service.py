@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +16,7 @@ from catalog import Catalog
 from service.app import create_app
 from service.settings import Settings
 from tests.service.conftest import listening
-from tests.spark.conftest import MANY, WORDCOUNT, processes_with
+from tests.spark.conftest import MANY, WORDCOUNT, processes_with, run_python
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -27,7 +24,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-PROJECT = Path(__file__).parent.parent.parent
 ARROW = "application/vnd.apache.arrow.stream"
 
 
@@ -120,18 +116,12 @@ def test_a_query_that_is_late_ends(client: httpx.Client) -> None:
 def test_the_command_line_leaves_nothing_behind(tmp_path: Path) -> None:
     temporary = tmp_path / "tmp"
     temporary.mkdir()
-    ran = subprocess.run(
-        [
-            *(sys.executable, "-m", "service.cli", "query", "SELECT sum(value) AS s FROM aggregate__count"),
-            *("--savepoint", str(WORDCOUNT), "--engine", "spark", "--format", "json", "--timeout-s", "200"),
-            *("--spark-options", "spark.sql.shuffle.partitions=1"),
-        ],
-        cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": str(PROJECT), "TMPDIR": str(temporary)},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
+    ran = run_python(
+        *("-m", "service.cli", "query", "SELECT sum(value) AS s FROM aggregate__count"),
+        *("--savepoint", str(WORDCOUNT), "--engine", "spark", "--format", "json", "--timeout-s", "200"),
+        *("--spark-options", "spark.sql.shuffle.partitions=1"),
+        folder=tmp_path,
+        TMPDIR=str(temporary),
     )
 
     assert ran.returncode == 0, ran.stderr
