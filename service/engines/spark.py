@@ -328,12 +328,12 @@ class SparkExecution(Execution):
         return KnownTable(reference, columns)
 
     def _frame(self, session: SparkSession, tables: Sequence[SparkTable], query: SparkQuery) -> DataFrame:
-        from service.spark.average import register
-
         for number, table in enumerate(tables, start=1):
             table.frame(session).createOrReplaceTempView(f"savepoint_table_{number}")
         be_parallel(session, tables)
         if query.has_average:
+            from service.spark.average import register
+
             register(session, AVERAGE)
         return session.sql(f"EXPLAIN FORMATTED {query.sql}" if self._plan.prefix else query.sql)
 

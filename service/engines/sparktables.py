@@ -106,24 +106,21 @@ class ScannedTable:
 
     def frame(self, session: SparkSession) -> DataFrame:
         """Its rows, or what is computed of them."""
-        from service.spark.splits import SplitReader, task_rows
+        from service.spark.splits import SplitReader
         from service.spark.types import spark_schema
 
         schema = self.schema if self.partial is None else self.partial.schema
         reader = SplitReader("bigint", None if self.partial is None else self.computed())
-        rows = session.createDataFrame(task_rows((0, splits) for splits in self.tasks))
-        return rows.mapInArrow(reader.savepoint, spark_schema(schema, "bigint"))
+        return self._task_rows(session).mapInArrow(reader.savepoint, spark_schema(schema, "bigint"))
 
     def written(self, session: SparkSession, sql: str, answer: pa.Schema, folder: str) -> DataFrame:
         """What DuckDB's SQL computes of each of its rows, as files in a folder: see `service.spark.files`."""
         from service.spark.files import ComputedFileWriter, FileWriter
         from service.spark.partial import Partial
-        from service.spark.splits import task_rows
         from service.spark.types import spark_schema
 
         writer = ComputedFileWriter(FileWriter(folder), Partial(sql, self.schema, answer))
-        rows = session.createDataFrame(task_rows((0, splits) for splits in self.tasks))
-        return rows.mapInArrow(writer.savepoint, spark_schema(FileWriter.schema))
+        return self._task_rows(session).mapInArrow(writer.savepoint, spark_schema(FileWriter.schema))
 
     def answered(self, found: pa.Table | None) -> TableReference:
         """What executors found of it, as a table for DuckDB, which merges it."""
@@ -132,6 +129,11 @@ class ScannedTable:
         rows = batches[0] if batches else pa.RecordBatch.from_pylist([], self.partial.schema)
         name = part_name(self.reference.name)
         return TableReference(name=name, database=None, table=FactsTable(name, "", rows.schema, lambda: rows))
+
+    def _task_rows(self, session: SparkSession) -> DataFrame:
+        from service.spark.splits import task_rows
+
+        return session.createDataFrame(task_rows((0, splits) for splits in self.tasks))
 
     def computed(self) -> Partial:
         """What is computed of its rows."""
