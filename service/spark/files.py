@@ -99,6 +99,9 @@ class ComputedFileWriter:
 
 
 def _write(path: str, rows: Iterable[pa.RecordBatch], schema: pa.Schema) -> None:
-    with pq.ParquetWriter(path, schema) as writer:
+    # They are read once, whole: dictionaries and statistics would cost more than all the rest of writing.
+    with pq.ParquetWriter(
+        path, schema, compression="lz4", use_dictionary=False, write_statistics=False
+    ) as writer:
         for batch in rows:
             writer.write_batch(batch)
