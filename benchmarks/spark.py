@@ -1,13 +1,16 @@
 """`python -m benchmarks.spark` (`make bench-spark`): a scan by Spark on one worker of one core and on two, and by the readers.
 
-Two standalone masters and their workers are started from pyspark's package, on this machine, and asked in turn, so that
-both find it in the same mood; the savepoint is written for the purpose. Times are medians of a session that has answered
-every question `_WARM_UPS` times over a savepoint of few keys, and once over this one: the service keeps its session, and the
-first hundred questions of one are those in which its JVMs compile. CPU is that of the executors, on one worker: of their
-Python, which reads and aggregates, and of their JVMs, which take what it finds and compute the rest; beside that of the
-readers alone for the same columns, in one process.
+Two standalone masters and their workers are started from pyspark's package, on this machine, each worker with a core to
+itself; the savepoint is written for the purpose. A session has answered every question `_WARM_UPS` times over a savepoint of
+few keys, and once over this one: the service keeps its session, and the first hundred questions of one are those in which its
+JVMs compile. Readers, one worker and two are asked in turn, so that they find the machine in the same mood, and a figure is
+the least of some runs: what else goes on, here or beside a virtual machine, only adds.
 
-The times mean something on a machine that does nothing else, with a core for each worker and some more for the driver. CPU
+CPU is that of the executors, on one worker: of their Python, which reads and aggregates, and of their JVMs, which take what
+it finds and compute the rest; beside that of the readers alone for the same columns, in one process. A second process of the
+readers, reading the same at the same time on a core of its own, shows what a second worker can be worth at most.
+
+Times mean something on a machine that does nothing else, with a core for each worker and some more for the driver. CPU
 seconds do on any, but for what is lost to others in shared caches.
 """
 
@@ -24,18 +27,21 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import IO, Any
 
 import catalog
 from benchmarks.savepoints import UID, write_savepoint
 
-_RUNS = 5
+_RUNS = 9
 _WARM_UPS = 100
 _FEW_KEYS = 20_000  # two tasks, so that both executors have some
 _START_S = 60
 _TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
+_Process = subprocess.Popen[str]
+_Runs = dict[str, list[float]]  # by what is measured
 _WRITTEN = "SELECT key, value FROM aggregate__events"
 _QUERIES = {
     "all columns of all that an operator keeps, counted": (
@@ -83,9 +89,13 @@ def main() -> int:
     )
     parser.add_argument("--runs", type=int, default=_RUNS, help=f"of each question (default: {_RUNS})")
     parser.add_argument("--drive", nargs=3, help=argparse.SUPPRESS)
+    parser.add_argument("--read", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.drive:
         _drive(*arguments.drive)
+        return 0
+    if arguments.read:
+        _read(arguments.read)
         return 0
     directory = arguments.directory or Path(tempfile.mkdtemp(prefix="savepointdb-bench-"))
     try:
@@ -103,88 +113,116 @@ def main() -> int:
 def _report(savepoint: Path, small: Path, keys: int, runs: int) -> None:
     size = sum(file.stat().st_size for file in savepoint.iterdir())
     print(f"{keys:,} keys, {size / 1e6:,.0f} MB canonical; {os.cpu_count()} cores, {platform.machine()}\n")
-    alone = {name: _readers(savepoint, table, columns) for name, (_, table, columns) in _QUERIES.items()}
-    one, two = _on_workers(savepoint, small, runs)
-    print("| work | 1 worker | 2 workers | ratio | CPU: readers alone | Python | ratio | JVM | both, ratio |")
-    print("|---|---|---|---|---|---|---|---|---|")
-    for name in _QUERIES:
-        first, second = one[name]["seconds"], two[name]["seconds"]
-        python, jvm = one[name]["python"], one[name]["jvm"]
-        print(
-            f"| {name} | {first:.2f} s | {second:.2f} s | {first / second:.2f} | {alone[name]:.2f} s | {python:.2f} s "
-            f"| {python / alone[name]:.2f} | {jvm:.2f} s | {(python + jvm) / alone[name]:.2f} |"
-        )
-
-
-def _readers(savepoint: Path, table: str, columns: list[str]) -> float:
-    """CPU seconds of the readers alone, for a scan of these columns."""
-    database = catalog.connect(str(savepoint)).default
-    assert database is not None
-    measured = []
-    for _ in range(_RUNS + 1):
-        before = time.process_time()
-        for _ in database.table(table).scan(columns).to_reader():
-            pass
-        measured.append(time.process_time() - before)
-    return statistics.median(measured[1:])
-
-
-def _on_workers(savepoint: Path, small: Path, runs: int) -> list[dict[str, dict[str, float]]]:
-    """Seconds and CPU seconds of each query, on one worker and on two; they are asked in turn."""
-    measured: list[dict[str, list[dict[str, float]]]] = [{}, {}]
     with ExitStack() as stack:
-        drivers = [stack.enter_context(_driver(savepoint, small, count)) for count in (1, 2)]
+        readers = [stack.enter_context(_reader(savepoint, core)) for core in range(2)]
+        one, two = (stack.enter_context(_driver(savepoint, small, workers)) for workers in (1, 2))
+        parties = [readers[:1], readers, [one], [two]]
+        print(
+            "| work | 1 worker | 2 workers | ratio | medians | readers | CPU: readers | Python | JVM | ratio |"
+        )
+        print("|---|---|---|---|---|---|---|---|---|---|")
         for name in _QUERIES:
-            for run in range(runs + 1):
-                for found, driver in zip(measured, drivers, strict=True):
-                    answer = _asked(driver, name)
-                    if run:
-                        found.setdefault(name, []).append(answer)
-    return [
-        {
-            name: {part: statistics.median(run[part] for run in answers) for part in answers[0]}
-            for name, answers in found.items()
-        }
-        for found in measured
-    ]
+            print(_row(name, *_in_turn(parties, name, runs)), flush=True)
+
+
+def _row(name: str, alone: _Runs, pair: _Runs, one: _Runs, two: _Runs) -> str:
+    """A line of the report."""
+    python, jvm = min(zip(one["python"], one["jvm"], strict=True), key=sum)
+    read = min(alone["cpu"])
+    return (
+        f"| {name} | {min(one['seconds']):.2f} s | {min(two['seconds']):.2f} s "
+        f"| {min(one['seconds']) / min(two['seconds']):.2f} "
+        f"| {statistics.median(one['seconds']) / statistics.median(two['seconds']):.2f} "
+        f"| {2 * min(alone['seconds']) / min(pair['seconds']):.2f} "
+        f"| {read:.2f} s | {python:.2f} s | {jvm:.2f} s | {(python + jvm) / read:.2f} |"
+    )
+
+
+def _in_turn(parties: Sequence[Sequence[_Process]], name: str, runs: int) -> list[_Runs]:
+    """What each of the parties measures of a question, run by run; the processes of one work at the same time."""
+    measured: list[_Runs] = [{} for _ in parties]
+    for run in range(runs + 1):
+        for found, processes in zip(measured, parties, strict=True):
+            answers = _asked(processes, name)
+            if run:
+                for part in answers[0]:
+                    found.setdefault(part, []).append(max(answer[part] for answer in answers))
+    return measured
 
 
 @contextmanager
-def _driver(savepoint: Path, small: Path, workers: int) -> Iterator[subprocess.Popen[str]]:
+def _reader(savepoint: Path, core: int) -> Iterator[_Process]:
+    """A process that reads what questions are about, on a core of its own."""
+    with _measuring(sys.stderr, "--read", str(savepoint)) as reader:
+        _pin(reader, core)
+        yield reader
+
+
+def _read(savepoint: str) -> None:
+    """In a process of its own: scan what the questions whose names come in are about, and print what each scan took."""
+    database = catalog.connect(savepoint).default
+    assert database is not None
+    for line in sys.stdin:
+        measured: dict[str, float] = {}
+        if line.strip():
+            _, table, columns = _QUERIES[line.strip()]
+            before, started = time.process_time(), time.monotonic()
+            for _ in database.table(table).scan(columns).to_reader():
+                pass
+            measured = {"seconds": time.monotonic() - started, "cpu": time.process_time() - before}
+        print(json.dumps(measured), flush=True)
+
+
+@contextmanager
+def _driver(savepoint: Path, small: Path, workers: int) -> Iterator[_Process]:
     """A process with a session on a cluster of its own, which has answered its first questions."""
     with (
         tempfile.TemporaryDirectory(prefix="savepointdb-spark-") as folder,
         _cluster(Path(folder), workers) as url,
         Path(folder, "driver.log").open("w") as log,
     ):
-        driver = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.spark", "--drive", url, str(savepoint), str(small)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=log,
-            text=True,
-        )
         try:
-            _asked(driver, "")
-            yield driver
-        finally:
-            assert driver.stdin is not None
-            driver.stdin.close()
-            if driver.wait():
-                sys.stderr.write(Path(log.name).read_text()[-3000:])
+            with _measuring(log, "--drive", url, str(savepoint), str(small)) as driver:
+                yield driver
+        except SystemExit:
+            sys.stderr.write(Path(log.name).read_text()[-3000:])
+            raise
 
 
-def _asked(driver: subprocess.Popen[str], name: str) -> dict[str, float]:
-    """What a driver measures of one query; of none, that it is ready."""
-    assert driver.stdin is not None
-    assert driver.stdout is not None
-    driver.stdin.write(f"{name}\n")
-    driver.stdin.flush()
-    line = driver.stdout.readline()
-    if not line:
-        raise SystemExit("a driver ended")
-    measured: dict[str, float] = json.loads(line)
-    return measured
+@contextmanager
+def _measuring(log: IO[str], *arguments: str) -> Iterator[_Process]:
+    """A process of this program that measures what it is told to, when it is ready."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "benchmarks.spark", *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=log,
+        text=True,
+    )
+    try:
+        _asked([process], "")
+        yield process
+    finally:
+        assert process.stdin is not None
+        process.stdin.close()
+        process.wait()
+
+
+def _asked(processes: Sequence[_Process], name: str) -> list[dict[str, float]]:
+    """What each of them measures of one question, at the same time; of none, that they are ready."""
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write(f"{name}\n")
+        process.stdin.flush()
+    lines = [process.stdout.readline() if process.stdout is not None else "" for process in processes]
+    if not all(lines):
+        raise SystemExit("a process that measures has ended")
+    return [json.loads(line) for line in lines]
+
+
+def _pin(process: subprocess.Popen[Any], core: int) -> None:
+    """Let it, and what it starts, run on this core only."""
+    os.sched_setaffinity(process.pid, {core % (os.cpu_count() or 1)})
 
 
 def _drive(url: str, savepoint: str, small: str) -> None:
@@ -269,10 +307,11 @@ def _cluster(folder: Path, workers: int) -> Iterator[str]:
     processes = []
     try:
         processes.append(_start(folder, "master.Master", "--host", "127.0.0.1", "--port", port))
-        for _ in range(workers):
+        for core in range(workers):
             processes.append(
                 _start(folder, "worker.Worker", "-c", "1", "-m", "2g", "--host", "127.0.0.1", url)
             )
+            _pin(processes[-1], core)
         _wait_for(folder, "Registering worker", workers)
         yield url
     finally:
