@@ -174,6 +174,7 @@ def test_what_was_compiled_once_needs_no_compiler_wherever_its_sources_are(compi
     assert outcome(started(compiled)) == (211, False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("module", "old", "new", "expected"),
     [

@@ -248,6 +248,7 @@ def test_scan_of_many_tables_and_levels_equals_rocksdb(tmp_path: Path, options_f
         ]
 
 
+@pytest.mark.slow
 def test_pages_are_bounded_and_a_larger_entry_has_its_own(tmp_path: Path, options_file: Path):
     large = random.Random(1).randbytes(3 << 19)
     many = [(PUT, struct.pack(">I", number), b"v") for number in range(PAGE_ENTRIES + 5000)]

@@ -436,6 +436,7 @@ def test_empty_pages_have_no_batches():
     assert list(decoder.decode(page)) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["heap", "all kinds, heap", "all types, heap"])
 @pytest.mark.parametrize("window_bytes", [1, 16, 100])
 def test_heap_entries_that_are_cut_in_pieces_have_the_same_rows(name, window_bytes, monkeypatch):

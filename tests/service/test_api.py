@@ -429,6 +429,7 @@ def test_an_error_in_the_middle_breaks_the_connection(client: httpx.Client) -> N
         ask(client, sql, "text/csv")
 
 
+@pytest.mark.slow
 def test_many_clients_at_once(client: httpx.Client) -> None:
     def one(number: int) -> Any:
         sql = f"SELECT count(*) FROM native.aggregate WHERE key = 'key_{number}'"

@@ -480,6 +480,7 @@ def secure(tmp_path: Path) -> Iterator[tuple[int, Path, str]]:
         process.stderr.close()
 
 
+@pytest.mark.slow
 def test_trinos_client_comes_in_over_tls_with_a_password(
     secure: tuple[int, Path, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -444,6 +444,7 @@ def is_compiled() -> None:
     subprocess.run(command("compile"), check=True, capture_output=True)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("is_compiled")
 @pytest.mark.parametrize(
     "arguments",

@@ -132,6 +132,7 @@ def is_ready(address: str) -> bool:
         return False
 
 
+@pytest.mark.slow
 def test_a_service_that_is_told_to_stop_ends_what_runs_and_takes_no_more() -> None:
     with served("--timeout-s", "60") as (running, address), ThreadPoolExecutor(1) as threads:
         slow = threads.submit(httpx.post, f"{address}/api/query", json={"sql": SLOW}, timeout=60)
@@ -147,6 +148,7 @@ def test_a_service_that_is_told_to_stop_ends_what_runs_and_takes_no_more() -> No
         assert running.wait(20) in (0, -signal.SIGTERM)
 
 
+@pytest.mark.slow
 def test_a_query_that_takes_longer_than_the_service_waits_is_told_so() -> None:
     with served("--drain-s", "0.5") as (running, address), ThreadPoolExecutor(1) as threads:
         endless = threads.submit(httpx.post, f"{address}/api/query", json={"sql": ENDLESS}, timeout=60)

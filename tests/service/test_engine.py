@@ -313,6 +313,7 @@ def test_an_unknown_column_comes_with_position_and_near_names(native: Any) -> No
     assert (caught.value.position.line, caught.value.position.column) == (2, 3)
 
 
+@pytest.mark.slow
 def test_many_queries_at_once(native: Any) -> None:
     def ask(number: int) -> Any:
         return native.rows(f"SELECT key, {number} FROM aggregate WHERE key = 'key_{number}'")

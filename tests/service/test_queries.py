@@ -283,6 +283,7 @@ def test_others_are_answered_while_a_stream_waits_for_a_slot(serving: Serving) -
         assert pa.ipc.open_stream(streaming.result().content).read_all().to_pylist() == [{"answer": 42}]
 
 
+@pytest.mark.slow
 def test_two_hundred_clients_are_all_answered(client: httpx.Client) -> None:
     def one(number: int) -> Any:
         sql = f"SELECT count(*) FROM native.aggregate WHERE key = 'key_{number}'"

@@ -137,6 +137,7 @@ def test_another_table_of_the_same_name_is_another_answer(native: Any, engine: D
     assert found == [[{"value": 1}], [{"value": 2}]]
 
 
+@pytest.mark.slow
 def test_the_same_statement_many_times_at_once(native: Any) -> None:
     sql = "SELECT key, value FROM aggregate__count WHERE key IN ('key_1', 'key_2') ORDER BY key"
     expected = native.rows(sql)

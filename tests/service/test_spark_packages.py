@@ -82,6 +82,7 @@ def test_whatever_is_imported_first_unpacks_the_packages(archive: Path, tmp_path
     ]
 
 
+@pytest.mark.slow
 def test_the_same_code_has_the_same_place(archive: Path, tmp_path: Path) -> None:
     first = imported(archive, tmp_path / "cache")
     (tmp_path / "elsewhere").mkdir()

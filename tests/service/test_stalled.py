@@ -127,6 +127,7 @@ def test_one_that_outgrows_its_file_waits_and_goes_on_when_it_is_read() -> None:
         assert query.state is QueryState.FINISHED
 
 
+@pytest.mark.slow
 def test_of_too_many_that_wait_for_their_readers_the_one_that_did_longest_ends() -> None:
     with queries_of(spool_bytes=0, max_stalled=2, max_running=4) as queries, ExitStack() as stack:
         asked: list[Query] = []

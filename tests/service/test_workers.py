@@ -155,6 +155,7 @@ def test_an_error_keeps_its_code_and_its_place(service: Service) -> None:
     assert (error.position.line, error.position.column) == (2, 3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sql", HOSTILE)
 def test_a_query_without_bounds_ends_while_others_are_answered(sql: str, service: Service) -> None:
     with ThreadPoolExecutor(1) as threads:
@@ -401,6 +402,7 @@ time.sleep(60)
 """
 
 
+@pytest.mark.slow
 def test_no_process_is_left_when_the_service_is_killed() -> None:
     # One that holds the interpreter's lock inside DuckDB cannot notice by itself.
     command = [sys.executable, "-c", SERVER, str(NATIVE), ENDLESS, DEAF.replace("400000000", "1900000000")]

@@ -72,6 +72,7 @@ def test_many_rows_come_whole_and_in_order(cursor: Any) -> None:
     assert rows(cursor, "SELECT * FROM range(100000)") == [[number] for number in range(100_000)]
 
 
+@pytest.mark.slow
 def test_a_reader_that_takes_its_time_gets_all_rows(cursor: Any) -> None:
     cursor.execute("SELECT x, repeat('x', 100) FROM range(200000) t(x)")
     first = cursor.fetchmany(10)

@@ -166,6 +166,7 @@ def test_a_scan_larger_than_the_session_allows_is_refused(trino: Any) -> None:
     assert trino.rows("SELECT 1", **session) == [[1]]
 
 
+@pytest.mark.slow
 def test_a_query_that_nobody_reads_ends(small: Any) -> None:
     page = small.post(ENDLESS).json()
 
@@ -183,6 +184,7 @@ def test_too_many_queries_are_told_to_come_again(small: Any) -> None:
     wait_until(lambda: small.post("SELECT 1").status_code == 200)
 
 
+@pytest.mark.slow
 def test_many_clients_at_once(address: str, trino: Any) -> None:
     def one(number: int) -> Any:
         with type(trino)(address, **{"X-Trino-User": f"user-{number % 5}"}) as speaker:
