@@ -627,8 +627,15 @@ def days_from_civil(year: int, month: int, day: int) -> int:
 
 @subroutine
 def _nanos(seconds: int, nanos: int) -> tuple[int, bool]:
-    """Nanoseconds since the epoch, and whether an int64 holds them."""
+    """Nanoseconds since the epoch, and whether an int64 holds them; its greatest is DuckDB's infinity.
+
+    Args:
+        seconds: since the epoch.
+        nanos: since then, less than a day.
+    """
     if seconds > _MAX_SECONDS or seconds < -_MAX_SECONDS:
+        return 0, False
+    if seconds * _NANOS_A_SECOND >= _MAX_I8 - nanos:
         return 0, False
     return seconds * _NANOS_A_SECOND + nanos, True
 

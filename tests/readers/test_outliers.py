@@ -136,6 +136,23 @@ def test_local_date_times_of_any_year_are_exact(times):
     assert shown(LocalDateTimeSerializer(), *values) == expected
 
 
+@pytest.mark.parametrize("nanos", [-(2**63) - 1, -(2**63), 2**63 - 2, 2**63 - 1, 2**63, 2**63 + 1])
+def test_what_is_a_nanosecond_too_many_does_not_wrap(nanos: int):
+    """The greatest of an int64 is one, too: as a time it is DuckDB's infinity."""
+    second, rest = divmod(nanos, NANOS)
+    day, of_day = divmod(nanos, 86_400 * NANOS)
+    date = (2262, 4, 11) if nanos > 0 else (1677, 9, 21)
+    assert days_of(*date) == day
+
+    instant = shown(InstantSerializer(), struct.pack(">qi", second, rest))
+    timestamp = shown(SqlTimestampSerializer(), struct.pack(">qi", second * 1000 + rest // 1_000_000, rest))
+    local = shown(LocalDateTimeSerializer(), struct.pack(">iBB", *date) + encoders.local_time(of_day))
+
+    assert [instant, timestamp, local] == [[nanos]] * 3
+    fits = outliers(InstantSerializer(), struct.pack(">qi", second, rest)) == []
+    assert fits == (nanos == 2**63 - 2)
+
+
 @pytest.mark.parametrize("precision", [6, 9])
 @given(times=st.lists(st.tuples(I8, st.integers(0, 999_999)), min_size=1))
 def test_sql_times_of_any_year_are_exact_to_their_precision(precision, times):
