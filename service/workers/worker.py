@@ -167,5 +167,5 @@ def data_bytes() -> int:
 def _limit_memory(memory_bytes: int) -> None:
     """`RLIMIT_DATA`: private writable memory. Mapped files do not count, so savepoints of any size can be read."""
     limit = data_bytes() + memory_bytes
-    resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))

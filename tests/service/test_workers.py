@@ -463,14 +463,18 @@ def test_only_private_memory_is_limited_so_that_savepoints_of_any_size_can_be_ma
 ) -> None:
     wait_until(lambda: bool(service.pids))
     pid = next(iter(service.pids))
-    limits = {
-        line[:26].strip(): line[26:].split()[0]
-        for line in Path(f"/proc/{pid}/limits").read_text().splitlines()[1:]
-    }
+    wait_until(lambda: limits_of(pid)["Max data size"] != "unlimited")  # it has just been forked
+    limits = limits_of(pid)
 
     assert limits["Max address space"] == "unlimited"
     assert 500_000_000 <= int(limits["Max data size"]) <= 1_500_000_000
     assert limits["Max core file size"] == "0"
+
+
+def limits_of(pid: int) -> dict[str, str]:
+    """The soft limits of a process."""
+    lines = Path(f"/proc/{pid}/limits").read_text().splitlines()[1:]
+    return {line[:26].strip(): line[26:].split()[0] for line in lines}
 
 
 @given(st.binary(max_size=60))
