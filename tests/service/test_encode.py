@@ -154,7 +154,7 @@ def python_value(value: Any) -> Any:
     return value.as_py()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=400, deadline=None)
 @given(arrays())
 def test_json_says_each_value_exactly(array: pa.Array) -> None:
     texts = json_column(array).to_pylist()
