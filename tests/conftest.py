@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
+from tests.support.paths import PROJECT
+
 if TYPE_CHECKING:
     from tests.objectstore import ObjectStore, Proxy
 
 # The first example of a type waits for the compiler, and machines differ: no deadlines.
 settings.register_profile("tests", deadline=None, max_examples=50)
 settings.load_profile("tests")
-
-PROJECT = Path(__file__).parent.parent
 
 
 @pytest.hookimpl(wrapper=True)

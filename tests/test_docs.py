@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from service.reference import reference
+from tests.support.paths import PROJECT
 
-PROJECT = Path(__file__).parent.parent
 PAGES = sorted((PROJECT / "docs").glob("*.md"))
 
 

@@ -29,6 +29,7 @@ from service.encode import FORMATS
 from service.engines import DuckDBEngine
 from service.queries import Queries, QueryRequest
 from service.settings import Settings
+from tests.support.paths import PROJECT
 
 FEW = 1000
 SVG = "{http://www.w3.org/2000/svg}"
@@ -283,7 +284,7 @@ def test_summary_stands_between_its_markers(figures: Figures) -> None:
 
 
 def test_the_readme_has_the_markers() -> None:
-    text = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
+    text = (PROJECT / "README.md").read_text(encoding="utf-8")
 
     assert with_summary(text, Figures(machine="")) != text
 

@@ -15,7 +15,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-PROJECT = Path(__file__).parent.parent
+from tests.support.paths import PROJECT
 
 # A room imports itself and the rooms to its right.
 ROOMS = ("service", "catalog", "readers")

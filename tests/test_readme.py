@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from catalog.support import BEGIN, END, support, uncovered, with_support
+from tests.support.paths import PROJECT
 
-README = Path(__file__).parent.parent / "README.md"
+README = PROJECT / "README.md"
 
 
 def test_the_support_tables_are_those_of_the_registries() -> None:

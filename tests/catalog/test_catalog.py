@@ -19,8 +19,9 @@ from catalog.errors import DuplicateDatabaseError
 from catalog.naming import database_names, unique_names
 from catalog.savepoints import open_savepoint
 from readers.errors import MissingFileError, NotASavepointError
+from tests.support.paths import DATA
 
-FLINK = Path(__file__).parent.parent / "data" / "flink"
+FLINK = DATA / "flink"
 WORDCOUNT = [
     FLINK / version / case / snapshot
     for version in ("1.20.3", "2.3.0")

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from catalog.fidelity import main
+from tests.support.paths import DATA
 
-DATA = Path(__file__).parent.parent / "data"
 WORDCOUNT = DATA / "flink" / "1.20.3" / "wordcount-hashmap-savepoints"
 INCREMENTAL = DATA / "flink" / "1.20.3" / "wordcount-rocksdb-checkpoint-incremental"
 KRYO = DATA / "corpus" / "1.20.3" / "alltypes-hashmap" / "native"

@@ -12,15 +12,9 @@ from catalog import NoSuchDatabaseError
 from catalog.catalog import Catalog, Root
 from catalog.freshness import Schema
 from tests.objectstore import ObjectStore, Proxy
+from tests.support.paths import DATA
 
-CHECKPOINTS = (
-    Path(__file__).parent.parent
-    / "data"
-    / "flink"
-    / "2.3.0"
-    / "wordcount-rocksdb-checkpoint-incremental"
-    / "checkpoint"
-)
+CHECKPOINTS = DATA / "flink" / "2.3.0" / "wordcount-rocksdb-checkpoint-incremental" / "checkpoint"
 OF_CHECKPOINT = {1: 6774, 2: 11290}
 """The count of `key_662` in each."""
 

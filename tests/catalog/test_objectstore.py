@@ -27,9 +27,10 @@ from readers.storage import StorageOptions
 from tests.objectstore import Fault, ObjectStore, Proxy, Request, status
 from tests.readers.metadata_writer import write_metadata
 from tests.readers.unpacked import unpacked
+from tests.support.paths import DATA
 from tests.thorough import thorough
 
-FLINK = Path(__file__).parent.parent / "data" / "flink" / "2.3.0"
+FLINK = DATA / "flink" / "2.3.0"
 ONE_ROW = [{"key": "key_662", "value": 11290}]
 FOLDERS = [
     "wordcount-hashmap-savepoints/canonical",

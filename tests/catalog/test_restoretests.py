@@ -13,8 +13,9 @@ import pytest
 
 from catalog import Catalog, Root
 from catalog.stateinfo import write
+from tests.support.paths import DATA
 
-ARCHIVE = Path(__file__).parents[1] / "data" / "versions" / "sql.tar.xz"
+ARCHIVE = DATA / "versions" / "sql.tar.xz"
 
 
 @pytest.fixture(scope="module")

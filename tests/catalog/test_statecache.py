@@ -30,9 +30,9 @@ from readers.decode.jsontext import json_text
 from readers.errors import ReaderError
 from tests.readers.expected import Snapshot, snapshots_of
 from tests.readers.unpacked import ARCHIVES, unpacked
+from tests.support.paths import PROJECT
 from tests.thorough import thorough
 
-PROJECT = Path(__file__).parents[2]
 FLINK = PROJECT / "tests" / "data" / "flink"
 SAMPLE = FLINK / "2.3.0" / "wordcount-rocksdb-savepoints" / "native"
 COPIED = [snapshot for folder in (PROJECT / "tests/data/corpus", FLINK) for snapshot in snapshots_of(folder)]

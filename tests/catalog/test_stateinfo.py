@@ -13,8 +13,9 @@ from catalog.stateinfo import read_uids, state_info_of, write
 from readers.errors import CorruptDataError, MissingFileError, StorageError
 from readers.serializers.protobufdescriptors import read_descriptors
 from readers.stateinfo.file import read_state_info
+from tests.support.paths import DATA
 
-FLINK = Path(__file__).parent.parent / "data" / "flink"
+FLINK = DATA / "flink"
 OLD = FLINK / "1.20.3" / "wordcount-hashmap-savepoints" / "canonical"
 AGGREGATE = "f7c20420360e0172e54933e6abdd481a"
 

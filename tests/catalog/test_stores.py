@@ -32,12 +32,13 @@ from readers.metadata import RelativeFileStateHandle
 from readers.remote import RemoteFileSystem
 from readers.storage import SavepointLocation, given_location
 from tests.catalog.test_objectstore import FLINK, outline, same_rows
+from tests.support.paths import TESTS
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 
 _STARTING_S = 300.0
-HDFS = Path(__file__).parent.parent / "hdfs"
+HDFS = TESTS / "hdfs"
 # What Azurite's documentation says; it is no secret.
 AZURITE_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 

@@ -7,7 +7,6 @@ import gzip
 import json
 from collections.abc import Sequence
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,9 +21,10 @@ from readers.decode.program import Code, Program
 from readers.serializers.base import Serializer
 from readers.serializers.tuples import ROW_KIND
 from readers.stateinfo.snapshots import read_versioned
+from tests.support.paths import DATA
 
 EPOCH = datetime.datetime(1970, 1, 1)
-VECTORS = Path(__file__).parents[1] / "data" / "vectors"
+VECTORS = DATA / "vectors"
 
 
 def vectors() -> list[dict[str, Any]]:

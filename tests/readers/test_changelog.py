@@ -6,7 +6,6 @@ import json
 import struct
 from contextlib import suppress
 from datetime import UTC, datetime
-from pathlib import Path
 
 import cramjam
 import numpy as np
@@ -31,9 +30,9 @@ from readers.storage import SavepointLocation
 from tests.readers.expected import Comparison, snapshots_of
 from tests.readers.unpacked import unpacked
 from tests.refused import not_refused
+from tests.support.paths import PROJECT
 
 COMPILED = settings(deadline=None, max_examples=60)  # the first example may compile the machine
-PROJECT = Path(__file__).parent.parent.parent
 ANY_SAVEPOINT = PROJECT / "tests/data/flink/1.20.3/wordcount-hashmap-savepoints/canonical"
 BASE = "org.apache.flink.api.common.typeutils.base."
 KEY_GROUPS = 128

@@ -6,7 +6,6 @@ import json
 import struct
 from collections import Counter
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -32,9 +31,10 @@ from readers.states import state_schema
 from readers.storage import SavepointLocation
 from tests.readers.expected import Snapshot, snapshots_of
 from tests.readers.unpacked import unpacked
+from tests.support.paths import DATA
 
 COMPILED = settings(deadline=None, max_examples=60)  # the first example may compile the machine
-ANY_SAVEPOINT = Path(__file__).parents[1] / "data/flink/1.20.3/wordcount-hashmap-savepoints/canonical"
+ANY_SAVEPOINT = DATA / "flink/1.20.3/wordcount-hashmap-savepoints/canonical"
 SENDER, RECEIVER = "0" * 32, "1" * 32
 
 

@@ -33,8 +33,8 @@ from readers.savepoint import Savepoint, StatePart
 from readers.sources import Selection
 from readers.states import state_schema
 from tests.readers.interpreted import interpreted
+from tests.support.paths import PROJECT
 
-PROJECT = Path(__file__).parent.parent.parent
 DATA = PROJECT / "tests" / "data" / "flink"
 CONSTANT = "FACTOR = 3"
 SOURCE = f'''

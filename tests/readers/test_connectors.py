@@ -24,8 +24,9 @@ from readers.savepoint import DECODED, Savepoint
 from tests.readers.expected import Snapshot, snapshots_of
 from tests.readers.single_values import decode_one
 from tests.readers.unpacked import unpacked
+from tests.support.paths import DATA
 
-DATA = Path(__file__).parents[1] / "data" / "connectors"
+CONNECTORS = DATA / "connectors"
 PULSAR_CURSORS = "org.apache.flink.connector.pulsar.source.enumerator.cursor.stop."
 COMPILED = settings(deadline=None, max_examples=60)  # the first example may compile the machine
 SOURCES = (
@@ -399,7 +400,7 @@ def test_a_truncated_element_of_the_legacy_consumer_is_an_error(length):
 
 WRITTEN = {
     name: bytes.fromhex(data)
-    for name, data in (line.split() for line in (DATA / "values.txt").read_text().splitlines())
+    for name, data in (line.split() for line in (CONNECTORS / "values.txt").read_text().splitlines())
 }
 WRITTEN_LAYOUTS = {
     "pulsar-split-new": pulsar.SPLITS,

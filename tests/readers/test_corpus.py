@@ -11,8 +11,8 @@ import pytest
 from readers.formats.entry import StateKind
 from readers.savepoint import RAW, Savepoint, State
 from tests.readers.expected import Comparison, Snapshot, Treatment, shown_name, snapshots_of
+from tests.support.paths import PROJECT
 
-PROJECT = Path(__file__).parents[2]
 CORPUS = Path(os.environ.get("SAVEPOINTDB_CORPUS", PROJECT.parent / "shared" / "corpus"))
 COPIED = (PROJECT / "tests/data/corpus", PROJECT / "tests/data/flink")
 

@@ -17,9 +17,9 @@ from readers.sources import Selection
 from readers.states import KEY_GROUP, SUBTASK
 from tests.readers.expected import Snapshot, snapshots_of
 from tests.readers.unpacked import ARCHIVES, unpacked
+from tests.support.paths import PROJECT
 from tests.thorough import thorough
 
-PROJECT = Path(__file__).parents[2]
 CORPUS = Path(os.environ.get("SAVEPOINTDB_CORPUS", PROJECT.parent / "shared" / "corpus"))
 COPIED = [
     snapshot

@@ -7,7 +7,6 @@ import gzip
 import json
 import struct
 import time
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -24,8 +23,9 @@ from readers.stateinfo.javaio import (
     read_object,
 )
 from tests.refused import not_refused
+from tests.support.paths import DATA
 
-VECTORS = Path(__file__).parents[1] / "data" / "vectors"
+VECTORS = DATA / "vectors"
 
 SERIALIZABLE, WRITE_METHOD = 2, 1
 NULL, END = b"\x70", b"\x78"

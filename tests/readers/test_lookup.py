@@ -28,9 +28,9 @@ from tests.readers.expected import Snapshot, snapshots_of
 from tests.readers.test_full import Framed, key_group
 from tests.readers.unpacked import ARCHIVES
 from tests.readers.unpacked import unpacked as unpacked_snapshot
+from tests.support.paths import PROJECT
 from tests.thorough import thorough
 
-PROJECT = Path(__file__).parents[2]
 CORPUS = Path(os.environ.get("SAVEPOINTDB_CORPUS", PROJECT.parent / "shared" / "corpus"))
 COPIED = [
     snapshot

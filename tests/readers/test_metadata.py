@@ -6,7 +6,6 @@ import pickle
 import random
 import time
 import tracemalloc
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -48,14 +47,15 @@ from readers.metadata import (
 )
 from tests.readers import metadata_strategies
 from tests.readers.metadata_writer import MAGIC, handle, i1, i4, i8, utf, write_metadata
+from tests.support.paths import DATA
 
-DATA = Path(__file__).parent.parent / "data" / "metadata"
-REAL_FILES = sorted(path.relative_to(DATA).parent.as_posix() for path in DATA.rglob("_metadata"))
+METADATA = DATA / "metadata"
+REAL_FILES = sorted(path.relative_to(METADATA).parent.as_posix() for path in METADATA.rglob("_metadata"))
 JAVA_STREAM = bytes.fromhex("aced0005")
 
 
 def real_bytes(case: str) -> bytes:
-    return (DATA / case / "_metadata").read_bytes()
+    return (METADATA / case / "_metadata").read_bytes()
 
 
 def real(case: str) -> SavepointMetadata:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shutil
 import struct
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -45,8 +44,9 @@ from readers.sources import Selection
 from readers.states import entry_columns, rows, state_schema
 from tests.readers import encoders
 from tests.readers.single_values import decode_columns, outliers, serializer_of, vectors
+from tests.support.paths import DATA
 
-DATA = Path(__file__).parents[1] / "data" / "flink"
+FLINK = DATA / "flink"
 NANOS = 1_000_000_000
 I8 = st.integers(-(2**63) + 1, 2**63 - 1)
 NANOS_OF_SECOND = st.integers(0, NANOS - 1)
@@ -375,7 +375,7 @@ FAR = struct.pack(">iBB", 9999, 12, 31) + STORED[6:]
 
 def test_a_savepoint_with_a_time_of_the_year_9999_reads(tmp_path):
     folder = tmp_path / "savepoint"
-    shutil.copytree(DATA / "2.3.0" / "everything-hashmap-savepoints" / "canonical", folder)
+    shutil.copytree(FLINK / "2.3.0" / "everything-hashmap-savepoints" / "canonical", folder)
     changed = 0
     for path in folder.iterdir():
         raw = path.read_bytes()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,8 +14,9 @@ from readers.sources import Source, raw_keyed_source
 from readers.storage import SavepointLocation
 from tests.readers.encoders import string, utf
 from tests.refused import not_refused
+from tests.support.paths import DATA
 
-SAVEPOINT = Path(__file__).parents[1] / "data/flink/2.3.0/wordcount-rocksdb-savepoints/canonical"
+SAVEPOINT = DATA / "flink/2.3.0/wordcount-rocksdb-savepoints/canonical"
 BASE = "org.apache.flink.api.common.typeutils.base."
 STRING = utf(f"{BASE}StringSerializer$StringSerializerSnapshot") + struct.pack(">i", 3)
 VOID = utf(

@@ -6,7 +6,6 @@ import base64
 import json
 import struct
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,14 +25,12 @@ from readers.stateinfo.refinement import Knowledge
 from readers.stateinfo.snapshots import read_versioned
 from tests.readers.single_values import decode, decode_one
 from tests.refused import not_refused
+from tests.support.paths import DATA
 
 WRITTEN = {
     name: tuple(bytes.fromhex(part) for part in parts)
     for name, *parts in (
-        line.split()
-        for line in (Path(__file__).parents[1] / "data" / "connectors" / "protobuf.txt")
-        .read_text()
-        .splitlines()
+        line.split() for line in (DATA / "connectors" / "protobuf.txt").read_text().splitlines()
     )
 }
 VALUES: dict[str, dict[str, Any]] = {

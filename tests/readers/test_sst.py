@@ -38,8 +38,9 @@ from readers.metadata import IncrementalRemoteKeyedStateHandle
 from readers.savepoint import Savepoint
 from readers.sources import ChangelogSource, RocksSource, Selection, Source
 from readers.storage import SavepointLocation
+from tests.support.paths import DATA
 
-DATA = Path(__file__).parent.parent / "data" / "flink"
+BY_FLINK = DATA / "flink"
 FAMILIES = ("state", "other")
 Pair = tuple[bytes, bytes]
 Write = tuple[int, bytes, bytes]
@@ -313,7 +314,7 @@ def compare_handles(folder: Path, directory: Path) -> int:
 
 
 def test_scan_of_flinks_files_equals_rocksdb(tmp_path: Path):
-    assert compare_handles(DATA, tmp_path / "files")
+    assert compare_handles(BY_FLINK, tmp_path / "files")
 
 
 @pytest.mark.slow
@@ -369,7 +370,7 @@ def test_of_local_files_there_is_a_folder_for_rocksdb_alone(tmp_path: Path, monk
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     state = next(
         state
-        for operator in Savepoint(DATA / "2.3.0" / "wordcount-rocksdb-savepoints" / "native").operators
+        for operator in Savepoint(BY_FLINK / "2.3.0" / "wordcount-rocksdb-savepoints" / "native").operators
         for state in operator.states
         if any(isinstance(part.source, RocksSource) for part in state.parts)
     )

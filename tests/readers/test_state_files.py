@@ -36,9 +36,9 @@ from readers.serializers.primitives import LongSerializer, StringSerializer, Voi
 from readers.sources import FullSource, HeapSource, OperatorSource, Selection, Source
 from readers.storage import BufferStream, ReadCounter
 from tests.readers.notation import json_text, plain_values
+from tests.support.paths import DATA
 from tests.thorough import thorough
 
-DATA = Path(__file__).parents[1] / "data"
 EVERYTHING = DATA / "flink/2.3.0/everything-hashmap-savepoints"
 COMPRESSED = DATA / "corpus/1.20.3/allstates-hashmap-compressed/canonical"
 ALL_TYPES = DATA / "corpus/1.20.3/alltypes-hashmap/native"

@@ -46,9 +46,9 @@ from readers.stateinfo.proxies import (
     read_operator_header,
 )
 from readers.stateinfo.snapshots import ADAPTER_VERSION, read_block, read_versioned
+from tests.support.paths import DATA, PROJECT
 
-DATA = Path(__file__).parents[1] / "data"
-CORPUS = Path(os.environ.get("SAVEPOINTDB_CORPUS", Path(__file__).parents[3] / "shared" / "corpus"))
+CORPUS = Path(os.environ.get("SAVEPOINTDB_CORPUS", PROJECT.parent / "shared" / "corpus"))
 
 
 def vectors(name: str) -> list[dict[str, Any]]:

@@ -36,8 +36,8 @@ from readers.stateinfo.plans import PlannedOperator, read_job_plan
 from readers.stateinfo.refinement import kryo_of
 from readers.stateinfo.writer import write_state_info
 from tests.readers.unpacked import unpacked
+from tests.support.paths import DATA, PROJECT
 
-DATA = Path(__file__).parents[1] / "data"
 EVERYTHING = DATA / "flink" / "1.20.3" / "everything-hashmap-savepoints" / "canonical"
 KRYO = DATA / "corpus" / "1.20.3" / "alltypes-hashmap" / "canonical"
 SCHEMA = Path(stateinfo.__file__).with_name("stateinfo.schema.json")
@@ -225,7 +225,7 @@ def test_the_schema_has_the_members_that_are_read() -> None:
 
 
 def test_the_example_of_the_documentation_is_read() -> None:
-    text = (Path(__file__).parents[2] / "docs" / "stateinfo.md").read_text(encoding="utf-8")
+    text = (PROJECT / "docs" / "stateinfo.md").read_text(encoding="utf-8")
     example = text.partition("```json\n")[2].partition("```")[0]
 
     info = read_state_info(example.encode())

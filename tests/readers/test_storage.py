@@ -34,8 +34,8 @@ from readers.metadata import (
     read_metadata,
 )
 from readers.storage import ReadCounter, SavepointLocation
+from tests.support.paths import PROJECT
 
-PROJECT = Path(__file__).parent.parent.parent
 JOB = "3999539312645ade420b3e452fe2ff6a"
 CONTENT = b"0123456789"
 

@@ -20,9 +20,10 @@ from readers.formats import unpacked
 from readers.formats.snappy import decompress
 from readers.formats.unpacked import unpack
 from readers.savepoint import Savepoint
+from tests.support.paths import DATA
 
 HEADER = b"before"
-COMPRESSED = Path(__file__).parent.parent / "data/corpus/1.20.3/allstates-hashmap-compressed/canonical"
+COMPRESSED = DATA / "corpus/1.20.3/allstates-hashmap-compressed/canonical"
 LARGE = np.random.default_rng(7).integers(0, 4, 3 << 20, dtype=np.uint8).tobytes()
 
 

@@ -32,8 +32,9 @@ from readers.stateinfo.file import NOTHING, SavepointInfo
 from readers.stateinfo.snapshots import read_block, read_pairs, read_versioned
 from readers.states import SUBTASK
 from tests.readers.single_values import decode, decode_columns, walker_of
+from tests.support.paths import DATA
 
-DATA = Path(__file__).parents[1] / "data" / "versions"
+VERSIONS = DATA / "versions"
 EPOCH = datetime.datetime(1970, 1, 1)
 MORE = "SAVEPOINTDB_MORE_SAVEPOINTS"
 
@@ -41,7 +42,7 @@ MORE = "SAVEPOINTDB_MORE_SAVEPOINTS"
 @cache
 def packed(name: str) -> dict[str, bytes]:
     """The files of an archive by name."""
-    with tarfile.open(fileobj=io.BytesIO(lzma.decompress((DATA / f"{name}.tar.xz").read_bytes()))) as tar:
+    with tarfile.open(fileobj=io.BytesIO(lzma.decompress((VERSIONS / f"{name}.tar.xz").read_bytes()))) as tar:
         files = ((member.name, tar.extractfile(member)) for member in tar.getmembers())
         return {path: file.read() for path, file in files if file is not None}
 
@@ -467,7 +468,9 @@ def values_of(family: str, version: str) -> list[Any]:
     return decode(serializer, *values)
 
 
-EXPECTED: dict[str, dict[str, list[tuple[Any, int]]]] = json.loads((DATA / "serializers.json").read_text())
+EXPECTED: dict[str, dict[str, list[tuple[Any, int]]]] = json.loads(
+    (VERSIONS / "serializers.json").read_text()
+)
 
 
 @pytest.mark.parametrize("family", sorted(EXPECTED))

@@ -6,8 +6,9 @@ import tarfile
 from pathlib import Path
 
 from tests.readers.expected import Snapshot, snapshots_of
+from tests.support.paths import DATA
 
-ARCHIVES = Path(__file__).parent.parent / "data" / "snapshots"
+ARCHIVES = DATA / "snapshots"
 
 
 def unpacked(archive: str, folder: Path) -> Snapshot:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -20,8 +19,9 @@ from service.app import create_app
 from service.engines import DuckDBEngine, Progress
 from service.queries import Queries, QueryRequest
 from service.settings import Settings
+from tests.support.paths import DATA
 
-FLINK = Path(__file__).parent.parent / "data" / "flink"
+FLINK = DATA / "flink"
 NATIVE = FLINK / "2.3.0" / "wordcount-rocksdb-savepoints" / "native"
 
 

@@ -36,9 +36,10 @@ from service.app import create_app
 from service.errors import NotAcceptableError, query_error_of
 from service.settings import Settings
 from tests.service.attacks import ATTACKS
+from tests.support.paths import DATA
 from tests.waiting import wait_until
 
-FLINK = Path(__file__).parent.parent / "data" / "flink"
+FLINK = DATA / "flink"
 HASHMAP = FLINK / "2.3.0" / "wordcount-hashmap-savepoints"
 ONE_KEY = "SELECT key, value FROM native.aggregate WHERE key = 'key_662'"
 

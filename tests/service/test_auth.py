@@ -41,11 +41,12 @@ from service.auth.principal import Principal
 from service.auth.tokens import Provider, TokenVerifier
 from service.cli import main
 from service.settings import Settings
+from tests.support.paths import DATA
 from tests.thorough import thorough
 from tests.waiting import wait_until
 
 Serving = Callable[[FastAPI], AbstractContextManager[str]]
-FLINK = Path(__file__).parent.parent / "data" / "flink" / "2.3.0" / "wordcount-rocksdb-savepoints"
+FLINK = DATA / "flink" / "2.3.0" / "wordcount-rocksdb-savepoints"
 AUDIENCE = "savepointdb"
 # What everybody may see without credentials; all else needs some.
 OPEN = frozenset({"/", "/static/{name}", "/healthz", "/readyz", "/v1/info"})

@@ -24,8 +24,9 @@ from service.commands.lookup import key_of
 from service.commands.sources import roots_of
 from service.settings import InvalidSettingError, Settings, path_map_of, settings_of
 from tests.objectstore import ObjectStore, Proxy
+from tests.support.paths import DATA
 
-FLINK = Path(__file__).parent.parent / "data" / "flink"
+FLINK = DATA / "flink"
 NATIVE = str(FLINK / "2.3.0" / "wordcount-rocksdb-savepoints" / "native")
 CANONICAL = str(FLINK / "2.3.0" / "wordcount-rocksdb-savepoints" / "canonical")
 EVERYTHING = str(FLINK / "2.3.0" / "everything-rocksdb-savepoints" / "native")

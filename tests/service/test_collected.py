@@ -23,9 +23,10 @@ from service.engines import Column
 from service.errors import MemoryExceededError
 from service.settings import Settings
 from service.spool import Spool
+from tests.support.paths import DATA
 from tests.waiting import wait_until
 
-NATIVE = Path(__file__).parent.parent / "data" / "flink" / "2.3.0" / "wordcount-rocksdb-savepoints" / "native"
+NATIVE = DATA / "flink" / "2.3.0" / "wordcount-rocksdb-savepoints" / "native"
 MANY = "SELECT x, repeat('ä', 100) AS text FROM range(10000) t(x) ORDER BY x"
 MOST_BYTES = 100_000
 

@@ -21,9 +21,10 @@ from catalog import Catalog
 from catalog.catalog import Root
 from service.app import create_app
 from service.settings import Settings
+from tests.support.paths import DATA
 from tests.waiting import wait_until
 
-FLINK = Path(__file__).parent.parent / "data" / "flink" / "2.3.0"
+FLINK = DATA / "flink" / "2.3.0"
 NATIVE = FLINK / "everything-rocksdb-savepoints" / "native"
 WORDCOUNT = FLINK / "wordcount-rocksdb-savepoints" / "native"
 SLOW = "SELECT count(*) FROM range(3000000000)"

@@ -20,16 +20,10 @@ from service.app import create_app
 from service.query import QueryRequest
 from service.settings import Settings
 from tests.service.conftest import Asker
+from tests.support.paths import DATA
 
 Serving = Callable[[FastAPI], AbstractContextManager[str]]
-CHECKPOINTS = (
-    Path(__file__).parent.parent
-    / "data"
-    / "flink"
-    / "2.3.0"
-    / "wordcount-rocksdb-checkpoint-incremental"
-    / "checkpoint"
-)
+CHECKPOINTS = DATA / "flink" / "2.3.0" / "wordcount-rocksdb-checkpoint-incremental" / "checkpoint"
 FIRST, SECOND = 6774, 11290
 """The count of `key_662` in `chk-1` and `chk-2`."""
 ROWS = {1: 196, 2: 180}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 from collections.abc import Iterator
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -16,8 +15,8 @@ from readers.decode.jsontext import json_text
 from service.explain import explanation_of
 from service.sql import plan
 from tests.service.conftest import Asker
+from tests.support.paths import DATA
 
-DATA = Path(__file__).parent.parent / "data"
 INFINITY = float("inf")
 KEYS = DATA / "corpus/1.20.3/allstates-hashmap-compressed/canonical"
 

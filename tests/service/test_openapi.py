@@ -7,7 +7,6 @@ import re
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -27,9 +26,10 @@ from catalog import Catalog
 from catalog.catalog import Root
 from service.app import create_app
 from service.settings import Settings
+from tests.support.paths import DATA
 
 Serving = Callable[[FastAPI], AbstractContextManager[str]]
-FLINK = Path(__file__).parent.parent / "data" / "flink" / "2.3.0" / "wordcount-rocksdb-savepoints"
+FLINK = DATA / "flink" / "2.3.0" / "wordcount-rocksdb-savepoints"
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 TYPED = {503, 504, 507}
 """What the service may answer of its own accord, and says by which code."""

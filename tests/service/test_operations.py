@@ -24,9 +24,10 @@ from service.cli import main
 from service.operations.doctor import MISSING, OK, WRONG, Check, checks
 from service.operations.logs import AUDIT, JsonFormatter, TextFormatter, install
 from service.settings import InvalidSettingError, Settings, read_config, settings_of
+from tests.support.paths import DATA
 
 Serving = Callable[[FastAPI], AbstractContextManager[str]]
-FLINK = Path(__file__).parent.parent / "data" / "flink" / "2.3.0" / "wordcount-rocksdb-savepoints"
+FLINK = DATA / "flink" / "2.3.0" / "wordcount-rocksdb-savepoints"
 
 
 @contextmanager

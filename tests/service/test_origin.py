@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -24,8 +23,9 @@ from catalog.catalog import Root
 from service.app import create_app
 from service.origin import HEADER, Origin, headers_of
 from service.settings import Settings
+from tests.support.paths import DATA
 
-FLINK = Path(__file__).parent.parent / "data" / "flink" / "2.3.0"
+FLINK = DATA / "flink" / "2.3.0"
 WORDCOUNT = FLINK / "wordcount-rocksdb-savepoints"
 STREAMS = {
     "application/vnd.apache.arrow.stream",

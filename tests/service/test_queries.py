@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -29,9 +28,10 @@ from service.results import ResultBuffer
 from service.settings import Settings
 from service.slots import SlotLimits, Slots, Ticket
 from service.spool import Spool
+from tests.support.paths import DATA
 from tests.waiting import wait_until
 
-NATIVE = Path(__file__).parent.parent / "data" / "flink" / "2.3.0" / "wordcount-rocksdb-savepoints" / "native"
+NATIVE = DATA / "flink" / "2.3.0" / "wordcount-rocksdb-savepoints" / "native"
 ENDLESS = "SELECT count(*) FROM range(1000000000000)"
 LOOKUP = "SELECT key, value FROM aggregate WHERE key = 'key_1'"
 ARROW = "application/vnd.apache.arrow.stream"

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from catalog import Catalog, connect
+from tests.support.paths import DATA
 
-FLINK = Path(__file__).parent.parent / "data" / "flink"
+FLINK = DATA / "flink"
 SNAPSHOTS = sorted(path.parent for path in FLINK.rglob("_metadata") if "wordcount" in str(path))
 
 

@@ -30,8 +30,9 @@ from service.errors import EngineUnavailableError
 from service.queries import Queries, QueryRequest
 from service.settings import InvalidSettingError, Settings
 from service.sql import plan
+from tests.support.paths import DATA
 
-DATA = Path(__file__).parent.parent / "data" / "flink" / "2.3.0"
+FLINK = DATA / "flink" / "2.3.0"
 CLUSTER = SparkSettings(master="spark://host:7077", threshold_bytes=10)
 GONE = Settings(spark_master="spark://127.0.0.1:1", spark_threshold_bytes=1)
 COUNT = "SELECT count(*) AS n FROM w.aggregate__count"
@@ -47,7 +48,7 @@ def queries_of(catalog: Catalog, settings: Settings) -> Iterator[Queries]:
 
 @pytest.fixture(scope="module")
 def wordcount() -> Catalog:
-    return Catalog([Root(path=str(DATA / "wordcount-rocksdb-savepoints" / "canonical"), label="w")])
+    return Catalog([Root(path=str(FLINK / "wordcount-rocksdb-savepoints" / "canonical"), label="w")])
 
 
 def test_without_a_cluster_duckdb_answers(wordcount: Catalog) -> None:

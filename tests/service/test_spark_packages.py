@@ -15,9 +15,9 @@ import pytest
 
 from service.engines.sparkpackages import package_folders, write_packages
 from service.engines.sparkunpack import unpacked
+from tests.support.paths import PROJECT
 from tests.thorough import thorough
 
-PROJECT = Path(__file__).parent.parent.parent
 _SCRIPT = """
 import sys
 sys.path.insert(1, sys.argv[1])

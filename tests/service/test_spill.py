@@ -13,9 +13,10 @@ import pytest
 
 from benchmarks.load import served
 from service.spill import SpillFolder, remove_left_behind
+from tests.support.paths import DATA
 from tests.waiting import wait_until
 
-NATIVE = Path(__file__).parent.parent / "data" / "flink" / "2.3.0" / "wordcount-rocksdb-savepoints" / "native"
+NATIVE = DATA / "flink" / "2.3.0" / "wordcount-rocksdb-savepoints" / "native"
 OWNER = """
 import sys
 from pathlib import Path

@@ -26,9 +26,10 @@ from service.querystate import QueryState
 from service.results import ResultBuffer
 from service.settings import Settings
 from service.spool import Spool
+from tests.support.paths import DATA
 from tests.waiting import wait_until
 
-NATIVE = Path(__file__).parent.parent / "data" / "flink" / "2.3.0" / "wordcount-rocksdb-savepoints" / "native"
+NATIVE = DATA / "flink" / "2.3.0" / "wordcount-rocksdb-savepoints" / "native"
 ARROW = "application/vnd.apache.arrow.stream"
 LONG = "SELECT x, repeat('x', 100) AS text FROM range(200000) t(x)"
 LONG_ROWS = 200_000

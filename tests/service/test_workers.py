@@ -41,10 +41,11 @@ from service.settings import InvalidSettingError, Settings, bytes_of
 from service.workers import WorkerEngine
 from service.workers.channel import Channel, ChannelClosedError, Frame
 from service.workers.messages import End, pieces
+from tests.support.paths import DATA
 from tests.thorough import thorough
 from tests.waiting import wait_until
 
-FLINK = Path(__file__).parent.parent / "data" / "flink"
+FLINK = DATA / "flink"
 NATIVE = FLINK / "2.3.0" / "wordcount-rocksdb-savepoints" / "native"
 SAVEPOINTS = {
     "native": "2.3.0/wordcount-rocksdb-savepoints/native",

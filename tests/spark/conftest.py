@@ -23,11 +23,11 @@ from service.engines import DuckDBEngine
 from service.engines.spark import SparkEngine
 from service.engines.sparksession import SparkSettings
 from service.settings import Settings
+from tests.support.paths import PROJECT
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-PROJECT = Path(__file__).parent.parent.parent
 FLINK = PROJECT / "tests" / "data" / "flink"
 EVERYTHING = FLINK / "2.3.0" / "everything-rocksdb-savepoints" / "canonical"
 CORPUS = PROJECT / "tests" / "data" / "corpus" / "1.20.3"

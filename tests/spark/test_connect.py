@@ -38,7 +38,6 @@ from tests.service.conftest import listening
 from tests.spark.conftest import (
     CASES,
     MANY,
-    PROJECT,
     WORDCOUNT,
     free_port,
     processes_with,
@@ -47,6 +46,7 @@ from tests.spark.conftest import (
     run_python,
 )
 from tests.spark.test_corpus import answer, tables
+from tests.support.paths import PROJECT
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.spark

@@ -14,13 +14,13 @@ import pytest
 
 from catalog import Split
 from readers.storage import ReadCounter
+from tests.support.paths import PROJECT
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = pytest.mark.spark
 
-PROJECT = Path(__file__).parent.parent.parent
 FLINK = PROJECT / "tests" / "data" / "flink"
 EVERYTHING = FLINK / "2.3.0" / "everything-rocksdb-savepoints" / "canonical"
 WORDCOUNT = FLINK / "2.3.0" / "wordcount-rocksdb-savepoints" / "canonical"

@@ -21,9 +21,9 @@ from catalog.catalog import Root
 from service.api import connections
 from service.app import create_app
 from service.settings import Settings
+from tests.support.paths import DATA
 from tests.web.asking import HOSTILE, Watch
 
-DATA = Path(__file__).parent.parent / "data"
 FLINK = DATA / "flink" / "2.3.0"
 CORPUS = DATA / "corpus" / "1.20.3"
 ROOTS = {

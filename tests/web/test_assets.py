@@ -15,9 +15,9 @@ from catalog import Catalog
 from service.app import create_app
 from service.settings import Settings
 from service.web.assets import STATIC, read_assets
+from tests.support.paths import PROJECT
 from tests.web.conftest import listening
 
-PROJECT = Path(__file__).parent.parent.parent
 WEB = PROJECT / "web"
 MANIFEST = json.loads((STATIC / "manifest.json").read_text(encoding="utf-8"))
 

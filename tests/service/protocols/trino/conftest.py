@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -15,8 +14,9 @@ from catalog import Catalog
 from catalog.catalog import Root
 from service.app import create_app
 from service.settings import Settings
+from tests.support.paths import DATA
 
-FLINK = Path(__file__).parents[3] / "data" / "flink" / "2.3.0"
+FLINK = DATA / "flink" / "2.3.0"
 JOB = FLINK / "wordcount-rocksdb-savepoints"
 
 Serving = Callable[[FastAPI], AbstractContextManager[str]]

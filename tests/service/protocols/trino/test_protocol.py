@@ -6,7 +6,6 @@ import socket
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -16,9 +15,10 @@ from fastapi import FastAPI
 from catalog import connect
 from service.app import create_app
 from service.settings import Settings
+from tests.support.paths import DATA
 from tests.waiting import wait_until
 
-NATIVE = Path(__file__).parents[3] / "data" / "flink" / "2.3.0" / "wordcount-rocksdb-savepoints" / "native"
+NATIVE = DATA / "flink" / "2.3.0" / "wordcount-rocksdb-savepoints" / "native"
 ENDLESS = "SELECT count(*) FROM range(1000000000000)"
 
 Serving = Callable[[FastAPI], AbstractContextManager[str]]
