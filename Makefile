@@ -72,13 +72,13 @@ bench-spark: $(INSTALLED) ## run the benchmarks of Spark on one and two workers 
 	$(PY) -m benchmarks.spark $(ARGS)
 
 fidelity: $(INSTALLED) ## scan every table of every savepoint in a folder, and tell what decodes (DIR=folder)
-	$(PY) -m catalog.fidelity $(ARGS) "$(DIR)"
+	$(PY) -m tools.fidelity $(ARGS) "$(DIR)"
 
 support: $(INSTALLED) ## write the support tables of the README
-	$(PY) -m catalog.support README.md
+	$(PY) -m tools.support README.md
 
 reference: $(INSTALLED) ## write the reference of the documentation
-	$(PY) -m service.reference docs/reference.md
+	$(PY) -m tools.reference docs/reference.md
 
 docs: $(INSTALLED) ## build the documentation into dist/site
 	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build

@@ -23,12 +23,12 @@ from pathlib import Path
 import catalog
 from benchmarks.rocksdb import FLINK, write_native_savepoint
 from benchmarks.savepoints import STATES, write_savepoint
+from readers.formats.source import Selection
 from readers.savepoint import Savepoint
-from readers.sources import Selection
 from service.encode import FORMATS
-from service.engines.duckdb import DuckDBEngine
-from service.memory import keep_little
-from service.queries import Queries, QueryRequest
+from service.engines.duckdb.engine import DuckDBEngine
+from service.process.memory import keep_little
+from service.queries.registry import Queries, QueryRequest
 from service.settings import Settings
 
 RUNS = 5

@@ -14,10 +14,10 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 
 from catalog import Catalog, connect
-from catalog.statecache import StateCache
-from catalog.tables import StatesTable
+from catalog.cache.states import StateCache
+from catalog.statetables import StatesTable
 from service.engines import DuckDBEngine, Progress
-from service.queries import Queries, QueryRequest
+from service.queries.registry import Queries, QueryRequest
 from service.settings import Settings
 
 RUNS = 7

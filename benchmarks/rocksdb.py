@@ -10,7 +10,7 @@ job does, in three rounds, so that a reader that knows nothing of overwrites, de
 | 2 | the values | the values; the entries more are deleted | cleared; the first event is appended |
 | 3 | | | the other events are appended |
 
-A log is cut into blocks and records as a MANIFEST is (`readers/formats/sst/manifest.py`). A record is a WriteBatch:
+A log is cut into blocks and records as a MANIFEST is (`readers/formats/rocksdb/sst/manifest.py`). A record is a WriteBatch:
 
 | bytes | meaning |
 |---|---|
@@ -50,15 +50,15 @@ from benchmarks.savepoints import (
 )
 from readers.compiled.compiler import intrinsic_of
 from readers.decode import loads
-from readers.formats.full import cut_key_group
-from readers.formats.rocksdb import read_only_copy
-from readers.formats.sst import Directory
-from readers.formats.sst.checksums import crc32c, masked
-from readers.formats.sst.manifest import read_manifest
+from readers.formats.full.layout import cut_key_group
+from readers.formats.rocksdb.database import read_only_copy
+from readers.formats.rocksdb.source import RocksSource
+from readers.formats.rocksdb.sst import Directory
+from readers.formats.rocksdb.sst.checksums import crc32c, masked
+from readers.formats.rocksdb.sst.manifest import read_manifest
 from readers.keygroups import operator_id_of
 from readers.metadata import IncrementalRemoteKeyedStateHandle
 from readers.savepoint import Savepoint
-from readers.sources import RocksSource
 
 FLINK = (
     Path(__file__).parent.parent

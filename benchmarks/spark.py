@@ -227,11 +227,11 @@ def _pin(process: subprocess.Popen[Any], core: int) -> None:
 
 def _drive(url: str, savepoint: str, small: str) -> None:
     """In a process of its own: run the queries whose names come in on a cluster, and print what each took."""
-    from service.engines.duckdb import DuckDBEngine
-    from service.engines.spark import SparkEngine
-    from service.engines.sparksession import SparkSettings
+    from service.engines.duckdb.engine import DuckDBEngine
+    from service.engines.spark.engine import SparkEngine
+    from service.engines.spark.session import SparkSettings
     from service.settings import Settings
-    from service.sql import plan
+    from service.sql.planner import plan
 
     options = {
         "spark.driver.host": "127.0.0.1",

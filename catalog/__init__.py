@@ -30,7 +30,7 @@ from catalog.database import Database
 from catalog.errors import CatalogError, NoSuchColumnError, NoSuchDatabaseError, NoSuchTableError
 from catalog.predicate import Predicate
 from catalog.scan import Scan, Split
-from catalog.tables import FactsTable, Table
+from catalog.statetables import FactsTable, Table
 
 __all__ = [
     "Catalog",

@@ -10,18 +10,18 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+from catalog.cache.states import StateCache
 from catalog.database import Database
 from catalog.discovery import Found, find_savepoints
 from catalog.errors import DuplicateDatabaseError, NoSuchDatabaseError
 from catalog.freshness import Dated, Schema, aliases_of, newest_of
 from catalog.naming import database_names
-from catalog.savepoints import SavepointReference
-from catalog.statecache import StateCache
-from catalog.tables import Table
+from catalog.references import SavepointReference
+from catalog.statetables import Table
 from readers.errors import ReaderError
-from readers.filesystems import is_url
 from readers.stateinfo.file import STATE_INFO_FILE_NAME
-from readers.storage import DEFAULT_OPTIONS, METADATA_FILE_NAME, StorageOptions
+from readers.storage.filesystems import is_url
+from readers.storage.location import DEFAULT_OPTIONS, METADATA_FILE_NAME, StorageOptions
 
 # So many `_metadata` files are read at a time: where each is a request, that is what takes long.
 _READERS = 16

@@ -8,12 +8,12 @@ from typing import Any
 
 import pyarrow as pa
 
+from catalog.cache.states import StateCache
 from catalog.errors import NoSuchTableError
 from catalog.naming import unique_names
-from catalog.savepoints import SavepointReference, is_gone, open_savepoint
+from catalog.references import SavepointReference, is_gone, open_savepoint
 from catalog.scan import Scan
 from catalog.sqlviews import View, ViewTable, view_of
-from catalog.statecache import StateCache
 from catalog.statemeta import (
     FILES,
     OPERATORS,
@@ -23,10 +23,10 @@ from catalog.statemeta import (
     source_offset_rows,
     state_meta_rows,
 )
-from catalog.tables import FactsTable, OperatorTable, StateReference, StateTable, Table, TimersTable
-from readers.connectors.offsets import SCHEMA as SOURCE_OFFSETS
+from catalog.statetables import FactsTable, OperatorTable, StateReference, StateTable, Table, TimersTable
 from readers.formats.entry import StateKind
 from readers.keygroups import operator_id_of
+from readers.offsets import SCHEMA as SOURCE_OFFSETS
 from readers.savepoint import Operator, Savepoint, State
 
 STATE_META_NAME = "StateMeta"

@@ -19,10 +19,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from readers.errors import MissingFileError, NotASavepointError, ReaderError
-from readers.filesystems import FileSystem, Listing
 from readers.metadata.reader import MAGIC
-from readers.remote import RemoteEntry, RemoteFileSystem
-from readers.storage import (
+from readers.storage.filesystems import FileSystem, Listing
+from readers.storage.location import (
     DEFAULT_OPTIONS,
     METADATA_FILE_NAME,
     Location,
@@ -31,6 +30,7 @@ from readers.storage import (
     file_system_of,
     given_location,
 )
+from readers.storage.remote import RemoteEntry, RemoteFileSystem
 
 _DATA_FOLDERS = frozenset({"shared", "taskowned", "dstl"})
 _MAX_DEPTH = 6

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from catalog.savepoints import SavepointReference
-from readers.storage import ReadCounter
+from catalog.references import SavepointReference
+from readers.storage.location import ReadCounter
 
 
 class ScanCounter(ReadCounter):

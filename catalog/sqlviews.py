@@ -27,15 +27,15 @@ from typing import Any
 
 import pyarrow as pa
 
+from catalog.cache.states import StateCache
 from catalog.naming import unique_names
 from catalog.predicate import Predicate
-from catalog.savepoints import SavepointReference
-from catalog.statecache import StateCache
-from catalog.tables import Output, StateReference, StatesTable
+from catalog.references import SavepointReference
+from catalog.statetables import Output, StateReference, StatesTable
 from readers.formats.entry import OUT_OF_RANGE
+from readers.rows import KEY_GROUP, SUBTASK
 from readers.savepoint import State
 from readers.serializers.tuples import ROW_KIND
-from readers.states import KEY_GROUP, SUBTASK
 
 _MAX_KEYS = 1000
 _TTL = "ttl_timestamp"

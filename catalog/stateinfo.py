@@ -7,13 +7,13 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from readers.description import write_state_info
 from readers.errors import CorruptDataError, StorageError
 from readers.savepoint import Savepoint
-from readers.serializers.protobufdescriptors import Descriptors, read_descriptors
+from readers.serializers.protobuf.descriptors import Descriptors, read_descriptors
 from readers.stateinfo.file import STATE_INFO_FILE_NAME, read_bounded
 from readers.stateinfo.plans import load_job_plan
-from readers.stateinfo.writer import write_state_info
-from readers.storage import DEFAULT_OPTIONS, StorageOptions
+from readers.storage.location import DEFAULT_OPTIONS, StorageOptions
 
 
 def state_info_of(

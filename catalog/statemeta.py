@@ -10,14 +10,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from readers.connectors.offsets import SCHEMA as SOURCE_OFFSETS
-from readers.connectors.offsets import source_offsets
 from readers.metadata import (
     ChangelogStateBackendHandle,
     IncrementalRemoteKeyedStateHandle,
     OperatorState,
     StateObject,
 )
+from readers.offsets import SCHEMA as SOURCE_OFFSETS
+from readers.offsets import source_offsets
 from readers.savepoint import Operator, Savepoint, State
 from readers.serializers.base import Serializer
 

@@ -26,19 +26,10 @@ from readers.connectors.recognition import MAX_BYTES, is_candidate, recognised
 from readers.connectors.source import ConnectorSource, bytes_of
 from readers.decode.decoder import Batch
 from readers.errors import CorruptDataError, MissingFileError, ReaderError
-from readers.formats.channelstate import InFlight
+from readers.formats.channelstate.layout import InFlight
+from readers.formats.channelstate.source import ChannelSource
 from readers.formats.entry import Entry, EntryLayout, StateKind, emit_undivided
-from readers.keygroups import key_group_of, operator_id_of
-from readers.metadata import KeyGroupRange, OperatorState, SavepointMetadata, SubtaskState, read_metadata
-from readers.serializers.base import Serializer
-from readers.serializers.named import serializer_named
-from readers.serializers.pojo import known_subclasses, with_subclasses
-from readers.sources import (
-    ChannelSource,
-    Selection,
-    Source,
-    StateName,
-    beginnings,
+from readers.formats.opening import (
     coordinator_source,
     keyed_source,
     master_source,
@@ -46,15 +37,11 @@ from readers.sources import (
     raw_keyed_source,
     raw_operator_source,
 )
-from readers.stateinfo.file import (
-    MAX_STATE_INFO_BYTES,
-    NOTHING,
-    STATE_INFO_FILE_NAME,
-    SavepointInfo,
-    read_state_info,
-)
-from readers.stateinfo.refinement import Contradiction, Knowledge, kryo_of
-from readers.states import (
+from readers.formats.prefetch import beginnings
+from readers.formats.source import Selection, Source, StateName
+from readers.keygroups import key_group_of, operator_id_of
+from readers.metadata import KeyGroupRange, OperatorState, SavepointMetadata, SubtaskState, read_metadata
+from readers.rows import (
     COUNTED,
     conform,
     counted_rows,
@@ -66,7 +53,18 @@ from readers.states import (
     shown,
     state_schema,
 )
-from readers.storage import DEFAULT_OPTIONS, ReadCounter, SavepointLocation, StorageOptions
+from readers.serializers.base import Serializer
+from readers.serializers.named import serializer_named
+from readers.serializers.pojo import known_subclasses, with_subclasses
+from readers.stateinfo.file import (
+    MAX_STATE_INFO_BYTES,
+    NOTHING,
+    STATE_INFO_FILE_NAME,
+    SavepointInfo,
+    read_state_info,
+)
+from readers.stateinfo.refinement import Contradiction, Knowledge, kryo_of
+from readers.storage.location import DEFAULT_OPTIONS, ReadCounter, SavepointLocation, StorageOptions
 
 _STREAM_ELEMENT = re.compile(r"StreamElement<(.*)>")
 _UNDIVIDED = "native heap snapshots do not tell where entries end: where that is not certain, a row is what stands in a key group"

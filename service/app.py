@@ -9,19 +9,19 @@ from fastapi import FastAPI
 
 from catalog import Catalog
 from service.api import databases, docs, health, queries, query
-from service.api.body import RequestSizeLimit
-from service.api.errors import install_error_handlers
 from service.api.state import ServiceState
 from service.auth.gate import Authenticator, Gate, loopback_hosts
-from service.engines.spark import SparkEngine
+from service.engines.spark.engine import SparkEngine
+from service.engines.workers import WorkerEngine
+from service.http.body import RequestSizeLimit
+from service.http.errors import install_error_handlers
 from service.operations import logs
 from service.operations.metrics import Metrics
 from service.protocols.trino import router as trino
-from service.queries import Queries, slot_limits
+from service.queries.registry import Queries, slot_limits
 from service.settings import Settings
 from service.version import installed_version
 from service.web.router import page_router
-from service.workers import WorkerEngine
 
 
 def create_app(

@@ -18,7 +18,8 @@ from importlib import import_module
 from types import ModuleType
 from typing import NoReturn
 
-from service import memory, settings
+from service import settings
+from service.process import memory
 
 _FORMATS = ("table", "json", "jsonl", "csv", "arrow", "parquet")
 _SOURCE = (
@@ -61,7 +62,7 @@ def run() -> NoReturn:
 
 def _loaded(command: str) -> ModuleType:
     if "pandas" not in sys.modules:
-        import_module("service.arrow").load_without_pandas()
+        import_module("service.process.arrow").load_without_pandas()
     return import_module(f"service.commands.{command.replace('-', '_')}")
 
 

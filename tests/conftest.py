@@ -15,7 +15,7 @@ from hypothesis import settings
 from tests.support.paths import PROJECT
 
 if TYPE_CHECKING:
-    from tests.objectstore import ObjectStore, Proxy
+    from tests.support.objectstore import ObjectStore, Proxy
 
 # The first example of a type waits for the compiler, and machines differ: no deadlines.
 settings.register_profile("tests", deadline=None, max_examples=50)
@@ -52,7 +52,7 @@ def corpus() -> Path:
 @pytest.fixture(scope="session")
 def store() -> Iterator[ObjectStore]:
     """An object store in this process."""
-    from tests.objectstore import KEY_VARIABLES, object_store  # slow to load, and not needed by most
+    from tests.support.objectstore import KEY_VARIABLES, object_store  # slow to load, and not needed by most
 
     with pytest.MonkeyPatch.context() as patch, object_store() as found:
         for name, value in KEY_VARIABLES.items():
@@ -64,8 +64,8 @@ def store() -> Iterator[ObjectStore]:
 @pytest.fixture
 def proxy(store: ObjectStore) -> Iterator[Proxy]:
     """What stands between the store and a test: counts its requests, and spoils answers if told to."""
-    from catalog.savepoints import open_savepoint
-    from readers import remote
+    from catalog.references import open_savepoint
+    from readers.storage import remote
 
     with store.proxy() as found:
         yield found

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from service.reference import reference
 from tests.support.paths import PROJECT
+from tools.reference import reference
 
 PAGES = sorted((PROJECT / "docs").glob("*.md"))
 

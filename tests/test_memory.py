@@ -24,7 +24,7 @@ from benchmarks.savepoints import write_one_key, write_savepoint
 MOST_MIB = 400
 ENTRIES = 10_000_000
 BEGINNING = """
-from service.memory import keep_little
+from service.process.memory import keep_little
 keep_little()
 import json, sys
 from contextlib import closing
@@ -32,7 +32,7 @@ from pathlib import Path
 import catalog
 from service.encode import FORMATS
 from service.engines import DuckDBEngine
-from service.queries import Queries, QueryRequest
+from service.queries.registry import Queries, QueryRequest
 from service.settings import Settings
 
 settings = Settings(timeout_s=600.0, threads=2)

@@ -27,7 +27,7 @@ from benchmarks.peers.written import totals
 from benchmarks.savepoints import write_savepoint
 from service.encode import FORMATS
 from service.engines import DuckDBEngine
-from service.queries import Queries, QueryRequest
+from service.queries.registry import Queries, QueryRequest
 from service.settings import Settings
 from tests.support.paths import PROJECT
 

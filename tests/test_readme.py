@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from catalog.support import BEGIN, END, support, uncovered, with_support
 from tests.support.paths import PROJECT
+from tools.support import BEGIN, END, support, uncovered, with_support
 
 README = PROJECT / "README.md"
 

@@ -25,12 +25,12 @@ import duckdb
 import catalog
 from benchmarks.peers.questions import QUESTIONS, STATES
 from catalog import Catalog
-from catalog.savepoints import open_savepoint
-from catalog.statecache import StateCache
+from catalog.cache.states import StateCache
+from catalog.references import open_savepoint
 from service.encode import FORMATS
 from service.engines import DuckDBEngine
-from service.memory import keep_little
-from service.queries import Queries, QueryRequest
+from service.process.memory import keep_little
+from service.queries.registry import Queries, QueryRequest
 from service.settings import Settings
 
 _LEAST_RUNS = 3

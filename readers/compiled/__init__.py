@@ -14,6 +14,6 @@ queries. What it compiles is a plain C function of 64-bit integers and addresses
 A kernel is called with integers and arrays, and gets the address of each array. It cannot raise, allocate or call Python,
 and runs without the interpreter's lock; whoever calls it keeps the arrays alive.
 
-Object code is kept in `kernels` of the folder that `readers.cachefolder` names. Where that cannot be written, a folder
+Object code is kept in `kernels` of the folder that `readers.storage.cachefolder` names. Where that cannot be written, a folder
 of the user's among the system's temporary files serves.
 """

@@ -8,15 +8,15 @@ from readers.compiled.kernel import Kernel
 from readers.compiled.store import is_kept
 
 UNITS = (
-    "readers.decode.machine",
-    "readers.formats.full",
-    "readers.formats.lookup",
-    "readers.formats.changelog",
-    "readers.formats.channelstate",
-    "readers.formats.sst.checksums",
-    "readers.formats.sst.compression",
-    "readers.formats.sst.blocks",
-    "readers.formats.sst.merge",
+    "readers.decode.machine.execute",
+    "readers.formats.full.layout",
+    "readers.formats.full.lookup",
+    "readers.formats.changelog.log",
+    "readers.formats.channelstate.layout",
+    "readers.formats.rocksdb.sst.checksums",
+    "readers.formats.rocksdb.sst.compression",
+    "readers.formats.rocksdb.sst.blocks",
+    "readers.formats.rocksdb.sst.merge",
 )
 """The modules that have kernels."""
 

@@ -27,10 +27,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from readers.cachefolder import CACHE_VARIABLE, cache_directory
 from readers.compiled.identity import identity_of
 from readers.compiled.loading import ObjectCode, Signature, loaded
 from readers.compiled.parts import Subroutine
+from readers.storage.cachefolder import CACHE_VARIABLE, cache_directory
 
 _CHECKSUM_BYTES = 32
 _KEPT_FILES = 8

@@ -29,7 +29,7 @@ from readers.connectors.layout import (
     versioned_layout,
 )
 from readers.cursor import Cursor
-from readers.stateinfo.javaio import JavaEnum, JavaObject, read_object
+from readers.javaio import JavaEnum, JavaObject, read_object
 
 _PACKAGE = "org.apache.flink.connector.pulsar.source."
 _SPLIT_VERSIONS = (0, 1, 2)

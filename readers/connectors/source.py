@@ -15,8 +15,8 @@ from readers.connectors.recoded import RecodedSerializer, recode
 from readers.decode.page import Page
 from readers.decode.program import Program
 from readers.formats.entry import Entry, EntryLayout
+from readers.formats.source import Selection, Source, StateName
 from readers.serializers.primitives import BytePrimitiveArraySerializer
-from readers.sources import Selection, Source, StateName
 
 _LENGTH_BYTES = 4  # before the bytes of a BytePrimitiveArraySerializer's element
 

@@ -15,7 +15,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from readers.decode import machine
 from readers.decode.columns import (
     DATA,
     DATA_CAPACITY,
@@ -26,6 +25,7 @@ from readers.decode.columns import (
     Arena,
     ColumnTree,
 )
+from readers.decode.machine import execute as machine
 from readers.decode.outliers import Cell, Outlier, Place, located, maps_with_null_keys, value_text
 from readers.decode.page import Page
 from readers.decode.program import Code, Program

@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 
 from readers.decode import program as op
 from readers.decode.columns import LENGTH, NULLS, VALIDITY, VALUES, Arena, ColumnTree
-from readers.decode.jsontext import json_text
-from readers.serializers.timetext import civil_from_days, date_text
+from readers.jsontext import json_text
+from readers.timetext import civil_from_days, date_text
 
 Path = tuple[str | int, ...]
 

@@ -20,3 +20,42 @@ A format knows where entries stand and in which order their parts come; it never
     snappy.py         the compression of all of these
     unpacked.py       compressed key groups, of any size
 """
+
+from readers.formats.changelog.source import ChangelogSource
+from readers.formats.channelstate.source import ChannelSource
+from readers.formats.keyedstream import FullSource, HeapSource
+from readers.formats.opaque import BytesSource
+from readers.formats.opening import (
+    coordinator_source,
+    keyed_source,
+    master_source,
+    operator_source,
+    raw_keyed_source,
+    raw_operator_source,
+)
+from readers.formats.operatorstate.source import OperatorSource
+from readers.formats.prefetch import beginnings
+from readers.formats.rawtimers.source import RawTimerSource
+from readers.formats.rocksdb.source import RocksSource
+from readers.formats.source import Selection, Source, StateName
+
+__all__ = [
+    "BytesSource",
+    "ChangelogSource",
+    "ChannelSource",
+    "FullSource",
+    "HeapSource",
+    "OperatorSource",
+    "RawTimerSource",
+    "RocksSource",
+    "Selection",
+    "Source",
+    "StateName",
+    "beginnings",
+    "coordinator_source",
+    "keyed_source",
+    "master_source",
+    "operator_source",
+    "raw_keyed_source",
+    "raw_operator_source",
+]

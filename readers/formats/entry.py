@@ -1,6 +1,6 @@
 """What an entry of a state is made of, whatever file it stands in.
 
-`Entry` is derived from the state's meta info; a format composes its serializers into bytes, `readers.states` turns
+`Entry` is derived from the state's meta info; a format composes its serializers into bytes, `readers.rows` turns
 what comes out into rows. Columns of an entry, as the machine fills them:
 
 | kind | key | namespace | map_key | value |
@@ -28,11 +28,11 @@ from readers.decode.columns import NO_COLUMN, ColumnTree
 from readers.decode.decoder import Decoder
 from readers.decode.program import Code, Program
 from readers.errors import CorruptDataError
+from readers.headers.metainfo import BackendStateType, StateMetaInfo
 from readers.serializers.base import OpaqueSerializer, Problem, Serializer
 from readers.serializers.containers import ListSerializer, MapSerializer
 from readers.serializers.operators import TimerSerializer, TtlSerializer
 from readers.serializers.primitives import VoidNamespaceSerializer
-from readers.stateinfo.metainfo import BackendStateType, StateMetaInfo
 
 WHOLE_MAP = "map"
 """The column of entries that are whole maps."""

@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from readers.cursor import Cursor
 from readers.errors import StorageError
-from readers.filesystems import BufferStream, Pieces, ReadCounter
 from readers.formats.snappy import HEAD_BYTES, chunk_bytes, chunks, read_chunk
+from readers.storage.filesystems import BufferStream, Pieces, ReadCounter
 
 IN_MEMORY_BYTES = 4 << 20
 _STRETCH_BYTES = 1 << 20

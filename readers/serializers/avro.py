@@ -34,10 +34,10 @@ from readers.cursor import Cursor
 from readers.decode.program import Program, PythonLeaf
 from readers.errors import CorruptDataError
 from readers.serializers.base import OpaqueSerializer, Serializer, SnapshotBody
-from readers.serializers.jsontext import MAX_NODES, json_bytes, json_float, json_map, json_text
+from readers.serializers.leaves import MAX_NODES, json_bytes, json_float, json_map, json_text
 
 if TYPE_CHECKING:
-    from readers.stateinfo.snapshots import SnapshotReader
+    from readers.snapshots.reading import SnapshotReader
 
 _F4 = struct.Struct(">f")
 _F8 = struct.Struct(">d")

@@ -18,7 +18,7 @@ from readers.decode.program import Program
 from readers.errors import UnsupportedSerializerError
 
 if TYPE_CHECKING:
-    from readers.stateinfo.snapshots import SnapshotReader
+    from readers.snapshots.reading import SnapshotReader
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

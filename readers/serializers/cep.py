@@ -33,13 +33,13 @@ import pyarrow as pa
 
 from readers.cursor import Cursor
 from readers.decode.program import Program, PythonLeaf
+from readers.javaio import JavaObject, read_object
 from readers.serializers.base import Serializer, SnapshotBody
-from readers.serializers.jsontext import json_text
+from readers.serializers.leaves import json_text
 from readers.serializers.primitives import BasicSerializer, simple_body
-from readers.stateinfo.javaio import JavaObject, read_object
 
 if TYPE_CHECKING:
-    from readers.stateinfo.snapshots import SnapshotReader
+    from readers.snapshots.reading import SnapshotReader
 
 _NFA = "org.apache.flink.cep.nfa."
 _BUFFER = _NFA + "sharedbuffer."

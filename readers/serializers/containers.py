@@ -23,7 +23,7 @@ from readers.serializers.base import Serializer, SnapshotBody
 from readers.serializers.primitives import BASE
 
 if TYPE_CHECKING:
-    from readers.stateinfo.snapshots import SnapshotReader
+    from readers.snapshots.reading import SnapshotReader
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from readers.serializers.base import Problem, Serializer, SnapshotBody
 from readers.serializers.primitives import BasicSerializer, LongSerializer, NothingSerializer, simple_body
 
 if TYPE_CHECKING:
-    from readers.stateinfo.snapshots import SnapshotReader
+    from readers.snapshots.reading import SnapshotReader
 
 _STREAMING = "org.apache.flink.streaming.api.windowing.windows."
 _TABLE = "org.apache.flink.table.runtime.operators.window."

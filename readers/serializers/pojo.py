@@ -26,7 +26,7 @@ from readers.decode.program import Program
 from readers.serializers.base import OpaqueSerializer, Serializer, SnapshotBody, rebuilt
 
 if TYPE_CHECKING:
-    from readers.stateinfo.snapshots import SnapshotReader
+    from readers.snapshots.reading import SnapshotReader
 
 Subclasses: TypeAlias = Mapping[str, Mapping[str, Serializer]]
 """By POJO class: the name and the serializer of each subclass that is not registered."""

@@ -29,7 +29,7 @@ from readers.serializers.primitives import NothingSerializer, simple_body
 from readers.serializers.tuples import EitherSerializer, TupleSerializer
 
 if TYPE_CHECKING:
-    from readers.stateinfo.snapshots import SnapshotReader
+    from readers.snapshots.reading import SnapshotReader
 
 SCALA = "org.apache.flink.api.scala.typeutils."
 _MAX_ENUM_IDS = 4096  # constants by id are a jump table

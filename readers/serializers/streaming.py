@@ -26,13 +26,13 @@ import pyarrow as pa
 
 from readers.cursor import Cursor
 from readers.decode.program import Program, PythonLeaf
+from readers.javaio import read_object
 from readers.serializers.base import Serializer, SnapshotBody
-from readers.serializers.jsontext import json_of, json_text
+from readers.serializers.leaves import json_of, json_text
 from readers.serializers.primitives import BasicSerializer, simple_body
-from readers.stateinfo.javaio import read_object
 
 if TYPE_CHECKING:
-    from readers.stateinfo.snapshots import SnapshotReader
+    from readers.snapshots.reading import SnapshotReader
 
 STREAMING = "org.apache.flink.streaming."
 

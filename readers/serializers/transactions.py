@@ -27,7 +27,7 @@ from readers.serializers.base import Serializer, SnapshotBody
 from readers.serializers.primitives import BasicSerializer, simple_body
 
 if TYPE_CHECKING:
-    from readers.stateinfo.snapshots import SnapshotReader
+    from readers.snapshots.reading import SnapshotReader
 
 _SINK = "org.apache.flink.streaming.api.functions.sink."
 TWO_PHASE_COMMIT = _SINK + "TwoPhaseCommitSinkFunction$StateSerializer"

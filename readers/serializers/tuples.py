@@ -22,7 +22,7 @@ from readers.keygroups import hash_row, hash_tuple
 from readers.serializers.base import RecordSerializer, Serializer, SnapshotBody, field_names
 
 if TYPE_CHECKING:
-    from readers.stateinfo.snapshots import SnapshotReader
+    from readers.snapshots.reading import SnapshotReader
 
 RUNTIME = "org.apache.flink.api.java.typeutils.runtime."
 ROW_KIND = "__row_kind"

@@ -37,9 +37,9 @@ from readers.errors import (
     UnsupportedVersionError,
 )
 from readers.formats.entry import StateKind
-from readers.serializers.kryoobjects import KryoClass
+from readers.serializers.kryo.objects import KryoClass
 from readers.serializers.named import serializer_named
-from readers.serializers.protobufdescriptors import Descriptors, read_descriptors
+from readers.serializers.protobuf.descriptors import Descriptors, read_descriptors
 from readers.serializers.tuples import ROW_KIND
 
 STATE_INFO_FILE_NAME = "stateInfo"

@@ -12,15 +12,15 @@ from typing import Any
 
 from readers.formats.entry import Entry, StateKind
 from readers.serializers.base import RecordSerializer, Serializer, rebuilt
-from readers.serializers.kryo import KRYO_1, KRYO_2, informed
-from readers.serializers.kryoobjects import KryoClass
+from readers.serializers.kryo.objects import KryoClass
+from readers.serializers.kryo.serializer import KRYO_1, KRYO_2, informed
 from readers.serializers.named import serializer_named
 from readers.serializers.operators import TtlSerializer
 from readers.serializers.pojo import PojoField, PojoSerializer, with_subclasses
 from readers.serializers.primitives import BytePrimitiveArraySerializer
-from readers.serializers.protobuf import ProtobufSerializer
-from readers.serializers.protobufdescriptors import Descriptors
-from readers.serializers.rowdata import RowDataSerializer
+from readers.serializers.protobuf.descriptors import Descriptors
+from readers.serializers.protobuf.serializer import ProtobufSerializer
+from readers.serializers.table.rowdata import RowDataSerializer
 from readers.stateinfo.file import OperatorInfo, PojoSubclass, StateInfo, TypeInfo
 
 _FIRST_WITH_KRYO_2 = 5  # version of `_metadata`: Flink 2.0

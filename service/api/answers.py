@@ -18,13 +18,13 @@ from pydantic import BaseModel, Field
 from starlette.responses import Response, StreamingResponse
 
 from service.api.collected import CollectedAnswer, CollectedRows
-from service.api.errors import ErrorAnswer
 from service.api.state import ServiceState
-from service.api.waiting import cancelled_on_disconnect, wait_until_ended, wait_until_ready
 from service.encode import FORMATS, SPREADSHEET_CSV, Format
 from service.errors import NotAcceptableError
-from service.origin import headers_of
-from service.query import Query
+from service.http.errors import ErrorAnswer
+from service.http.waiting import cancelled_on_disconnect, wait_until_ended, wait_until_ready
+from service.queries.origin import headers_of
+from service.queries.query import Query
 from service.settings import Settings
 
 JSON = FORMATS["json"]
@@ -56,7 +56,7 @@ class DatabaseBody(BaseModel):
 
 
 class ReadingBody(BaseModel):
-    """What is read of a table; see `service.explain`."""
+    """What is read of a table; see `service.sql.explain`."""
 
     table: str
     columns: list[str]

@@ -1,7 +1,7 @@
 """The rows of a JSON answer, collected before the first byte is sent: it says how many there are before them.
 
-A few are kept in memory, more in a file (`service.spool`), so an answer costs the server little however long it is and however slowly
-it is read. There are `max_answer_bytes` of text at most; what comes behind is cut off, as behind `max_rows`.
+A few are kept in memory, more in a file (`service.queries.spool`), so an answer costs the server little however long it is and
+however slowly it is read. There are `max_answer_bytes` of text at most; what comes behind is cut off, as behind `max_rows`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from starlette.types import Receive, Scope, Send
 from service.encode import json_rows
 from service.engines import Column
 from service.errors import MemoryExceededError
-from service.spool import Place, SpoolFile
+from service.queries.spool import Place, SpoolFile
 
 _SLICE_BYTES = 256 * 1024
 _SLICE_CELLS = 512 * 1024

@@ -12,12 +12,12 @@ from starlette.status import HTTP_201_CREATED
 from catalog import Table
 from catalog.freshness import Schema
 from readers.errors import ReaderError
-from readers.storage import Location, given_location
-from service.api.errors import ErrorAnswer
+from readers.storage.location import Location, given_location
 from service.api.state import State, Visible
 from service.api.user import Asker
 from service.errors import ForbiddenError, query_error_of
-from service.sqltypes import sql_type
+from service.http.errors import ErrorAnswer
+from service.sql.types import sql_type
 
 _FAILURES: dict[int | str, dict[str, Any]] = {"4XX": {"model": ErrorAnswer, "description": "no such thing"}}
 

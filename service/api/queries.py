@@ -24,13 +24,13 @@ from service.api.answers import (
     accepted_format,
     answer,
 )
-from service.api.errors import ErrorBody, error_body
 from service.api.query import QueryBody
 from service.api.state import State
 from service.api.user import Asker, User
 from service.errors import ResultGoneError
-from service.history import QueryRecord
-from service.querystate import QueryState
+from service.http.errors import ErrorBody, error_body
+from service.queries.history import QueryRecord
+from service.queries.state import QueryState
 
 router = APIRouter(prefix="/api/queries", tags=["query"], responses=FAILURES)
 

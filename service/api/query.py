@@ -17,8 +17,8 @@ from service.api.state import ServiceState, State
 from service.api.user import Asker, User
 from service.auth.principal import Principal
 from service.encode import Format
-from service.query import AUTO, QueryRequest
-from service.sql import DIALECT
+from service.queries.query import AUTO, QueryRequest
+from service.sql.planner import DIALECT
 
 router = APIRouter(prefix="/api", tags=["query"])
 _LONGEST_SOURCE = 200

@@ -9,10 +9,10 @@ from fastapi import Depends, Request
 
 from catalog import Catalog
 from service.api.user import Asker
+from service.engines.workers import WorkerEngine
 from service.operations.metrics import Metrics
-from service.queries import Queries
+from service.queries.registry import Queries
 from service.settings import Settings
-from service.workers import WorkerEngine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

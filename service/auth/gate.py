@@ -22,11 +22,11 @@ from anyio import to_thread
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from service.api.errors import error_response
 from service.auth.keys import PREFIX, KeyFile
 from service.auth.principal import ANYBODY, Principal
 from service.auth.tokens import TokenVerifier
 from service.errors import ForbiddenError, QueryError, UnauthorizedError
+from service.http.errors import error_response
 
 PRINCIPAL = "principal"
 _OPEN_PATHS = frozenset({"/", "/healthz", "/readyz", "/v1/info"})

@@ -11,12 +11,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from catalog import Database
-from readers.decode.jsontext import json_text
+from readers.jsontext import json_text
 from service.commands.outcome import ended
 from service.commands.sources import catalog_of
 from service.encode import table_lines
 from service.engines import Column
-from service.sqltypes import sql_type
+from service.sql.types import sql_type
 
 _UNITS = ("B", "kB", "MB", "GB", "TB")
 

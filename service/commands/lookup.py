@@ -18,13 +18,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from catalog import Database, Predicate, Table
-from readers.decode.jsontext import json_text
+from readers.jsontext import json_text
 from service.commands.outcome import WrongUsageError, ended
 from service.commands.output import check_output, write_rows
 from service.commands.sources import catalog_of
 from service.encode.columns import JSON_TEXT
 from service.engines import Column
-from service.sqltypes import sql_type
+from service.sql.types import sql_type
 
 _TIMERS = "timers"
 _TEXT = pa.string()

@@ -7,15 +7,15 @@ import sys
 from argparse import Namespace
 from contextlib import closing
 
-from readers.decode import machine
+from readers.decode.machine import execute as machine
 from service.commands.compile import tell_what_is_compiled
 from service.commands.outcome import ended
 from service.commands.output import check_output, write_rows
 from service.commands.progress import Progress
 from service.commands.sources import cache_of, catalog_of
 from service.engines import DuckDBEngine
-from service.engines.spark import SparkEngine
-from service.queries import Queries, QueryRequest
+from service.engines.spark.engine import SparkEngine
+from service.queries.registry import Queries, QueryRequest
 from service.settings import settings_of
 
 

@@ -14,7 +14,6 @@ from types import FrameType
 import uvicorn
 
 from readers.compiled import ahead
-from service.api.connections import listening, protocol_of
 from service.app import create_app
 from service.auth.gate import Authenticator, is_loopback
 from service.auth.keys import KeyFile
@@ -23,8 +22,9 @@ from service.auth.tokens import Provider, TokenVerifier
 from service.commands.compile import tell_what_is_compiled
 from service.commands.outcome import WrongUsageError, ended
 from service.commands.sources import cache_of, catalog_of, roots_of
+from service.http.connections import listening, protocol_of
 from service.operations import logs
-from service.queries import Queries
+from service.queries.registry import Queries
 from service.settings import Settings, config_path, read_config, settings_of
 
 _MAX_HEADER_BYTES = 64 * 1024

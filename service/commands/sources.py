@@ -8,11 +8,11 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from catalog import Catalog
+from catalog.cache.states import StateCache
 from catalog.catalog import Root
-from catalog.statecache import StateCache
 from catalog.stateinfo import read_uids
-from readers.cachefolder import cache_directory
-from readers.storage import StorageOptions
+from readers.storage.cachefolder import cache_directory
+from readers.storage.location import StorageOptions
 from service.settings import InvalidSettingError, Settings, path_map_of, settings_of
 
 

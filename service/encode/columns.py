@@ -6,7 +6,7 @@
 | json_column | JSON text of each value, `null` for NULL | JSON, JSON lines |
 | text_column | text of each value, NULL for NULL | CSV, tables to read |
 
-JSON follows `readers.decode.jsontext`. What engines give beyond that: a UNION is an object of all its members, all but one of them
+JSON follows `readers.jsontext`. What engines give beyond that: a UNION is an object of all its members, all but one of them
 null; an INTERVAL is an ISO 8601 duration; a HUGEINT is a number as long as 64 bits hold it, else a string; decimals have no
 exponent.
 """
@@ -18,7 +18,7 @@ from collections.abc import Callable
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from readers.decode.jsontext import json_text
+from readers.jsontext import json_text
 
 # The SQL type of columns whose text is JSON already.
 JSON_TEXT = "JSON TEXT"

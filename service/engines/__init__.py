@@ -17,7 +17,7 @@
 An engine gets a plan whose tables are resolved, and reads them by `Scan`; it never opens a file itself.
 """
 
-from service.engines.duckdb import DuckDBEngine
+from service.engines.duckdb.engine import DuckDBEngine
 from service.engines.engine import Column, Engine, Execution, Progress
 
 __all__ = ["Column", "DuckDBEngine", "Engine", "Execution", "Progress"]

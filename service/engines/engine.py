@@ -12,7 +12,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from service.errors import QueryError
-from service.sql import Plan
+from service.sql.planner import Plan
 
 
 @dataclass(frozen=True, slots=True)

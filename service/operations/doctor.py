@@ -17,10 +17,10 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 
-from readers.cachefolder import cache_directory
 from readers.compiled import ahead
-from readers.filesystems import is_url
-from service.engines.sparksession import check_java
+from readers.storage.cachefolder import cache_directory
+from readers.storage.filesystems import is_url
+from service.engines.spark.session import check_java
 from service.errors import EngineUnavailableError
 from service.settings import Settings
 

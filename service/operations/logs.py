@@ -14,9 +14,9 @@ from typing import Any, Final
 
 from sqlglot import exp
 
-from service.query import Query
+from service.queries.query import Query
 from service.settings import Settings
-from service.sql import DIALECT
+from service.sql.planner import DIALECT
 
 AUDIT: Final = "savepointdb.audit"
 _FIELDS: Final = "fields"

@@ -24,10 +24,10 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessColl
 from prometheus_client.core import GaugeMetricFamily, Metric
 
 from catalog import Catalog
-from service.history import QueryRecord
-from service.queries import Queries
-from service.query import Query
-from service.querystate import QueryState
+from service.queries.history import QueryRecord
+from service.queries.query import Query
+from service.queries.registry import Queries
+from service.queries.state import QueryState
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 3600)

@@ -17,7 +17,7 @@ from catalog.catalog import Catalog, Root
 from catalog.discovery import find_savepoints
 from catalog.errors import DuplicateDatabaseError
 from catalog.naming import database_names, unique_names
-from catalog.savepoints import open_savepoint
+from catalog.references import open_savepoint
 from readers.errors import MissingFileError, NotASavepointError
 from tests.support.paths import DATA
 

@@ -11,7 +11,7 @@ import pytest
 from catalog import NoSuchDatabaseError
 from catalog.catalog import Catalog, Root
 from catalog.freshness import Schema
-from tests.objectstore import ObjectStore, Proxy
+from tests.support.objectstore import ObjectStore, Proxy
 from tests.support.paths import DATA
 
 CHECKPOINTS = DATA / "flink" / "2.3.0" / "wordcount-rocksdb-checkpoint-incremental" / "checkpoint"

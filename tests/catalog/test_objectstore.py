@@ -15,20 +15,20 @@ import pytest
 import catalog
 from catalog import Catalog
 from catalog.catalog import Root
-from readers.decode.jsontext import json_text
 from readers.errors import AccessDeniedError, SavepointGoneError, StorageError
+from readers.formats import prefetch
+from readers.jsontext import json_text
 from readers.metadata import (
     ByteStreamStateHandle,
     RelativeFileStateHandle,
     read_metadata,
 )
-from readers.sources import prefetch
-from readers.storage import StorageOptions
-from tests.objectstore import Fault, ObjectStore, Proxy, Request, status
-from tests.readers.metadata_writer import write_metadata
-from tests.readers.unpacked import unpacked
+from readers.storage.location import StorageOptions
+from tests.support.metadata_writer import write_metadata
+from tests.support.objectstore import Fault, ObjectStore, Proxy, Request, status
 from tests.support.paths import DATA
-from tests.thorough import thorough
+from tests.support.thorough import thorough
+from tests.support.unpacked import unpacked
 
 FLINK = DATA / "flink" / "2.3.0"
 ONE_ROW = [{"key": "key_662", "value": 11290}]

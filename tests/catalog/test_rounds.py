@@ -14,14 +14,14 @@ import pytest
 import catalog
 from benchmarks.rocksdb import write_native_savepoint
 from benchmarks.savepoints import STATES, write_savepoint
+from catalog.cache.states import StatePlace, cache_key
 from catalog.predicate import Predicate
-from catalog.statecache import StatePlace, cache_key
-from catalog.tables import StatesTable
-from readers import remote
+from catalog.statetables import StatesTable
 from readers.savepoint import State
+from readers.storage import remote
 from tests.catalog.test_objectstore import texts
-from tests.objectstore import ObjectStore, Proxy, Request, Rounds
-from tests.waiting import wait_until
+from tests.support.objectstore import ObjectStore, Proxy, Request, Rounds
+from tests.support.waiting import wait_until
 
 KEYS = 3000
 UID = "aggregate"

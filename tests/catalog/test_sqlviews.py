@@ -16,10 +16,10 @@ import pytest
 
 import catalog
 from catalog import Database
+from readers.description import write_state_info
 from readers.stateinfo.plans import PlannedOperator, read_job_plan
-from readers.stateinfo.writer import write_state_info
-from tests.readers.expected import Snapshot
-from tests.readers.unpacked import unpacked
+from tests.support.expected import Snapshot
+from tests.support.unpacked import unpacked
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z?")
 _EPOCH = datetime.datetime(1970, 1, 1)

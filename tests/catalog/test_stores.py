@@ -27,13 +27,13 @@ from pyarrow import fs
 
 import catalog
 from readers.errors import AccessDeniedError, MissingFileError, NotASavepointError, SavepointGoneError
-from readers.filesystems import Location
 from readers.metadata import RelativeFileStateHandle
-from readers.remote import RemoteFileSystem
-from readers.storage import SavepointLocation, given_location
+from readers.storage.filesystems import Location
+from readers.storage.location import SavepointLocation, given_location
+from readers.storage.remote import RemoteFileSystem
 from tests.catalog.test_objectstore import FLINK, outline, same_rows
 from tests.support.paths import TESTS
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 

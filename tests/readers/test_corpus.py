@@ -10,7 +10,7 @@ import pytest
 
 from readers.formats.entry import StateKind
 from readers.savepoint import RAW, Savepoint, State
-from tests.readers.expected import Comparison, Snapshot, Treatment, shown_name, snapshots_of
+from tests.support.expected import Comparison, Snapshot, Treatment, shown_name, snapshots_of
 from tests.support.paths import PROJECT
 
 CORPUS = Path(os.environ.get("SAVEPOINTDB_CORPUS", PROJECT.parent / "shared" / "corpus"))

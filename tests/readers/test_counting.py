@@ -10,15 +10,15 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from readers.decode.jsontext import json_text
 from readers.errors import ReaderError
+from readers.formats.source import Selection
+from readers.jsontext import json_text
+from readers.rows import KEY_GROUP, SUBTASK
 from readers.savepoint import Savepoint, State
-from readers.sources import Selection
-from readers.states import KEY_GROUP, SUBTASK
-from tests.readers.expected import Snapshot, snapshots_of
-from tests.readers.unpacked import ARCHIVES, unpacked
+from tests.support.expected import Snapshot, snapshots_of
 from tests.support.paths import PROJECT
-from tests.thorough import thorough
+from tests.support.thorough import thorough
+from tests.support.unpacked import ARCHIVES, unpacked
 
 CORPUS = Path(os.environ.get("SAVEPOINTDB_CORPUS", PROJECT.parent / "shared" / "corpus"))
 COPIED = [

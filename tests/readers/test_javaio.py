@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from readers.cursor import Cursor
 from readers.errors import CorruptDataError, ReaderError, UnsupportedSerializerError
-from readers.stateinfo.javaio import (
+from readers.javaio import (
     STREAM_HEADER,
     JavaArray,
     JavaClass,
@@ -22,8 +22,8 @@ from readers.stateinfo.javaio import (
     JavaObject,
     read_object,
 )
-from tests.refused import not_refused
 from tests.support.paths import DATA
+from tests.support.refused import not_refused
 
 VECTORS = DATA / "vectors"
 

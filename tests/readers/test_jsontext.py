@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from readers.decode.jsontext import iso_timestamp, json_text
+from readers.jsontext import iso_timestamp, json_text
 
 texts = st.text(max_size=8)
 types: st.SearchStrategy[pa.DataType] = st.recursive(

@@ -19,20 +19,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from readers.connectors.offsets import source_offsets
 from readers.cursor import Cursor
 from readers.errors import ReaderError
-from readers.formats import heapmaps
+from readers.formats.heap import maps as heapmaps
+from readers.offsets import source_offsets
+from readers.rows import SUBTASK
 from readers.savepoint import Savepoint, State
 from readers.serializers.base import Serializer
-from readers.serializers.kryo import KRYO_1, informed
-from readers.serializers.kryoobjects import KryoClass
+from readers.serializers.kryo.objects import KryoClass
+from readers.serializers.kryo.serializer import KRYO_1, informed
 from readers.serializers.primitives import LongSerializer
+from readers.snapshots.reading import read_block, read_pairs, read_versioned
 from readers.stateinfo.file import NOTHING, SavepointInfo
-from readers.stateinfo.snapshots import read_block, read_pairs, read_versioned
-from readers.states import SUBTASK
-from tests.readers.single_values import decode, decode_columns, walker_of
 from tests.support.paths import DATA
+from tests.support.single_values import decode, decode_columns, walker_of
 
 VERSIONS = DATA / "versions"
 EPOCH = datetime.datetime(1970, 1, 1)

@@ -14,10 +14,10 @@ from fastapi import FastAPI
 
 from catalog import Catalog, connect
 from catalog.catalog import Root
-from service.api import connections
 from service.app import create_app
 from service.engines import DuckDBEngine, Progress
-from service.queries import Queries, QueryRequest
+from service.http import connections
+from service.queries.registry import Queries, QueryRequest
 from service.settings import Settings
 from tests.support.paths import DATA
 

@@ -22,7 +22,7 @@ from catalog.catalog import Root
 from service.app import create_app
 from service.settings import Settings
 from tests.support.paths import DATA
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 FLINK = DATA / "flink" / "2.3.0"
 NATIVE = FLINK / "everything-rocksdb-savepoints" / "native"

@@ -20,8 +20,8 @@ import pytest
 from catalog import Catalog
 from catalog.catalog import Root
 from service.engines import DuckDBEngine
-from service.engines.spark import SparkEngine
-from service.engines.sparksession import SparkSettings
+from service.engines.spark.engine import SparkEngine
+from service.engines.spark.session import SparkSettings
 from service.settings import Settings
 from tests.support.paths import PROJECT
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.spark.conftest import CASES, EVERYTHING, WORDCOUNT, python_without
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.spark
 
@@ -29,13 +29,13 @@ import json, os, signal, sys, threading, time
 from concurrent.futures import ThreadPoolExecutor
 from catalog import Catalog
 from catalog.catalog import Root
-from readers.decode.jsontext import json_text
+from readers.jsontext import json_text
 from service.engines import DuckDBEngine
-from service.engines.spark import SparkEngine
-from service.engines.sparksession import SparkSettings
+from service.engines.spark.engine import SparkEngine
+from service.engines.spark.session import SparkSettings
 from service.errors import QueryCancelledError, QueryError
 from service.settings import Settings
-from service.sql import plan
+from service.sql.planner import plan
 import pyarrow as pa
 
 url, python, *arguments = sys.argv[1:]

@@ -19,21 +19,20 @@ import pytest
 
 from catalog import Catalog, connect
 from catalog.catalog import Root
-from readers.storage import StorageOptions
+from readers.storage.location import StorageOptions
 from service.app import create_app
 from service.engines import DuckDBEngine
 from service.engines.engine import Execution
-from service.engines.spark import SparkEngine
-from service.engines.sparkconnect import ConnectSessions
-from service.engines.sparksession import SparkSettings
+from service.engines.spark.connect import ConnectSessions
+from service.engines.spark.engine import SparkEngine
+from service.engines.spark.session import SparkSettings
 from service.errors import (
     EngineError,
     QueryCancelledError,
     QueryError,
 )
 from service.settings import Settings
-from service.sql import plan
-from tests.objectstore import KEY_VARIABLES, ObjectStore, Proxy
+from service.sql.planner import plan
 from tests.service.conftest import listening
 from tests.spark.conftest import (
     CASES,
@@ -46,8 +45,9 @@ from tests.spark.conftest import (
     run_python,
 )
 from tests.spark.test_corpus import answer, tables
+from tests.support.objectstore import KEY_VARIABLES, ObjectStore, Proxy
 from tests.support.paths import PROJECT
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.spark
 
@@ -233,7 +233,7 @@ def test_a_long_answer_needs_a_directory(
     savepoints: Catalog, engine: SparkEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(engine, "settings", replace(engine.settings, export_directory=""))
-    monkeypatch.setattr("service.engines.spark._MOST_COLLECTED_ROWS", 999)
+    monkeypatch.setattr("service.engines.spark.engine._MOST_COLLECTED_ROWS", 999)
     rows = "FROM w.aggregate__count"
 
     assert (
@@ -444,11 +444,11 @@ def test_without_its_packages_it_is_told_what_to_install(package: str, is_file: 
         f"sys.modules[{package!r}] = None\n"
         "from catalog import Catalog\n"
         "from service.engines import DuckDBEngine\n"
-        "from service.engines.spark import SparkEngine\n"
-        "from service.engines.sparksession import SparkSettings\n"
+        "from service.engines.spark.engine import SparkEngine\n"
+        "from service.engines.spark.session import SparkSettings\n"
         "from service.errors import EngineUnavailableError\n"
         "from service.settings import Settings\n"
-        "from service.sql import plan\n"
+        "from service.sql.planner import plan\n"
         "duckdb = DuckDBEngine(Settings())\n"
         "spark = SparkEngine(SparkSettings(remote='sc://127.0.0.1:1'), duckdb)\n"
         "try:\n"

@@ -6,11 +6,11 @@ import pyarrow as pa
 import pytest
 
 from catalog import Catalog, connect
-from readers.decode.jsontext import json_text
+from readers.jsontext import json_text
 from service.engines import DuckDBEngine
 from service.engines.engine import Execution
-from service.engines.spark import SparkEngine
-from service.sql import plan
+from service.engines.spark.engine import SparkEngine
+from service.sql.planner import plan
 from tests.spark.conftest import CASES
 
 pytestmark = pytest.mark.spark

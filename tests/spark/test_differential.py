@@ -12,12 +12,12 @@ import pyarrow as pa
 import pytest
 
 from catalog import Catalog
-from readers.decode.jsontext import json_text
+from readers.jsontext import json_text
 from service.engines import Column, DuckDBEngine
 from service.engines.engine import Execution
-from service.engines.spark import SparkEngine, translation
+from service.engines.spark.engine import SparkEngine, translation
 from service.errors import NotOnSparkError
-from service.sql import plan
+from service.sql.planner import plan
 
 pytestmark = pytest.mark.spark
 

@@ -14,12 +14,12 @@ import pytest
 from catalog import Catalog
 from catalog.catalog import Root
 from readers.errors import MissingFileError
-from readers.storage import StorageOptions
+from readers.storage.location import StorageOptions
 from service.engines import DuckDBEngine
-from service.engines.spark import SparkEngine, SparkExecution
-from service.engines.sparkerrors import spark_error_of
-from service.engines.sparkfiles import rows_of_files
-from service.engines.sparktables import SparkTable
+from service.engines.spark.engine import SparkEngine, SparkExecution
+from service.engines.spark.errors import spark_error_of
+from service.engines.spark.files import rows_of_files
+from service.engines.spark.tables import SparkTable
 from service.errors import (
     ColumnNotFoundError,
     EngineError,
@@ -29,10 +29,10 @@ from service.errors import (
 )
 from service.spark.errors import SavepointSourceError
 from service.spark.files import FileWriter
-from service.sql import plan
-from tests.objectstore import KEY_VARIABLES, ObjectStore, Proxy
+from service.sql.planner import plan
 from tests.spark.conftest import ENDLESS, MANY, WORDCOUNT, processes_with, run_python
-from tests.waiting import wait_until
+from tests.support.objectstore import KEY_VARIABLES, ObjectStore, Proxy
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -197,7 +197,7 @@ def test_a_cancel_before_spark_has_begun_ends_the_query(
     def cancelled(session: SparkSession, tables: Sequence[SparkTable]) -> None:
         execution.cancel(QueryCancelledError("at once"))
 
-    monkeypatch.setattr("service.engines.spark.be_parallel", cancelled)
+    monkeypatch.setattr("service.engines.spark.engine.be_parallel", cancelled)
     with pytest.raises(QueryCancelledError, match="at once"):
         execution.open()
 
@@ -215,11 +215,11 @@ def test_what_does_not_notice_a_cancel_does_not_run_on(tmp_path: Path) -> None:
         "from catalog import Catalog\n"
         "from catalog.catalog import Root\n"
         "from service.engines import DuckDBEngine\n"
-        "from service.engines.spark import SparkEngine\n"
-        "from service.engines.sparksession import SparkSettings\n"
+        "from service.engines.spark.engine import SparkEngine\n"
+        "from service.engines.spark.session import SparkSettings\n"
         "from service.errors import QueryCancelledError\n"
         "from service.settings import Settings\n"
-        "from service.sql import plan\n"
+        "from service.sql.planner import plan\n"
         "from pyspark import SparkContext\n"
         f"catalog = Catalog([Root(path={str(WORDCOUNT)!r}, label='w')])\n"
         "duckdb = DuckDBEngine(Settings())\n"

@@ -17,7 +17,7 @@ from service.app import create_app
 from service.settings import Settings
 from tests.service.conftest import listening
 from tests.spark.conftest import MANY, WORDCOUNT, processes_with, run_python
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from catalog import Split
-from readers.storage import ReadCounter
+from readers.storage.location import ReadCounter
 from tests.support.paths import PROJECT
 
 if TYPE_CHECKING:

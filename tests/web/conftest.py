@@ -18,8 +18,8 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_play
 
 from catalog import Catalog
 from catalog.catalog import Root
-from service.api import connections
 from service.app import create_app
+from service.http import connections
 from service.settings import Settings
 from tests.support.paths import DATA
 from tests.web.asking import HOSTILE, Watch

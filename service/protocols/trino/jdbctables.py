@@ -13,9 +13,9 @@ from typing import Any
 import pyarrow as pa
 
 from catalog.freshness import Schema
-from service.information_schema import tables_of
 from service.protocols.trino.types import trino_type
-from service.sql import CATALOG
+from service.sql.information_schema import tables_of
+from service.sql.planner import CATALOG
 
 _INT = pa.int64()
 _NULLABLE, _NO_NULLS = 1, 0

@@ -1,7 +1,7 @@
 """A text → its words, as far as statements about the session need them.
 
 Strings, quoted names and comments are known, so a `?`, a comma or a keyword inside of them is none. What a query means is
-for `service.dialects` to say.
+for `service.sql.dialects` to say.
 """
 
 from __future__ import annotations

@@ -27,12 +27,12 @@ from service.errors import (
     TableNotFoundError,
     query_error_of,
 )
-from service.information_schema import INFORMATION_SCHEMA
 from service.protocols.trino.lexer import Word, name_length, names_of
 from service.protocols.trino.session import Session, data_size_bytes, duration_s
 from service.protocols.trino.systemtables import CATALOGS, SYSTEM, TrinoTables
 from service.protocols.trino.types import trino_type
-from service.sql import CATALOG, like_pattern
+from service.sql.information_schema import INFORMATION_SCHEMA
+from service.sql.planner import CATALOG, like_pattern
 
 _SYSTEM_SCHEMAS = (INFORMATION_SCHEMA, "jdbc", "metadata", "runtime")
 _ENGINES = ("auto", "duckdb", "spark")

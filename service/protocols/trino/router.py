@@ -23,13 +23,13 @@ from service.errors import (
     ResultGoneError,
     TooManyQueriesError,
 )
-from service.origin import headers_of
 from service.protocols.trino.pages import Page, StatementRun
 from service.protocols.trino.session import session_of
 from service.protocols.trino.statements import Interpreter
-from service.queries import Queries
+from service.queries.origin import headers_of
+from service.queries.registry import Queries
 from service.settings import Settings
-from service.sql import check_length
+from service.sql.planner import check_length
 from service.version import installed_version
 
 router = APIRouter(prefix="/v1", tags=["trino"], include_in_schema=False)

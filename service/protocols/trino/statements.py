@@ -13,7 +13,7 @@
 | SHOW …, DESCRIBE table | `listings.py` |
 | CALL system.runtime.kill_query | it ends a query of the same user |
 
-What is a query is decided by `service.sql` alone: everything that is none of the others goes there.
+What is a query is decided by `service.sql.planner` alone: everything that is none of the others goes there.
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ import pyarrow as pa
 
 from catalog import Catalog, CatalogError
 from readers.errors import ReaderError
-from service.dialects import TRINO, planned
 from service.errors import (
     DatabaseNotFoundError,
     ForbiddenError,
@@ -51,9 +50,10 @@ from service.protocols.trino.lexer import (
 from service.protocols.trino.listings import SESSION_PROPERTIES, Listed, Listings
 from service.protocols.trino.session import Session, data_size_bytes, duration_s
 from service.protocols.trino.systemtables import TrinoTables
-from service.queries import AUTO, Queries, QueryRequest
+from service.queries.registry import AUTO, Queries, QueryRequest
 from service.settings import Settings
-from service.sql import CATALOG
+from service.sql.dialects import TRINO, planned
+from service.sql.planner import CATALOG
 from service.version import installed_version
 
 _ISOLATION = frozenset(

@@ -22,15 +22,15 @@ import pyarrow as pa
 from catalog import Catalog
 from catalog.errors import near_names
 from catalog.freshness import Schema
-from catalog.tables import FactsTable, Table
+from catalog.statetables import FactsTable, Table
 from service.errors import DatabaseNotFoundError, TableNotFoundError, near_names_hint
-from service.history import QueryRecord
-from service.information_schema import INFORMATION_SCHEMA, tables_of
 from service.protocols.trino.jdbctables import JDBC_TABLES
 from service.protocols.trino.session import Session
 from service.protocols.trino.types import trino_type
-from service.queries import Queries
-from service.sql import CATALOG
+from service.queries.history import QueryRecord
+from service.queries.registry import Queries
+from service.sql.information_schema import INFORMATION_SCHEMA, tables_of
+from service.sql.planner import CATALOG
 from service.version import installed_version
 
 SYSTEM = "system"

@@ -16,7 +16,7 @@ from catalog import connect
 from service.app import create_app
 from service.settings import Settings
 from tests.support.paths import DATA
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 NATIVE = DATA / "flink" / "2.3.0" / "wordcount-rocksdb-savepoints" / "native"
 ENDLESS = "SELECT count(*) FROM range(1000000000000)"

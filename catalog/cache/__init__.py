@@ -1,0 +1,1 @@
+"""States that were decoded once, kept as Parquet files."""

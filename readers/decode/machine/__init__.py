@@ -1,0 +1,1 @@
+"""The interpreter: walks the entries of a page and fills column arenas."""

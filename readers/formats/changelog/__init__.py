@@ -1,0 +1,1 @@
+"""Changelog checkpoints: a materialised base and the changes since."""

@@ -1,0 +1,200 @@
+"""Which type the keys of a changelog have.
+
+A log does not say how keys are serialized: that stands in the header of its base, or with the timers. Where there
+is neither, the recorded key groups tell: a key is in the key group that its hash names. If there are too few keys to be
+certain, the changes that set values still tell how long keys are: they end where their values end.
+
+Flink: KeyGroupRangeAssignment
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from readers.decode.decoder import walker
+from readers.decode.page import Page
+from readers.decode.program import Program
+from readers.errors import (
+    ReaderError,
+)
+from readers.formats.changelog.log import SCOPE, Bounds, Changelog, ChangeSet
+from readers.formats.entry import Entry, EntryLayout, StateKind, keyed_entry
+from readers.keygroups import key_group_of
+from readers.serializers.base import Problem, Serializer
+from readers.serializers.primitives import (
+    ByteSerializer,
+    IntSerializer,
+    LongSerializer,
+    ShortSerializer,
+    StringSerializer,
+    VoidNamespaceSerializer,
+)
+
+_CERTAIN_BITS = 40
+_MAX_KEY_BYTES = 64
+_SET_AT_ONCE = (StateKind.VALUE, StateKind.REDUCING, StateKind.AGGREGATING)
+
+
+def deduced_key(
+    samples: list[tuple[ChangeSet, Bounds]], max_parallelism: int, stated: Serializer | None = None
+) -> Serializer | None:
+    """The type of the keys: the `stated` one if no key contradicts it; else the basic type that fits, if that is certain.
+
+    Keys that are read as a wrong type pass the check one by one in `max_parallelism`, and most become equal: what
+    passes with enough different keys is right.
+    """
+    if stated is not None and _evidence_bits(stated, samples, max_parallelism) is not None:
+        return stated
+    for serializer in KEY_TYPES:
+        evidence = _evidence_bits(serializer, samples, max_parallelism)
+        if evidence is not None and evidence >= _CERTAIN_BITS:
+            return serializer
+    return None
+
+
+def sized_key(logs: Iterable[Changelog]) -> Serializer | None:
+    """Keys as bytes, where all changes that set a value leave the same length for the key, and no other.
+
+    Args:
+        logs: those of all subtasks, which must agree.
+    """
+    lengths = set(range(1, _MAX_KEY_BYTES + 1))
+    checked = False
+    for announcement, changes, indexes in (setting for log in logs for setting in log.settings()):
+        entry = keyed_entry(announcement.state, VoidNamespaceSerializer())
+        if entry.kind in _SET_AT_ONCE and not announcement.problem and not _is_raw(entry):
+            lengths = {length for length in lengths if _fits(length, entry, changes, indexes)}
+            checked = True
+    return SizedKeySerializer(lengths.pop()) if checked and len(lengths) == 1 else None
+
+
+def _fits(length: int, entry: Entry, changes: ChangeSet, indexes: Bounds) -> bool:
+    starts, ends = changes.starts[indexes] + SCOPE + length, changes.ends[indexes]
+    if (starts >= ends).any():
+        return False
+
+    def emit(program: Program) -> None:
+        assert entry.namespace is not None
+        assert entry.value is not None
+        entry.namespace.emit(program)
+        entry.value.emit(program)
+
+    try:
+        found = walker(emit).measure_each(changes.data, starts, ends, changes.path)
+    except ReaderError:
+        return False
+    return bool((found == ends).all())
+
+
+def _is_raw(entry: Entry) -> bool:
+    return any(entry.is_raw(column) for column in ("namespace", "value"))
+
+
+def _evidence_bits(
+    serializer: Serializer, samples: list[tuple[ChangeSet, Bounds]], max_parallelism: int
+) -> float | None:
+    """How improbable it is by chance that all keys belong to their key groups, as -log2; None if one does not."""
+    layout = EntryLayout({"key": serializer.arrow()})
+
+    def emit(program: Program, columns: EntryLayout) -> None:
+        program.skip(SCOPE)
+        with columns.column(program, "key"):
+            serializer.emit(program)
+
+    decoder = layout.decoder(emit)
+    seen = set()
+    for changes, indexes in samples:
+        starts, ends = (bounds[indexes].reshape(-1, 1) for bounds in (changes.starts, changes.ends))
+        page = Page(
+            data=changes.data,
+            starts=starts,
+            ends=ends,
+            key_groups=changes.key_groups[indexes],
+            subtask=0,
+            path=changes.path,
+        )
+        try:
+            for batch in decoder.decode(page):
+                (keys,) = batch.arrays
+                for key, key_group in zip(keys.to_pylist(), batch.page.key_groups.tolist(), strict=True):
+                    code = None if key is None else serializer.hash_code(key)
+                    if code is None:
+                        continue
+                    if key_group_of(code, max_parallelism) != key_group:
+                        return None
+                    seen.add(code)
+        except ReaderError:
+            return None
+    return len(seen) * math.log2(max_parallelism)
+
+
+class DeducedLongSerializer(LongSerializer):
+    """A key that a Long fits; the doubles and dates with the same bytes have the same hash."""
+
+    def problems(self) -> Iterator[Problem]:
+        yield _deduced("8 bytes that hash as a Long, which a Double or a Date does too")
+
+
+class DeducedIntSerializer(IntSerializer):
+    """A key that an Integer fits; the floats with the same bytes have the same hash."""
+
+    def problems(self) -> Iterator[Problem]:
+        yield _deduced("4 bytes that hash as an Integer, which a Float does too")
+
+
+class DeducedShortSerializer(ShortSerializer):
+    """A key that a Short fits; the characters with the same bytes have the same hash."""
+
+    def problems(self) -> Iterator[Problem]:
+        yield _deduced("2 bytes that hash as a Short, which a Character does too")
+
+
+@dataclass(frozen=True)
+class SizedKeySerializer(Serializer):
+    """A key of which only the length is known: its bytes."""
+
+    length: int
+
+    java_class = "?"
+
+    @property
+    def fixed_length(self) -> int:  # type: ignore[override]  # derived here
+        return self.length
+
+    @property
+    def type_name(self) -> str:
+        return f"{self.length} bytes"
+
+    def arrow(self) -> pa.DataType:
+        return pa.binary()
+
+    def emit(self, program: Program) -> None:
+        program.raw_bytes(self.length)
+
+    def problems(self) -> Iterator[Problem]:
+        reason = (
+            f"a changelog without a base does not say how keys are serialized, the operator has no timers, and the keys "
+            f"are too few to tell: {self.length} bytes each"
+        )
+        yield Problem(path=(), reason=reason, sized=True)
+
+
+def _deduced(found: str) -> Problem:
+    reason = f"a changelog without a base does not say how keys are serialized; these have {found}"
+    return Problem(path=(), reason=reason, sized=True)
+
+
+# ---- cutting ----
+
+
+KEY_TYPES: tuple[Serializer, ...] = (
+    StringSerializer(),
+    DeducedLongSerializer(),
+    DeducedIntSerializer(),
+    DeducedShortSerializer(),
+    ByteSerializer(),
+)

@@ -1,0 +1,626 @@
+"""Applies the changes of a changelog to the entries of its base.
+
+| operation | payload | does |
+|---|---|---|
+| 0 CLEAR | – | removes the entry, or the whole map or list |
+| 1 SET, 2 SET_INTERNAL | value, `ListSerializer`'s list, `MapSerializer`'s map | replaces it |
+| 3 ADD | list or map | appends, puts all |
+| 4 MERGE_NS | namespace (the target's), i4 n, n × namespace | moves what these namespaces have to the target |
+| 5 ADD_ELEMENT | element; i4 n, n × timer; of MAP as 6 | appends, adds |
+| 6 ADD_OR_UPDATE_ELEMENT | map key, map value without null flag | puts |
+| 7 REMOVE_ELEMENT | map key; timer | removes |
+
+Changes are applied to bytes, never to values: an entry is kept by its composite key (`composite.py`), so what
+comes out is laid out as RocksDB has it, whatever the base was. It is done a key group at a time, and where nothing
+has changed the entries of a composite base pass as they are.
+
+MERGE_NS of a REDUCING or AGGREGATING state calls the user's function, which is not at hand: the values of all merged
+namespaces then stand at the target, each an entry of its own, until SET_INTERNAL replaces them. Flink does that
+right away: the element that made windows merge is added to the merged window.
+
+Flink: ChangelogBackendLogApplier and the StateChangeApplier of each kind of state.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from readers.cursor import Cursor
+from readers.decode.decoder import Decoder, walker
+from readers.decode.page import Page
+from readers.decode.program import Program
+from readers.errors import (
+    CorruptDataError,
+    UnsupportedSerializerError,
+)
+from readers.formats.changelog.log import (
+    ADD,
+    ADD_ELEMENT,
+    ADD_OR_UPDATE_ELEMENT,
+    CLEAR,
+    MERGE_NS,
+    REMOVE_ELEMENT,
+    SCOPE,
+    SET,
+    SET_INTERNAL,
+    Announcement,
+    Bounds,
+    Run,
+)
+from readers.formats.composite.layout import compose_prefix, emit_scope
+from readers.formats.entry import Entry, EntryLayout, StateKind, keyed_entry, map_serializer
+from readers.formats.rocksdb.database import PAGE_BYTES, PAGE_ENTRIES, framed
+from readers.keygroups import key_group_bytes
+from readers.serializers.base import OpaqueSerializer, Serializer
+from readers.serializers.operators import TimerSerializer
+
+_DELIMITER = b","
+_COMPOSITE_SEGMENTS = 2
+
+
+class Replay(ABC):
+    """The entries of one state in one key group, while changes are applied.
+
+    Args:
+        parts: how to find the parts of changes.
+        key_group: which.
+    """
+
+    def __init__(self, parts: Parts, key_group: int) -> None:
+        self.parts = parts
+        self.key_group = key_group
+
+    @abstractmethod
+    def load(self, page: Page) -> None:
+        """Take entries of the base, in the composite layout."""
+
+    @abstractmethod
+    def load_heap(self, page: Page) -> None:
+        """Take entries of the base, in the layout of the hashmap backend."""
+
+    @abstractmethod
+    def apply(self, run: Run) -> None:
+        """Apply changes.
+
+        Raises:
+            CorruptDataError: a change contradicts the layout, or the kind of state has no such operation.
+        """
+
+    @abstractmethod
+    def entries(self) -> Iterator[tuple[bytes, bytes]]:
+        """What is left: composite key and value."""
+
+
+class _KeyValueReplay(Replay):
+    """What values, lists and maps share: each change has a key and a namespace."""
+
+    operations: ClassVar[dict[int, Callable[[Any, Change], None]]]
+
+    def load_heap(self, page: Page) -> None:
+        parts = self.parts
+        namespaces = parts.namespace.measure_each(page.data, page.starts[:, 0], page.ends[:, 0], page.path)
+        keys = parts.key.measure_each(page.data, namespaces, page.ends[:, 0], page.path)
+        data = memoryview(page.data)
+        bounds = zip(
+            *(column.tolist() for column in (page.starts[:, 0], namespaces, keys, page.ends[:, 0])),
+            strict=True,
+        )
+        for start, namespace, key, end in bounds:
+            self._apply(
+                SET,
+                page.data,
+                data,
+                page.path,
+                bytes(data[namespace:key]),
+                bytes(data[start:namespace]),
+                key,
+                end,
+            )
+
+    def apply(self, run: Run) -> None:
+        changes, parts = run.changes, self.parts
+        starts, ends = changes.starts[run.indexes], changes.ends[run.indexes]
+        keys = parts.key.measure_each(changes.data, starts + SCOPE, ends, changes.path)
+        namespaces = parts.namespace.measure_each(changes.data, keys, ends, changes.path)
+        data = memoryview(changes.data)
+        columns = (changes.data[starts], starts, keys, namespaces, ends)
+        for operation, start, key, namespace, end in zip(
+            *(column.tolist() for column in columns), strict=True
+        ):
+            scope = bytes(data[start + SCOPE : key]), bytes(data[key:namespace])
+            self._apply(operation, changes.data, data, changes.path, *scope, namespace, end)
+
+    def _apply(
+        self,
+        operation: int,
+        array: NDArray[np.uint8],
+        data: memoryview,
+        path: str,
+        key: bytes,
+        namespace: bytes,
+        start: int,
+        end: int,
+    ) -> None:
+        run = self.operations.get(operation)
+        change = Change(array, data, path, key, namespace, start, end)
+        if run is None:
+            raise change.corrupt(
+                f"expected an operation on {self.parts.entry.kind.value} state, found {operation}"
+            )
+        run(self, change)
+
+    def prefix(self, key: bytes, namespace: bytes) -> bytes:
+        """The composite key of a change."""
+        return compose_prefix(self.parts.entry, self.key_group, key, namespace, self.parts.max_parallelism)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One change of key-value state: where its payload stands."""
+
+    array: NDArray[np.uint8]
+    data: memoryview
+    path: str
+    key: bytes
+    namespace: bytes
+    start: int
+    end: int
+
+    def payload(self) -> bytes:
+        """All of it."""
+        return bytes(self.data[self.start : self.end])
+
+    def cursor(self) -> Cursor:
+        """At its beginning."""
+        return Cursor(self.data, path=self.path, position=self.start, end=self.end)
+
+    def corrupt(self, message: str) -> CorruptDataError:
+        """An error at its beginning."""
+        return self.cursor().corrupt(message)
+
+
+class ValueReplay(_KeyValueReplay):
+    """VALUE, REDUCING, AGGREGATING: one value an entry, more only after a merge that needs the user's function."""
+
+    def __init__(self, parts: Parts, key_group: int) -> None:
+        super().__init__(parts, key_group)
+        self.values: dict[bytes, list[bytes]] = {}
+
+    def load(self, page: Page) -> None:
+        for key, value in _composite_entries(page):
+            self.values[key] = [value]
+
+    def clear(self, change: Change) -> None:
+        self.values.pop(self.prefix(change.key, change.namespace), None)
+
+    def replace(self, change: Change) -> None:
+        self.values[self.prefix(change.key, change.namespace)] = self.pieces(change)
+
+    def merge(self, change: Change) -> None:
+        target = self.values.setdefault(self.prefix(change.key, change.namespace), [])
+        for namespace in self.parts.merged_namespaces(change):
+            if namespace != change.namespace:
+                target += self.values.pop(self.prefix(change.key, namespace), [])
+
+    def pieces(self, change: Change) -> list[bytes]:
+        """What the payload of SET adds: the value."""
+        return [change.payload()]
+
+    def apply(self, run: Run) -> None:
+        super().apply(self._last_of_each(run))
+
+    def _last_of_each(self, run: Run) -> Run:
+        """Without the changes that a later one of the same entry makes void: all but merges read nothing of before."""
+        changes, parts = run.changes, self.parts
+        starts, ends = changes.starts[run.indexes], changes.ends[run.indexes]
+        if (changes.data[starts] == MERGE_NS).any():
+            return run
+        keys = parts.key.measure_each(changes.data, starts + SCOPE, ends, changes.path)
+        namespaces = parts.namespace.measure_each(changes.data, keys, ends, changes.path)
+        data = memoryview(changes.data)
+        bounds = zip((starts + SCOPE).tolist(), namespaces.tolist(), strict=True)
+        last = {bytes(data[start:end]): index for index, (start, end) in enumerate(bounds)}
+        return Run(changes=changes, indexes=run.indexes[sorted(last.values())])
+
+    def entries(self) -> Iterator[tuple[bytes, bytes]]:
+        for key, values in self.values.items():
+            for value in values:
+                yield key, value
+
+    operations: ClassVar[dict[int, Callable[[Any, Change], None]]] = {
+        CLEAR: clear,
+        SET: replace,
+        SET_INTERNAL: replace,
+        MERGE_NS: merge,
+    }
+
+
+class ListReplay(ValueReplay):
+    """LIST: elements, joined at the end."""
+
+    def load(self, page: Page) -> None:
+        for key, value in _composite_entries(page):
+            self.values[key] = [value] if value else []
+
+    def apply(self, run: Run) -> None:
+        """All changes: each adds to what is there."""
+        _KeyValueReplay.apply(self, run)
+
+    def add(self, change: Change) -> None:
+        self.values.setdefault(self.prefix(change.key, change.namespace), []).extend(self.pieces(change))
+
+    def add_element(self, change: Change) -> None:
+        self.values.setdefault(self.prefix(change.key, change.namespace), []).append(change.payload())
+
+    def pieces(self, change: Change) -> list[bytes]:
+        """The elements of a `ListSerializer`'s list."""
+        return self.parts.elements(change)
+
+    def entries(self) -> Iterator[tuple[bytes, bytes]]:
+        for key, elements in self.values.items():
+            if elements:
+                yield key, _DELIMITER.join(elements)
+
+    operations: ClassVar[dict[int, Callable[[Any, Change], None]]] = {
+        **ValueReplay.operations,
+        ADD: add,
+        ADD_ELEMENT: add_element,
+    }
+
+
+class MapReplay(_KeyValueReplay):
+    """MAP: map key → null flag and value."""
+
+    def __init__(self, parts: Parts, key_group: int) -> None:
+        super().__init__(parts, key_group)
+        self.maps: dict[bytes, dict[bytes, bytes]] = {}
+
+    def load(self, page: Page) -> None:
+        prefixes = self.parts.prefix.measure_each(page.data, page.starts[:, 0], page.ends[:, 0], page.path)
+        sizes = (prefixes - page.starts[:, 0]).tolist()
+        for size, (key, value) in zip(sizes, _composite_entries(page), strict=True):
+            self.maps.setdefault(key[:size], {})[key[size:]] = value
+
+    def clear(self, change: Change) -> None:
+        self.maps.pop(self.prefix(change.key, change.namespace), None)
+
+    def replace(self, change: Change) -> None:
+        self.maps[self.prefix(change.key, change.namespace)] = dict(self.parts.map_entries(change))
+
+    def add(self, change: Change) -> None:
+        self._map_of(change).update(self.parts.map_entries(change))
+
+    def put(self, change: Change) -> None:
+        end = self.parts.map_key_end(change)
+        self._map_of(change)[bytes(change.data[change.start : end])] = b"\0" + bytes(
+            change.data[end : change.end]
+        )
+
+    def remove(self, change: Change) -> None:
+        self._map_of(change).pop(change.payload(), None)
+
+    def entries(self) -> Iterator[tuple[bytes, bytes]]:
+        for prefix, entries in self.maps.items():
+            for key, value in entries.items():
+                yield prefix + key, value
+
+    def _map_of(self, change: Change) -> dict[bytes, bytes]:
+        return self.maps.setdefault(self.prefix(change.key, change.namespace), {})
+
+    operations: ClassVar[dict[int, Callable[[Any, Change], None]]] = {
+        CLEAR: clear,
+        SET: replace,
+        SET_INTERNAL: replace,
+        ADD: add,
+        ADD_ELEMENT: put,
+        ADD_OR_UPDATE_ELEMENT: put,
+        REMOVE_ELEMENT: remove,
+    }
+
+
+class TimerReplay(Replay):
+    """TIMER: a set of timers."""
+
+    def __init__(self, parts: Parts, key_group: int) -> None:
+        super().__init__(parts, key_group)
+        self.prefix = key_group.to_bytes(key_group_bytes(parts.max_parallelism), "big")
+        self.timers: dict[bytes, None] = {}
+
+    def load(self, page: Page) -> None:
+        for key, _ in _composite_entries(page):
+            self.timers[key] = None
+
+    def load_heap(self, page: Page) -> None:
+        data = memoryview(page.data)
+        for start, end in zip(page.starts[:, 0].tolist(), page.ends[:, 0].tolist(), strict=True):
+            self.timers[self.prefix + bytes(data[start:end])] = None
+
+    def apply(self, run: Run) -> None:
+        changes = run.changes
+        data = memoryview(changes.data)
+        columns = (changes.starts[run.indexes], changes.ends[run.indexes])
+        for start, end in zip(*(column.tolist() for column in columns), strict=True):
+            operation = data[start]
+            change = Change(changes.data, data, changes.path, b"", b"", start + SCOPE, end)
+            if operation == ADD_ELEMENT:
+                for timer in self.parts.timers(change):
+                    self.timers[self.prefix + timer] = None
+            elif operation == REMOVE_ELEMENT:
+                self.timers.pop(self.prefix + change.payload(), None)
+            else:
+                raise change.corrupt(f"expected an operation on timers, found {operation}")
+
+    def entries(self) -> Iterator[tuple[bytes, bytes]]:
+        for timer in self.timers:
+            yield timer, b""
+
+
+class Parts:
+    """Finds the parts of changes by walking them; one belongs to one thread.
+
+    Args:
+        entry: the state's serializers.
+        max_parallelism: the number of key groups.
+    """
+
+    def __init__(self, entry: Entry, max_parallelism: int) -> None:
+        assert entry.key is not None
+        assert entry.namespace is not None
+        self.entry = entry
+        self.max_parallelism = max_parallelism
+        self.key = walker(entry.key.emit)
+        self.namespace = walker(entry.namespace.emit)
+        self._element = _optional(
+            entry.kind is not StateKind.MAP and not entry.is_raw("value"), self._emit_element
+        )
+        self._map_entry = _optional(
+            entry.kind is StateKind.MAP and not entry.is_raw("value"), self._emit_map_entry
+        )
+        self._map_key = _optional(entry.kind is StateKind.MAP, self._emit_map_key)
+        self.prefix = walker(self._emit_prefix)
+
+    def merged_namespaces(self, change: Change) -> list[bytes]:
+        """The namespaces of MERGE_NS, of which the target comes first."""
+        cursor = change.cursor()
+        _, ends = self.namespace.measure(change.array, cursor.position, change.end, 1, change.path)
+        cursor.position = int(ends[0, 0])
+        return _pieces(change, self.namespace, cursor.position)
+
+    def elements(self, change: Change) -> list[bytes]:
+        """The elements of a list; all of them in one piece where their ends are not known."""
+        count = change.cursor().count("list elements", 0)
+        if self._element is not None and count > 1:
+            return _pieces(change, self._element, change.start)
+        return [bytes(change.data[change.start + 4 : change.end])] if count else []
+
+    def timers(self, change: Change) -> list[bytes]:
+        """The timers of ADD_ELEMENT."""
+        return _pieces(change, self._required(self._element), change.start)
+
+    def map_key_end(self, change: Change) -> int:
+        """Where the map key ends that the payload begins with."""
+        _, ends = self._required(self._map_key).measure(
+            change.array, change.start, change.end, 1, change.path
+        )
+        return int(ends[0, 0])
+
+    def map_entries(self, change: Change) -> Iterator[tuple[bytes, bytes]]:
+        """The entries of a `MapSerializer`'s map: map key, and null flag with value."""
+        cursor = change.cursor()
+        count = cursor.count("map entries")
+        entry = self._required(self._map_entry)
+        starts, ends = entry.measure(change.array, cursor.position, change.end, count, change.path)
+        _check_end(change, ends, cursor.position)
+        keys = self._required(self._map_key).measure_each(change.array, starts[:, 0], ends[:, 0], change.path)
+        for start, key, end in zip(starts[:, 0].tolist(), keys.tolist(), ends[:, 0].tolist(), strict=True):
+            yield bytes(change.data[start:key]), bytes(change.data[key:end])
+
+    def _emit_element(self, program: Program) -> None:
+        if self.entry.kind is StateKind.TIMER:
+            assert self.entry.key is not None
+            assert self.entry.namespace is not None
+            TimerSerializer(self.entry.key, self.entry.namespace).emit(program)
+        elif self.entry.value is not None:
+            self.entry.value.emit(program)
+
+    def _emit_map_entry(self, program: Program) -> None:
+        map_serializer(self.entry).emit_entry(program)
+
+    def _emit_map_key(self, program: Program) -> None:
+        assert self.entry.map_key is not None
+        self.entry.map_key.emit(program)
+
+    def _emit_prefix(self, program: Program) -> None:
+        program.skip(key_group_bytes(self.max_parallelism))
+        emit_scope(program, EntryLayout({}), self.entry)
+
+    def _required(self, decoder: Decoder | None) -> Decoder:
+        if decoder is None:
+            problem = next((problem for problem in self.entry.problems() if not problem.sized), None)
+            reason = problem.reason if problem else self.entry.kind.value
+            raise UnsupportedSerializerError(
+                f"expected serializers whose values have a known end, to replay a changelog; found {reason}"
+            )
+        return decoder
+
+
+def replayer(
+    entry: Entry, max_parallelism: int
+) -> Callable[[int, list[Page], list[Run]], Iterator[tuple[bytes, bytes]]]:
+    """The function (key group, pages of the base, changes) → composite entries."""
+    if not is_replayable(entry):
+        return lambda key_group, pages, runs: chain(
+            chain.from_iterable(map(_composite_entries, pages)),
+            chain.from_iterable(raw_changes(run, key_group, max_parallelism) for run in runs),
+        )
+    parts = Parts(entry, max_parallelism)
+
+    def entries(key_group: int, pages: list[Page], runs: list[Run]) -> Iterator[tuple[bytes, bytes]]:
+        replay = REPLAYS.get(entry.kind, ValueReplay)(parts, key_group)
+        for page in pages:
+            (replay.load if page.starts.shape[1] == _COMPOSITE_SEGMENTS else replay.load_heap)(page)
+        for run in runs:
+            replay.apply(run)
+        return replay.entries()
+
+    return entries
+
+
+def rebase(
+    pages: Iterable[Page],
+    runs: dict[int, list[Run]],
+    replay: Callable[[int, list[Page], list[Run]], Iterator[tuple[bytes, bytes]]],
+    replayed: EntryPages,
+) -> Iterator[Page]:
+    """Pages of a base as they are after the changes; takes what it applies out of `runs`.
+
+    Composite entries of key groups without changes pass as they are. The key groups of a base come one after the other, so a key
+    group is complete when the next one begins.
+    """
+    waiting: dict[int, list[Page]] = {}
+    for page in pages:
+        touched = np.ones(len(page), dtype=np.bool_)
+        if page.starts.shape[1] == _COMPOSITE_SEGMENTS:
+            touched = np.isin(page.key_groups, np.array(list(runs) + list(waiting), dtype=np.int32))
+            if not touched.all():
+                yield _selected(page, ~touched)
+        groups = np.unique(page.key_groups[touched]).tolist()
+        for group in [group for group in waiting if group not in groups]:
+            yield from replayed.add(group, replay(group, waiting.pop(group), runs.pop(group, [])))
+        for group in groups:
+            waiting.setdefault(group, []).append(_selected(page, page.key_groups == group))
+    for group, parts in waiting.items():
+        yield from replayed.add(group, replay(group, parts, runs.pop(group, [])))
+
+
+def _selected(page: Page, chosen: NDArray[np.bool_]) -> Page:
+    return Page(
+        data=page.data,
+        starts=np.ascontiguousarray(page.starts[chosen]),
+        ends=np.ascontiguousarray(page.ends[chosen]),
+        key_groups=page.key_groups[chosen],
+        subtask=page.subtask,
+        path=page.path,
+    )
+
+
+def announced_entry(announcement: Announcement, key: Serializer | None) -> Entry:
+    """What the entries of an announced state are made of."""
+    if announcement.problem:
+        key = OpaqueSerializer("?", announcement.problem)
+    elif key is None:
+        reason = (
+            "a changelog without a base does not say how keys are serialized, and the operator has no timers"
+        )
+        key = OpaqueSerializer("?", reason)
+    return keyed_entry(announcement.state, key)
+
+
+def is_replayable(entry: Entry) -> bool:
+    """Whether changes tell which entry they are about: key, namespace and map key have known ends."""
+    return not any(entry.is_raw(column) for column in ("key", "namespace", "map_key"))
+
+
+def raw_entry(entry: Entry) -> Entry:
+    """The entry of a state that cannot be replayed: rows are changes, the key column holds their bytes."""
+    reasons = [
+        problem.reason for problem in entry.problems() if not problem.sized and problem.path[0] != "value"
+    ]
+    opaque = OpaqueSerializer(
+        "changelog", f"not replayed, a row is a change as it stands in the log: {reasons[0]}"
+    )
+    map_key = opaque if entry.kind is StateKind.MAP else None
+    value = None if entry.kind is StateKind.TIMER else opaque
+    return Entry(kind=entry.kind, key=opaque, namespace=opaque, map_key=map_key, value=value)
+
+
+def raw_changes(run: Run, key_group: int, max_parallelism: int) -> Iterator[tuple[bytes, bytes]]:
+    """Changes as entries: key group, and the operation with all that follows it, as key."""
+    prefix = key_group.to_bytes(key_group_bytes(max_parallelism), "big")
+    data = memoryview(run.changes.data)
+    columns = (run.changes.starts[run.indexes], run.changes.ends[run.indexes])
+    for start, end in zip(*(column.tolist() for column in columns), strict=True):
+        yield prefix + bytes(data[start:end]), b""
+
+
+class EntryPages:
+    """Gathers entries into pages of a few megabytes.
+
+    Args:
+        subtask: whose state it is.
+        path: the file, for errors.
+    """
+
+    def __init__(self, subtask: int, path: str) -> None:
+        self._subtask = subtask
+        self._path = path
+        self._keys: list[bytes] = []
+        self._values: list[bytes] = []
+        self._key_groups: list[int] = []
+        self._size = 0
+
+    def add(self, key_group: int, entries: Iterable[tuple[bytes, bytes]]) -> Iterator[Page]:
+        """Take the entries of a key group; a page whenever one is full."""
+        for key, value in entries:
+            self._keys.append(key)
+            self._values.append(value)
+            self._key_groups.append(key_group)
+            self._size += len(key) + len(value)
+            if len(self._keys) >= PAGE_ENTRIES or self._size >= PAGE_BYTES:
+                yield from self.rest()
+
+    def rest(self) -> Iterator[Page]:
+        """The last page, if there is one."""
+        if self._keys:
+            data, starts, ends = framed(self._keys, self._values)
+            yield Page(
+                data=data,
+                starts=starts,
+                ends=ends,
+                key_groups=np.array(self._key_groups, dtype=np.int32),
+                subtask=self._subtask,
+                path=self._path,
+            )
+            self._keys, self._values, self._key_groups, self._size = [], [], [], 0
+
+
+def _composite_entries(page: Page) -> Iterator[tuple[bytes, bytes]]:
+    data = memoryview(page.data)
+    for (key, value), (key_end, value_end) in zip(page.starts.tolist(), page.ends.tolist(), strict=True):
+        yield bytes(data[key:key_end]), bytes(data[value:value_end])
+
+
+def _optional(wanted: bool, emit: Callable[[Program], None]) -> Decoder | None:
+    return walker(emit) if wanted else None
+
+
+def _pieces(change: Change, decoder: Decoder, position: int) -> list[bytes]:
+    """i4 n and n parts, which end with the payload."""
+    cursor = Cursor(change.data, path=change.path, position=position, end=change.end)
+    count = cursor.count("parts of a change")
+    starts, ends = decoder.measure(change.array, cursor.position, change.end, count, change.path)
+    _check_end(change, ends, cursor.position)
+    bounds: Iterable[tuple[int, int]] = zip(starts[:, 0].tolist(), ends[:, 0].tolist(), strict=True)
+    return [bytes(change.data[start:end]) for start, end in bounds]
+
+
+def _check_end(change: Change, ends: Bounds, position: int) -> None:
+    last = int(ends[-1, 0]) if len(ends) else position
+    if last != change.end:
+        raise change.corrupt(
+            f"expected a change that ends at byte {change.end}, found its parts end at {last}"
+        )
+
+
+REPLAYS: dict[StateKind, type[Replay]] = {
+    StateKind.LIST: ListReplay,
+    StateKind.MAP: MapReplay,
+    StateKind.TIMER: TimerReplay,
+}

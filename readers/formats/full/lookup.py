@@ -1,0 +1,286 @@
+"""The entries of some keys in a key group of the full layout, which is walked no further than that takes.
+
+A key group has no index: what stands before an entry has to be walked over. The walk ends as soon as it is certain that
+nothing more will come:
+
+| it ends | because |
+|---|---|
+| behind the last entry of the state | a writer puts the entries of a state together |
+| where every key was found, unless the state has windows or is a map | there is one entry for a key and a namespace |
+
+The first is so since Flink 1.2: the merge iterator takes RocksDB's entries in the order of key group and state, the heap's goes
+through its tables one after the other. The second, because RocksDB has one value for a key, and a hash table one for equal keys: those
+whose bytes are known here are equal where their bytes are. RocksDB's entries are also in the order of their keys and the heap's are
+not; no file tells which of them wrote it, so that is not relied on.
+
+What follows is not looked at: bytes there that contradict the format are not told of, and what no writer puts there, a state or
+a key that comes again, is not found. A scan does both. How many bytes come at a time makes no difference to what is found.
+
+Flink: RocksStatesPerKeyGroupMergeIterator, HeapKeyValueStateIterator, FullSnapshotAsyncWriter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from readers.compiled.kernel import kernel
+from readers.compiled.parts import subroutine
+from readers.decode.loads import load_i4, load_le_i8, load_u1, load_u2, store_1, store_8
+from readers.errors import CorruptDataError, hex_window
+from readers.formats.full.layout import (
+    END_OF_KEY_GROUP,
+    LEAST_ENTRY_BYTES,
+    META_FOLLOWS,
+    NOWHERE,
+    PAGE_ENTRIES,
+    Runs,
+)
+from readers.storage.filesystems import Pieces
+
+_STATE_BYTES = 2
+_CORRUPT = -1
+
+Found = tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]
+"""A buffer, and where entries stand in it: starts and ends, int64 (entries, 2)."""
+
+
+@subroutine
+def _which(data: int, position: int, end: int, keys: int, bounds: int, count: int) -> int:
+    """Which of the sorted keys the bytes begin with, -1 for none; no key begins with another."""
+    first = 0
+    behind = count
+    while first < behind:
+        middle = (first + behind) // 2
+        key = load_le_i8(bounds, middle * 8)
+        length = load_le_i8(bounds, middle * 8 + 8) - key
+        there = min(length, end - position)
+        same = 0
+        while same < there and load_u1(data, position + same) == load_u1(keys, key + same):
+            same += 1
+        if same == length:
+            return middle
+        if same == there or load_u1(data, position + same) < load_u1(keys, key + same):
+            behind = middle
+        else:
+            first = middle + 1
+    return -1
+
+
+@kernel
+def _find(
+    data: int,
+    position: int,
+    limit: int,
+    end: int,
+    state: int,
+    wanted: int,
+    width: int,
+    keys: int,
+    bounds: int,
+    count: int,
+    seen: int,
+    left: int,
+    starts: int,
+    ends: int,
+    room: int,
+) -> tuple[int, int, int, int, int]:
+    """Walk a key group from an entry on; fill in the entries of the wanted state and keys, as many as there is room for.
+
+    Args:
+        data, position, limit, end: the buffer, an entry, the position behind what is there, and that behind the key group.
+        state, wanted: that of the entry, and the one to be found.
+        width: how many bytes of an entry's key stand before the key proper.
+        keys, bounds, count: see `_which`; without any, all entries are wanted.
+        seen: which keys were found, a byte each.
+        left: how many were not; the walk ends with the last of them, unless this is negative.
+
+    Returns:
+        The number of entries found; the position and the state of the next entry; why the walk ends; how many keys are left.
+        It ends with 0 where the wanted state begins or ends, or where no key or no room is left; with `_CORRUPT` where the
+        bytes at the position contradict the format; else with the position up to which bytes have to be there.
+    """
+    found = 0
+    while True:
+        start = position
+        if end - position < 4:
+            return found, position, state, _CORRUPT, left
+        if limit - position < 4:
+            return found, position, state, position + 4, left
+        key_length = load_i4(data, position)
+        key = position + 4
+        if key_length < 1 or key_length > end - key - 4:
+            return found, position, state, _CORRUPT, left
+        position = key + key_length
+        value = position + 4
+        if limit < value:
+            return found, start, state, value, left
+        value_length = load_i4(data, position)
+        if value_length < 0 or value_length > end - value:
+            return found, position, state, _CORRUPT, left
+        behind = value + value_length
+        is_last = load_u1(data, key) & META_FOLLOWS
+        if is_last:
+            behind += 2
+        if behind > end:
+            return found, behind - 2, state, _CORRUPT, left
+        which = -1
+        if state == wanted and count == 0:
+            which = 0
+        elif state == wanted and key_length >= width:
+            which = _which(data, key + width, position, keys, bounds, count)
+        if limit < behind and (is_last or which >= 0):
+            return found, start, state, behind, left
+        if which >= 0:
+            if found == room:
+                return found, start, state, 0, left
+            store_8(starts, found * 16, key)
+            store_8(ends, found * 16, position)
+            store_8(starts, found * 16 + 8, value)
+            store_8(ends, found * 16 + 8, value + value_length)
+            found += 1
+            if count and load_u1(seen, which) == 0:
+                store_1(seen, which, 1)
+                left -= 1
+        position = behind
+        if is_last:
+            before = state
+            state = load_u2(data, behind - 2)
+            if state == END_OF_KEY_GROUP or (state == wanted) != (before == wanted):
+                return found, position, state, 0, left
+        if left == 0:
+            return found, position, state, 0, left
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sought:
+    """What is looked up in a key group.
+
+    Attributes:
+        state: the id of the state.
+        width: how many bytes of an entry's key stand before the key proper.
+        keys: as they are written, sorted; none for all entries of the state.
+        is_single: whether a key has one entry at most.
+    """
+
+    state: int
+    width: int
+    keys: tuple[bytes, ...]
+    is_single: bool
+
+
+class Search:
+    """A lookup in a key group, whose bytes come in steps.
+
+    Args:
+        pieces: from the first byte of the key group to its end.
+        sought: what is looked up.
+        runs: of this key group; where they tell where the state begins, the walk begins there, else they will.
+        account: told of how many bytes of the file were read.
+    """
+
+    def __init__(self, pieces: Pieces, sought: Sought, runs: Runs, account: Callable[[int], None]) -> None:
+        self._pieces = pieces
+        self._sought = sought
+        self._runs = runs
+        self._account = account
+        self._keys = np.frombuffer(b"".join(sought.keys) or b"\0", dtype=np.uint8)
+        self._bounds = np.cumsum([0, *map(len, sought.keys)], dtype=np.int64)
+        self._seen: NDArray[np.uint8] = np.zeros(max(len(sought.keys), 1), dtype=np.uint8)
+        self._left = len(sought.keys) if sought.is_single and sought.keys else -1
+        beginning = runs.beginning(sought.state)
+        self.is_over = beginning == NOWHERE
+        self._state = None if beginning is None else sought.state
+        self._position = self._begun = pieces.start if beginning is None else beginning
+        self._needed = self._position + _STATE_BYTES
+
+    def ask(self) -> None:
+        """Have the bytes come that the next step needs; waits for none."""
+        self._pieces.ask(self._position, self._needed)
+
+    def step(self) -> Iterator[Found]:
+        """What is found in the bytes that come next.
+
+        Raises:
+            CorruptDataError: a length leads out of the key group, or it does not end with the end mark.
+            ReaderError: the bytes cannot be read.
+        """
+        pieces = self._pieces
+        limit = pieces.reach(self._position, self._needed)
+        if self._state is None:
+            self._enter(limit)
+        while not self.is_over:
+            starts, ends, found, stopped = self._find(limit)
+            if found:
+                yield pieces.data, starts[:found], ends[:found]
+            if stopped == _CORRUPT:
+                raise self._corrupt()
+            if stopped:
+                self._needed = stopped
+                return
+
+    def _enter(self, limit: int) -> None:
+        """The id of the first state."""
+        if limit < self._needed:
+            raise self._corrupt()
+        first = self._position - self._pieces.base
+        self._state = int.from_bytes(self._pieces.data[first : first + _STATE_BYTES].tobytes(), "big")
+        self._position += _STATE_BYTES
+        if self._state == self._sought.state:
+            self._runs.keep_beginning(self._state, self._position)
+
+    def _find(self, limit: int) -> tuple[NDArray[np.int64], NDArray[np.int64], int, int]:
+        """Walk on: where entries were found, how many, and what `_find` tells of the end of the walk."""
+        pieces, sought, before = self._pieces, self._sought, self._state
+        base, room = pieces.base, min(PAGE_ENTRIES, max(limit - self._position, 0) // LEAST_ENTRY_BYTES + 1)
+        starts, ends = np.empty((room, 2), dtype=np.int64), np.empty((room, 2), dtype=np.int64)
+        found, position, self._state, stopped, self._left = _find(
+            pieces.data, self._position - base, limit - base, pieces.end - base, before, sought.state, sought.width,
+            self._keys, self._bounds, len(sought.keys), self._seen, self._left, starts, ends, room,
+        )  # fmt: skip
+        self._position = position + base
+        if before != sought.state:
+            self._note_beginning()
+        is_behind = before == sought.state and self._state != sought.state
+        self.is_over = stopped == 0 and (is_behind or self._state == END_OF_KEY_GROUP or self._left == 0)
+        return starts, ends, found, stopped + base if stopped > 0 else stopped
+
+    def _note_beginning(self) -> None:
+        if self._state == self._sought.state:
+            self._runs.keep_beginning(self._sought.state, self._position)
+        elif self._state == END_OF_KEY_GROUP:
+            self._runs.keep_beginning(self._sought.state, NOWHERE)
+
+    def _corrupt(self) -> CorruptDataError:
+        window = hex_window(memoryview(self._pieces.data), self._position - self._pieces.base)
+        return CorruptDataError(
+            f"expected an entry of a key group; bytes {window}",
+            path=self._pieces.path,
+            position=self._position,
+        )
+
+    def close(self) -> None:
+        """Read no more."""
+        self._account(self._pieces.taken_bytes(self._begun, self._position))
+        self._pieces.close(self._position)
+
+
+def in_rounds(searches: Mapping[int, Search]) -> Iterator[tuple[int, Found]]:
+    """What searches find, with their numbers; all ask for their next bytes before one of them waits.
+
+    Raises:
+        ReaderError: as `Search.step`.
+    """
+    try:
+        while waiting := {number: search for number, search in searches.items() if not search.is_over}:
+            for search in waiting.values():
+                search.ask()
+            for number, search in waiting.items():
+                for found in search.step():
+                    yield number, found
+    finally:
+        for search in searches.values():
+            search.close()

@@ -1,0 +1,1 @@
+"""The native layout of the hashmap backend: its checkpoints and native savepoints."""

@@ -1,0 +1,445 @@
+"""The native layout of the hashmap backend: its checkpoints and native savepoints.
+
+The stream is a `KeyedBackendSerializationProxy`, then at the handle's offset of each key group of the range:
+
+| bytes | meaning |
+|---|---|
+| i4 | the key group, never compressed |
+| u2 state id, i4 n, n × (namespace, key, value) | KEY_VALUE: every state of the proxy stands in every key group |
+| u2 state id, i4 n, n × element | PRIORITY_QUEUE |
+
+A LIST is `ListSerializer`'s, a MAP `MapSerializer`'s value. No part has a length, so the entries of a state that is not wanted
+are walked by its serializers to find its end; `gaps.py` finds it where that cannot be. Entries that cannot be told
+apart, in the end from those of the states beside them, are one row of bytes. With compression each state is a snappy
+stream of its own; the streams of a key group simply follow each other. Flink 1.2 laid a state out by its namespaces: see `heapmaps.py`.
+Flink: HeapSnapshotStrategy, CopyOnWriteStateMapSnapshot, HeapRestoreOperation.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator, Sequence, Set
+from contextlib import nullcontext
+from copy import copy
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from readers.cursor import Cursor
+from readers.decode.decoder import Decoder, walker
+from readers.decode.program import Program
+from readers.errors import CorruptDataError, ReaderError, UnsupportedSerializerError
+from readers.formats.entry import (
+    UNDECODED,
+    WHOLE_MAP,
+    Entry,
+    EntryLayout,
+    StateKind,
+    column_type,
+    emit_undescribed,
+    map_serializer,
+    value_type,
+)
+from readers.formats.full.layout import is_key_group
+from readers.formats.heap.entries import EntryWalk, Piece
+from readers.formats.heap.gaps import BLOCK_HEADER_BYTES, Bounds, Gaps, Region, UncertainEndError
+from readers.serializers.base import Problem
+from readers.storage.filesystems import Stream
+
+_BLOCK_HEADER = struct.Struct(">Hi")
+
+
+def heap_columns(entry: Entry) -> dict[str, pa.DataType]:
+    """The columns of an entry in this layout."""
+    columns = {"key": column_type(entry, "key"), "namespace": column_type(entry, "namespace")}
+    if entry.kind is StateKind.TIMER:
+        return columns | {"value": pa.timestamp("ms")}
+    if _is_raw(entry, "value"):
+        return columns | {"value": pa.binary()}
+    if entry.kind is StateKind.MAP:
+        columns[WHOLE_MAP] = _list_of_entries(entry)
+    else:
+        value = value_type(entry)
+        columns["value"] = pa.list_(value) if entry.kind is StateKind.LIST else value
+    return columns | {UNDECODED: pa.binary()} if entry.is_open else columns
+
+
+def _list_of_entries(entry: Entry) -> pa.DataType:
+    """A map as the machine fills it, but its keys may be null: they become a column of their own."""
+    pair = map_serializer(entry).arrow()
+    return pa.list_(pa.struct([("key", pair.key_type), ("value", pair.item_type)]))
+
+
+def emit_heap(
+    program: Program,
+    layout: EntryLayout,
+    entry: Entry,
+    *,
+    undescribed: bool = False,
+    by_namespace: bool = False,
+) -> None:
+    """One segment: namespace, key, value; of a timer timestamp, key, namespace.
+
+    A part that has no known end is shown with all that follows it, and so is an undescribed value. `by_namespace`:
+    the namespace is a segment of its own.
+    """
+    if by_namespace:
+        emit_namespace_alone(program, layout, entry)
+        program.segment(1)
+    if undescribed:
+        _emit_parts(program, layout, entry, ("key",) if by_namespace else ("namespace", "key"))
+        emit_undescribed(program, layout, WHOLE_MAP if entry.kind is StateKind.MAP else "value")
+        return
+    if by_namespace:
+        emit_key_and_value(program, layout, entry)
+    else:
+        _emit_parts(program, layout, entry, _parts(entry))
+    if entry.is_open:
+        with layout.column(program, UNDECODED):
+            program.null()
+
+
+def emit_namespace_alone(program: Program, layout: EntryLayout, entry: Entry) -> None:
+    """The namespace that entries of Flink 1.2 share."""
+    _emit_parts(program, layout, entry, ("namespace",))
+
+
+def emit_key_and_value(program: Program, layout: EntryLayout, entry: Entry) -> None:
+    """An entry of Flink 1.2 behind its namespace."""
+    _emit_parts(program, layout, entry, ("key", "value"))
+
+
+def emit_scope(program: Program, layout: EntryLayout, entry: Entry) -> None:
+    """What stands before the value: namespace and key; all of a timer."""
+    _emit_parts(
+        program, layout, entry, [name for name in _parts(entry) if name in layout.names or name != "value"]
+    )
+
+
+def _parts(entry: Entry) -> tuple[str, ...]:
+    """The columns in the order of their bytes."""
+    return ("value", "key", "namespace") if entry.kind is StateKind.TIMER else ("namespace", "key", "value")
+
+
+def _is_raw(entry: Entry, name: str) -> bool:
+    return entry.is_raw(name) or (name == "value" and entry.is_raw("map_key"))
+
+
+def _emit_parts(program: Program, layout: EntryLayout, entry: Entry, parts: Sequence[str]) -> None:
+    ended = False
+    for name in parts:
+        is_map = name == "value" and entry.kind is StateKind.MAP and not _is_raw(entry, name)
+        with layout.column(program, WHOLE_MAP if is_map else name):
+            if ended:
+                program.null()
+            elif _is_raw(entry, name):
+                program.rest()
+                ended = True
+            else:
+                _emit_part(program, entry, name)
+
+
+def _emit_part(program: Program, entry: Entry, name: str) -> None:
+    if name != "value":
+        serializer = entry.key if name == "key" else entry.namespace
+        assert serializer is not None
+        serializer.emit(program)
+    elif entry.kind is StateKind.TIMER:
+        program.flipped()
+    elif entry.kind is StateKind.MAP:
+        map_serializer(entry).emit(program)
+    else:
+        assert entry.value is not None
+        with program.list() if entry.kind is StateKind.LIST else nullcontext():
+            entry.value.emit(program)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cut:
+    """Where the entries of a state stand in a key group.
+
+    Attributes:
+        starts, ends: int64 (entries, segments).
+        undivided: they are one run of entries that cannot be told apart.
+        piece: what they stand in instead, if this is a piece of one entry.
+    """
+
+    starts: NDArray[np.int64]
+    ends: NDArray[np.int64]
+    undivided: bool = False
+    piece: Piece | None = None
+
+
+def undivided(position: int, limit: int) -> Cut:
+    """All that stands between two places, as one run of entries."""
+    starts, ends = (np.array([[place]], dtype=np.int64) for place in (position, limit))
+    return Cut(starts=starts, ends=ends, undivided=True)
+
+
+class HeapWalker:
+    """Finds the entries of states in the key groups of one stream; belongs to one thread.
+
+    Args:
+        states: name and entry of the states, in the order of their ids.
+        order: gives the ids in the order of the key groups; see `gaps`.
+        ends: (key group, state id) → where a state that cannot be walked ends; shared by the walkers of a stream.
+        max_parallelism: the number of key groups of the operator.
+        path: the file, for errors.
+
+    Attributes:
+        release: told of bytes that are done with, from … to; see `Stream.release`.
+    """
+
+    def __init__(
+        self,
+        states: Sequence[tuple[str, Entry]],
+        order: Callable[[], Sequence[int]],
+        ends: dict[tuple[int, int], int | ReaderError],
+        max_parallelism: int,
+        path: str,
+    ) -> None:
+        self._states = states
+        self._walkers: dict[int, Decoder] = {}
+        self._walks: dict[int, EntryWalk] = {}
+        self.release: Callable[[int, int], None] = lambda _start, _end: None
+        self._gaps = Gaps(states, self._walk, emit_scope, order, max_parallelism, path)
+        self._ends = ends
+        self._path = path
+
+    def cuts(
+        self, data: NDArray[np.uint8], position: int, limit: int, wanted: int, key_group: int
+    ) -> Iterator[Cut]:
+        """As `cut`, some megabytes at a time, also of one entry; what cannot be walked for certain is one cut."""
+        if not self._is_plain(wanted):
+            yield self.cut(data, position, limit, wanted, key_group)
+            return
+        count, position, _ = self._find(data, position, limit, wanted, key_group)
+        assert count is not None  # only where ends are uncertain
+        for run in self._entry_walk(wanted).runs(data, position, limit, count):
+            yield Cut(starts=run.starts, ends=run.ends, piece=run.piece)
+            self.release(position, run.behind)
+            position = run.behind
+
+    def cut(self, data: NDArray[np.uint8], position: int, limit: int, wanted: int, key_group: int) -> Cut:
+        """Where the entries of state `wanted` stand between `position` (behind the key group) and `limit`.
+
+        Raises:
+            CorruptDataError: the bytes contradict the layout.
+            UnsupportedSerializerError: a state cannot be walked, and where it ends is not certain.
+        """
+        count, position, unseen = self._find(data, position, limit, wanted, key_group)
+        if count is None:
+            return undivided(position, limit)
+        try:
+            starts, ends = self._walk(wanted, data, position, limit, count)
+        except UnsupportedSerializerError as error:
+            region = Region(data=data, position=position, limit=limit, key_group=key_group)
+            try:
+                end = self._end(region, wanted, unseen, error)
+            except UncertainEndError:
+                if unsized(self._states[wanted][1]) is None:
+                    raise
+                return undivided(position, limit)
+            return self._split(replace(region, limit=end), wanted, count, error)
+        return Cut(starts=starts, ends=ends)
+
+    def count(self, data: NDArray[np.uint8], position: int, limit: int, wanted: int, key_group: int) -> int:
+        """How many entries `cut` finds: as many as the header of the state says, if each of them has an end."""
+        if not self._is_plain(wanted):
+            return len(self.cut(data, position, limit, wanted, key_group).starts)
+        count = self._find(data, position, limit, wanted, key_group)[0]
+        assert count is not None  # only where ends are uncertain
+        return count
+
+    def _find(
+        self, data: NDArray[np.uint8], position: int, limit: int, wanted: int, key_group: int
+    ) -> tuple[int | None, int, set[int]]:
+        """The number of entries of state `wanted`, where they begin, and the states behind it.
+
+        The number is None if a state before it has no certain end: from there on nothing can be told apart.
+        """
+        unseen = set(range(len(self._states)))
+        while unseen:
+            state, count, position = self._block(data, position, limit, unseen)
+            unseen.remove(state)
+            if state == wanted:
+                return count, position, unseen
+            if count:
+                region = Region(data=data, position=position, limit=limit, key_group=key_group)
+                try:
+                    position = self._behind(region, state, count, unseen)
+                except UncertainEndError:
+                    if unsized(self._states[wanted][1]) is None:
+                        raise
+                    return None, position, unseen
+        raise CorruptDataError(
+            f"expected state {self._states[wanted][0]} in every key group, found {len(self._states)} others",
+            path=self._path,
+            position=position,
+        )
+
+    def _behind(self, region: Region, state: int, count: int, unseen: Set[int]) -> int:
+        """Where a state ends that stands before the wanted one."""
+        try:
+            return self._walk_over(state, region, count)
+        except UnsupportedSerializerError as error:
+            return self._end(region, state, unseen, error)
+        except ReaderError as error:
+            raise error.within(self._states[state][0]) from error
+
+    def _walk_over(self, state: int, region: Region, count: int) -> int:
+        """Where `count` entries of a state end."""
+        if not self._is_plain(state):
+            _, ends = self._walk(state, region.data, region.position, region.limit, count)
+            return int(ends[-1, 0])
+        position = region.position
+        for run in self._entry_walk(state).runs(region.data, position, region.limit, count, pieces=False):
+            self.release(position, run.behind)
+            position = run.behind
+        return position
+
+    def _is_plain(self, state: int) -> bool:
+        return is_plain(self._states[state][1])
+
+    def _entry_walk(self, state: int) -> EntryWalk:
+        if state not in self._walks:
+            self._walks[state] = EntryWalk(self._states[state][1], emit_heap, emit_scope, self._path)
+        return self._walks[state]
+
+    def order(self, data: NDArray[np.uint8], position: int, limit: int) -> tuple[int, ...]:
+        """The state ids in the order in which they stand in a key group.
+
+        Raises:
+            ReaderError: one of them cannot be walked.
+        """
+        unseen = set(range(len(self._states)))
+        order = []
+        while unseen:
+            state, count, position = self._block(data, position, limit, unseen)
+            _, ends = self._walk(state, data, position, limit, count)
+            position = int(ends[-1, 0]) if count else position
+            unseen.remove(state)
+            order.append(state)
+        return tuple(order)
+
+    def _block(
+        self, data: NDArray[np.uint8], position: int, limit: int, unseen: Set[int]
+    ) -> tuple[int, int, int]:
+        """State id, number of entries, and where these begin."""
+        if limit - position >= BLOCK_HEADER_BYTES:
+            # Most blocks are empty, and every state passes those of all others: no cursor for a good one.
+            state, count = _BLOCK_HEADER.unpack_from(data, position)
+            if state in unseen and 0 <= count <= limit - position - BLOCK_HEADER_BYTES:
+                return state, count, position + BLOCK_HEADER_BYTES
+        cursor = Cursor(data, path=self._path, position=position, end=limit)
+        state = cursor.u2()
+        if state not in unseen:
+            message = f"expected one of the {len(unseen)} states not yet seen, found state id {state}"
+            raise cursor.corrupt(message, position)
+        return state, cursor.count(f"entries of state {self._states[state][0]}"), cursor.position
+
+    def _walk(self, state: int, data: NDArray[np.uint8], position: int, limit: int, count: int) -> Bounds:
+        """Where `count` entries of a state stand, from `position` on."""
+        if count == 0:
+            empty: NDArray[np.int64] = np.empty((0, 1), dtype=np.int64)
+            return empty, empty
+        if state not in self._walkers:
+            self._walkers[state] = _walker(self._states[state][1])
+        return self._walkers[state].measure(data, position, limit, count, self._path)
+
+    def _end(self, region: Region, state: int, unseen: Set[int], error: ReaderError) -> int:
+        """Where a state ends that cannot be walked; searched once a stream."""
+        place = (region.key_group, state)
+        if place not in self._ends:
+            try:
+                self._ends[place] = self._gaps.end(region, state, unseen, error)
+            except ReaderError as uncertain:
+                self._ends[place] = uncertain
+        end = self._ends[place]
+        if isinstance(end, ReaderError):
+            raise copy(end)
+        return end
+
+    def _split(self, region: Region, state: int, count: int, error: ReaderError) -> Cut:
+        """The entries of a state whose value may take all that is left; others cannot be shown."""
+        entry = self._states[state][1]
+        if unsized(entry) is None and not entry.is_open:
+            raise error
+        found = self._gaps.split(region, state, count)
+        if found is None:
+            return undivided(region.position, region.limit)
+        return Cut(starts=found[0], ends=found[1])
+
+
+def _walker(entry: Entry) -> Decoder:
+    require_sized(entry)
+    layout = EntryLayout({})
+    return walker(lambda program: emit_heap(program, layout, entry))
+
+
+def require_sized(entry: Entry) -> None:
+    """Refuse entries whose end is not known.
+
+    Raises:
+        UnsupportedSerializerError: the reason of the first part without a known end.
+    """
+    problem = unsized(entry)
+    if problem is not None:
+        message = f"expected serializers whose values have a known end, found {problem.reason}"
+        raise UnsupportedSerializerError(message, breadcrumbs=problem.path)
+
+
+def is_plain(entry: Entry) -> bool:
+    """Whether each entry of a state has a certain end."""
+    return not entry.is_open and unsized(entry) is None
+
+
+def unsized(entry: Entry) -> Problem | None:
+    """The first part of an entry without a known end."""
+    return next((problem for problem in entry.problems() if not problem.sized), None)
+
+
+def key_group_body(data: NDArray[np.uint8], key_group: int, start: int, end: int, path: str) -> Cursor:
+    """Where the states of a key group stand.
+
+    Raises:
+        CorruptDataError: another key group stands there.
+    """
+    cursor = Cursor(memoryview(data), path=path, position=start, end=end)
+    found = cursor.i4()
+    if found != key_group:
+        raise cursor.corrupt(f"expected key group {key_group}, found {found}", start)
+    return cursor
+
+
+def is_heap_layout(stream: Stream, offsets: NDArray[np.int64], first_key_group: int) -> bool:
+    """Whether a KeyGroupsStateHandle (tags 3 and 12 say no backend) has this layout, and not the full one.
+
+    The full layout has offset 0 for empty key groups, this one never; and here each offset leads to its key group's number.
+    There it leads to a state id and the length of a key: the same four bytes only for the number 0, or a key of 64 KiB times
+    the number. So the first key group tells, unless it is number 0: then the last one is asked, too. One is enough of
+    remote files, where every look is a request.
+    """
+    if len(offsets) == 0 or (offsets <= 0).any() or (offsets > stream.size_bytes - 4).any():
+        return False
+    if not all(
+        int.from_bytes(stream.read(int(offsets[index]), 4), "big") == first_key_group + index
+        for index in _asked(offsets, first_key_group)
+    ):
+        return False
+    # Key group 0 alone: its number also begins an entry of state 0 with a short key.
+    if first_key_group or len(offsets) > 1:
+        return True
+    start, end = int(offsets[0]), stream.size_bytes
+    return not is_key_group(stream.span(start, end), start, end)
+
+
+def asked_offsets(offsets: NDArray[np.int64], first_key_group: int) -> list[int]:
+    """Where `is_heap_layout` looks."""
+    return [int(offsets[index]) for index in _asked(offsets, first_key_group)] if len(offsets) else []
+
+
+def _asked(offsets: NDArray[np.int64], first_key_group: int) -> tuple[int, ...]:
+    return (0,) if first_key_group or len(offsets) == 1 else (0, len(offsets) - 1)

@@ -1,0 +1,1 @@
+"""Managed operator state: list, union and broadcast state of one subtask."""

@@ -1,0 +1,1 @@
+"""Timers in raw keyed state."""

@@ -1,0 +1,225 @@
+"""Native RocksDB (and ForSt) snapshots: the files of one database instance, opened as one.
+
+An `IncrementalRemoteKeyedStateHandle` names the SST files, MANIFEST, CURRENT and OPTIONS of an instance. They are read by
+`readers.formats.rocksdb.sst`, where they are; or put under their local names into an empty folder (links, where they are local files) and
+opened read-only in RocksDB, with the column families and the merge operator (`stringappendtest`, delimiter `,`) that the stored
+OPTIONS name. Either way deletes, overwrites and appended list elements come out as Flink sees them. One column family a state,
+named as the state.
+
+Keys and values are those of `composite.py`. After rescaling, SSTs may hold key groups outside of the handle's range: these are
+left out. Flink: RocksIncrementalSnapshotStrategy, RocksDBIncrementalRestoreOperation.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import rocksdict
+from numpy.typing import NDArray
+
+from readers.errors import CorruptDataError, ReaderError, StorageError
+from readers.formats.rocksdb.sst import PAGE_BYTES as PAGE_BYTES
+from readers.formats.rocksdb.sst import PAGE_ENTRIES as PAGE_ENTRIES
+from readers.formats.rocksdb.sst import Entries, Files, NotReadHereError, SstDatabase
+from readers.metadata import IncrementalRemoteKeyedStateHandle, StreamStateHandle
+from readers.storage.filesystems import storage_errors
+from readers.storage.location import SavepointLocation
+
+_FILE_NAME = re.compile(r"\d+\.sst|MANIFEST-\d+|CURRENT|OPTIONS-\d+|IDENTITY|\d+\.blob")
+_FOREIGN_FOLDERS = re.compile(rb"(db_log_dir|wal_dir|db_paths|cf_paths)=[^\n]*")
+_FORST_FOLDER = re.compile(rb"__attempt_\d+/db")
+_ROCKSDB_FOLDER = re.compile(rb"__uuid_[0-9a-f-]+/db")
+# A prefix of key groups; whoever asks for a longer one knows the key.
+_LONGEST_SCAN_KEY = 2
+# After so many of them RocksDB would have been opened in the time that it saves by each.
+_SEEKS_WITHOUT_ROCKSDB = 32
+
+
+class RocksDatabase:
+    """One RocksDB instance, for reading.
+
+    Scans go through `readers.formats.rocksdb.sst`, and so without RocksDB, which takes longer to open an instance than to read a small one,
+    and so do the first seeks; what that cannot read, and more seeks, go to RocksDB, which finds a key faster than a scan is
+    planned. But seeks in remote files do not, for RocksDB would need all of them.
+    """
+
+    def __init__(self, files: Files, path: str) -> None:
+        self._files = files
+        self._path = path
+        self._tables = SstDatabase(files, path)
+        self._lock = threading.Lock()
+        self._database: rocksdict.Rdict | None = None
+        self._seeks = 0
+
+    def close(self) -> None:
+        """Release the files."""
+        with self._lock:
+            if self._database is not None:
+                self._database.close()
+                self._database = None
+        self._files.close()
+
+    def entries(
+        self, family: str, first: bytes, behind: bytes | None, *, keys_only: bool = False
+    ) -> Iterator[Entries]:
+        """Entries with keys from `first` up to (not with) `behind`, in pages: buffer, starts, ends, int64 (entries, 2).
+
+        With `keys_only` values may be empty.
+
+        Raises:
+            CorruptDataError: the bytes contradict the format, or RocksDB cannot open what is there.
+            StorageError: the file system or RocksDB fails to read.
+        """
+        few = len(first) > _LONGEST_SCAN_KEY
+        if few and self._files.is_local and self._is_worth_opening():
+            yield from self._seek(family, first, behind)
+            return
+        rest = first
+        try:
+            with storage_errors(self._path):
+                found = self._tables.entries(family, first, behind, few=few, keys_only=keys_only)
+                for data, starts, ends in found:
+                    yield data, starts, ends
+                    rest = data[starts[-1, 0] : ends[-1, 0]].tobytes() + b"\0"
+        except NotReadHereError:
+            yield from self._seek(family, rest, behind)
+
+    def _is_worth_opening(self) -> bool:
+        """Whether the next seek is one for RocksDB."""
+        self._seeks += 1
+        return self._database is not None or self._seeks > _SEEKS_WITHOUT_ROCKSDB
+
+    def _seek(self, family: str, first: bytes, behind: bytes | None) -> Iterator[Entries]:
+        """The same, row by row through RocksDB."""
+        keys: list[bytes] = []
+        values: list[bytes] = []
+        size = 0
+        database = self._opened()
+        if family not in self._families:
+            return
+        try:
+            pairs: Iterator[Any] = database.get_column_family(family).items(from_key=first)
+            for key, value in pairs:
+                if behind is not None and key >= behind:
+                    break
+                keys.append(key)
+                values.append(value)
+                size += len(key) + len(value)
+                if len(keys) >= PAGE_ENTRIES or size >= PAGE_BYTES:
+                    yield framed(keys, values)
+                    keys, values, size = [], [], 0
+        except Exception as error:  # rocksdict raises plain Exception
+            message = f"expected to read column family {family}: {_first_line(error)}"
+            raise StorageError(message, path=self._path) from error
+        if keys:
+            yield framed(keys, values)
+
+    def _opened(self) -> rocksdict.Rdict:
+        """RocksDB, opened read-only on first use."""
+        with self._lock:
+            if self._database is None:
+                try:
+                    directory = str(self._files.directory())
+                    options, families = rocksdict.Options.load_latest(directory)
+                    self._families = frozenset(families)
+                    self._database = rocksdict.Rdict(
+                        directory,
+                        options=options,
+                        column_families=families,
+                        access_type=rocksdict.AccessType.read_only(),
+                    )
+                except ReaderError:
+                    raise
+                except Exception as error:  # rocksdict raises plain Exception
+                    message = f"expected a RocksDB database: {_first_line(error)}"
+                    raise CorruptDataError(message, path=self._path) from error
+            return self._database
+
+
+def read_only_copy(
+    storage: SavepointLocation, handle: IncrementalRemoteKeyedStateHandle, directory: Path
+) -> None:
+    """Put the files of a handle under their local names into `directory`: links to local files, copies of others.
+
+    The OPTIONS file is always a copy, without the folders of the machine that wrote it: RocksDB would use them.
+
+    Raises:
+        CorruptDataError: a local name that no RocksDB file has.
+        ReaderError: as the storage does.
+    """
+    links = []
+    for name, stream in files_of(handle).items():
+        if name.startswith("OPTIONS-"):
+            text = bytes(storage.open_stream(stream).data)
+            (directory / name).write_bytes(_FOREIGN_FOLDERS.sub(rb"\1=", text))
+        else:
+            links.append((name, stream))
+    storage.materialize(links, directory)
+
+
+def files_of(handle: IncrementalRemoteKeyedStateHandle) -> dict[str, StreamStateHandle]:
+    """Local name → handle.
+
+    Raises:
+        CorruptDataError: a local name that no RocksDB file has, or one that two have.
+    """
+    files: dict[str, StreamStateHandle] = {}
+    for name, stream in handle.files():
+        if not _FILE_NAME.fullmatch(name):
+            raise CorruptDataError(f"expected the name of a RocksDB file, found {name!r}")
+        if name in files:
+            raise CorruptDataError(f"expected files of different names, found {name} twice")
+        files[name] = stream
+    return files
+
+
+def is_forst(storage: SavepointLocation, handle: IncrementalRemoteKeyedStateHandle) -> bool:
+    """Whether the files are ForSt's, which are RocksDB's in every respect.
+
+    The folder that the OPTIONS remember tells: `…__attempt_<n>/db` of ForSt, `…__uuid_<id>/db` of RocksDB. Where they remember
+    none, the index of the files does: partitioned by default in ForSt alone. Flink: ForStResourceContainer.
+
+    Raises:
+        ReaderError: as the storage does.
+    """
+    for stream in options_files(handle):
+        text = bytes(storage.open_stream(stream).data)
+        folders = b"".join(match[0] for match in _FOREIGN_FOLDERS.finditer(text))
+        if _FORST_FOLDER.search(folders) or _ROCKSDB_FOLDER.search(folders):
+            return _ROCKSDB_FOLDER.search(folders) is None
+        return b"index_type=kTwoLevelIndexSearch" in text
+    return False
+
+
+def options_files(handle: IncrementalRemoteKeyedStateHandle) -> Iterator[StreamStateHandle]:
+    """The OPTIONS; as a rule there is one."""
+    return (stream for name, stream in handle.files() if name.startswith("OPTIONS-"))
+
+
+def manifest_files(handle: IncrementalRemoteKeyedStateHandle) -> Iterator[StreamStateHandle]:
+    """CURRENT, and the MANIFEST that it names: which tables there are, and with which keys."""
+    return (stream for name, stream in handle.files() if name == "CURRENT" or name.startswith("MANIFEST-"))
+
+
+def framed(keys: list[bytes], values: list[bytes]) -> Entries:
+    """Entries as a page holds them: all keys, then all values, in one buffer; starts, ends, int64 (entries, 2)."""
+    count = len(keys)
+    sizes = np.fromiter(map(len, [*keys, *values]), dtype=np.int64, count=2 * count)
+    ends = np.cumsum(sizes)
+    starts = ends - sizes
+    data = np.frombuffer(b"".join([*keys, *values]), dtype=np.uint8)
+    return data, _by_entry(starts, count), _by_entry(ends, count)
+
+
+def _by_entry(bounds: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+    """Bounds of all keys, then of all values, as (entries, 2)."""
+    return np.ascontiguousarray(bounds.reshape(2, count).T)
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).splitlines()[0] if str(error) else type(error).__name__

@@ -1,0 +1,279 @@
+"""The files of a RocksDB snapshot, wherever they are.
+
+Those on this machine are read where they are; only RocksDB itself needs them in one folder, under their own names.
+
+Of those that are not, small ones (CURRENT, MANIFEST, OPTIONS) are read whole. Of a table the end is fetched first, which has
+all that leads to its data, then the blocks that are asked for. What is scanned is brought here as whole files, and kept if
+there is a cache: one request of some megabytes costs no more time than one of some kilobytes, and the next scan costs none.
+
+The index stands at the end. With Flink's options, blocks of 4 kB and an entry each, it is 0.7 to 2.1 % of the file: so much is
+fetched, within what all tables of a lookup may take together, and the index costs no request of its own; what of a larger one
+is missing does. Bloom filters are left alone: at ten bits a key they are as large as the index, to spare a block of 4 kB that
+is fetched together with those of the other tables.
+"""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from readers.errors import MissingFileError
+from readers.formats.rocksdb.sst.files import Files, LocalBytes, TableBytes
+from readers.metadata import StreamStateHandle
+from readers.storage.filesystems import Stream
+from readers.storage.location import SavepointLocation
+
+_LEAST_TAIL_BYTES = 1 << 16
+_LARGEST_TAIL = 1 / 48
+_ALL_TAILS_BYTES = 2 << 20
+_MOST_KEPT_BYTES = 4 << 20
+
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
+
+
+class HandleFiles(Files):
+    """The files of a handle; `LocalFiles` and `RemoteFiles` say how they are read.
+
+    Args:
+        storage: opens them.
+        handles: local name → handle.
+        copy_all: puts all of them into a folder as RocksDB needs them.
+    """
+
+    def __init__(
+        self,
+        storage: SavepointLocation,
+        handles: Mapping[str, StreamStateHandle],
+        copy_all: Callable[[Path], None],
+    ) -> None:
+        self._storage = storage
+        self._handles = handles
+        self._copy_all = copy_all
+        self._lock = threading.Lock()
+
+    def _handle(self, name: str) -> StreamStateHandle:
+        handle = self._handles.get(name)
+        if handle is None:
+            raise MissingFileError("expected a file of the handle, found none of this name", path=name)
+        return handle
+
+    def _stream(self, name: str) -> Stream:
+        return self._storage.open_stream(self._handle(name))
+
+    def _whole(self, name: str) -> bytes:
+        with self._stream(name) as stream:
+            return stream.read(0, stream.size_bytes)
+
+
+class LocalFiles(HandleFiles):
+    """Those on this machine: all are there, or MissingFileError says which is not, also where it would not be read.
+
+    A folder of links to them is made when RocksDB is to open it, and goes with this object.
+    """
+
+    def __init__(
+        self,
+        storage: SavepointLocation,
+        handles: Mapping[str, StreamStateHandle],
+        copy_all: Callable[[Path], None],
+    ) -> None:
+        super().__init__(storage, handles, copy_all)
+        self._folder: Path | None = None
+        for handle in handles.values():
+            if handle.path is not None:
+                storage.resolve(handle)
+
+    @property
+    def is_local(self) -> bool:
+        return True
+
+    def read(self, name: str) -> bytes:
+        return self._whole(name)
+
+    def open(self, name: str) -> TableBytes:
+        link = self._storage.link_of(self._handle(name))
+        return StreamBytes(self._stream(name)) if link is None else LocalBytes(Path(link))
+
+    def directory(self) -> Path:
+        with self._lock:
+            if self._folder is None:
+                folder = Path(mkdtemp(prefix="savepointdb-rocksdb-"))
+                weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+                self._copy_all(folder)
+                self._folder = folder
+            return self._folder
+
+
+class StreamBytes(TableBytes):
+    """A table that stands in `_metadata`, or is a part of a local file."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+        self.size_bytes = stream.size_bytes
+
+    def read_into(self, buffer: NDArray[np.uint8], offset: int) -> int:
+        length = min(len(buffer), max(0, self.size_bytes - offset))
+        buffer[:length] = self._stream.span(offset, offset + length)[offset : offset + length]
+        self._stream.release(offset, length)
+        return length
+
+    def close(self) -> None:
+        self._stream.close()
+
+
+class RemoteFiles(HandleFiles):
+    """Those that are not on this machine."""
+
+    def __init__(
+        self,
+        storage: SavepointLocation,
+        handles: Mapping[str, StreamStateHandle],
+        copy_all: Callable[[Path], None],
+    ) -> None:
+        super().__init__(storage, handles, copy_all)
+        self._tail = 0.0
+        self._tables: dict[str, RemoteBytes] = {}
+        self._fetched: dict[str, Path] = {}
+        self._fetching: dict[str, threading.Lock] = {}
+        self._folder: Path | None = None
+        self._all: Path | None = None
+
+    @property
+    def is_local(self) -> bool:
+        return False
+
+    def read(self, name: str) -> bytes:
+        return self._small[name] if name in self._small else self._whole(name)
+
+    @cached_property
+    def _small(self) -> dict[str, bytes]:
+        """CURRENT and MANIFEST, which both are needed."""
+        names = [name for name in self._handles if name == "CURRENT" or name.startswith("MANIFEST-")]
+        return dict(zip(names, self.each(self._whole, names), strict=True))
+
+    def open(self, name: str) -> TableBytes:
+        with self._lock:
+            fetched = self._fetched.get(name)
+            known = self._tables.get(name)
+        if fetched is not None:
+            return LocalBytes(fetched)
+        if known is None:
+            known = RemoteBytes(self._stream(name), self._tail)
+            with self._lock:
+                known = self._tables.setdefault(name, known)
+        return known
+
+    def fetch(self, names: Iterable[str]) -> None:
+        self._scratch()
+        self.each(self._fetch, names)
+
+    def _fetch(self, name: str) -> None:
+        """Once, whoever asks at the same time."""
+        with self._lock:
+            lock = self._fetching.setdefault(name, threading.Lock())
+        with lock:
+            if name not in self._fetched:
+                path = self._scratch() / name
+                self._storage.bring(self._handle(name), path)
+                self._fetched[name] = path
+
+    def announce(self, size_bytes: int) -> None:
+        self._tail = min(_LARGEST_TAIL, _ALL_TAILS_BYTES / max(size_bytes, 1))
+
+    def each(self, function: Callable[[_Item], _Result], items: Iterable[_Item]) -> list[_Result]:
+        return self._storage.each(function, items)
+
+    def directory(self) -> Path:
+        with self._lock:
+            if self._all is None:
+                self._all = self._scratch_locked() / "all"
+                self._all.mkdir()
+                self._copy_all(self._all)
+            return self._all
+
+    def close(self) -> None:
+        with self._lock:
+            if self._folder is not None:
+                shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = self._all = None
+            self._fetched.clear()
+            self._tables.clear()
+
+    def _scratch(self) -> Path:
+        with self._lock:
+            return self._scratch_locked()
+
+    def _scratch_locked(self) -> Path:
+        if self._folder is None:
+            self._folder = self._storage.cache.folder()
+            weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+        return self._folder
+
+
+class RemoteBytes(TableBytes):
+    """A table, read by ranges. What leads to the data is kept, and what `keep` was told.
+
+    Args:
+        stream: its bytes.
+        tail: the part of it, at its end, that is fetched before it is known how much is needed; 64 kB at least.
+    """
+
+    def __init__(self, stream: Stream, tail: float) -> None:
+        self._stream = stream
+        self.size_bytes = stream.size_bytes
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[int, NDArray[np.uint8]] = OrderedDict()
+        tail_bytes = min(max(int(tail * self.size_bytes), _LEAST_TAIL_BYTES), self.size_bytes)
+        self.keep(self.size_bytes - tail_bytes, tail_bytes)
+
+    def read_into(self, buffer: NDArray[np.uint8], offset: int) -> int:
+        length = min(len(buffer), max(0, self.size_bytes - offset))
+        kept = self._find(offset, length)
+        if kept is None:
+            kept = self._stream.view(offset, length)
+        buffer[:length] = kept
+        return length
+
+    def keep(self, offset: int, length: int) -> None:
+        length = min(length, self.size_bytes - offset)
+        if not 0 < length <= _MOST_KEPT_BYTES or offset < 0 or self._find(offset, length) is not None:
+            return
+        end = offset + length
+        known = self._end_of(offset, end)
+        data = self._stream.view(offset, length - len(known))
+        if len(known):
+            data = np.concatenate((data, known))
+        with self._lock:
+            self._kept[offset] = data
+            while sum(map(len, self._kept.values())) > _MOST_KEPT_BYTES:
+                self._kept.popitem(last=False)
+
+    def _end_of(self, offset: int, end: int) -> NDArray[np.uint8]:
+        """What is kept of a range's end; empty if nothing is."""
+        with self._lock:
+            for start, data in self._kept.items():
+                if offset < start < end <= start + len(data):
+                    return data[: end - start]
+        return np.empty(0, dtype=np.uint8)
+
+    def _find(self, offset: int, length: int) -> NDArray[np.uint8] | None:
+        with self._lock:
+            for start, data in self._kept.items():
+                if start <= offset and offset + length <= start + len(data):
+                    self._kept.move_to_end(start)
+                    return data[offset - start : offset - start + length]
+        return None
+
+    def close(self) -> None:
+        """It may be opened again: what is kept stays until the files are closed."""

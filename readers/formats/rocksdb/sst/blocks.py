@@ -1,0 +1,229 @@
+"""Blocks: the unit that a table is read, checked and compressed by.
+
+On disk, at a handle (offset, size):
+
+| bytes | meaning |
+|---|---|
+| size | the block, perhaps compressed |
+| u1 | compression |
+| u4 little endian | checksum of both |
+
+A plain block:
+
+| bytes | meaning |
+|---|---|
+| varint shared, varint more, [varint length], more bytes, value | an entry; its key begins with `shared` bytes of the key before |
+| … | |
+| u4 × restarts | where keys stand in full |
+| [u1 × buckets, u2 buckets] | of the hash index that data blocks may have, then bit 31 of the last word is set |
+| u4 | number of restarts |
+
+All little endian. Keys in data blocks are internal keys: the user's key, then u8 sequence << 8 | type. In index blocks a key is not
+less than any in the block it stands for, and less than any in the next; it may be without the u8. The value there is a handle,
+two varints; with delta encoding values have no length, and one whose key shares bytes with the key before is only the difference
+in size, zigzag: the block follows right behind the one before. RocksDB: Block, BlockBuilder, IndexValue, DataBlockFooter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from readers.compiled.kernel import kernel
+from readers.compiled.parts import subroutine
+from readers.decode.loads import load_le_i2, load_le_i4, store_8
+from readers.formats.rocksdb.sst.compression import MALFORMED, varint
+from readers.formats.rocksdb.sst.words import compare_bytes, copy_words, shift_right
+
+TRAILER_BYTES = 5
+SEQUENCE_BYTES = 8
+
+_U2 = 0xFFFF
+_U4 = 0xFFFFFFFF
+_MAX_BYTES_WITH_HASH_INDEX = 1 << 16
+_HASH_INDEX = 1 << 31
+_HANDLE_BYTES = 16
+
+
+@kernel
+def entries_length(block: int, length: int) -> int:
+    """How many bytes of a plain block are entries, or `MALFORMED`."""
+    if length < 4:
+        return MALFORMED
+    restarts = load_le_i4(block, length - 4) & _U4
+    end = length - 4
+    if length <= _MAX_BYTES_WITH_HASH_INDEX and restarts & _HASH_INDEX:
+        if length < 6:
+            return MALFORMED
+        restarts ^= _HASH_INDEX
+        end = length - 6 - (load_le_i2(block, length - 6) & _U2)
+    return max(end - 4 * restarts, MALFORMED)
+
+
+@kernel
+def entry_header(position: int, end: int) -> tuple[int, int, int, int]:
+    """Shared and further bytes of a key, bytes of the value, and the address behind the three; `MALFORMED` first if they do not fit."""
+    if end - position >= 3:
+        word = load_le_i4(position, 0)
+        if word & 0x808080 == 0:
+            more = word >> 8 & 0x7F
+            length = word >> 16 & 0x7F
+            if more + length > end - position - 3:
+                return MALFORMED, more, length, position
+            return word & 0x7F, more, length, position + 3
+    shared, position = varint(position, end)
+    more, position = varint(position, end)
+    length, position = varint(position, end)
+    if shared < 0 or more < 0 or length < 0 or more > end - position or length > end - position - more:
+        return MALFORMED, more, length, position
+    return shared, more, length, position
+
+
+@subroutine
+def _index_key(position: int, end: int, delta: bool) -> tuple[int, int, int]:
+    """The header of an entry of an index: shared and further bytes of its key, and the address behind them."""
+    if not delta:
+        shared, more, _, position = entry_header(position, end)
+        return shared, more, position
+    shared, position = varint(position, end)
+    more, position = varint(position, end)
+    if shared < 0 or more < 0 or more > end - position:
+        return MALFORMED, more, position
+    return shared, more, position
+
+
+@kernel
+def _walk_index(
+    block: int,
+    length: int,
+    delta: bool,
+    suffix: int,
+    bounds: int,
+    first_length: int,
+    behind_length: int,
+    key: int,
+    limit: int,
+    handles: int,
+    room: int,
+) -> int:
+    """Find the handles of the blocks that may hold keys of a range; store as many as there is room for.
+
+    Args:
+        block, length: the plain index block.
+        delta: whether the handles are delta encoded.
+        suffix: bytes behind the user's key.
+        bounds: the first key, padded, and `first_length + 64` further on the key behind the last.
+        behind_length: its length; -1 for no end.
+        key: memory for keys, `length` bytes.
+        limit: no block leads beyond this position of the file.
+
+    Returns:
+        Their number, or `MALFORMED`.
+    """
+    size = entries_length(block, length)
+    if size < 0:
+        return MALFORMED
+    behind = bounds + first_length + 64
+    position = block
+    end = block + size
+    found = 0
+    known = 0
+    offset = 0
+    bytes_ = -TRAILER_BYTES
+    while position < end:
+        shared, more, position = _index_key(position, end, delta)
+        if shared < 0 or shared > known or shared + more < suffix:
+            return MALFORMED
+        copy_words(key + shared, position, more)
+        known = shared + more
+        position += more
+        if delta and shared > 0:
+            change, position = varint(position, end)
+            if change < 0:
+                return MALFORMED
+            offset += bytes_ + TRAILER_BYTES
+            bytes_ += shift_right(change, 1) ^ -(change & 1)
+        else:
+            offset, position = varint(position, end)
+            bytes_, position = varint(position, end)
+        if offset < 0 or bytes_ < 0 or offset > limit or bytes_ > limit - offset - TRAILER_BYTES:
+            return MALFORMED
+        if compare_bytes(key, known - suffix, bounds, first_length) < 0:
+            continue
+        if found < room:
+            store_8(handles, found * _HANDLE_BYTES, offset)
+            store_8(handles, found * _HANDLE_BYTES + 8, bytes_)
+        found += 1
+        if behind_length >= 0 and compare_bytes(key, known - suffix, behind, behind_length) >= 0:
+            break
+    return found
+
+
+def index_handles(
+    block: NDArray[np.uint8],
+    length: int,
+    first: bytes,
+    behind: bytes | None,
+    *,
+    limit: int,
+    delta: bool,
+    user_keys: bool,
+) -> NDArray[np.int64] | None:
+    """Offset and size of the blocks that may hold keys from `first` up to (not with) `behind`: int64 (blocks, 2).
+
+    Args:
+        block: a plain index block of `length` bytes, with slack behind it.
+        limit: no block leads beyond this position of the file.
+        delta: whether handles are delta encoded.
+        user_keys: whether the keys are without sequence numbers.
+
+    Returns:
+        None where the block is malformed.
+    """
+    bounds = np.frombuffer(first + bytes(64) + (behind or b"") + bytes(64), dtype=np.uint8)
+    behind_length = -1 if behind is None else len(behind)
+    suffix = 0 if user_keys else SEQUENCE_BYTES
+    key = np.empty(length + 64, dtype=np.uint8)
+    handles: NDArray[np.int64] = np.empty((0, 2), dtype=np.int64)
+    for _ in range(2):
+        found = _walk_index(
+            block.ctypes.data,
+            length,
+            delta,
+            suffix,
+            bounds.ctypes.data,
+            len(first),
+            behind_length,
+            key.ctypes.data,
+            limit,
+            handles.ctypes.data,
+            len(handles),
+        )
+        if found < 0:
+            return None
+        if len(handles) != found:
+            handles = np.empty((found, 2), dtype=np.int64)
+    return handles
+
+
+def block_pairs(block: bytes) -> Iterator[tuple[bytes, bytes]] | None:
+    """Keys and values of a small plain block, such as that of the properties; None where it is malformed."""
+    memory = np.frombuffer(block + bytes(64), dtype=np.uint8)
+    start = memory.ctypes.data
+    size = entries_length(start, len(block))
+    if size < 0:
+        return None
+    pairs = []
+    position = start
+    key = b""
+    while position < start + size:
+        shared, more, length, position = entry_header(position, start + size)
+        if shared < 0 or shared > len(key):
+            return None
+        at = position - start
+        key = key[:shared] + block[at : at + more]
+        pairs.append((key, block[at + more : at + more + length]))
+        position += more + length
+    return iter(pairs)

@@ -1,0 +1,467 @@
+"""The merge: the entries of all runs, in the order of their keys, become what a reader of the database sees.
+
+A run is a sequence of tables whose keys follow each other: a file of level 0, or all files of another level. A cursor stands in
+each. Entries come by user key ascending, then by sequence number descending, so the newest of a key first:
+
+| type | entry | what becomes of the key |
+|---|---|---|
+| 0 | kTypeDeletion | not there; what is older does not matter |
+| 1 | kTypeValue | the value; what is older does not matter |
+| 2 | kTypeMerge | an operand: what is older comes before it, joined by 2C |
+| 7 | kTypeSingleDeletion | as 0 |
+
+One compiled function over memory that Python owns; it suspends where it needs more of it, the next bytes of a file, or a library to
+decompress a block, and goes on where it was. The cursors, int64, see the constants:
+
+| field | meaning |
+|---|---|
+| KEY KEY_CAPACITY KEY_BYTES | the internal key of its entry: memory, room, length |
+| ORDER | the last eight bytes of the key: sequence << 8, type |
+| VALUE VALUE_BYTES | the value |
+| POSITION END | next entry of the block, end of its entries |
+| RAW HANDLES BLOCKS BLOCK | a piece of the file; where its blocks are within it, int64 (blocks, 2); their number; the next |
+| PLAIN PLAIN_CAPACITY READY | memory for a decompressed block; the block that Python put there |
+| CHECKSUM CAN_MERGE | of its table |
+| SEEKING | whether keys less than the first wanted may come |
+| EXHAUSTED | whether no piece follows |
+
+RocksDB: MergingIterator, DBIter, StringAppendTESTOperator.
+"""
+
+from __future__ import annotations
+
+from readers.compiled.kernel import kernel
+from readers.compiled.parts import subroutine
+from readers.decode.loads import load_le_i4, load_le_i8, load_u1, store_1, store_8
+from readers.formats.rocksdb.sst.blocks import entries_length, entry_header
+from readers.formats.rocksdb.sst.checksums import NO_CHECKSUM, block_checksum
+from readers.formats.rocksdb.sst.compression import (
+    LZ4,
+    LZ4HC,
+    NONE,
+    SNAPPY,
+    ZLIB,
+    ZSTD,
+    decompress_lz4,
+    decompress_snappy,
+    plain_length,
+)
+from readers.formats.rocksdb.sst.words import compare_bytes, copy_words
+
+KEY = 0
+KEY_CAPACITY = 1
+KEY_BYTES = 2
+ORDER = 3
+VALUE = 4
+VALUE_BYTES = 5
+POSITION = 6
+END = 7
+RAW = 8
+HANDLES = 9
+BLOCKS = 10
+BLOCK = 11
+PLAIN = 12
+PLAIN_CAPACITY = 13
+READY = 14
+CHECKSUM = 15
+CAN_MERGE = 16
+SEEKING = 17
+EXHAUSTED = 18
+CURSOR_FIELDS = 20
+
+CURSORS = 0  # address of the cursors
+RUNS = 1  # how many
+STARTED = 2  # how many have been moved to their first entry
+HEAP = 3  # address of cursor numbers; entry 0 has the least key
+HEAP_SIZE = 4
+ADVANCING = 5  # whether the cursor on top is being moved on
+FIRST = 6  # address of the first wanted key
+FIRST_BYTES = 7
+BEHIND = 8  # address of the key behind the last wanted one
+BEHIND_BYTES = 9  # -1 for no end
+CURRENT = 10  # address of the key whose entries are being looked at
+CURRENT_BYTES = 11  # -1 before the first
+IS_OPEN = 12  # whether older entries of that key matter
+CURRENT_COPY = 13  # memory for it, as large as that of the largest cursor's key
+OPERANDS = 14  # memory for operands, newest first, each with its length behind it
+OPERANDS_CAPACITY = 15
+OPERANDS_USED = 16
+OPERANDS_COUNT = 17
+PAGE = 18  # memory for keys and values
+PAGE_CAPACITY = 19
+PAGE_USED = 20
+STARTS = 21  # address of int64 (entries, 2)
+ENDS = 22
+PAGE_ENTRIES = 23
+MAX_PAGE_ENTRIES = 24
+WHICH = 25  # the cursor that needs something
+DETAIL = 26  # the bytes that it needs
+SCRATCH = 27  # address of 64 bytes
+KEYS_ONLY = 28  # whether values are left out; those that are joined are not
+MERGE_FIELDS = 29
+
+DONE = 0
+PAGE_FULL = 1  # an entry of DETAIL bytes has no room
+NEED_PIECE = 2  # the cursor is at the end of its piece of the file
+NEED_PLAIN = 3  # a block has DETAIL plain bytes
+NEED_LIBRARY = 4  # a block of DETAIL plain bytes that is to be decompressed into PLAIN
+NEED_KEY = 5  # a key has DETAIL bytes
+NEED_OPERANDS = 6  # operands and their lengths have DETAIL bytes
+UNKNOWN = 7  # an entry or a compression that is not known here
+CORRUPT = 8  # bytes that contradict the format
+WRONG_CHECKSUM = 9
+
+_MOVED = 0
+_AT_END = 10
+_DELETION, _VALUE, _MERGE, _SINGLE_DELETION = 0, 1, 2, 7
+_SEQUENCE_BYTES = 8
+_LENGTH_BYTES = 8
+_DELIMITER = 0x2C
+_U4 = 0xFFFFFFFF
+
+
+@subroutine
+def _get(table: int, field: int) -> int:
+    return load_le_i8(table, field * 8)
+
+
+@subroutine
+def _set(table: int, field: int, value: int) -> None:
+    store_8(table, field * 8, value)
+
+
+@subroutine
+def _cursor(merge: int, number: int) -> int:
+    return _get(merge, CURSORS) + number * (CURSOR_FIELDS * 8)
+
+
+# --- cursors ---
+
+
+@subroutine
+def _open_block(merge: int, cursor: int) -> int:
+    """Check and decompress the next block of the piece."""
+    number = _get(cursor, BLOCK)
+    if number >= _get(cursor, BLOCKS):
+        return _AT_END if _get(cursor, EXHAUSTED) else NEED_PIECE
+    handle = _get(cursor, HANDLES) + number * 16
+    block = _get(cursor, RAW) + load_le_i8(handle, 0)
+    length = load_le_i8(handle, 8)
+    checksum = _get(cursor, CHECKSUM)
+    if checksum != NO_CHECKSUM:
+        found = block_checksum(checksum, block, length, _get(merge, SCRATCH))
+        if found != load_le_i4(block, length + 1) & _U4:
+            return WRONG_CHECKSUM
+    kind = load_u1(block, length)
+    if kind != NONE:
+        status = _decompress(merge, cursor, kind, block, length)
+        if status != _MOVED:
+            return status
+        length = plain_length(kind, block, length)
+        block = _get(cursor, PLAIN)
+    entries = entries_length(block, length)
+    if entries < 0:
+        return CORRUPT
+    _set(cursor, POSITION, block)
+    _set(cursor, END, block + entries)
+    _set(cursor, KEY_BYTES, 0)
+    _set(cursor, BLOCK, number + 1)
+    return _MOVED
+
+
+@subroutine
+def _decompress(merge: int, cursor: int, kind: int, block: int, length: int) -> int:
+    """Have the plain bytes of a block in PLAIN."""
+    if kind not in (SNAPPY, ZLIB, LZ4, LZ4HC, ZSTD):
+        return UNKNOWN
+    plain_bytes = plain_length(kind, block, length)
+    if plain_bytes < 0:
+        return CORRUPT
+    _set(merge, DETAIL, plain_bytes)
+    if plain_bytes > _get(cursor, PLAIN_CAPACITY):
+        return NEED_PLAIN
+    plain = _get(cursor, PLAIN)
+    if kind == SNAPPY:
+        return _MOVED if decompress_snappy(block, length, plain, plain_bytes) else CORRUPT
+    if kind in (LZ4, LZ4HC):
+        return _MOVED if decompress_lz4(block, length, plain, plain_bytes) else CORRUPT
+    return _MOVED if _get(cursor, READY) == _get(cursor, BLOCK) else NEED_LIBRARY
+
+
+@subroutine
+def _advance(merge: int, cursor: int) -> int:
+    """Move a cursor to its next entry that is not less than the first wanted key."""
+    while True:
+        while _get(cursor, POSITION) >= _get(cursor, END):
+            status = _open_block(merge, cursor)
+            if status != _MOVED:
+                return status
+        position = _get(cursor, POSITION)
+        shared, more, value_bytes, position = entry_header(position, _get(cursor, END))
+        if shared < 0 or shared > _get(cursor, KEY_BYTES) or shared + more < _SEQUENCE_BYTES:
+            return CORRUPT
+        key_bytes = shared + more
+        if key_bytes > _get(cursor, KEY_CAPACITY):
+            _set(merge, DETAIL, key_bytes)
+            return NEED_KEY
+        key = _get(cursor, KEY)
+        copy_words(key + shared, position, more)
+        order = load_le_i8(key, key_bytes - _SEQUENCE_BYTES)
+        if order < 0:
+            return CORRUPT
+        _set(cursor, KEY_BYTES, key_bytes)
+        _set(cursor, ORDER, order)
+        _set(cursor, VALUE, position + more)
+        _set(cursor, VALUE_BYTES, value_bytes)
+        _set(cursor, POSITION, position + more + value_bytes)
+        if _get(cursor, SEEKING):
+            length = key_bytes - _SEQUENCE_BYTES
+            if compare_bytes(key, length, _get(merge, FIRST), _get(merge, FIRST_BYTES)) < 0:
+                continue
+            _set(cursor, SEEKING, 0)
+        return _MOVED
+
+
+# --- the heap of cursors ---
+
+
+@subroutine
+def _is_before(merge: int, left: int, right: int) -> bool:
+    """Whether the entry of a cursor comes before that of another: a lesser key, or the same and newer."""
+    one = _cursor(merge, left)
+    other = _cursor(merge, right)
+    compared = compare_bytes(
+        _get(one, KEY),
+        _get(one, KEY_BYTES) - _SEQUENCE_BYTES,
+        _get(other, KEY),
+        _get(other, KEY_BYTES) - _SEQUENCE_BYTES,
+    )
+    if compared == 0:
+        return _get(one, ORDER) > _get(other, ORDER)
+    return compared < 0
+
+
+@subroutine
+def _sift_up(merge: int, place: int) -> None:
+    heap = _get(merge, HEAP)
+    number = _get(heap, place)
+    while place > 0:
+        parent = (place - 1) // 2
+        above = _get(heap, parent)
+        if not _is_before(merge, number, above):
+            break
+        _set(heap, place, above)
+        place = parent
+    _set(heap, place, number)
+
+
+@subroutine
+def _sift_down(merge: int) -> None:
+    """Put the top where it belongs."""
+    heap = _get(merge, HEAP)
+    size = _get(merge, HEAP_SIZE)
+    number = _get(heap, 0)
+    place = 0
+    while 2 * place + 1 < size:
+        child = 2 * place + 1
+        if child + 1 < size and _is_before(merge, _get(heap, child + 1), _get(heap, child)):
+            child += 1
+        below = _get(heap, child)
+        if not _is_before(merge, below, number):
+            break
+        _set(heap, place, below)
+        place = child
+    _set(heap, place, number)
+
+
+@subroutine
+def _start(merge: int) -> int:
+    """Move every cursor to its first entry."""
+    heap = _get(merge, HEAP)
+    while _get(merge, STARTED) < _get(merge, RUNS):
+        number = _get(merge, STARTED)
+        _set(merge, WHICH, number)
+        status = _advance(merge, _cursor(merge, number))
+        if status == _MOVED:
+            size = _get(merge, HEAP_SIZE)
+            _set(heap, size, number)
+            _set(merge, HEAP_SIZE, size + 1)
+            _sift_up(merge, size)
+        elif status != _AT_END:
+            return status
+        _set(merge, STARTED, number + 1)
+    return _MOVED
+
+
+@subroutine
+def _advance_top(merge: int) -> int:
+    heap = _get(merge, HEAP)
+    number = _get(heap, 0)
+    _set(merge, WHICH, number)
+    status = _advance(merge, _cursor(merge, number))
+    if status == _AT_END:
+        size = _get(merge, HEAP_SIZE) - 1
+        _set(merge, HEAP_SIZE, size)
+        _set(heap, 0, _get(heap, size))
+    elif status != _MOVED:
+        return status
+    _set(merge, ADVANCING, 0)
+    _sift_down(merge)
+    return _MOVED
+
+
+# --- pages ---
+
+
+@subroutine
+def _has_room(merge: int, length: int) -> bool:
+    _set(merge, DETAIL, length)
+    if _get(merge, PAGE_ENTRIES) >= _get(merge, MAX_PAGE_ENTRIES):
+        return False
+    return _get(merge, PAGE_USED) + length <= _get(merge, PAGE_CAPACITY)
+
+
+@subroutine
+def _put_bounds(merge: int, key_bytes: int, value_bytes: int) -> None:
+    """An entry whose bytes have been put behind those of the page."""
+    start = _get(merge, PAGE_USED)
+    row = _get(merge, PAGE_ENTRIES) * 16
+    starts = _get(merge, STARTS)
+    ends = _get(merge, ENDS)
+    store_8(starts, row, start)
+    store_8(starts, row + 8, start + key_bytes)
+    store_8(ends, row, start + key_bytes)
+    store_8(ends, row + 8, start + key_bytes + value_bytes)
+    _set(merge, PAGE_USED, start + key_bytes + value_bytes)
+    _set(merge, PAGE_ENTRIES, _get(merge, PAGE_ENTRIES) + 1)
+
+
+@subroutine
+def _put_operand(merge: int, address: int, length: int) -> bool:
+    used = _get(merge, OPERANDS_USED)
+    needed = used + length + _LENGTH_BYTES
+    if needed > _get(merge, OPERANDS_CAPACITY):
+        _set(merge, DETAIL, needed)
+        return False
+    operands = _get(merge, OPERANDS)
+    copy_words(operands + used, address, length)
+    store_8(operands, used + length, length)
+    _set(merge, OPERANDS_USED, needed)
+    _set(merge, OPERANDS_COUNT, _get(merge, OPERANDS_COUNT) + 1)
+    return True
+
+
+@subroutine
+def _put_joined(merge: int) -> bool:
+    """The entry of the current key, if it has operands; whether there was room for it."""
+    count = _get(merge, OPERANDS_COUNT)
+    if count == 0:
+        return True
+    used = _get(merge, OPERANDS_USED)
+    key_bytes = _get(merge, CURRENT_BYTES)
+    value_bytes = used - count * _LENGTH_BYTES + count - 1
+    if not _has_room(merge, key_bytes + value_bytes):
+        return False
+    target = _get(merge, PAGE) + _get(merge, PAGE_USED)
+    copy_words(target, _get(merge, CURRENT), key_bytes)
+    target += key_bytes
+    operands = _get(merge, OPERANDS)
+    while used > 0:
+        length = load_le_i8(operands, used - _LENGTH_BYTES)
+        used -= length + _LENGTH_BYTES
+        copy_words(target, operands + used, length)
+        target += length
+        if used > 0:
+            store_1(target, 0, _DELIMITER)
+            target += 1
+    _put_bounds(merge, key_bytes, value_bytes)
+    _set(merge, OPERANDS_USED, 0)
+    _set(merge, OPERANDS_COUNT, 0)
+    return True
+
+
+@subroutine
+def _put_value(merge: int, cursor: int, key_bytes: int) -> bool:
+    """The entry of a key whose newest is a value; whether there was room for it."""
+    value_bytes = 0 if _get(merge, KEYS_ONLY) else _get(cursor, VALUE_BYTES)
+    if not _has_room(merge, key_bytes + value_bytes):
+        return False
+    target = _get(merge, PAGE) + _get(merge, PAGE_USED)
+    copy_words(target, _get(cursor, KEY), key_bytes)
+    copy_words(target + key_bytes, _get(cursor, VALUE), value_bytes)
+    _put_bounds(merge, key_bytes, value_bytes)
+    _set(merge, CURRENT, target)
+    return True
+
+
+# --- entries ---
+
+
+@subroutine
+def _take_first(merge: int, cursor: int, key_bytes: int) -> int:
+    """The newest entry of a key."""
+    kind = _get(cursor, ORDER) & 0xFF
+    if kind == _VALUE:
+        if not _put_value(merge, cursor, key_bytes):
+            return PAGE_FULL
+        _set(merge, IS_OPEN, 0)
+    else:
+        copy = _get(merge, CURRENT_COPY)
+        copy_words(copy, _get(cursor, KEY), key_bytes)
+        _set(merge, CURRENT, copy)
+        _set(merge, IS_OPEN, 1)
+    _set(merge, CURRENT_BYTES, key_bytes)
+    return _MOVED
+
+
+@subroutine
+def _take(merge: int, cursor: int) -> int:
+    """An entry that matters for the current key, whose newer ones were operands, if any."""
+    kind = _get(cursor, ORDER) & 0xFF
+    if kind in (_DELETION, _SINGLE_DELETION):
+        _set(merge, IS_OPEN, 0)
+        return _MOVED
+    if kind not in (_VALUE, _MERGE):
+        return UNKNOWN
+    if kind == _MERGE and not _get(cursor, CAN_MERGE):
+        return UNKNOWN
+    if not _put_operand(merge, _get(cursor, VALUE), _get(cursor, VALUE_BYTES)):
+        return NEED_OPERANDS
+    if kind == _VALUE:
+        _set(merge, IS_OPEN, 0)
+    return _MOVED
+
+
+@kernel
+def merge_runs(merge: int) -> int:
+    """Fill the page; why it stopped. To be called again when what it needs was done."""
+    status = _start(merge)
+    if status != _MOVED:
+        return status
+    while True:
+        if _get(merge, ADVANCING):
+            status = _advance_top(merge)
+            if status != _MOVED:
+                return status
+        if _get(merge, HEAP_SIZE) == 0:
+            return DONE if _put_joined(merge) else PAGE_FULL
+        number = load_le_i8(_get(merge, HEAP), 0)
+        _set(merge, WHICH, number)
+        cursor = _cursor(merge, number)
+        key = _get(cursor, KEY)
+        key_bytes = _get(cursor, KEY_BYTES) - _SEQUENCE_BYTES
+        current_bytes = _get(merge, CURRENT_BYTES)
+        if key_bytes != current_bytes or compare_bytes(key, key_bytes, _get(merge, CURRENT), key_bytes) != 0:
+            if not _put_joined(merge):
+                return PAGE_FULL
+            behind_bytes = _get(merge, BEHIND_BYTES)
+            if behind_bytes >= 0 and compare_bytes(key, key_bytes, _get(merge, BEHIND), behind_bytes) >= 0:
+                return DONE
+            status = _take_first(merge, cursor, key_bytes)
+            if status != _MOVED:
+                return status
+        if _get(merge, IS_OPEN):
+            status = _take(merge, cursor)
+            if status != _MOVED:
+                return status
+        _set(merge, ADVANCING, 1)

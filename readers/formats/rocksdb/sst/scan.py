@@ -1,0 +1,399 @@
+"""The scan of a column family: its tables are read piece by piece, and merged to pages.
+
+What has to be known for certain is looked at before the first entry: MANIFEST, and of every table with wanted keys the footer, the
+properties, the range tombstones. Then each run (see `merge.py`) reads its tables one after the other, some blocks at a time, in
+memory that is used again. No lock is held while compiled code runs, or files are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from readers.formats.rocksdb.sst import merge as machine
+from readers.formats.rocksdb.sst.blocks import SEQUENCE_BYTES, TRAILER_BYTES
+from readers.formats.rocksdb.sst.compression import decompress_elsewhere
+from readers.formats.rocksdb.sst.errors import NotReadHereError
+from readers.formats.rocksdb.sst.files import Files
+from readers.formats.rocksdb.sst.manifest import DataFile, Manifest, read_manifest
+from readers.formats.rocksdb.sst.table import Table, TableFile, read_table
+from readers.formats.rocksdb.sst.words import SLACK_BYTES
+
+Entries = tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]
+
+PAGE_ENTRIES = 1 << 15
+PAGE_BYTES = 1 << 22
+_PIECE_BYTES = 1 << 18
+_ALL_PIECES_BYTES = 1 << 24
+_LEAST_PIECE_BYTES = 1 << 14
+_PLAIN_BYTES = 1 << 15
+_KEY_BYTES = 1 << 10
+_OPERANDS_BYTES = 1 << 16
+
+
+class SstDatabase:
+    """The SST files of a RocksDB instance, in a directory of their own.
+
+    Args:
+        files: CURRENT, MANIFEST and the SST files.
+        path: of the savepoint, for errors.
+    """
+
+    def __init__(self, files: Files, path: str) -> None:
+        self._files = files
+        self._path = path
+        self._manifest: Manifest | None = None
+        self._tables: dict[int, Table] = {}
+
+    def entries(
+        self, family: str, first: bytes, behind: bytes | None, *, few: bool = False, keys_only: bool = False
+    ) -> Iterator[Entries]:
+        """Entries with keys from `first` up to (not with) `behind`, in pages: buffer, starts, ends, int64 (entries, 2).
+
+        Args:
+            family: name of the column family.
+            first: the least key.
+            behind: what comes after the greatest.
+            few: these are a few of many keys: of remote files the blocks that have them are fetched, else whole files.
+            keys_only: values may be empty.
+
+        Raises:
+            NotReadHereError: anything that is not known here; what was given out until then is right and complete.
+            CorruptDataError: the bytes contradict the format.
+            OSError: as the file system does.
+        """
+        runs = self._runs(family, first, behind, few)
+        if runs:
+            with _Scan(self._files, runs, first, behind, keys_only=keys_only) as scan:
+                yield from scan.pages()
+
+    def _runs(self, family: str, first: bytes, behind: bytes | None, few: bool) -> list[list[Table]]:
+        """The tables with wanted keys: one run a file of level 0, one run each other level."""
+        manifest = self._manifest
+        if manifest is None:
+            manifest = self._manifest = self._read_manifest()
+        if family not in manifest.families:
+            raise NotReadHereError(f"a column family {family!r} that the MANIFEST has not")
+        files = [
+            file
+            for file in manifest.families[family]
+            if file.last_key >= first and (behind is None or file.first_key < behind)
+        ]
+        runs = [[file] for file in files if file.level == 0]
+        for level in sorted({file.level for file in files} - {0}):
+            run = [file for file in files if file.level == level]
+            runs.append(sorted(run, key=lambda file: file.first_key))
+        for one, other in (pair for run in runs for pair in pairwise(run)):
+            _check_order(one, other)
+        if few:
+            self._files.announce(sum(file.size_bytes for file in files))
+        else:
+            self._files.fetch(_name(file) for file in files)
+
+        def table_of(file: DataFile) -> Table:
+            table = self._table(file, manifest.last_sequence)
+            if few and not self._files.is_local:
+                table.warm(TableFile(self._files, table.name, table.path), first, behind)
+            return table
+
+        found = {
+            _name(file): table for file, table in zip(files, self._files.each(table_of, files), strict=True)
+        }
+        tables = [[found[_name(file)] for file in run] for run in runs]
+        if any(table.has_tombstone(first, behind) for run in tables for table in run):
+            raise NotReadHereError("a range tombstone")
+        return tables
+
+    def _read_manifest(self) -> Manifest:
+        if self._files.has_log:
+            raise NotReadHereError("a write-ahead log")
+        return read_manifest(self._files, self._path)
+
+    def _table(self, file: DataFile, last_sequence: int) -> Table:
+        if file.largest_sequence > last_sequence:
+            raise NotReadHereError("entries that are not there yet")
+        table = self._tables.get(file.number)
+        if table is None:
+            table = read_table(self._files, _name(file), self._path, file)
+            self._tables[file.number] = table
+        return table
+
+
+def _name(file: DataFile) -> str:
+    return f"{file.number:06d}.sst"
+
+
+def _check_order(one: DataFile, other: DataFile) -> None:
+    """That a table of a level comes before the next; the entries of one key may be in both, newest first."""
+    if (one.last_key, -_order(one.largest)) >= (other.first_key, -_order(other.smallest)):
+        raise NotReadHereError("tables of a level that overlap")
+
+
+def _order(internal_key: bytes) -> int:
+    return int.from_bytes(internal_key[-SEQUENCE_BYTES:], "little")
+
+
+class _Memory:
+    """Bytes for compiled code, with slack behind them."""
+
+    def __init__(self, capacity: int) -> None:
+        self._allocate(capacity)
+
+    def _allocate(self, capacity: int) -> None:
+        self.capacity = capacity
+        self.bytes: NDArray[np.uint8] = np.empty(capacity + SLACK_BYTES, dtype=np.uint8)
+        self.address = self.bytes.ctypes.data
+
+    def grow(self, capacity: int, *, keep: int = 0) -> None:
+        """To at least `capacity` bytes, with the first `keep` kept; the address changes."""
+        old = self.bytes
+        self._allocate(max(capacity, 2 * self.capacity))
+        self.bytes[:keep] = old[:keep]
+
+
+class _Run:
+    """Tables one after the other, in pieces of blocks."""
+
+    def __init__(
+        self, files: Files, tables: list[Table], first: bytes, behind: bytes | None, piece_bytes: int
+    ) -> None:
+        self._files = files
+        self.raw = _Memory(piece_bytes)
+        self.plain = _Memory(_PLAIN_BYTES)
+        self.key = _Memory(_KEY_BYTES)
+        self.handles: NDArray[np.int64] = np.empty((0, 2), dtype=np.int64)
+        self.start = 0
+        self.table = tables[0]
+        self.file: TableFile | None = None
+        self._piece_bytes = piece_bytes
+        self._pieces = self._read_pieces(tables, first, behind)
+
+    def next_piece(self) -> bool:
+        """Read the next blocks; whether there were any left."""
+        return next(self._pieces, False)
+
+    def close(self) -> None:
+        """Close the file that is open."""
+        if self.file is not None:
+            self.file.close()
+            self.file = None
+
+    def _read_pieces(self, tables: list[Table], first: bytes, behind: bytes | None) -> Iterator[bool]:
+        for table in tables:
+            self.table = table
+            self.file = TableFile(self._files, table.name, table.path)
+            read_to = 0
+            for handles in table.handles(self.file, first, behind):
+                read_to = self._check(handles, read_to)
+                for piece in self._cut(handles):
+                    self._read(piece)
+                    yield True
+            self.close()
+
+    def _check(self, handles: NDArray[np.int64], read_to: int) -> int:
+        """That blocks follow each other: no file leads to the same bytes again and again."""
+        assert self.file is not None
+        ends = handles[:, 0] + handles[:, 1] + TRAILER_BYTES
+        if (handles[:, 0] < np.append(read_to, ends[:-1])).any() or (ends > self.file.size_bytes).any():
+            raise self.file.corrupt("expected an index of blocks that follow each other", read_to)
+        return int(ends[-1]) if len(ends) else read_to
+
+    def _cut(self, handles: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
+        """The handles in pieces of so many bytes, or one block."""
+        ends = handles[:, 0] + handles[:, 1] + TRAILER_BYTES
+        start = 0
+        while start < len(handles):
+            fitting = int(np.searchsorted(ends, handles[start, 0] + self._piece_bytes, side="right"))
+            stop = max(fitting, start + 1)
+            yield handles[start:stop]
+            start = stop
+
+    def _read(self, piece: NDArray[np.int64]) -> None:
+        assert self.file is not None
+        self.start = int(piece[0, 0])
+        length = int(piece[-1, 0] + piece[-1, 1]) + TRAILER_BYTES - self.start
+        if length > self.raw.capacity:
+            self.raw.grow(length)
+        self.file.read_into(self.raw.bytes[:length], self.start)
+        self.handles = np.ascontiguousarray(piece - (self.start, 0))
+
+
+class _Scan:
+    """One merge: owns its memory, and does what `merge_runs` asks for."""
+
+    def __init__(
+        self,
+        files: Files,
+        tables: list[list[Table]],
+        first: bytes,
+        behind: bytes | None,
+        *,
+        keys_only: bool,
+    ) -> None:
+        piece_bytes = min(_PIECE_BYTES, max(_ALL_PIECES_BYTES // len(tables), _LEAST_PIECE_BYTES))
+        self._runs = [_Run(files, run, first, behind, piece_bytes) for run in tables]
+        self._cursors = np.zeros((len(tables), machine.CURSOR_FIELDS), dtype=np.int64)
+        self._cursors[:, machine.READY] = -1
+        self._cursors[:, machine.SEEKING] = 1
+        self._heap = np.zeros(len(tables) + 1, dtype=np.int64)
+        self._scratch = np.zeros(8, dtype=np.int64)
+        self._bounds = _Memory(len(first) + SLACK_BYTES + len(behind or b""))
+        self._copy = _Memory(_KEY_BYTES)
+        self._operands = _Memory(_OPERANDS_BYTES)
+        self._merge = np.zeros(machine.MERGE_FIELDS, dtype=np.int64)
+        self._merge[machine.KEYS_ONLY] = keys_only
+        self._bound(first, behind)
+        self._connect()
+        self._new_page(0)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for run in self._runs:
+            run.close()
+
+    def pages(self) -> Iterator[Entries]:
+        """The entries."""
+        while (status := machine.merge_runs(self._merge.ctypes.data)) != machine.DONE:
+            if status == machine.PAGE_FULL:
+                if self._merge[machine.PAGE_ENTRIES]:
+                    yield self._page()
+                self._new_page(int(self._merge[machine.DETAIL]))
+            elif status == machine.UNKNOWN:
+                if self._merge[machine.PAGE_ENTRIES]:
+                    yield self._page()
+                raise NotReadHereError("an entry or a compression")
+            else:
+                self._serve(status)
+        if self._merge[machine.PAGE_ENTRIES]:
+            yield self._page()
+
+    def _bound(self, first: bytes, behind: bytes | None) -> None:
+        merge = self._merge
+        begin = len(first) + SLACK_BYTES
+        self._bounds.bytes[: len(first)] = np.frombuffer(first, dtype=np.uint8)
+        self._bounds.bytes[begin : begin + len(behind or b"")] = np.frombuffer(behind or b"", dtype=np.uint8)
+        merge[machine.FIRST] = self._bounds.address
+        merge[machine.FIRST_BYTES] = len(first)
+        merge[machine.BEHIND] = self._bounds.address + begin
+        merge[machine.BEHIND_BYTES] = -1 if behind is None else len(behind)
+
+    def _connect(self) -> None:
+        merge = self._merge
+        merge[machine.CURSORS] = self._cursors.ctypes.data
+        merge[machine.RUNS] = len(self._runs)
+        merge[machine.HEAP] = self._heap.ctypes.data
+        merge[machine.SCRATCH] = self._scratch.ctypes.data
+        merge[machine.CURRENT] = merge[machine.CURRENT_COPY] = self._copy.address
+        merge[machine.CURRENT_BYTES] = -1
+        merge[machine.OPERANDS] = self._operands.address
+        merge[machine.OPERANDS_CAPACITY] = self._operands.capacity
+        merge[machine.MAX_PAGE_ENTRIES] = PAGE_ENTRIES
+        for number in range(len(self._runs)):
+            self._connect_memory(number)
+
+    def _connect_memory(self, number: int) -> None:
+        cursor, run = self._cursors[number], self._runs[number]
+        cursor[machine.KEY] = run.key.address
+        cursor[machine.KEY_CAPACITY] = run.key.capacity
+        cursor[machine.PLAIN] = run.plain.address
+        cursor[machine.PLAIN_CAPACITY] = run.plain.capacity
+        cursor[machine.RAW] = run.raw.address
+        cursor[machine.HANDLES] = run.handles.ctypes.data
+
+    # --- pages ---
+
+    def _new_page(self, needed: int) -> None:
+        """Room for a page; untouched memory costs nothing."""
+        merge = self._merge
+        self._keep_current()
+        self._memory = _Memory(max(PAGE_BYTES, needed))
+        self._starts: NDArray[np.int64] = np.empty((PAGE_ENTRIES, 2), dtype=np.int64)
+        self._ends: NDArray[np.int64] = np.empty((PAGE_ENTRIES, 2), dtype=np.int64)
+        merge[machine.PAGE] = self._memory.address
+        merge[machine.PAGE_CAPACITY] = self._memory.capacity
+        merge[machine.STARTS] = self._starts.ctypes.data
+        merge[machine.ENDS] = self._ends.ctypes.data
+        merge[machine.PAGE_USED] = merge[machine.PAGE_ENTRIES] = 0
+
+    def _keep_current(self) -> None:
+        """The key that is being looked at may stand in the page that goes."""
+        merge = self._merge
+        length = int(merge[machine.CURRENT_BYTES])
+        if length >= 0 and merge[machine.CURRENT] != self._copy.address:
+            start = int(merge[machine.CURRENT]) - self._memory.address
+            self._copy.bytes[:length] = self._memory.bytes[start : start + length]
+            merge[machine.CURRENT] = self._copy.address
+
+    def _page(self) -> Entries:
+        count = int(self._merge[machine.PAGE_ENTRIES])
+        used = int(self._merge[machine.PAGE_USED])
+        return self._memory.bytes[:used], self._starts[:count], self._ends[:count]
+
+    # --- what the merge asks for ---
+
+    def _serve(self, status: int) -> None:
+        number = int(self._merge[machine.WHICH])
+        detail = int(self._merge[machine.DETAIL])
+        run = self._runs[number]
+        if status == machine.NEED_PIECE:
+            self._next_piece(number)
+        elif status == machine.NEED_PLAIN:
+            run.plain.grow(detail)
+        elif status == machine.NEED_LIBRARY:
+            self._decompress(number, detail)
+        elif status == machine.NEED_KEY:
+            self._grow_keys(number, detail)
+        elif status == machine.NEED_OPERANDS:
+            self._operands.grow(detail, keep=int(self._merge[machine.OPERANDS_USED]))
+            self._merge[machine.OPERANDS] = self._operands.address
+            self._merge[machine.OPERANDS_CAPACITY] = self._operands.capacity
+        else:
+            self._fail(number, status)
+        self._connect_memory(number)
+
+    def _next_piece(self, number: int) -> None:
+        cursor, run = self._cursors[number], self._runs[number]
+        if run.next_piece():
+            cursor[machine.BLOCKS] = len(run.handles)
+            cursor[machine.BLOCK] = 0
+            cursor[machine.READY] = -1
+            cursor[machine.CHECKSUM] = run.table.checksum
+            cursor[machine.CAN_MERGE] = run.table.can_merge
+        else:
+            cursor[machine.EXHAUSTED] = 1
+
+    def _grow_keys(self, number: int, capacity: int) -> None:
+        """The key of a cursor, and with it the copy of the key that is being looked at."""
+        merge, run = self._merge, self._runs[number]
+        run.key.grow(capacity, keep=int(self._cursors[number, machine.KEY_BYTES]))
+        if run.key.capacity > self._copy.capacity:
+            is_copy = merge[machine.CURRENT] == self._copy.address
+            self._copy.grow(run.key.capacity, keep=self._copy.capacity)
+            merge[machine.CURRENT_COPY] = self._copy.address
+            if is_copy:
+                merge[machine.CURRENT] = self._copy.address
+
+    def _decompress(self, number: int, plain_bytes: int) -> None:
+        run = self._runs[number]
+        block = int(self._cursors[number, machine.BLOCK])
+        offset, length = run.handles[block].tolist()
+        raw = run.raw.bytes[offset : offset + length]
+        kind = int(run.raw.bytes[offset + length])
+        if not decompress_elsewhere(kind, raw, run.plain.bytes, plain_bytes):
+            self._fail(number, machine.CORRUPT)
+        self._cursors[number, machine.READY] = block
+
+    def _fail(self, number: int, status: int) -> None:
+        run = self._runs[number]
+        assert run.file is not None
+        block = int(self._cursors[number, machine.BLOCK])
+        opened = self._cursors[number, machine.POSITION] < self._cursors[number, machine.END]
+        offset = run.start + int(run.handles[block - opened, 0])
+        what = "one with another checksum" if status == machine.WRONG_CHECKSUM else "one that is malformed"
+        raise run.file.corrupt(f"expected a block of entries, found {what}", offset)

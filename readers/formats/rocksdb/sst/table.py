@@ -1,0 +1,303 @@
+"""A table: one SST file, block-based, `format_version` 2 to 5.
+
+| bytes | meaning |
+|---|---|
+| … | data blocks, in the order of their keys |
+| … | other blocks: filters, index, properties, range tombstones |
+| … | meta index: name → handle of the blocks that have one |
+| u1 | footer: checksum that blocks have |
+| varint × 4 | handles of the meta index and of the index |
+| … | zeros up to 40 bytes of handles |
+| u4 | format_version |
+| u8 | magic, 88E241B785F4CFF7 |
+
+The index is one block, or (type 2, ForSt) a block that leads to blocks: see `blocks.py`. Range tombstones are not applied: Flink
+writes them to hide the key groups that a rescaled subtask lost, which nobody asks for; where one touches the keys that are asked for,
+RocksDB reads them. RocksDB: Footer, BlockBasedTable, TablePropertiesNames.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from readers.cursor import Cursor
+from readers.errors import CorruptDataError
+from readers.formats.rocksdb.sst.blocks import SEQUENCE_BYTES, TRAILER_BYTES, block_pairs, index_handles
+from readers.formats.rocksdb.sst.checksums import CHECKSUMS, block_checksum
+from readers.formats.rocksdb.sst.compression import (
+    LZ4,
+    LZ4HC,
+    NONE,
+    SNAPPY,
+    ZLIB,
+    ZSTD,
+    decompress_elsewhere,
+    decompress_lz4,
+    decompress_snappy,
+    plain_length,
+)
+from readers.formats.rocksdb.sst.errors import NotReadHereError
+from readers.formats.rocksdb.sst.files import Files
+from readers.formats.rocksdb.sst.manifest import COMPARATOR, DataFile
+from readers.formats.rocksdb.sst.words import SLACK_BYTES
+
+_FOOTER_BYTES = 53
+_MAGIC = 0x88E241B785F4CFF7
+_OLDEST_FORMAT, _NEWEST_FORMAT = 2, 5
+_BINARY_SEARCH, _TWO_LEVEL = 0, 2
+_MERGE_OPERATOR = b"StringAppendTESTOperator"
+_MAX_META_BYTES = 1 << 26
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Handle:
+    """Where a block is, without its trailer."""
+
+    offset: int
+    size_bytes: int
+
+
+class TableFile:
+    """The open file of a table: reads blocks.
+
+    Args:
+        files: where it is opened.
+        name: its name there.
+        path: the path for errors, its own name included.
+    """
+
+    def __init__(self, files: Files, name: str, path: str) -> None:
+        self.path = path
+        self._bytes = files.open(name)
+        self.size_bytes = self._bytes.size_bytes
+
+    def close(self) -> None:
+        """Close the file."""
+        self._bytes.close()
+
+    def keep(self, offset: int, length: int) -> None:
+        """See `TableBytes.keep`."""
+        self._bytes.keep(offset, length)
+
+    def corrupt(self, message: str, position: int) -> CorruptDataError:
+        """An error at a position of the file."""
+        return CorruptDataError(message, path=self.path, position=position)
+
+    def read_into(self, buffer: NDArray[np.uint8], offset: int) -> None:
+        """Fill a buffer with the bytes from `offset` on."""
+        done = self._bytes.read_into(buffer, offset)
+        if done != len(buffer):
+            raise self.corrupt(f"expected {len(buffer)} bytes, found {done}", offset)
+
+    def read(self, offset: int, length: int) -> bytes:
+        """So many bytes from `offset` on."""
+        buffer = np.empty(length, dtype=np.uint8)
+        self.read_into(buffer, offset)
+        return buffer.tobytes()
+
+    def block(self, handle: Handle, checksum: int) -> tuple[NDArray[np.uint8], int]:
+        """A plain block with slack behind it, and its length.
+
+        Raises:
+            CorruptDataError: a wrong checksum, or the compressed bytes are malformed.
+            NotReadHereError: a compression that is not known here.
+        """
+        if handle.size_bytes > min(self.size_bytes - handle.offset - TRAILER_BYTES, _MAX_META_BYTES):
+            raise self.corrupt(
+                f"expected a block, found a handle of {handle.size_bytes} bytes", handle.offset
+            )
+        size = handle.size_bytes
+        raw = np.zeros(size + TRAILER_BYTES + SLACK_BYTES, dtype=np.uint8)
+        self.read_into(raw[: size + TRAILER_BYTES], handle.offset)
+        address = raw.ctypes.data
+        scratch = np.empty(8, dtype=np.int64)
+        stored = int.from_bytes(raw[size + 1 : size + TRAILER_BYTES].tobytes(), "little")
+        found = block_checksum(checksum, address, size, scratch.ctypes.data)
+        if checksum and found != stored:
+            raise self.corrupt(
+                f"expected a block with checksum {stored:08x}, found {found:08x}", handle.offset
+            )
+        kind = int(raw[size])
+        if kind == NONE:
+            return raw, size
+        if kind not in (SNAPPY, ZLIB, LZ4, LZ4HC, ZSTD):
+            raise NotReadHereError(f"compression {kind}")
+        length = plain_length(kind, address, size)
+        if not 0 <= length <= _MAX_META_BYTES:
+            raise self.corrupt("expected a compressed block with a length", handle.offset)
+        plain = np.zeros(length + SLACK_BYTES, dtype=np.uint8)
+        if kind == SNAPPY:
+            is_whole = decompress_snappy(address, size, plain.ctypes.data, length)
+        elif kind in (LZ4, LZ4HC):
+            is_whole = decompress_lz4(address, size, plain.ctypes.data, length)
+        else:
+            is_whole = decompress_elsewhere(kind, raw[:size], plain, length)
+        if not is_whole:
+            raise self.corrupt(f"expected a block of compression {kind} and {length} bytes", handle.offset)
+        return plain, length
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """What is known of a table before its data are read.
+
+    Attributes:
+        name: of the file.
+        path: the path for errors.
+        size_bytes: of the file.
+        checksum: that blocks have.
+        index: where the index is.
+        is_partitioned: whether it leads to blocks of the index.
+        has_delta_handles: whether handles are delta encoded.
+        has_user_keys: whether its keys are without sequence numbers.
+        can_merge: whether merge operands are what a known operator makes of them.
+        tombstones: first key and the key behind the last, of each range that was deleted.
+    """
+
+    name: str
+    path: str
+    size_bytes: int
+    checksum: int
+    index: Handle
+    is_partitioned: bool
+    has_delta_handles: bool
+    has_user_keys: bool
+    can_merge: bool
+    tombstones: tuple[tuple[bytes, bytes], ...]
+
+    def has_tombstone(self, first: bytes, behind: bytes | None) -> bool:
+        """Whether a range tombstone touches keys from `first` up to (not with) `behind`."""
+        return any(end > first and (behind is None or start < behind) for start, end in self.tombstones)
+
+    def handles(self, opened: TableFile, first: bytes, behind: bytes | None) -> Iterator[NDArray[np.int64]]:
+        """Offset and size of the data blocks that may hold such keys, int64 (blocks, 2), in order; one array a block of the index.
+
+        Raises:
+            CorruptDataError: the index is malformed.
+        """
+        found = self._index(opened, self.index, first, behind)
+        if not self.is_partitioned:
+            yield found
+            return
+        for offset, size in found.tolist():
+            yield self._index(opened, Handle(offset=offset, size_bytes=size), first, behind)
+
+    def warm(self, opened: TableFile, first: bytes, behind: bytes | None) -> None:
+        """Have what a scan of few keys reads at hand: the index, and the blocks it leads to."""
+        opened.keep(self.index.offset, self.index.size_bytes + TRAILER_BYTES)
+        for handles in self.handles(opened, first, behind):
+            if len(handles):
+                start, end = int(handles[0, 0]), int(handles[-1].sum()) + TRAILER_BYTES
+                opened.keep(start, end - start)
+
+    def _index(
+        self, opened: TableFile, handle: Handle, first: bytes, behind: bytes | None
+    ) -> NDArray[np.int64]:
+        block, length = opened.block(handle, self.checksum)
+        found = index_handles(
+            block,
+            length,
+            first,
+            behind,
+            limit=self.size_bytes,
+            delta=self.has_delta_handles,
+            user_keys=self.has_user_keys,
+        )
+        if found is None:
+            raise opened.corrupt("expected an index block", handle.offset)
+        return found
+
+
+def read_table(files: Files, name: str, path: str, expected: DataFile) -> Table:
+    """Footer, properties and range tombstones of a table.
+
+    Raises:
+        NotReadHereError: anything that is not known here.
+        CorruptDataError: the file is not as the MANIFEST says, or the bytes contradict the format.
+        OSError: as the file system does.
+    """
+    opened = TableFile(files, name, f"{path}/{name}")
+    try:
+        return _read_table(opened, name, expected)
+    finally:
+        opened.close()
+
+
+def _read_table(opened: TableFile, name: str, expected: DataFile) -> Table:
+    if opened.size_bytes != expected.size_bytes or opened.size_bytes < _FOOTER_BYTES:
+        raise opened.corrupt(f"expected {expected.size_bytes} bytes, found {opened.size_bytes}", 0)
+    footer = Cursor(opened.read(opened.size_bytes - _FOOTER_BYTES, _FOOTER_BYTES), path=opened.path)
+    checksum = footer.u1()
+    meta_index, index = _handle(footer), _handle(footer)
+    version, magic = np.frombuffer(bytes(footer.data[41:]), dtype=[("version", "<u4"), ("magic", "<u8")])[0]
+    if magic != _MAGIC or not _OLDEST_FORMAT <= version <= _NEWEST_FORMAT or checksum not in CHECKSUMS:
+        raise NotReadHereError(f"a table of format {version} with checksum {checksum}")
+    meta = dict(_pairs(opened, meta_index, checksum))
+    if b"rocksdb.properties" not in meta or b"rocksdb.compression_dict" in meta:
+        raise NotReadHereError("a table without properties, or with a dictionary")
+    properties = dict(_pairs(opened, _handle(Cursor(meta[b"rocksdb.properties"])), checksum))
+    _check_known(properties)
+    index_type = int.from_bytes(properties.get(b"rocksdb.block.based.table.index.type", b""), "little")
+    if index_type not in (_BINARY_SEARCH, _TWO_LEVEL):
+        raise NotReadHereError(f"an index of type {index_type}")
+    return Table(
+        name=name,
+        path=opened.path,
+        size_bytes=opened.size_bytes,
+        checksum=checksum,
+        index=index,
+        is_partitioned=index_type == _TWO_LEVEL,
+        has_delta_handles=_flag(properties, b"rocksdb.index.value.is.delta.encoded"),
+        has_user_keys=_flag(properties, b"rocksdb.index.key.is.user.key"),
+        can_merge=properties.get(b"rocksdb.merge.operator") == _MERGE_OPERATOR,
+        tombstones=_tombstones(opened, meta.get(b"rocksdb.range_del"), checksum),
+    )
+
+
+def _check_known(properties: dict[bytes, bytes]) -> None:
+    """Files that were ingested have sequence numbers of another kind; timestamps are part of a comparator's name."""
+    if properties.get(b"rocksdb.comparator", COMPARATOR) != COMPARATOR:
+        raise NotReadHereError(f"comparator {properties[b'rocksdb.comparator']!r}")
+    if b"rocksdb.external_sst_file.version" in properties:
+        raise NotReadHereError("a table that was ingested")
+
+
+def _tombstones(opened: TableFile, value: bytes | None, checksum: int) -> tuple[tuple[bytes, bytes], ...]:
+    if value is None:
+        return ()
+    pairs = _pairs(opened, _handle(Cursor(value)), checksum)
+    return tuple((key[:-SEQUENCE_BYTES], end) for key, end in pairs)
+
+
+def _pairs(opened: TableFile, handle: Handle, checksum: int) -> Iterator[tuple[bytes, bytes]]:
+    block, length = opened.block(handle, checksum)
+    pairs = block_pairs(block[:length].tobytes())
+    if pairs is None:
+        raise opened.corrupt("expected a block of names and values", handle.offset)
+    return pairs
+
+
+def _handle(cursor: Cursor) -> Handle:
+    return Handle(offset=_varint(cursor), size_bytes=_varint(cursor))
+
+
+def _flag(properties: dict[bytes, bytes], name: bytes) -> bool:
+    """A number that is 0 or 1; 0 where the RocksDB that wrote it did not know of it."""
+    number = properties.get(name, b"\0")
+    if number not in (b"\0", b"\1"):
+        raise NotReadHereError(f"{name.decode()} {number!r}")
+    return number == b"\1"
+
+
+def _varint(cursor: Cursor) -> int:
+    value = 0
+    for shift in range(0, 63, 7):
+        byte = cursor.u1()
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value
+    raise cursor.corrupt("expected a varint of at most nine bytes")

@@ -1,0 +1,140 @@
+"""Where the sources of a savepoint stand: a row a split or partition.
+
+| column | type | of |
+|---|---|---|
+| operator_id, operator_uid, operator_name | string | the source; uid and name are null where the savepoint has none |
+| subtask | int32 | that reads it; null for splits that no reader has yet |
+| connector | string | `kafka`, `filesystem`, `datagen`, `mysql-cdc`, `cdc`, `kinesis`, `pulsar`; null: of unknown layout |
+| topic, partition | string, int32 | of Kafka and Pulsar; the stream of Kinesis |
+| starting_offset | int64 | the next to read: a record, byte or number; negative (Kafka): a place, named in details |
+| stopping_offset | int64 | the first not to read; null: the source goes on for ever |
+| details | string | JSON: the source class, the split's id and path, …; of unknown layouts version and base64 of the split |
+
+Kafka consumers of before FLIP-27 keep a list of (topic, partition, offset) in the state `topic-partition-offset-states`; it is
+recognised by name, be its elements of Kryo or tuples. Until Flink 1.3 they were Java objects in the state `_default_`.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from readers.connectors import kafka
+from readers.connectors.layout import SourceOffset, expect_end, versioned
+from readers.connectors.recognition import READER_STATE, is_candidate
+from readers.connectors.source import ConnectorSource, bytes_of
+from readers.cursor import Cursor
+from readers.errors import ReaderError
+from readers.formats.entry import StateKind
+from readers.formats.source import Selection
+from readers.serializers.streaming import JavaSerializer
+
+if TYPE_CHECKING:
+    from readers.savepoint import Operator, Savepoint, State, StatePart
+
+SCHEMA = pa.schema(
+    [
+        pa.field("operator_id", pa.string()),
+        pa.field("operator_uid", pa.string()),
+        pa.field("operator_name", pa.string()),
+        pa.field("subtask", pa.int32()),
+        pa.field("connector", pa.string()),
+        pa.field("topic", pa.string()),
+        pa.field("partition", pa.int32()),
+        pa.field("starting_offset", pa.int64()),
+        pa.field("stopping_offset", pa.int64()),
+        pa.field("details", pa.string()),
+    ]
+)
+_TUPLE = [pa.string(), pa.int32(), pa.int64()]
+
+
+def source_offsets(savepoint: Savepoint) -> pa.Table:
+    """Where the sources stand, in the columns of `SCHEMA`.
+
+    Reads the state of all sources.
+
+    Raises:
+        ReaderError: a state file is missing or contradicts its format.
+    """
+    rows = [row for operator in savepoint.operators for row in _rows(operator)]
+    return pa.Table.from_pylist(rows, schema=SCHEMA)
+
+
+def _rows(operator: Operator) -> Iterator[dict[str, object]]:
+    for state in operator.states:
+        for part in state.parts:
+            for connector, offset in _offsets(state, part):
+                yield {
+                    "operator_id": operator.operator_id,
+                    "operator_uid": operator.metadata.uid,
+                    "operator_name": operator.metadata.name,
+                    "subtask": None if state.kind is StateKind.COORDINATOR else part.source.subtask,
+                    "connector": connector,
+                    "topic": offset.topic,
+                    "partition": offset.partition,
+                    "starting_offset": offset.starting_offset,
+                    "stopping_offset": offset.stopping_offset,
+                    "details": json.dumps(offset.details),
+                }
+
+
+def _offsets(state: State, part: StatePart) -> Iterator[tuple[str | None, SourceOffset]]:
+    if isinstance(part.source, ConnectorSource):
+        layout = part.source.layout
+        if layout.offsets is not None:
+            for value in part.source.values():
+                yield from ((layout.connector, offset) for offset in layout.offsets(value))
+    elif state.name == kafka.LEGACY_STATE and state.kind in (StateKind.OPERATOR_LIST, StateKind.UNION_LIST):
+        yield from (("kafka", offset) for offset in _legacy_offsets(part))
+    elif state.name == kafka.DEFAULT_STATE and isinstance(part.entry.value, JavaSerializer):
+        for element in _texts(part):
+            found = kafka.java_offset(json.loads(element))
+            if found is not None:
+                yield "kafka", found
+    elif state.name == READER_STATE and is_candidate(state.name, part.entry):
+        yield from ((None, _unknown(split)) for split in _elements(part))
+
+
+def _legacy_offsets(part: StatePart) -> Iterator[SourceOffset]:
+    value_type = (
+        part.entry.value.arrow() if part.entry.value and not part.entry.is_raw("value") else pa.null()
+    )
+    if pa.types.is_struct(value_type) and [field.type for field in value_type] == _TUPLE:
+        for batch in part.read(["value"], pa.schema([("value", value_type)]), Selection()):
+            for value in batch.column(0).to_pylist():
+                yield kafka.legacy_offset(*value.values())
+        return
+    for element in _elements(part):
+        try:
+            found = kafka.read_legacy_offset(Cursor(element, path=part.source.path))
+        except ReaderError:
+            yield _unknown(element)
+        else:
+            yield kafka.legacy_offset(found["topic"], found["partition"], found["starting_offset"])
+
+
+def _texts(part: StatePart) -> Iterator[str]:
+    for batch in part.read(["value"], pa.schema([("value", pa.string())]), Selection()):
+        yield from (text for text in batch.column(0).to_pylist() if text is not None)
+
+
+def _elements(part: StatePart) -> Iterator[bytes]:
+    for page in part.source.pages(part.name, Selection()):
+        yield from bytes_of(page, part.entry)
+
+
+def _unknown(split: bytes) -> SourceOffset:
+    """A split of an unknown layout; behind SourceReaderState's framing its version is known."""
+    try:
+        cursor = Cursor(split)
+        version, body = versioned(cursor)
+        expect_end(cursor)
+    except ReaderError:
+        return SourceOffset(details={"split": base64.b64encode(split).decode()})
+    data = bytes(body.read(body.remaining))
+    return SourceOffset(details={"split_version": version, "split": base64.b64encode(data).decode()})

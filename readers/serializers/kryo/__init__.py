@@ -1,0 +1,1 @@
+"""Kryo: values of classes that Flink knows no serializer for."""

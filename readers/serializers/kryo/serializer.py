@@ -1,0 +1,211 @@
+"""Objects that Flink leaves to Kryo: `org.apache.flink.api.java.typeutils.runtime.kryo.KryoSerializer`.
+
+Snapshot, version 2 (1.8 to 2.3): `utf class`, then three optional maps, whose frames are stepped over by length:
+
+| map | value frame |
+|---|---|
+| registrations, in the order of their ids | utf class, i4 kind: 0 · 1 utf serializer class · 2 Java stream, as below |
+| default serializers given as instances | Java stream of a `SerializableSerializer` |
+| default serializers given as classes | utf serializer class |
+
+The column is JSON text; see `kryoobjects.py` and `jsontext.py`. What decides:
+
+* Which Kryo wrote the bytes: the package of `SerializableSerializer` says it where one is there (2.24 up to Flink
+  1.20, 5 from 2.0 on); else the caller must know it from the savepoint's version. Unknown, nothing is decoded.
+* Which objects can be read: types of the JDK, tuples, enums and objects whose constants and fields are given. A value
+  of any other class has no end that can be found, so a type of such a class is a problem that is not sized. A declared
+  `Object` or `List` may still hold one: the leaf then names it, or gives the bytes where nothing follows in the
+  entry's frame.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from readers.cursor import Cursor
+from readers.decode.program import Program, PythonLeaf
+from readers.errors import ReaderError, UnsupportedSerializerError
+from readers.javaio import JavaObject, read_object
+from readers.keygroups import hash_long
+from readers.serializers.base import Problem, Serializer, SnapshotBody, rebuilt
+from readers.serializers.kryo.input import KryoInput
+from readers.serializers.kryo.objects import KryoClass, KryoReader, KryoRegistration, KryoSettings
+from readers.serializers.leaves import json_bytes, json_text
+from readers.serializers.protobuf.descriptors import Descriptors
+
+if TYPE_CHECKING:
+    from readers.snapshots.reading import OptionalEntry, SnapshotReader
+
+KRYO_1 = 2
+KRYO_2 = 5
+_CLASS, _INSTANCE = 1, 2
+_UUID = "java.util.UUID"
+
+# The package moved when Flink 2.0 replaced Kryo.
+_VERSIONS = {
+    "org.apache.flink.api.common.ExecutionConfig$SerializableSerializer": KRYO_1,
+    "org.apache.flink.api.common.SerializableSerializer": KRYO_2,
+}
+
+
+class KryoLeaf:
+    """Reads one value. `is_last`: nothing follows it in its frame, so its bytes have a known end."""
+
+    def __init__(self, settings: KryoSettings, *, is_last: bool = False) -> None:
+        self.settings = settings
+        self.is_last = is_last
+
+    def read(self, data: memoryview, position: int, limit: int) -> tuple[bytes | None, int]:
+        input_ = KryoInput(data, self.settings.version, position=position, end=limit)
+        try:
+            value = KryoReader(self.settings, input_).any()
+        except UnsupportedSerializerError as error:
+            if not self.is_last:
+                raise
+            class_name = error.breadcrumbs[-1] if error.breadcrumbs else ""
+            raw = bytes(data[position:limit])
+            return json_text({"@class": class_name, "@kryo": json_bytes(raw)}), limit
+        return None if value is None else json_text(value), input_.position
+
+    def last(self) -> PythonLeaf:
+        return KryoLeaf(self.settings, is_last=True)
+
+
+@dataclass(frozen=True)
+class KryoSerializer(Serializer):
+    """`settings.version` is 0 where it is not known."""
+
+    type_class: str
+    settings: KryoSettings
+
+    java_class = "org.apache.flink.api.java.typeutils.runtime.kryo.KryoSerializer"
+
+    @property
+    def type_name(self) -> str:
+        return f"Kryo<{self.type_class}>"
+
+    @property
+    def serializer_name(self) -> str:
+        return f"KryoSerializer<{self.type_class}>"
+
+    def informed(
+        self, version: int, classes: Mapping[str, KryoClass], descriptors: Descriptors | None
+    ) -> KryoSerializer:
+        """The same with what the snapshot does not say; see the function `informed`."""
+        settings = replace(
+            self.settings,
+            version=self.settings.version or version,
+            classes=dict(self.settings.classes) | dict(classes),
+            descriptors=descriptors or self.settings.descriptors,
+        )
+        return replace(self, settings=settings)
+
+    def arrow(self) -> pa.DataType:
+        return pa.string()
+
+    def emit(self, program: Program) -> None:
+        program.python(KryoLeaf(self.settings))
+
+    def problems(self) -> Iterator[Problem]:
+        if self.settings.version == 0:
+            yield Problem(
+                path=(), reason=f"{self.type_class}: whether Kryo 2 or 5 wrote it is not known", sized=False
+            )
+        elif not self.settings.reads(self.type_class):
+            yield Problem(path=(), reason=f"{self.type_class}: Kryo stores no field names", sized=False)
+        elif self.settings.lacks_descriptor(self.type_class):
+            yield Problem(
+                path=(), reason=f"{self.type_class}: protobuf, which needs a descriptor", sized=True
+            )
+
+    def hash_code(self, value: Any) -> int | None:
+        """`UUID#hashCode`, from its JSON text; the others are not known."""
+        if self.type_class != _UUID or not isinstance(value, str):
+            return None
+        digits = value.strip('"').replace("-", "")
+        try:
+            return hash_long(int(digits[:16], 16) ^ int(digits[16:], 16)) if len(digits) == 32 else None
+        except ValueError:
+            return None
+
+    def __hash__(self) -> int:
+        return hash(self.type_class)
+
+
+def informed(
+    serializer: Serializer,
+    version: int,
+    classes: Mapping[str, KryoClass] | None = None,
+    descriptors: Descriptors | None = None,
+) -> Serializer:
+    """A type tree whose Kryo serializers know what is beside the snapshot.
+
+    Args:
+        serializer: the root.
+        version: 2 or 5, from the version of the savepoint; used where the snapshot does not say it.
+        classes: what is known of user classes.
+        descriptors: of protobuf messages.
+    """
+    known = classes or {}
+
+    def inform(node: Serializer) -> Serializer:
+        return node.informed(version, known, descriptors) if isinstance(node, KryoSerializer) else node
+
+    return rebuilt(serializer, inform)
+
+
+def _kryo(snapshot: SnapshotReader) -> Serializer:
+    type_class = snapshot.cursor.utf("generic type class")
+    registrations, versions = [], []
+    for entry in snapshot.optional_map():
+        serializer, version = _registered(entry)
+        registrations.append(KryoRegistration(class_name=entry.name, serializer=serializer))
+        versions.append(version)
+    defaults = {}
+    for entry in snapshot.optional_map():
+        defaults[entry.name], version = _instance(entry.value)
+        versions.append(version)
+    for entry in snapshot.optional_map():
+        defaults[entry.name] = entry.value.utf("serializer class") if entry.value is not None else _LOST
+    settings = KryoSettings(
+        version=max(versions, default=0), registrations=tuple(registrations), default_serializers=defaults
+    )
+    return KryoSerializer(type_class, settings)
+
+
+_LOST = "a serializer that the savepoint does not name"
+
+
+def _registered(entry: OptionalEntry) -> tuple[str, int]:
+    """The serializer class of a registration ("" for Kryo's choice), and which Kryo it is from, 0 if unknown."""
+    if entry.value is None:
+        return _LOST, 0
+    entry.value.utf("registered class")
+    kind = entry.value.i4()
+    if kind == _CLASS:
+        return entry.value.utf("serializer class"), 0
+    return _instance(entry.value) if kind == _INSTANCE else ("", 0)
+
+
+def _instance(frame: Cursor | None) -> tuple[str, int]:
+    """The class of the serializer in a `SerializableSerializer`; the stream is no more than that to us."""
+    if frame is None:
+        return _LOST, 0
+    try:
+        holder = read_object(frame)
+    except ReaderError:
+        return _LOST, 0
+    if not isinstance(holder, JavaObject):
+        return _LOST, 0
+    serializer = holder.fields.get("serializer")
+    name = serializer.class_name if isinstance(serializer, JavaObject) else _LOST
+    return name, _VERSIONS.get(holder.class_name, 0)
+
+
+SNAPSHOTS: dict[str, SnapshotBody] = {
+    "org.apache.flink.api.java.typeutils.runtime.kryo.KryoSerializerSnapshot": _kryo,
+}

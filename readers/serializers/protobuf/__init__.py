@@ -1,0 +1,1 @@
+"""Protobuf messages, read with their compiled descriptors."""

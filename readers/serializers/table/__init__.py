@@ -1,0 +1,1 @@
+"""The serializers of SQL's internal data."""

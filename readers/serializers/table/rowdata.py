@@ -1,0 +1,679 @@
+"""The serializers of SQL's internal data. Package `org.apache.flink.table.runtime.typeutils`.
+
+| serializer | snapshot | bytes |
+|---|---|---|
+| RowData | 3: i4 n, n × Java stream of a LogicalType, [fields] | i4 size, binary row |
+| ArrayData | 3: Java streams of the element's LogicalType and TypeSerializer | i4 size, binary array |
+| MapData | 3: Java streams of two LogicalTypes and two TypeSerializers | i4 size, binary map |
+| StringData | – | i4 length, UTF-8 |
+| DecimalData | 3: i4 precision, i4 scale | i8 unscaled up to precision 18, else i4 length, two's complement |
+| TimestampData | 1: i4 precision | i8 ms, i4 nanos of the ms above precision 3 |
+| RawValueData | composite 0: [inner] | i4 size, the inner serializer's bytes |
+| BinaryRowData | 3: i4 n | i4 size, a binary row whose types are not stored: shown as bytes |
+| SortedMap | 3: Java stream of a Comparator, [key, value] | as Map |
+| External | composite 1: Java stream of a DataType, bool; [inner] | the inner serializer's |
+| LinkedList | composite 1, 2 (null mask), 3: bool null mask; [element] | i4 n, a bit each (1 null), the elements |
+| WindowKey | composite 1: [row] | i8 window, row |
+| ListView, MapView (`dataview`) | composite 1: [inner] | the inner serializer's |
+| NullAwareMap (`dataview`) | composite 1: [key, value] | i4 n, n × (bool key is null, key, bool value is null, value) |
+| Null (`dataview`) | – | one byte |
+| SortedLong (since 2.3) | – | i8 with its sign bit inverted |
+| RowDataKey (since 2.3) | 0: two times i4 length and Java stream, versioned row | the row |
+| MetaSqnInfo, RowSqnInfo, Node (since 2.3) | composite 0: [parts] | the parts |
+
+The names of a row's own fields are not in the savepoint: f0, f1, …; those of the rows inside it are. See
+`logicaltypes.py` for binary rows, arrays and maps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from readers.decode.program import Program
+from readers.errors import CorruptDataError, UnsupportedSerializerError
+from readers.javaio import JavaObject, JavaValue, read_object
+from readers.keygroups import hash_binary_row
+from readers.serializers.base import Problem, RecordSerializer, Serializer, SnapshotBody
+from readers.serializers.containers import MapSerializer
+from readers.serializers.primitives import (
+    BasicSerializer,
+    BooleanSerializer,
+    BytePrimitiveArraySerializer,
+    ByteSerializer,
+    DoubleSerializer,
+    FloatSerializer,
+    IntSerializer,
+    LongSerializer,
+    NothingSerializer,
+    ShortSerializer,
+    simple_body,
+)
+from readers.serializers.table.logicaltypes import (
+    BIGINT,
+    BOOLEAN,
+    DOUBLE,
+    FLOAT,
+    INT,
+    SMALLINT,
+    TINYINT,
+    ArrayType,
+    BytesType,
+    DecimalType,
+    LogicalType,
+    MapType,
+    NestedType,
+    PhysicalType,
+    RawType,
+    RowType,
+    TextType,
+    TimestampType,
+    decimal_type,
+    logical_type_of,
+    timestamp_type,
+)
+from readers.serializers.tuples import ROW_KIND, ROW_KINDS
+
+if TYPE_CHECKING:
+    from readers.snapshots.reading import SnapshotReader
+
+TABLE = "org.apache.flink.table.runtime.typeutils."
+_DATA_VIEW = "org.apache.flink.table.dataview."
+_SINK = "org.apache.flink.table.runtime.operators.sink."
+_LINKED = "org.apache.flink.table.runtime.sequencedmultisetstate.linked."
+
+_MIN_TYPE_BYTES = 6  # of a Java stream
+_DELEGATE = bytes.fromhex("001457FD00000001")  # the serializers of the fields: magic, version
+_ROW_KIND_COLUMN = pa.field(ROW_KIND, pa.string())
+
+
+@dataclass(frozen=True)
+class BinarySerializer(Serializer):
+    """What stands behind an i4 size."""
+
+    @property
+    def kind(self) -> NestedType:
+        """The type of the region."""
+        raise NotImplementedError
+
+    @property
+    def type_name(self) -> str:
+        return self.kind.name
+
+    @property
+    def serializer_name(self) -> str:
+        return f"{self.java_class.rsplit('.', 1)[-1]}<{self.kind.name}>"
+
+    @property
+    def has_outliers(self) -> bool:
+        return self.kind.has_outliers
+
+    def arrow(self) -> pa.DataType:
+        return self.kind.arrow()
+
+    def emit(self, program: Program) -> None:
+        with program.binary():
+            self.kind.emit_region(program)
+
+    def problems(self) -> Iterator[Problem]:
+        yield from self.kind.problems()
+
+
+@dataclass(frozen=True)
+class RowDataSerializer(BinarySerializer, RecordSerializer):
+    row: RowType
+
+    java_class = TABLE + "RowDataSerializer"
+
+    @property
+    def kind(self) -> RowType:
+        return self.row
+
+    @property
+    def type_name(self) -> str:
+        return f"ROW<{', '.join(field.name for field in self.field_types)}>"
+
+    @property
+    def field_types(self) -> tuple[LogicalType, ...]:
+        return tuple(field for _, field in self.row.fields)
+
+    @property
+    def width(self) -> int:
+        return len(self.row.fields)
+
+    def with_names(self, names: tuple[str, ...]) -> RowDataSerializer:
+        return replace(self, row=RowType(tuple(zip(names, self.field_types, strict=True))))
+
+    def arrow(self) -> pa.DataType:
+        return pa.struct([*self.row.arrow(), _ROW_KIND_COLUMN])
+
+    def emit(self, program: Program) -> None:
+        with program.binary():
+            self.row.emit_region(program)
+            with program.field(len(self.row.fields), ROW_KIND):
+                program.binary_row_kind(ROW_KINDS)
+
+    def hash_code(self, value: Any) -> int | None:
+        """`BinaryRowData#hashCode`: over all bytes of the row."""
+        row = self._encode_row(value)
+        return None if row is None else hash_binary_row(row)
+
+    def encode(self, value: Any) -> bytes | None:
+        row = self._encode_row(value)
+        return None if row is None else len(row).to_bytes(4, "big") + row
+
+    def _encode_row(self, value: Any) -> bytes | None:
+        if not isinstance(value, dict):
+            return None
+        kind = value.get(ROW_KIND) or ROW_KINDS[0]
+        return self.row.encode_row(value, ROW_KINDS.index(kind)) if kind in ROW_KINDS else None
+
+
+@dataclass(frozen=True)
+class ArrayDataSerializer(BinarySerializer):
+    element: LogicalType
+
+    java_class = TABLE + "ArrayDataSerializer"
+
+    @property
+    def kind(self) -> ArrayType:
+        return ArrayType(self.element)
+
+
+@dataclass(frozen=True)
+class MapDataSerializer(BinarySerializer):
+    key: LogicalType
+    value: LogicalType
+
+    java_class = TABLE + "MapDataSerializer"
+
+    @property
+    def kind(self) -> MapType:
+        return MapType(self.key, self.value)
+
+
+@dataclass(frozen=True)
+class RawValueDataSerializer(BinarySerializer):
+    inner: Serializer
+
+    java_class = TABLE + "RawValueDataSerializer"
+
+    @property
+    def kind(self) -> RawType:
+        return RawType(self.inner.type_name, self.inner)
+
+    @property
+    def type_name(self) -> str:
+        return self.kind.name
+
+    def emit(self, program: Program) -> None:
+        if self.kind.is_decodable:
+            super().emit(program)
+        else:
+            program.blob()
+
+
+class StringDataSerializer(BasicSerializer):
+    java_class = TABLE + "StringDataSerializer"
+    name, arrow_type = "STRING", pa.string()
+
+    def emit(self, program: Program) -> None:
+        program.text()
+
+    def encode(self, value: Any) -> bytes | None:
+        if not isinstance(value, str):
+            return None
+        raw = value.encode("utf-8", "replace")
+        return len(raw).to_bytes(4, "big") + raw
+
+
+@dataclass(frozen=True)
+class DecimalDataSerializer(Serializer):
+    kind: DecimalType
+
+    java_class = TABLE + "DecimalDataSerializer"
+
+    @property
+    def type_name(self) -> str:
+        return self.kind.name
+
+    @property
+    def serializer_name(self) -> str:
+        return f"DecimalDataSerializer<{self.kind.precision}, {self.kind.scale}>"
+
+    def arrow(self) -> pa.DataType:
+        return self.kind.arrow()
+
+    def emit(self, program: Program) -> None:
+        if self.kind.is_compact:
+            program.compact_decimal(self.kind.precision)
+        else:
+            program.decimal(self.kind.precision)
+
+    def encode(self, value: Any) -> bytes | None:
+        unscaled = self.kind.unscaled(value) if self.kind.is_compact else None
+        return None if unscaled is None else unscaled.to_bytes(8, "big", signed=True)
+
+
+@dataclass(frozen=True)
+class TimestampDataSerializer(Serializer):
+    precision: int
+
+    java_class = TABLE + "TimestampDataSerializer"
+
+    @property
+    def kind(self) -> LogicalType:
+        return timestamp_type("TIMESTAMP", self.precision)
+
+    @property
+    def has_outliers(self) -> bool:
+        return self.kind.has_outliers
+
+    @property
+    def fixed_length(self) -> int:  # type: ignore[override]  # derived here
+        return 12 if isinstance(self.kind, TimestampType) else 8
+
+    @property
+    def type_name(self) -> str:
+        return self.kind.name
+
+    @property
+    def serializer_name(self) -> str:
+        return f"TimestampDataSerializer<{self.precision}>"
+
+    def arrow(self) -> pa.DataType:
+        return self.kind.arrow()
+
+    def emit(self, program: Program) -> None:
+        if isinstance(self.kind, TimestampType):
+            program.timestamp_data(self.kind.nanos_a_unit)
+        else:
+            program.fixed(8)
+
+
+@dataclass(frozen=True)
+class BinaryRowDataSerializer(Serializer):
+    """The number of fields is all that is stored: the row's bytes."""
+
+    fields: int
+
+    java_class = TABLE + "BinaryRowDataSerializer"
+
+    @property
+    def type_name(self) -> str:
+        return f"BinaryRow({self.fields})"
+
+    def arrow(self) -> pa.DataType:
+        return pa.binary()
+
+    def emit(self, program: Program) -> None:
+        program.blob()
+
+    def problems(self) -> Iterator[Problem]:
+        yield Problem(
+            path=(), reason=f"the types of the {self.fields} fields are not in the savepoint", sized=True
+        )
+
+
+@dataclass(frozen=True)
+class SortedMapSerializer(MapSerializer):
+    java_class = TABLE + "SortedMapSerializer"
+
+
+@dataclass(frozen=True)
+class WrappingSerializer(Serializer):
+    """The bytes are the inner serializer's."""
+
+    inner: Serializer
+
+    @property
+    def type_name(self) -> str:
+        return self.inner.type_name
+
+    @property
+    def children(self) -> tuple[tuple[str, Serializer], ...]:
+        return self.inner.children
+
+    @property
+    def serializer_name(self) -> str:
+        return f"{self.java_class.rsplit('.', 1)[-1]}<{self.inner.serializer_name}>"
+
+    @property
+    def has_outliers(self) -> bool:
+        return self.inner.has_outliers
+
+    def arrow(self) -> pa.DataType:
+        return self.inner.arrow()
+
+    def emit(self, program: Program) -> None:
+        self.inner.emit(program)
+
+    def problems(self) -> Iterator[Problem]:
+        yield from self.inner.problems()
+
+    def hash_code(self, value: Any) -> int | None:
+        return None
+
+    def encode(self, value: Any) -> bytes | None:
+        return self.inner.encode(value)
+
+
+class ExternalSerializer(WrappingSerializer):
+    java_class = TABLE + "ExternalSerializer"
+
+
+class ListViewSerializer(WrappingSerializer):
+    java_class = _DATA_VIEW + "ListViewSerializer"
+
+
+class MapViewSerializer(WrappingSerializer):
+    java_class = _DATA_VIEW + "MapViewSerializer"
+
+
+class RowDataKeySerializer(WrappingSerializer):
+    """Since 2.3."""
+
+    java_class = _LINKED + "RowDataKeySerializer"
+
+
+@dataclass(frozen=True)
+class LinkedListSerializer(Serializer):
+    element: Serializer
+    has_null_mask: bool = True
+
+    java_class = TABLE + "LinkedListSerializer"
+
+    @property
+    def type_name(self) -> str:
+        return f"List<{self.element.type_name}>"
+
+    @property
+    def children(self) -> tuple[tuple[str, Serializer], ...]:
+        return (("[]", self.element),)
+
+    def arrow(self) -> pa.DataType:
+        return pa.list_(self.element.arrow())
+
+    def emit(self, program: Program) -> None:
+        with program.masked_list() if self.has_null_mask else program.list():
+            self.element.emit(program)
+
+
+@dataclass(frozen=True)
+class WindowKeySerializer(Serializer):
+    key: Serializer
+
+    java_class = TABLE + "WindowKeySerializer"
+
+    @property
+    def type_name(self) -> str:
+        return f"WindowKey<{self.key.type_name}>"
+
+    @property
+    def children(self) -> tuple[tuple[str, Serializer], ...]:
+        return (("key", self.key),)
+
+    def arrow(self) -> pa.DataType:
+        return pa.struct([pa.field("window", pa.int64()), pa.field("key", self.key.arrow())])
+
+    def emit(self, program: Program) -> None:
+        program.struct()
+        with program.field(0):
+            program.fixed(8)
+        with program.field(1):
+            self.key.emit(program)
+
+
+@dataclass(frozen=True)
+class NullAwareMapSerializer(Serializer):
+    """A list of entries, because the keys of a map column cannot be null."""
+
+    key: Serializer
+    value: Serializer
+
+    java_class = _DATA_VIEW + "NullAwareMapSerializer"
+
+    @property
+    def type_name(self) -> str:
+        return f"Map<{self.key.type_name}, {self.value.type_name}>"
+
+    @property
+    def children(self) -> tuple[tuple[str, Serializer], ...]:
+        return (("key", self.key), ("value", self.value))
+
+    def arrow(self) -> pa.DataType:
+        return pa.list_(pa.struct([pa.field(name, part.arrow()) for name, part in self.children]))
+
+    def emit(self, program: Program) -> None:
+        with program.list():
+            program.struct()
+            for index, (name, part) in enumerate(self.children):
+                with program.field(index, name), program.nullable(null_flag=True):
+                    part.emit(program)
+
+
+class NullSerializer(NothingSerializer):
+    java_class = _DATA_VIEW + "NullSerializer"
+    name, fixed_length = "Null", 1
+
+
+class SortedLongSerializer(BasicSerializer):
+    """Since 2.3."""
+
+    java_class = _SINK + "SortedLongSerializer"
+    name, arrow_type, fixed_length = "Long", pa.int64(), 8
+
+    def emit(self, program: Program) -> None:
+        program.flipped()
+
+
+@dataclass(frozen=True)
+class LinkedPartsSerializer(Serializer):
+    """A record of the linked multiset (since 2.3): its parts, one after the other."""
+
+    java_class = _LINKED + "NodeSerializer"
+
+    parts: tuple[Serializer, ...]
+    names: tuple[str, ...]
+
+    @property
+    def type_name(self) -> str:
+        return f"Node<{', '.join(part.type_name for part in self.parts)}>"
+
+    @property
+    def children(self) -> tuple[tuple[str, Serializer], ...]:
+        return tuple(zip(self.names, self.parts, strict=True))
+
+    def arrow(self) -> pa.DataType:
+        return pa.struct([pa.field(name, part.arrow()) for name, part in self.children])
+
+    def emit(self, program: Program) -> None:
+        program.struct()
+        for index, (name, part) in enumerate(self.children):
+            with program.field(index, name):
+                part.emit(program)
+
+
+def _row(snapshot: SnapshotReader) -> Serializer:
+    """Where a type is of a class that is not known, the serializers of the fields tell how they are laid out."""
+    cursor = snapshot.cursor
+    count = cursor.count("row fields", _MIN_TYPE_BYTES)
+    start = cursor.position
+    types: list[LogicalType | None]
+    try:
+        types = [_known_type(read_object(cursor)) for _ in range(count)]
+    except (CorruptDataError, UnsupportedSerializerError):
+        delegate = _DELEGATE + count.to_bytes(4, "big")
+        found = bytes(cursor.data[start : cursor.end]).find(delegate)
+        if found < 0:
+            raise
+        cursor.position, types = start + found, [None] * count
+    fields = tuple(
+        (f"f{index}", _physical_type(serializer) if kind is None else kind.refined(serializer))
+        for index, (kind, serializer) in enumerate(zip(types, snapshot.nested(count), strict=True))
+    )
+    return RowDataSerializer(RowType(fields))
+
+
+def _known_type(value: JavaValue) -> LogicalType | None:
+    try:
+        return logical_type_of(value)
+    except CorruptDataError:
+        return None
+
+
+def _physical_type(serializer: Serializer) -> LogicalType:
+    if isinstance(serializer, BinarySerializer | DecimalDataSerializer | TimestampDataSerializer):
+        return PhysicalType(serializer.kind)
+    return PhysicalType(_PHYSICAL_TYPES.get(type(serializer)) or BytesType(serializer.type_name))
+
+
+def _element_type(snapshot: SnapshotReader) -> LogicalType:
+    """The type of an element, which nothing else tells."""
+    start = snapshot.cursor.position
+    value = read_object(snapshot.cursor)
+    kind = _known_type(value)
+    if kind is None:
+        found = value.class_name if isinstance(value, JavaObject) else type(value).__name__
+        raise UnsupportedSerializerError(
+            f"expected a known LogicalType, found {found}",
+            path=snapshot.cursor.path,
+            position=start,
+            breadcrumbs=(snapshot.class_name,),
+        )
+    return kind
+
+
+def _array(snapshot: SnapshotReader) -> Serializer:
+    element = _element_type(snapshot)
+    read_object(snapshot.cursor)
+    return ArrayDataSerializer(element)
+
+
+def _map(snapshot: SnapshotReader) -> Serializer:
+    key, value = _element_type(snapshot), _element_type(snapshot)
+    for _ in range(2):
+        read_object(snapshot.cursor)
+    return MapDataSerializer(key, value)
+
+
+def _decimal(snapshot: SnapshotReader) -> Serializer:
+    precision, scale = snapshot.cursor.i4(), snapshot.cursor.i4()
+    return DecimalDataSerializer(decimal_type(precision, scale))
+
+
+def _timestamp(snapshot: SnapshotReader) -> Serializer:
+    return TimestampDataSerializer(snapshot.cursor.i4())
+
+
+def _raw_value(snapshot: SnapshotReader) -> Serializer:
+    snapshot.composite()
+    return RawValueDataSerializer(*snapshot.nested(1))
+
+
+def _binary_row(snapshot: SnapshotReader) -> Serializer:
+    return BinaryRowDataSerializer(snapshot.cursor.i4())
+
+
+def _sorted_map(snapshot: SnapshotReader) -> Serializer:
+    read_object(snapshot.cursor)
+    return SortedMapSerializer(*snapshot.nested(2))
+
+
+def _external(snapshot: SnapshotReader) -> Serializer:
+    """The `DataType` knows the names of a row's own fields."""
+    snapshot.composite()
+    data_type = read_object(snapshot.cursor)
+    snapshot.cursor.boolean()
+    (inner,) = snapshot.nested(1)
+    if isinstance(data_type, JavaObject) and isinstance(inner, RowDataSerializer):
+        kind = logical_type_of(data_type.field("logicalType"))
+        if isinstance(kind, RowType) and len(kind.fields) == len(inner.row.fields):
+            inner = inner.with_names(tuple(name for name, _ in kind.fields))
+    return ExternalSerializer(inner)
+
+
+def _linked_list(snapshot: SnapshotReader) -> Serializer:
+    version = snapshot.composite()
+    has_null_mask = snapshot.cursor.boolean() if version >= 3 else version == 2
+    (element,) = snapshot.nested(1)
+    return LinkedListSerializer(element, has_null_mask)
+
+
+def _window_key(snapshot: SnapshotReader) -> Serializer:
+    snapshot.composite()
+    return WindowKeySerializer(*snapshot.nested(1))
+
+
+def _list_view(snapshot: SnapshotReader) -> Serializer:
+    snapshot.composite()
+    return ListViewSerializer(*snapshot.nested(1))
+
+
+def _map_view(snapshot: SnapshotReader) -> Serializer:
+    snapshot.composite()
+    return MapViewSerializer(*snapshot.nested(1))
+
+
+def _null_aware_map(snapshot: SnapshotReader) -> Serializer:
+    snapshot.composite()
+    return NullAwareMapSerializer(*snapshot.nested(2))
+
+
+def _row_data_key(snapshot: SnapshotReader) -> Serializer:
+    for what in ("equaliser", "hash function"):
+        snapshot.cursor.blob(what)
+    return RowDataKeySerializer(snapshot.versioned())
+
+
+def _linked(*names: str) -> SnapshotBody:
+    """The body of a composite whose parts are called `names`."""
+
+    def read(snapshot: SnapshotReader) -> Serializer:
+        snapshot.composite()
+        return LinkedPartsSerializer(snapshot.nested(len(names)), names)
+
+    return read
+
+
+_PHYSICAL_TYPES: dict[type[Serializer], LogicalType] = {
+    BooleanSerializer: BOOLEAN,
+    ByteSerializer: TINYINT,
+    ShortSerializer: SMALLINT,
+    IntSerializer: INT,
+    LongSerializer: BIGINT,
+    FloatSerializer: FLOAT,
+    DoubleSerializer: DOUBLE,
+    StringDataSerializer: TextType("STRING"),
+    BytePrimitiveArraySerializer: BytesType("BYTES"),
+}
+
+SNAPSHOTS: dict[str, SnapshotBody] = {
+    TABLE + "RowDataSerializer$RowDataSerializerSnapshot": _row,
+    TABLE + "BaseRowSerializer$BaseRowSerializerSnapshot": _row,
+    TABLE + "ArrayDataSerializer$ArrayDataSerializerSnapshot": _array,
+    TABLE + "MapDataSerializer$MapDataSerializerSnapshot": _map,
+    TABLE + "StringDataSerializer$StringDataSerializerSnapshot": simple_body(StringDataSerializer()),
+    TABLE + "DecimalDataSerializer$DecimalSerializerSnapshot": _decimal,
+    TABLE + "TimestampDataSerializer$TimestampDataSerializerSnapshot": _timestamp,
+    TABLE + "RawValueDataSerializer$RawValueDataSerializerSnapshot": _raw_value,
+    TABLE + "BinaryRowDataSerializer$BinaryRowDataSerializerSnapshot": _binary_row,
+    TABLE + "SortedMapSerializerSnapshot": _sorted_map,
+    TABLE + "ExternalSerializer$ExternalSerializerSnapshot": _external,
+    TABLE + "LinkedListSerializer$LinkedListSerializerSnapshot": _linked_list,
+    TABLE + "WindowKeySerializer$WindowKeySerializerSnapshot": _window_key,
+    _DATA_VIEW + "ListViewSerializerSnapshot": _list_view,
+    _DATA_VIEW + "MapViewSerializerSnapshot": _map_view,
+    _DATA_VIEW + "NullAwareMapSerializerSnapshot": _null_aware_map,
+    _DATA_VIEW + "NullSerializer$NullSerializerSnapshot": simple_body(NullSerializer()),
+    _SINK + "SortedLongSerializer$SortedLongSerializerSnapshot": simple_body(SortedLongSerializer()),
+    _LINKED + "RowDataKeySerializerSnapshot": _row_data_key,
+    _LINKED + "MetaSqnInfoSerializer$MetaSqnInfoSerializerSnapshot": _linked("highest", "size"),
+    _LINKED + "RowSqnInfoSerializer$RowSqnInfoSerializerSnapshot": _linked("first", "last"),
+    _LINKED + "NodeSerializer$NodeSerializerSnapshot": _linked(
+        "row", "sqn", "previous", "next", "next_for_record", "timestamp"
+    ),
+}

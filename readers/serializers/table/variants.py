@@ -1,0 +1,206 @@
+"""SQL's VARIANT outside of rows (since 2.1): `org.apache.flink.api.common.typeutils.base.VariantSerializer`.
+
+| bytes | |
+|---|---|
+| i4 length of the value, i4 length of the metadata, value, metadata | |
+| metadata: u1 | version 1; bits 6–7: size of its numbers, less one |
+| n, (n + 1) × offset, texts | the names of fields |
+| value: u1, bits 0–1 | 0 primitive, 1 short text, 2 object, 3 array |
+| primitive: bits 2–7 kind | see `_PRIMITIVES` |
+| short text: bits 2–7 length | UTF-8 |
+| object: bits 2–3, 4–5, 6 | sizes of offsets and ids, less one; n has four bytes |
+| n, n × id, (n + 1) × offset, values | |
+| array: bits 2–3, 4 | size of offsets, less one; n has four bytes |
+| n, (n + 1) × offset, values | |
+
+All numbers are little-endian. The column is JSON text. Source: Apache Parquet's Variant Binary Encoding, Flink: BinaryVariant.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import date, timedelta
+from decimal import Context, Decimal
+from itertools import pairwise
+from typing import Any
+
+import pyarrow as pa
+
+from readers.cursor import Cursor
+from readers.decode.program import Program, PythonLeaf
+from readers.serializers.base import SnapshotBody
+from readers.serializers.leaves import MAX_NODES, json_bytes, json_float, json_text
+from readers.serializers.primitives import BASE, BasicSerializer, simple
+
+_PRIMITIVE, _SHORT_TEXT, _OBJECT, _ARRAY = range(4)
+_MAX_DEPTH = 100
+_EPOCH = date(1970, 1, 1)
+_EXACT = Context(prec=80)
+
+
+class VariantLeaf:
+    """One variant, as JSON text."""
+
+    def read(self, data: memoryview, position: int, limit: int) -> tuple[bytes | None, int]:
+        cursor = Cursor(data, position=position, end=limit)
+        sizes = [cursor.i4(), cursor.i4()]
+        value, metadata = (cursor.sub(size, "variant") for size in sizes)
+        return json_text(_Variant(value, metadata).read()), cursor.position
+
+    def last(self) -> PythonLeaf:
+        return self
+
+
+class VariantSerializer(BasicSerializer):
+    java_class = BASE + "VariantSerializer"
+    name, arrow_type = "Variant", pa.string()
+
+    def emit(self, program: Program) -> None:
+        program.python(VariantLeaf())
+
+
+@dataclass(slots=True)
+class _Part:
+    """Bytes of a variant: nothing outside of them is read."""
+
+    cursor: Cursor
+
+    def at(self, offset: int) -> _Part:
+        """What begins `offset` bytes behind."""
+        cursor = self.cursor
+        if offset > cursor.remaining:
+            raise cursor.corrupt(f"expected an offset up to {cursor.remaining}, found {offset}")
+        return _Part(Cursor(cursor.data, path=cursor.path, position=cursor.position + offset, end=cursor.end))
+
+    def number(self, size: int) -> int:
+        return int.from_bytes(self.cursor.read(size), "little")
+
+    def signed(self, size: int) -> int:
+        return int.from_bytes(self.cursor.read(size), "little", signed=True)
+
+    def numbers(self, count: int, size: int) -> list[int]:
+        if count * size > self.cursor.remaining:
+            raise self.cursor.corrupt(
+                f"expected {count} numbers of {size} bytes, found {self.cursor.remaining}"
+            )
+        return [self.number(size) for _ in range(count)]
+
+    def text(self, length: int) -> str:
+        return bytes(self.cursor.read(length)).decode("utf-8", "replace")
+
+
+class _Variant:
+    """One value with the names of its fields; parts may be referred to more than once, so they are counted."""
+
+    def __init__(self, value: Cursor, metadata: Cursor) -> None:
+        self._value = _Part(value)
+        self._names = _names(_Part(metadata)) if metadata.remaining else []
+        self._nodes = 0
+
+    def read(self) -> Any:
+        return self._read(self._value, 0)
+
+    def _read(self, part: _Part, depth: int) -> Any:
+        self._nodes += 1
+        if depth > _MAX_DEPTH or self._nodes > MAX_NODES:
+            raise part.cursor.corrupt(f"expected a variant of at most {_MAX_DEPTH} levels, found more")
+        header = part.cursor.u1()
+        kind, detail = header & 3, header >> 2
+        if kind == _SHORT_TEXT:
+            return part.text(detail)
+        if kind == _PRIMITIVE:
+            read = _PRIMITIVES.get(detail)
+            if read is None:
+                raise part.cursor.corrupt(f"expected a kind of primitive, found {detail}")
+            return read(part)
+        return self._object(part, detail, depth) if kind == _OBJECT else self._array(part, detail, depth)
+
+    def _object(self, part: _Part, detail: int, depth: int) -> dict[str, Any]:
+        offset_size, id_size = (detail & 3) + 1, (detail >> 2 & 3) + 1
+        count = part.number(4 if detail >> 4 & 1 else 1)
+        ids = part.numbers(count, id_size)
+        offsets = part.numbers(count + 1, offset_size)
+        found = {}
+        for number, offset in zip(ids, offsets[:-1], strict=True):
+            if number >= len(self._names):
+                raise part.cursor.corrupt(f"expected a name below {len(self._names)}, found {number}")
+            found[self._names[number]] = self._read(part.at(offset), depth + 1)
+        return found
+
+    def _array(self, part: _Part, detail: int, depth: int) -> list[Any]:
+        count = part.number(4 if detail >> 2 & 1 else 1)
+        offsets = part.numbers(count + 1, (detail & 3) + 1)
+        return [self._read(part.at(offset), depth + 1) for offset in offsets[:-1]]
+
+
+def _names(part: _Part) -> list[str]:
+    header = part.cursor.u1()
+    if header & 15 != 1:
+        raise part.cursor.corrupt(f"expected metadata of a variant of version 1, found {header & 15}")
+    size = (header >> 6) + 1
+    offsets = part.numbers(part.number(size) + 1, size)
+    names = []
+    for start, end in pairwise(offsets):
+        if start > end:
+            raise part.cursor.corrupt(f"expected ascending offsets, found {end} behind {start}")
+        names.append(part.at(start).text(end - start))
+    return names
+
+
+def _float(layout: str) -> Callable[[_Part], float | str]:
+    return lambda part: json_float(struct.unpack(layout, part.cursor.read(struct.calcsize(layout)))[0])
+
+
+def _decimal(size: int) -> Callable[[_Part], str]:
+    def read(part: _Part) -> str:
+        scale = part.number(1)
+        return format(Decimal(part.signed(size)).scaleb(-scale, _EXACT), "f")
+
+    return read
+
+
+def _date(part: _Part) -> str:
+    days = part.signed(4)
+    try:
+        return (_EPOCH + timedelta(days=days)).isoformat()
+    except OverflowError:
+        return f"{days} days since 1970"
+
+
+def _timestamp(suffix: str) -> Callable[[_Part], str]:
+    def read(part: _Part) -> str:
+        micros = part.signed(8)
+        seconds, rest = divmod(micros, 1_000_000)
+        days, second = divmod(seconds, 86_400)
+        try:
+            day = _EPOCH + timedelta(days=days)
+        except OverflowError:
+            return f"{micros} microseconds since 1970{suffix}"
+        return f"{day}T{second // 3600:02}:{second // 60 % 60:02}:{second % 60:02}.{rest:06}{suffix}"
+
+    return read
+
+
+_PRIMITIVES: dict[int, Callable[[_Part], Any]] = {
+    0: lambda part: None,
+    1: lambda part: True,
+    2: lambda part: False,
+    3: lambda part: part.signed(1),
+    4: lambda part: part.signed(2),
+    5: lambda part: part.signed(4),
+    6: lambda part: part.signed(8),
+    7: _float("<d"),
+    8: _decimal(4),
+    9: _decimal(8),
+    10: _decimal(16),
+    11: _date,
+    12: _timestamp("Z"),
+    13: _timestamp(""),
+    14: _float("<f"),
+    15: lambda part: json_bytes(bytes(part.cursor.read(part.number(4)))),
+    16: lambda part: part.text(part.number(4)),
+}
+
+SNAPSHOTS: dict[str, SnapshotBody] = dict([simple(VariantSerializer)])

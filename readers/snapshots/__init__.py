@@ -1,0 +1,1 @@
+"""Serializer snapshots: the schema that Flink stores before the data."""

@@ -1,0 +1,248 @@
+"""Serializer snapshots: the schema that Flink stores before the data.
+
+A snapshot is `utf class, i4 version, body`, and the body has no length: its class alone knows where it ends.
+
+| form | bytes | Flink |
+|---|---|---|
+| versioned | utf class, i4 version, body | `TypeSerializerSnapshot#writeVersionedSnapshot` (since 1.7) |
+| block | i4 2 (1 in 1.3–1.6), versioned | `TypeSerializerSnapshotSerializationUtil` |
+| nested | i4 1333245, i4 1, i4 n, n × versioned | `NestedSerializersSnapshotDelegate` |
+| composite | i4 911108, i4 outer version, outer body, nested | `CompositeTypeSerializerSnapshot` (1.8) |
+| optional map | i8 0x4F2C69A3D70, i4 n, n × (utf name, frame, frame) | `LinkedOptionalMapSerializer` |
+| its frame | bool present, i4 length, key or value | |
+| adapted | utf class, i4 0x7A53C4F0, serializer proxy, i4 version, body | 1.7–1.16: `legacy` |
+| pairs | i4 n, n × (i4 offset of serializer, i4 of block), i4 length, n × (serializer proxy, block) | |
+
+*Pairs*: `TypeSerializerSerializationUtil#writeSerializersAndConfigsWithResilience` (1.3–1.16).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TypeAlias
+
+from readers.cursor import Cursor
+from readers.errors import ReaderError, UnsupportedSerializerError, UnsupportedVersionError
+from readers.serializers.base import OpaqueSerializer, Serializer
+from readers.snapshots.legacy import as_stored, config_snapshot_body, read_serializer_proxy, serializer_of
+from readers.snapshots.registry import snapshot_body
+
+NESTED_MAGIC = 1333245
+COMPOSITE_MAGIC = 911108
+OPTIONAL_MAP_MAGIC = 0x4F2C69A3D70
+ADAPTER_VERSION = 0x7A53C4F0
+BLOCK_VERSIONS = (1, 2)
+_COMPOSITE_VERSION = 3
+_MAX_DEPTH = 48
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OptionalEntry:
+    """One entry of a `LinkedOptionalMap`: the frames are None where the class or field had vanished."""
+
+    name: str
+    key: Cursor | None
+    value: Cursor | None
+
+
+UnknownSnapshot: TypeAlias = "Callable[[SnapshotReader, UnsupportedError], Serializer]"
+"""What becomes of a snapshot that is not known: leave the cursor behind the body, or raise the error."""
+
+UnsupportedError = UnsupportedSerializerError | UnsupportedVersionError
+
+
+def refuse(_snapshot: SnapshotReader, error: UnsupportedError) -> Serializer:
+    """The `UnknownSnapshot` that gives up."""
+    raise error
+
+
+class SnapshotReader:
+    """The body of one serializer snapshot, given to the `SnapshotBody` of its class.
+
+    Attributes:
+        cursor: at the body.
+        class_name: the snapshot class.
+        version: the snapshot's own version.
+        serializer: the Java stream of the serializer itself, which stands beside snapshots of before 1.17.
+    """
+
+    def __init__(
+        self,
+        cursor: Cursor,
+        class_name: str,
+        version: int,
+        depth: int,
+        unknown: UnknownSnapshot = refuse,
+        serializer: Cursor | None = None,
+    ) -> None:
+        self.cursor = cursor
+        self.class_name = class_name
+        self.version = version
+        self.depth = depth
+        self.unknown = unknown
+        self.serializer = serializer
+
+    def versioned(self) -> Serializer:
+        """A nested snapshot."""
+        return read_versioned(self.cursor, self.depth + 1, self.unknown)
+
+    def composite(self) -> int:
+        """The outer version; the outer body is next, then `nested`. Before 1.8 the snapshot's version."""
+        if self.version < _COMPOSITE_VERSION:
+            return self.version
+        self._magic(COMPOSITE_MAGIC, "composite snapshot")
+        return self.cursor.i4()
+
+    def nested(self, expected: int | None = None) -> tuple[Serializer, ...]:
+        """The nested serializers of a delegate; `expected` of them if given."""
+        self._magic(NESTED_MAGIC, "nested snapshots")
+        version = self.cursor.i4()
+        if version != 1:
+            raise self.cursor.corrupt(f"expected nested snapshots of version 1, found {version}")
+        count = self.cursor.count("nested snapshots", 6)
+        if expected is not None and count != expected:
+            raise self.cursor.corrupt(f"expected {expected} nested snapshots, found {count}")
+        return tuple(self.versioned() for _ in range(count))
+
+    def optional_map(self) -> Iterator[OptionalEntry]:
+        """The entries of a `LinkedOptionalMap`, each frame with a cursor of its own."""
+        start = self.cursor.position
+        magic = self.cursor.i8()
+        if magic != OPTIONAL_MAP_MAGIC:
+            raise self.cursor.corrupt(f"expected an optional map, found {magic:#x}", start)
+        for _ in range(self.cursor.count("map entries", 4)):
+            name = self.cursor.utf("name")
+            key = self.cursor.sub(self.cursor.i4()) if self.cursor.boolean() else None
+            value = self.cursor.sub(self.cursor.i4()) if self.cursor.boolean() else None
+            yield OptionalEntry(name=name, key=key, value=value)
+
+    def framed(self, entry: OptionalEntry) -> Serializer:
+        """The serializer in an entry's value frame; opaque where its class is not known: frames end."""
+        if entry.value is None:
+            return OpaqueSerializer(entry.name, "the savepoint has no serializer for it")
+        try:
+            return read_versioned(entry.value, self.depth + 1)
+        except (UnsupportedSerializerError, UnsupportedVersionError) as error:
+            return OpaqueSerializer(_class_of(error), error.message)
+
+    def pairs(self, expected: int | None = None) -> tuple[Serializer, ...]:
+        """The nested serializers of a snapshot of before 1.7; `expected` of them if given."""
+        start = self.cursor.position
+        serializers = read_pairs(self.cursor, self.depth + 1)
+        if expected is not None and len(serializers) != expected:
+            found = len(serializers)
+            raise self.cursor.corrupt(f"expected {expected} nested serializers, found {found}", start)
+        return serializers
+
+    def pairs_at(self, buffer: Cursor, offsets: list[int]) -> tuple[Serializer, ...]:
+        """The pairs at `offsets` of a buffer, as POJO snapshots of before 1.8 have them."""
+        return read_pairs_at(buffer, offsets, self.depth + 1)
+
+    def _magic(self, magic: int, what: str) -> None:
+        start = self.cursor.position
+        found = self.cursor.i4()
+        if found != magic:
+            raise self.cursor.corrupt(f"expected {what} ({magic}), found {found}", start)
+
+
+def read_versioned(
+    cursor: Cursor, depth: int = 0, unknown: UnknownSnapshot = refuse, serializer: Cursor | None = None
+) -> Serializer:
+    """A versioned snapshot.
+
+    Args:
+        cursor: at the snapshot.
+        depth: how many snapshots are around this one.
+        unknown: decides on a snapshot class, or a version of one, that is not known.
+        serializer: the Java stream of the serializer, where it stands beside the snapshot.
+
+    Raises:
+        UnsupportedSerializerError: the class is not known, and `unknown` gave up.
+        UnsupportedVersionError: the version is not known, and `unknown` gave up.
+        CorruptDataError: the bytes are no snapshot.
+    """
+    if depth > _MAX_DEPTH:
+        raise cursor.corrupt(f"serializer snapshots nest deeper than {_MAX_DEPTH} levels")
+    name = cursor.utf("snapshot class")
+    version = cursor.i4()
+    if version == ADAPTER_VERSION:
+        serializer = read_serializer_proxy(cursor)
+        version = cursor.i4()
+    snapshot = SnapshotReader(cursor, name, version, depth, unknown, serializer)
+    body = config_snapshot_body(name) or snapshot_body(name) or _unknown_class
+    body_start = cursor.position
+    try:
+        return body(snapshot)
+    except (UnsupportedSerializerError, UnsupportedVersionError) as error:
+        cursor.position = body_start
+        opaque = unknown(snapshot, error)
+        return opaque if serializer is None else serializer_of(serializer)
+
+
+def _unknown_class(snapshot: SnapshotReader) -> Serializer:
+    raise UnsupportedSerializerError(
+        f"expected a known serializer snapshot, found {snapshot.class_name} version {snapshot.version}",
+        path=snapshot.cursor.path,
+        position=snapshot.cursor.position,
+        breadcrumbs=(snapshot.class_name,),
+    )
+
+
+def read_block(
+    cursor: Cursor, depth: int = 0, unknown: UnknownSnapshot = refuse, serializer: Cursor | None = None
+) -> Serializer:
+    """A snapshot block; the arguments are those of `read_versioned`.
+
+    Raises:
+        UnsupportedVersionError: neither version 1 nor 2; or a snapshot of a version that is not known.
+        UnsupportedSerializerError: a snapshot class that is not known.
+    """
+    start = cursor.position
+    version = cursor.i4()
+    if version not in BLOCK_VERSIONS:
+        raise UnsupportedVersionError(
+            f"expected a serializer snapshot block of version 1 or 2, found {version}",
+            path=cursor.path,
+            position=start,
+        )
+    return read_versioned(cursor, depth, unknown, serializer)
+
+
+def read_pairs(cursor: Cursor, depth: int = 0) -> tuple[Serializer, ...]:
+    """Pairs of a Java-serialised serializer and its snapshot, which is asked first.
+
+    Raises:
+        CorruptDataError: offsets that do not ascend through the buffer, or a broken snapshot.
+    """
+    count = cursor.count("serializers", 8)
+    offsets = [cursor.i4() for _ in range(2 * count)]
+    return read_pairs_at(cursor.sub(cursor.i4(), "serializers and their snapshots"), offsets, depth)
+
+
+def read_pairs_at(buffer: Cursor, offsets: list[int], depth: int) -> tuple[Serializer, ...]:
+    """The pairs at `offsets` (serializer, snapshot, serializer, …) of a buffer; see `read_pairs`.
+
+    Each reaches up to the next offset. Pairs that overlap would let a small buffer nest into endless work.
+    """
+    for offset, following in pairwise([0, *offsets, buffer.remaining]):
+        if offset > following:
+            raise buffer.corrupt(f"expected ascending offsets, found {following} behind {offset}")
+    frames = [
+        Cursor(buffer.data, path=buffer.path, position=buffer.position + start, end=buffer.position + end)
+        for start, end in pairwise([*offsets, buffer.remaining])
+    ]
+    return tuple(_pair(*pair, depth) for pair in zip(frames[::2], frames[1::2], strict=True))
+
+
+def _pair(serializer_proxy: Cursor, snapshot: Cursor, depth: int) -> Serializer:
+    serializer = read_serializer_proxy(serializer_proxy)
+    try:
+        return as_stored(serializer, read_block(snapshot, depth, serializer=serializer))
+    except (UnsupportedSerializerError, UnsupportedVersionError):
+        return serializer_of(serializer)
+
+
+def _class_of(error: ReaderError) -> str:
+    return error.breadcrumbs[-1] if error.breadcrumbs else "?"

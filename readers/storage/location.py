@@ -1,0 +1,549 @@
+"""Where the bytes of a savepoint are, and how they are opened.
+
+    SavepointLocation   finds `_metadata` and every file its handles name; lets no path out of the allowed
+    roots
+    ResolvedFile        where a handle's bytes are: a file, and the part of it that is meant
+    Stream              the bytes of a handle, from `readers.storage.filesystems`
+
+A path in `_metadata` was right where Flink wrote it, and savepoints get moved. It is looked for, in this
+order:
+
+| where | for |
+|---|---|
+| the path itself, after `path_map` | savepoints that were not moved, or as the user says |
+| `<exclusive directory>/<file name>` | savepoints (up to 1.10 with absolute paths of such files) |
+| `<job directory>/<tail>` | checkpoints: the tail begins at `shared/`, `taskowned/`, `chk-*/` or `dstl/` |
+| `<beside the job directory>/dstl/…` | changelogs, which have a base directory of their own |
+
+The exclusive directory is the one that holds `_metadata`, the job directory its parent. Only a directory
+named `chk-*` has a job directory: around a savepoint nothing is allowed but the savepoint, unless the user
+names more roots. Of the job directory the folders in the table are allowed, not all of it.
+
+`_metadata` is untrusted input: paths with `..` or NUL, web addresses, and links that lead out of the roots
+are refused. Flink: AbstractFsCheckpointStorageAccess, RelativeFileStateHandle, org.apache.flink.core.fs.Path.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import posixpath
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from readers.errors import (
+    CorruptDataError,
+    MissingFileError,
+    NotASavepointError,
+    PathOutsideRootError,
+    ReaderError,
+    SavepointGoneError,
+    StorageError,
+)
+from readers.storage.filecache import FileCache
+from readers.storage.filesystems import (
+    URL,
+    BufferStream,
+    FileIdentity,
+    FileSystem,
+    LocalFileSystem,
+    Location,
+    ReadCounter,
+    Stream,
+    storage_errors,
+)
+from readers.storage.remote import Client, Parts, RemoteFileSystem, RemoteStream
+from readers.storage.schemes import credential_variables
+
+if TYPE_CHECKING:
+    from pyarrow import fs
+
+    from readers.metadata.model import StreamStateHandle
+
+__all__ = [
+    "DEFAULT_OPTIONS",
+    "BufferStream",
+    "FileIdentity",
+    "Location",
+    "ReadCounter",
+    "ResolvedFile",
+    "SavepointLocation",
+    "StorageOptions",
+    "Stream",
+]
+
+METADATA_FILE_NAME = "_metadata"
+CHECKPOINT_DIRECTORY = "chk-*"
+CHANGELOG_DIRECTORY = "dstl"
+
+_JOB_DIRECTORY_TAILS = ("shared", "taskowned", CHANGELOG_DIRECTORY, CHECKPOINT_DIRECTORY)
+# `dstl/<job>/dstl/<file>` is the longest tail that Flink writes; a hostile path may have 30000 folders.
+_MAX_TAIL_NAMES = 6
+_COPIED_BYTES = 8 << 20
+_MOST_EXPECTED = 1 << 15
+
+Places = tuple[tuple[int, int], ...]
+
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResolvedFile:
+    """Where a handle's bytes are: a file inside the roots, its identity, and the part of it that is meant."""
+
+    location: Location
+    identity: FileIdentity
+    start: int
+    size_bytes: int
+
+    @property
+    def path(self) -> str:
+        return str(self.location)
+
+    @property
+    def is_local(self) -> bool:
+        return self.location.scheme == "file"
+
+    @property
+    def is_whole_file(self) -> bool:
+        return self.start == 0 and self.size_bytes == self.identity.size_bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StorageOptions:
+    """What holds for all savepoints of a process.
+
+    Attributes:
+        allow_http: whether `http://` and `https://` are places for savepoints.
+        cache_directory: where fetched RocksDB files are kept; empty for a folder of the user's in the system's temporary one.
+        cache_bytes: how many bytes of them at most; nothing is kept where 0.
+        variables: environment variables, beside those of the process, that `credentials` of a URL may name; never shown.
+    """
+
+    allow_http: bool = False
+    cache_directory: str = ""
+    cache_bytes: int = 0
+    variables: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+
+    def elsewhere(self, urls: Iterable[str]) -> StorageOptions:
+        """The same on another machine, with the credentials that these URLs name and its own folder for the cache."""
+        found = dict(self.variables)
+        for url in urls:
+            found |= credential_variables(url.partition("?")[2])
+        return replace(self, cache_directory="", variables=tuple(sorted(found.items())))
+
+
+DEFAULT_OPTIONS = StorageOptions()
+
+
+class SavepointLocation:
+    """One savepoint or checkpoint and the files it may refer to. Immutable, and pickles.
+
+    Args:
+        path: its directory, or the `_metadata` file in it; a path or a URL of this machine, or a remote URL
+            with options behind a `?`: see `readers.storage.schemes`.
+        roots: more directories that its handles may lead into, here or in other file systems.
+        path_map: recorded path prefixes and what stands there now; the new places are allowed roots.
+        counter: counts the bytes read; its own if not given.
+        filesystem: a pyarrow file system to use for a remote path, for credentials that a URL cannot carry.
+        options: see `StorageOptions`.
+
+    Raises:
+        StorageError: the scheme is unknown, or the file system fails.
+        NotASavepointError: there is no such directory, or no `_metadata` in it.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        roots: Iterable[str | os.PathLike[str]] = (),
+        path_map: Mapping[str, str] | None = None,
+        counter: ReadCounter | None = None,
+        filesystem: fs.FileSystem | None = None,
+        options: StorageOptions = DEFAULT_OPTIONS,
+    ) -> None:
+        given, query = given_location(os.fspath(path))
+        self.counter = counter or ReadCounter()
+        self.options = options
+        self._file_systems: dict[tuple[str, str], FileSystem] = {}
+        self._expected: dict[StreamStateHandle, Future[Parts]] = {}
+        self._found_at = 0
+        if filesystem is not None:
+            self._file_systems[given[:2]] = RemoteFileSystem(Client(filesystem))
+        self._connect(given, query)
+        self.metadata = self._find_metadata(given)
+        self.exclusive_directory = self.metadata.parent
+        self._path_map = {Location.parse(old): self._given_root(new) for old, new in (path_map or {}).items()}
+        given_roots = [self._given_root(os.fspath(root)) for root in roots]
+        self.roots = (
+            *self._default_roots(),
+            *(self._canonical(root) for root in (*given_roots, *self._path_map.values())),
+        )
+
+    def _given_root(self, text: str) -> Location:
+        location, query = given_location(text)
+        self._connect(location, query)
+        return location
+
+    def _connect(self, location: Location, query: str) -> None:
+        """Only what the user names is ever connected to; of one bucket or host, the options that come first count."""
+        place = location[:2]
+        if place not in self._file_systems:
+            self._file_systems[place] = file_system_of(location, query, self.options)
+
+    def _find_metadata(self, given: Location) -> Location:
+        """The file in a folder, or the file itself. A remote folder need not be listed to look into it."""
+        system = self._system(given)
+        given = system.canonical(given)
+        metadata = system.canonical(given / METADATA_FILE_NAME)
+        if system.is_local:
+            places = [metadata] if system.is_directory(given) else [given]
+        else:
+            places = [given, metadata] if given.name == METADATA_FILE_NAME else [metadata, given]
+        for place in places:
+            if place is metadata and not metadata.is_inside(given):
+                raise PathOutsideRootError(
+                    "expected _metadata, found a link that leads elsewhere", path=str(given)
+                )
+            is_folder = system.is_local and system.is_directory(place)
+            if not is_folder and system.identity(place) is not None:
+                return place
+        if metadata in places and system.is_local:
+            raise NotASavepointError(f"expected a directory with {METADATA_FILE_NAME} in it", path=str(given))
+        raise NotASavepointError("expected a savepoint, found nothing", path=str(given))
+
+    @property
+    def _is_checkpoint(self) -> bool:
+        return fnmatch.fnmatchcase(self.exclusive_directory.name, CHECKPOINT_DIRECTORY)
+
+    def _default_roots(self) -> Iterator[Location]:
+        """Links are not followed here: a link called `dstl` would make a root of its target."""
+        yield self.exclusive_directory
+        if self._is_checkpoint:
+            yield self.exclusive_directory.parent.parent / CHANGELOG_DIRECTORY
+
+    def _is_allowed(self, location: Location) -> bool:
+        """Inside a root, or in one of the folders that Flink makes in a job directory."""
+        if any(location.is_inside(root) for root in self.roots):
+            return True
+        job_directory = self.exclusive_directory.parent
+        if not self._is_checkpoint or not location.is_inside(job_directory):
+            return False
+        return _begins_tail(posixpath.relpath(location.path, job_directory.path).partition("/")[0])
+
+    def _canonical(self, location: Location) -> Location:
+        return self._system(location).canonical(location) if self._is_reachable(location) else location
+
+    def _is_reachable(self, location: Location) -> bool:
+        """Whether the user named its bucket or host: none is contacted because `_metadata` names it."""
+        return location[:2] in self._file_systems
+
+    def _system(self, location: Location) -> FileSystem:
+        return self._file_systems[location[:2]]
+
+    # --- streams ---
+
+    def open_metadata(self) -> Stream:
+        """The `_metadata` file."""
+        identity = self.identity(self.metadata)
+        return self._system(self.metadata).open(self.metadata, 0, identity.size_bytes, self.counter)
+
+    def look_beside(self, name: str) -> None:
+        """Ask for a file beside `_metadata` that will be opened in a moment, if asking takes time."""
+        system = self._system(self.metadata)
+        if isinstance(system, RemoteFileSystem):
+            system.look_ahead(self.exclusive_directory / name)
+
+    def open_beside(self, name: str, max_bytes: int) -> Stream:
+        """A file beside `_metadata`.
+
+        Raises:
+            MissingFileError: it is not there.
+            PathOutsideRootError: it is a link that leads elsewhere.
+            StorageError: it is larger than `max_bytes`, or no file.
+        """
+        location = self._canonical(self.exclusive_directory / name)
+        identity = self.identity(location)
+        if identity.size_bytes > max_bytes:
+            raise StorageError(
+                f"expected at most {max_bytes} bytes, found {identity.size_bytes}", path=str(location)
+            )
+        return self._system(location).open(location, 0, identity.size_bytes, self.counter)
+
+    def open_stream(self, handle: StreamStateHandle) -> Stream:
+        """The bytes of a stream handle.
+
+        Raises:
+            MissingFileError: neither where it is recorded nor where a moved savepoint has it.
+            PathOutsideRootError: the path leads out of the allowed roots.
+            CorruptDataError: the file is shorter than recorded.
+            StorageError: a directory, permissions, the network.
+        """
+        inline = handle.inline_data
+        if inline is not None:
+            return BufferStream(handle.name, inline, self.counter)
+        expected = self._expected.get(handle)
+        if expected is not None:
+            with suppress(ReaderError):
+                parts = expected.result()
+                stream = self._open(handle)
+                if isinstance(stream, RemoteStream):
+                    stream.know(parts)
+                return stream
+        return self._open(handle)
+
+    def _open(self, handle: StreamStateHandle) -> Stream:
+        file = self.resolve(handle)
+        return self._system(file.location).open(file.location, file.start, file.size_bytes, self.counter)
+
+    def expect(self, places: Iterable[tuple[StreamStateHandle, Places]]) -> None:
+        """Fetch parts of remote streams that will be opened, of all streams at the same time.
+
+        What goes wrong is told when they are opened.
+        """
+        system = next(self._remote_systems(), None)
+        if system is None:
+            return
+        for handle, parts in places:
+            is_known = handle in self._expected or len(self._expected) >= _MOST_EXPECTED
+            if not is_known and handle.inline_data is None and handle.path is not None:
+                self._expected[handle] = system.threads.submit(self._parts, handle, parts)
+
+    def _parts(self, handle: StreamStateHandle, places: Places) -> Parts:
+        stream = self._open(handle)
+        return tuple((start, stream.view(start, end - start)) for start, end in places)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_expected": {}}
+
+    def exists(self, handle: StreamStateHandle) -> bool:
+        """Whether `open_stream` would find it: for listings, which name what is missing rather than fail."""
+        if handle.path is None:
+            return True
+        try:
+            self.resolve(handle)
+        except ReaderError:
+            return False
+        return True
+
+    def identity(self, location: Location | str) -> FileIdentity:
+        """Size and time of change of a file inside the roots.
+
+        Raises:
+            MissingFileError: it is not there.
+            PathOutsideRootError: it is outside.
+        """
+        if isinstance(location, str):
+            location = Location.parse(location)
+        location = self._canonical(location)
+        if not self._is_reachable(location) or not self._is_allowed(location):
+            raise _outside(str(location))
+        identity = self._system(location).identity(location)
+        if identity is None:
+            raise MissingFileError("expected a file, found nothing", path=str(location))
+        return identity
+
+    def materialize(
+        self, files: Iterable[tuple[str, StreamStateHandle]], directory: str | os.PathLike[str]
+    ) -> None:
+        """Rebuild a directory as RocksDB needs it: links to whole local files, copies of all others.
+
+        Args:
+            files: name in the directory, and handle.
+            directory: exists, and has none of the names.
+
+        Raises:
+            CorruptDataError: a name is not that of a file in the directory.
+        """
+        for local_name, handle in files:
+            if local_name in {"", ".", ".."} or "/" in local_name or "\0" in local_name:
+                raise CorruptDataError(f"expected a file name, found {local_name!r}", path=handle.path)
+            target = Path(directory, local_name)
+            link = self.link_of(handle)
+            with storage_errors(str(target)):
+                if link is not None:
+                    target.symlink_to(link)
+                else:
+                    self.bring(handle, target)
+
+    def bring(self, handle: StreamStateHandle, target: Path) -> None:
+        """Copy a handle's bytes to a new local file, or link it to the one that is kept of them."""
+        with self.open_stream(handle) as stream:
+            if not stream.is_remote or not self.options.cache_bytes:
+                _copy(stream, target)
+                return
+            file = self.resolve(handle)
+            identity = "\n".join(map(str, (file.location, *file.identity, file.start, file.size_bytes)))
+            self.cache.fetch(identity, file.size_bytes, lambda path: _copy(stream, path), target)
+
+    @cached_property
+    def cache(self) -> FileCache:
+        """Of fetched files."""
+        with storage_errors(self.options.cache_directory):
+            return FileCache(self.options.cache_directory, self.options.cache_bytes)
+
+    def is_remote(self, handles: Iterable[StreamStateHandle]) -> bool:
+        """Whether files of theirs may have to be fetched.
+
+        Raises:
+            ReaderError: as `open_stream`.
+        """
+        if not self._system(self.metadata).is_local or next(self._remote_systems(), None) is None:
+            return not self._system(self.metadata).is_local
+        return any(handle.path is not None and not self.resolve(handle).is_local for handle in handles)
+
+    def each(self, function: Callable[[_Item], _Result], items: Iterable[_Item]) -> list[_Result]:
+        """The results of a function that reads remote files, for many items at the same time.
+
+        The function must not use the threads of the file system itself: `Stream.view` does not, `span` does.
+        """
+        system = next(self._remote_systems(), None)
+        return list(map(function, items) if system is None else system.threads.map(function, items))
+
+    def _remote_systems(self) -> Iterator[RemoteFileSystem]:
+        return (system for system in self._file_systems.values() if isinstance(system, RemoteFileSystem))
+
+    def link_of(self, handle: StreamStateHandle) -> str | None:
+        """The path of a local file that holds these bytes and no others; None if there is none. Raises as `open_stream`."""
+        if handle.path is None:
+            return None
+        file = self.resolve(handle)
+        return file.location.path if file.is_local and file.is_whole_file else None
+
+    # --- paths ---
+
+    def resolve(self, handle: StreamStateHandle) -> ResolvedFile:
+        """The file of a handle; for errors see `open_stream`. Remote: a request for each place looked at."""
+        location, identity = self._find(handle)
+        start, size_bytes = handle.range_in_file(identity.size_bytes)
+        if start + size_bytes > identity.size_bytes:
+            raise CorruptDataError(
+                f"expected {size_bytes} bytes from {start} on, found a file of {identity.size_bytes} bytes",
+                path=str(location),
+                position=start,
+            )
+        return ResolvedFile(location=location, identity=identity, start=start, size_bytes=size_bytes)
+
+    def _find(self, handle: StreamStateHandle) -> tuple[Location, FileIdentity]:
+        recorded = handle.path
+        if recorded is None:
+            raise MissingFileError("expected a handle of a file, found one without", path=handle.name)
+        _check_recorded(recorded)
+        escaped = False
+        for number, candidate in self._ordered(recorded, relative=handle.is_relative):
+            if not self._is_reachable(candidate):
+                continue
+            location = self._canonical(candidate)
+            if not self._is_allowed(location):
+                escaped = escaped or self._exists_locally(location)
+                continue
+            identity = self._system(location).identity(location)
+            if identity is not None:
+                self._found_at = self._found_at if handle.is_relative else number
+                return location, identity
+        if escaped:
+            raise _outside(recorded)
+        if not self._system(self.metadata).is_there(self.metadata):
+            raise SavepointGoneError("expected the file, found the whole savepoint deleted", path=recorded)
+        raise MissingFileError(
+            f"expected the file there, or moved along to {self.exclusive_directory}, found neither",
+            path=recorded,
+        )
+
+    def _ordered(self, recorded: str, *, relative: bool) -> list[tuple[int, Location]]:
+        """The places with their numbers; of remote ones that where the last file was comes first.
+
+        The files of a savepoint move together, and each place that is looked at is a request.
+        """
+        places = list(enumerate(self._candidates(recorded, relative=relative)))
+        if self._system(self.metadata).is_local:
+            return places
+        return sorted(places, key=lambda place: place[0] != self._found_at)
+
+    def _candidates(self, recorded: str, *, relative: bool) -> Iterator[Location]:
+        """The places of the module's table, best first."""
+        if relative:
+            yield self.exclusive_directory / recorded
+            return
+        original = self._mapped(Location.parse(recorded))
+        yield original
+        yield self.exclusive_directory / original.name
+        if not self._is_checkpoint:
+            return
+        job_directory = self.exclusive_directory.parent
+        names = original.path.split("/")[1:]
+        for index in range(len(names) - 2, max(len(names) - 1 - _MAX_TAIL_NAMES, -1), -1):
+            if _begins_tail(names[index]):
+                yield job_directory / "/".join(names[index:])
+            if names[index] == CHANGELOG_DIRECTORY:
+                yield job_directory.parent / "/".join(names[index:])
+
+    def _mapped(self, recorded: Location) -> Location:
+        """With the longest prefix of `path_map` that fits replaced."""
+        fitting = [old for old in self._path_map if recorded.is_inside(old)]
+        if not fitting:
+            return recorded
+        old = max(fitting, key=lambda location: len(location.path))
+        return self._path_map[old] / posixpath.relpath(recorded.path, old.path)
+
+    def _exists_locally(self, location: Location) -> bool:
+        return self._is_reachable(location) and location.scheme == "file" and os.path.lexists(location.path)
+
+
+def given_location(text: str) -> tuple[Location, str]:
+    """A path and options from the user, relative to the working directory; remote ones may have options behind a `?`."""
+    match = URL.fullmatch(text)
+    if match is None:
+        return Location("file", "", os.path.abspath(text)), ""
+    location = Location.parse(text)
+    if location.scheme == "file":
+        if location.authority:
+            raise StorageError(f"expected file:/path, found the host {location.authority!r}", path=text)
+        return location, ""
+    bare, _, options = text.partition("?")
+    return Location.parse(bare), options
+
+
+def file_system_of(location: Location, query: str, options: StorageOptions) -> FileSystem:
+    """What serves a location.
+
+    Raises:
+        StorageError: unknown scheme or options.
+    """
+    if location.scheme == "file":
+        return LocalFileSystem()
+    return RemoteFileSystem.of(location, query, options.allow_http, options.variables)
+
+
+def _copy(stream: Stream, target: Path) -> None:
+    with storage_errors(str(target)), target.open("wb") as copy:
+        for start in range(0, stream.size_bytes, _COPIED_BYTES):
+            copy.write(stream.view(start, min(_COPIED_BYTES, stream.size_bytes - start)))
+
+
+def _begins_tail(name: str) -> bool:
+    return any(fnmatch.fnmatchcase(name, tail) for tail in _JOB_DIRECTORY_TAILS)
+
+
+def _check_recorded(recorded: str) -> None:
+    """Refuse what no Flink writes.
+
+    Raises:
+        PathOutsideRootError: a parent folder, a NUL byte, a web address, or no file at all.
+    """
+    is_web_address = recorded.partition(":")[0].lower() in {"http", "https"}
+    if is_web_address or "\0" in recorded or ".." in recorded.split("/") or not recorded.strip("/"):
+        raise _outside(recorded)
+
+
+def _outside(path: str) -> PathOutsideRootError:
+    return PathOutsideRootError(
+        "expected a file of this savepoint, found a path that leads outside the allowed roots", path=path
+    )

@@ -1,0 +1,326 @@
+"""Which client serves which scheme, and what it has to be told.
+
+| scheme | client | credentials, if the URL does not say otherwise |
+|---|---|---|
+| s3, s3a, s3n, s3p | pyarrow | AWS_ACCESS_KEY_ID …, the profile (AWS_PROFILE), the role of the instance or the pod |
+| gs, gcs | pyarrow | GOOGLE_APPLICATION_CREDENTIALS, `gcloud auth application-default login`, the service account of the instance |
+| abfs, abfss | pyarrow | AZURE_STORAGE_KEY or AZURE_STORAGE_SAS_TOKEN, else AZURE_CLIENT_ID …, the managed identity, `az login` |
+| oss | pyarrow (its S3 interface) | OSS_ACCESS_KEY_ID, OSS_ACCESS_KEY_SECRET |
+| hdfs | pyarrow with libhdfs | Kerberos ticket (`kinit`), or none |
+| webhdfs | fsspec | the user of this machine, or `?user=` |
+| http, https | fsspec; off, unless allowed by a setting | none |
+
+What differs from one root to another stands behind the `?` of its URL: `s3://bucket/savepoints?region=eu-west-1`. The table
+`OPTIONS` has them all. Secrets do not belong there, for URLs get listed and logged, and are refused: `credentials=PROD`
+names environment variables instead, PROD_ACCESS_KEY_ID, PROD_SECRET_ACCESS_KEY and PROD_SESSION_TOKEN.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl
+
+from readers.errors import AccessDeniedError, StorageError
+from readers.storage.filesystems import Location
+
+if TYPE_CHECKING:
+    from pyarrow import fs
+
+_CONNECT_TIMEOUT_S = 5.0
+_REQUEST_TIMEOUT_S = 30.0
+# Its client has retries that cannot be turned off.
+_GCS_RETRIES = timedelta(seconds=30)
+_AZURE_TRIAL_TIMEOUT_S = 60.0
+_AZURE_TRIAL = """
+import json, sys
+from pyarrow import fs
+try:
+    fs.AzureFileSystem(sys.argv[1], **json.loads(sys.argv[2])).get_file_info(sys.argv[3])
+except OSError:
+    pass
+"""
+_CREDENTIAL_NAMES = ("ACCESS_KEY_ID", "SECRET_ACCESS_KEY", "SESSION_TOKEN")
+_SECRET_OPTION = re.compile(r"(?i)key|secret|token|sas|password|sig")
+
+
+def arrow_filesystem(
+    location: Location, options: str, *, allow_http: bool = False, variables: Mapping[str, str] | None = None
+) -> fs.FileSystem:
+    """The file system of a location.
+
+    Args:
+        location: its scheme and authority are looked at.
+        options: the query of the URL.
+        allow_http: whether a web address is welcome.
+        variables: environment variables beside those of this process, for `credentials`.
+
+    Raises:
+        StorageError: unknown scheme or option, secrets in the URL, missing library.
+        OSError, ValueError, ImportError: as the client does.
+    """
+    scheme = location.scheme
+    if scheme not in _CLIENTS or (scheme in WEB_SCHEMES and not allow_http):
+        known = sorted(_CLIENTS.keys() - (frozenset() if allow_http else WEB_SCHEMES))
+        raise StorageError(
+            f"expected a path of this machine or one of {known}, found {scheme}://", path=public(location)
+        )
+    user = location.authority.rpartition("@")[0]
+    if ":" in user or (user and scheme in {"s3", "gs", "oss"}):
+        raise StorageError(
+            f"expected credentials outside of the URL, found some in it; {needed_credentials(scheme)}",
+            path=public(location),
+        )
+    given = dict(parse_qsl(options, keep_blank_values=True))
+    for name in given.keys() - OPTIONS[scheme].keys():
+        if _SECRET_OPTION.search(name):
+            message = f"expected credentials outside of the URL, found {name}; {needed_credentials(scheme)}"
+        else:
+            message = f"expected options of {scheme}, which are {sorted(OPTIONS[scheme])}, found {name}"
+        raise StorageError(message, path=public(location))
+    found = {name: OPTIONS[scheme][name](value) for name, value in given.items()}
+    prefix = found.pop("credentials", None)
+    if prefix is not None:
+        found |= _named_credentials(prefix, {**os.environ, **(variables or {})})
+    return _CLIENTS[scheme](location, found)
+
+
+def credential_variables(options: str) -> dict[str, str]:
+    """The environment variables, of those that are set, which `credentials` in the query of a URL names."""
+    prefix = dict(parse_qsl(options)).get("credentials")
+    names = [f"{prefix}_{name}" for name in _CREDENTIAL_NAMES] if prefix else []
+    return {name: os.environ[name] for name in names if name in os.environ}
+
+
+def needed_credentials(scheme: str) -> str:
+    """Where the credentials of a scheme are looked for."""
+    return f"{scheme} takes {_CREDENTIALS.get(scheme, 'none')}"
+
+
+def public(location: Location) -> str:
+    """The location, without credentials that somebody wrote into it."""
+    return str(location._replace(authority=location.authority.rpartition("@")[2]))
+
+
+def _boolean(text: str) -> bool:
+    if text.lower() not in {"true", "false", "1", "0", ""}:
+        raise ValueError(f"expected true or false, found {text!r}")
+    return text.lower() in {"true", "1", ""}
+
+
+def _s3(location: Location, options: Mapping[str, Any]) -> fs.FileSystem:
+    from pyarrow import fs  # heavy, and not needed for local savepoints
+
+    return fs.S3FileSystem(
+        **_s3_arguments(options), retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=1)
+    )
+
+
+def _s3_arguments(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The client's own retries are off: `readers.storage.remote` knows what passes."""
+    arguments = {"connect_timeout": _CONNECT_TIMEOUT_S, "request_timeout": _REQUEST_TIMEOUT_S, **options}
+    endpoint = arguments.pop("endpoint", None)
+    if endpoint is not None:
+        scheme, separator, host = endpoint.partition("://")
+        arguments["endpoint_override"] = host if separator else endpoint
+        if separator:
+            arguments["scheme"] = scheme
+    path_style = arguments.pop("path_style", None)
+    if path_style is not None:
+        arguments["force_virtual_addressing"] = not path_style
+    return arguments
+
+
+def _named_credentials(prefix: str, variables: Mapping[str, str]) -> dict[str, str]:
+    key, secret, token = (variables.get(f"{prefix}_{name}") for name in _CREDENTIAL_NAMES)
+    if not key or not secret:
+        raise AccessDeniedError(
+            f"expected the environment variables {prefix}_ACCESS_KEY_ID and {prefix}_SECRET_ACCESS_KEY, found them not set"
+        )
+    return {"access_key": key, "secret_key": secret, **({"session_token": token} if token else {})}
+
+
+def _oss(location: Location, options: Mapping[str, Any]) -> fs.FileSystem:
+    from pyarrow import fs  # heavy, and not needed for local savepoints
+
+    arguments = _s3_arguments({"path_style": False, **options})
+    if "access_key" not in arguments and not arguments.get("anonymous"):
+        key, secret = (os.environ.get(f"OSS_ACCESS_KEY_{name}") for name in ("ID", "SECRET"))
+        if not key or not secret:
+            raise AccessDeniedError(f"expected credentials, found none; {needed_credentials('oss')}")
+        arguments |= {"access_key": key, "secret_key": secret}
+    if "endpoint_override" not in arguments:
+        if "region" not in arguments:
+            raise StorageError("expected the region or the endpoint of the bucket behind ?, found neither")
+        arguments["endpoint_override"] = f"oss-{arguments['region']}.aliyuncs.com"
+    return fs.S3FileSystem(**arguments, retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=1))
+
+
+def _gs(location: Location, options: Mapping[str, Any]) -> fs.FileSystem:
+    from pyarrow import fs  # heavy, and not needed for local savepoints
+
+    return fs.GcsFileSystem(retry_time_limit=_GCS_RETRIES, **options)
+
+
+def _abfs(location: Location, options: Mapping[str, Any]) -> fs.FileSystem:
+    from pyarrow import fs  # heavy, and not needed for local savepoints
+
+    account = location.authority.rpartition("@")[2].partition(".")[0]
+    secrets = {"account_key": "AZURE_STORAGE_KEY", "sas_token": "AZURE_STORAGE_SAS_TOKEN"}
+    found = {name: os.environ[variable] for name, variable in secrets.items() if os.environ.get(variable)}
+    if not found:
+        _check_azure(account, location, options)
+    return fs.AzureFileSystem(account, **{**dict(list(found.items())[:1]), **options})
+
+
+def _check_azure(account: str, location: Location, options: Mapping[str, Any]) -> None:
+    """That a token can be had: where none can, the client ends its process, so another one tries first.
+
+    Raises:
+        AccessDeniedError: it ended.
+    """
+    container = location.authority.partition("@")[0]
+    command = [sys.executable, "-c", _AZURE_TRIAL, account, json.dumps(options), container]
+    try:
+        ended = subprocess.run(command, check=False, capture_output=True, timeout=_AZURE_TRIAL_TIMEOUT_S)
+    except subprocess.TimeoutExpired as error:
+        raise _no_azure_token(location) from error
+    if ended.returncode < 0:
+        raise _no_azure_token(location)
+
+
+def _no_azure_token(location: Location) -> AccessDeniedError:
+    return AccessDeniedError(
+        f"expected credentials, found none that give a token; {needed_credentials('abfs')}",
+        path=public(location),
+    )
+
+
+def _hdfs(location: Location, options: Mapping[str, Any]) -> fs.FileSystem:
+    from pyarrow import fs  # heavy, and not needed for local savepoints
+
+    host, _, port = location.authority.partition(":")
+    return fs.HadoopFileSystem(host or "default", int(port or 0), **options)
+
+
+def _through_fsspec(location: Location, options: Mapping[str, Any]) -> fs.FileSystem:
+    from pyarrow import fs  # heavy, and not needed for local savepoints
+
+    try:
+        import fsspec
+    except ImportError as error:
+        raise StorageError(
+            f"expected fsspec, which serves {location.scheme}://, found it not installed: "
+            "python -m pip install fsspec requests aiohttp",
+            path=public(location),
+        ) from error
+    arguments = dict(options)
+    if location.scheme not in WEB_SCHEMES:
+        host, _, port = location.authority.partition(":")
+        arguments |= {"host": host, **({"port": int(port)} if port else {})}
+    return fs.PyFileSystem(fs.FSSpecHandler(_Exact(fsspec.filesystem(location.scheme, **arguments))))
+
+
+class _Exact:
+    """A file system of fsspec as pyarrow is to see it.
+
+    What fails, fails, where `isfile` of fsspec says that there is no file; a range is read as it is asked for, where files of
+    fsspec read 5 MB ahead; and `mtime` tells when a file was modified, in seconds.
+    """
+
+    def __init__(self, system: Any) -> None:
+        self._system = system
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._system, name)
+
+    def info(self, path: str) -> dict[str, Any]:
+        """Of one file or folder."""
+        return _dated(self._system.info(path))
+
+    def find(self, path: str, **options: Any) -> dict[str, dict[str, Any]]:
+        """Of all in a folder."""
+        return {name: _dated(info) for name, info in self._system.find(path, **options).items()}
+
+    def isfile(self, path: str) -> bool:
+        """Whether there is such a file."""
+        try:
+            return bool(self._system.info(path)["type"] == "file")
+        except FileNotFoundError:
+            return False
+
+    def open(self, path: str, mode: str) -> Any:
+        """A block of no bytes would mean a stream that cannot seek."""
+        return self._system.open(path, mode=mode, block_size=1)
+
+
+def _dated(info: dict[str, Any]) -> dict[str, Any]:
+    """With the time that WebHDFS calls otherwise, and has in milliseconds."""
+    return info | {"mtime": info["modificationTime"] / 1000} if "modificationTime" in info else info
+
+
+_Client = Callable[[Location, Mapping[str, Any]], "fs.FileSystem"]
+_CLIENTS: dict[str, _Client] = {
+    "s3": _s3,
+    "gs": _gs,
+    "abfs": _abfs,
+    "oss": _oss,
+    "hdfs": _hdfs,
+    "webhdfs": _through_fsspec,
+    "http": _through_fsspec,
+    "https": _through_fsspec,
+}
+WEB_SCHEMES = frozenset({"http", "https"})
+
+_S3_OPTIONS: dict[str, Callable[[str], Any]] = {
+    "endpoint": str,
+    "endpoint_override": str,
+    "scheme": str,
+    "region": str,
+    "anonymous": _boolean,
+    "path_style": _boolean,
+    "credentials": str,
+    "role_arn": str,
+    "session_name": str,
+    "external_id": str,
+    "connect_timeout": float,
+    "request_timeout": float,
+    "tls_ca_file_path": str,
+}
+OPTIONS: dict[str, dict[str, Callable[[str], Any]]] = {
+    "s3": _S3_OPTIONS,
+    "oss": _S3_OPTIONS,
+    "gs": {
+        "anonymous": _boolean,
+        "endpoint_override": str,
+        "scheme": str,
+        "project_id": str,
+        "target_service_account": str,
+    },
+    "abfs": {
+        "blob_storage_authority": str,
+        "blob_storage_scheme": str,
+        "dfs_storage_authority": str,
+        "dfs_storage_scheme": str,
+        "client_id": str,
+        "tenant_id": str,
+    },
+    "hdfs": {"user": str, "kerb_ticket": str},
+    "webhdfs": {"user": str, "kerberos": _boolean, "use_https": _boolean},
+    "http": {},
+    "https": {},
+}
+_CREDENTIALS = {
+    "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile (AWS_PROFILE), the role of the instance, or ?anonymous=true",
+    "gs": "GOOGLE_APPLICATION_CREDENTIALS, gcloud's default login, the instance's service account, or ?anonymous=true",
+    "abfs": "AZURE_STORAGE_KEY, AZURE_STORAGE_SAS_TOKEN, AZURE_CLIENT_ID and its like, or a managed identity",
+    "oss": "OSS_ACCESS_KEY_ID and OSS_ACCESS_KEY_SECRET, or ?anonymous=true",
+    "hdfs": "a Kerberos ticket (kinit)",
+    "webhdfs": "a Kerberos ticket (kinit) with ?kerberos=true, or ?user=",
+}

@@ -1,0 +1,1 @@
+"""Spark, on a cluster or on this machine."""

@@ -1,0 +1,483 @@
+"""Spark: what outgrows this machine.
+
+DuckDB says what a statement means: it binds it over tables without rows, which gives names and types of the answer, and the
+errors of a statement that means nothing. `sparksql.py` writes the same for Spark, or refuses it; where its types are not
+DuckDB's, it is refused, too. Each table becomes a view: rows that say what each task reads, and `mapInArrow`, which reads it.
+
+A query has a session of its own and runs in a thread of its own, under a tag by which it is cancelled; whoever waits for
+it is told at once. A short answer comes to the driver as a whole; one that may be long is written by the executors' Python as
+Parquet files, and read from these; DuckDB computes it there, too, where each of its rows is made of one.
+
+What `sparkpartial.py` splits is aggregated by DuckDB in the executors' Python, so that Spark takes groups in place of rows;
+where these have no DuckDB, Spark takes the rows. Where all of a statement is aggregates without groups, or by key
+group, Spark only carries what its tasks find, and DuckDB merges it here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import shutil
+import tempfile
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+import pyarrow as pa
+from sqlglot import exp
+
+from service.engines.engine import Column, Engine, Execution, Progress
+from service.engines.spark.connect import ConnectSessions
+from service.engines.spark.errors import missing_module, spark_error_of
+from service.engines.spark.expressions import AVERAGE
+from service.engines.spark.files import rows_of_files, written
+from service.engines.spark.session import SparkSessions, SparkSettings, spark_settings
+from service.engines.spark.sql import SparkQuery, spark_query
+from service.engines.spark.tables import (
+    KnownTable,
+    ScannedTable,
+    SparkTable,
+    be_parallel,
+    gathered,
+    is_scanned,
+    without_rows,
+)
+from service.errors import (
+    EngineError,
+    EngineUnavailableError,
+    InvalidQueryError,
+    NotOnSparkError,
+    QueryCancelledError,
+    QueryError,
+    without_folders,
+)
+from service.settings import Settings
+from service.sql.planner import Plan, TableReference
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Sessions: TypeAlias = ConnectSessions | SparkSessions
+
+_BATCH_ROWS = 65_536
+_INTERRUPT_AGAIN_S = 0.5
+_MOST_COLLECTED_ROWS = 1_000_000
+
+
+class SparkEngine:
+    """Spark, by these settings. It starts with the first query.
+
+    Args:
+        settings: where it runs.
+        duckdb: the engine that says what statements mean.
+        directory: for files of our own; a temporary one, made when first wanted, if None.
+    """
+
+    name = "spark"
+
+    def __init__(self, settings: SparkSettings, duckdb: Engine, directory: Path | None = None) -> None:
+        self.settings = settings
+        self._duckdb = duckdb
+        self._directory = directory or _temporary(None)
+        kind = ConnectSessions if settings.remote else SparkSessions
+        self._sessions: Sessions = kind(settings, self._directory)
+
+    @classmethod
+    def of(cls, settings: Settings, duckdb: Engine) -> SparkEngine:
+        """By the service's settings.
+
+        Raises:
+            InvalidSettingError: they contradict each other.
+        """
+        return cls(spark_settings(settings), duckdb, _temporary(settings.temp_directory))
+
+    def execution(self, plan: Plan, max_rows: int | None = None) -> Execution:
+        """As `Engine.execution`."""
+        if plan.prefix == "DESCRIBE":
+            return self._duckdb.execution(plan)
+        return SparkExecution(plan, max_rows, self._duckdb, self._sessions, self._exports())
+
+    def translation(self, plan: Plan) -> SparkQuery:
+        """The query of a plan for Spark.
+
+        Raises:
+            NotOnSparkError: Spark cannot answer it as DuckDB does.
+        """
+        return translation(plan)
+
+    def close(self) -> None:
+        """As `Engine.close`."""
+        self._sessions.close()
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+    def _exports(self) -> Path | None:
+        if self.settings.export_directory:
+            return Path(self.settings.export_directory)
+        return self._directory / "exports" if self.settings.is_local else None
+
+
+def _temporary(parent: str | None) -> Path:
+    """A path where nothing is yet."""
+    return Path(parent or tempfile.gettempdir(), f"savepointdb-spark-{secrets.token_hex(8)}")
+
+
+def translation(plan: Plan, *, in_part: bool = True) -> SparkQuery:
+    """The query of a plan for Spark.
+
+    Args:
+        plan: what is to run.
+        in_part: whether executors have DuckDB to aggregate rows with.
+
+    Raises:
+        NotOnSparkError: Spark cannot answer it as DuckDB does.
+    """
+    return spark_query(
+        plan.query,
+        {reference.name: reference.table.schema for reference in plan.tables},
+        {
+            reference.name: f"savepoint_table_{number}"
+            for number, reference in enumerate(plan.tables, start=1)
+        },
+        [reference.name for reference in plan.tables if is_scanned(reference)],
+        in_part=in_part,
+    )
+
+
+@dataclass(slots=True)
+class _Job:
+    """What the thread of a query leaves."""
+
+    done: threading.Event
+    reader: pa.RecordBatchReader | None = None
+    failure: QueryError | None = None
+
+
+class SparkExecution(Execution):
+    """One plan on Spark."""
+
+    def __init__(
+        self, plan: Plan, max_rows: int | None, duckdb: Engine, sessions: Sessions, exports: Path | None
+    ) -> None:
+        self._plan = plan
+        self._max_rows = max_rows
+        self._duckdb = duckdb
+        self._sessions = sessions
+        self._tag = f"savepointdb-{secrets.token_hex(8)}"
+        self._export = exports / self._tag if exports is not None else None
+        self._job = _Job(threading.Event())
+        self._columns: tuple[Column, ...] = ()
+        self._schema = pa.schema([])
+        self._bytes_total = 0
+        self._merging: Execution | None = None
+        self._thread: threading.Thread | None = None
+        self._remark = ""
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """As `Execution.columns`."""
+        return self._columns
+
+    @property
+    def bytes_read(self) -> int:
+        """As `Execution.bytes_read`; by the tasks that are done."""
+        if self._job.reader is not None:
+            return self._bytes_total
+        done, total = self._sessions.tasks(self._tag)
+        return self._bytes_total * done // total if total else 0
+
+    @property
+    def bytes_total(self) -> int:
+        """As `Execution.bytes_total`."""
+        return self._bytes_total
+
+    @property
+    def progress(self) -> Progress:
+        """As `Execution.progress`; its splits are Spark's tasks, those of joins and sorts among them."""
+        done, total = self._sessions.tasks(self._tag)
+        if self._job.reader is not None:
+            total = done  # Spark passes over tasks that it finds it does not need
+        return Progress(
+            bytes_read=self.bytes_read, bytes_total=self._bytes_total, splits_read=done, splits_total=total
+        )
+
+    @property
+    def remark(self) -> str:
+        """As `Execution.remark`."""
+        return self._remark
+
+    def open(self) -> pa.RecordBatchReader:
+        """As `Execution.open`."""
+        query = self._bound()
+        self._check_not_cancelled()
+        self._thread = threading.Thread(target=self._run, args=(query,), name=self._tag, daemon=True)
+        self._thread.start()
+        self._job.done.wait()
+        if self._job.failure is not None:
+            raise self._job.failure from self._job.failure.__cause__
+        assert self._job.reader is not None
+        return self._job.reader
+
+    def cancel(self, error: QueryError) -> None:
+        """As `Execution.cancel`."""
+        if self._job.reader is None:
+            self._job.failure = self._job.failure or error
+            self._job.done.set()
+        if self._merging is not None:
+            self._merging.cancel(error)
+        if self._thread is not None:
+            threading.Thread(
+                target=self._interrupt, args=(self._thread,), name=f"cancel {self._tag}", daemon=True
+            ).start()
+
+    def close(self) -> None:
+        """As `Execution.close`."""
+        if not self._job.done.is_set():
+            self.cancel(QueryCancelledError("the query was closed"))
+        if self._merging is not None:
+            self._merging.close()
+        if self._export is not None:
+            shutil.rmtree(self._export, ignore_errors=True)
+
+    def _interrupt(self, running: threading.Thread) -> None:
+        """Until the query has ended: what Spark has not begun with yet is not interrupted, and begins."""
+        while running.is_alive():
+            self._sessions.cancel(self._tag)
+            running.join(_INTERRUPT_AGAIN_S)
+
+    def _check_not_cancelled(self) -> None:
+        if self._job.failure is not None:
+            raise self._job.failure
+
+    def _bound(self) -> SparkQuery:
+        """The query for Spark; DuckDB has said what it means.
+
+        Raises:
+            QueryError: it means nothing, or something that Spark cannot answer.
+        """
+        try:
+            query = self._translation()
+        except NotOnSparkError:
+            raise
+        except InvalidQueryError:
+            self._meaning()
+            raise
+        self._meaning()
+        if self._plan.prefix == "EXPLAIN ANALYZE":
+            raise NotOnSparkError("EXPLAIN ANALYZE")
+        if self._plan.prefix:
+            return query
+        expected = tuple(column.type for column in self._schema)
+        for name, found, wanted in zip(self._schema.names, query.types, expected, strict=True):
+            if not _is_same(found, wanted):
+                raise NotOnSparkError(f"column {name!r} of type {wanted} (not {found})")
+        return query
+
+    def _translation(self) -> SparkQuery:
+        query = translation(self._plan)
+        if query.partials and not self._sessions.has_duckdb:
+            self._remark = "the executors have no DuckDB to aggregate with, so Spark takes every row"
+            return translation(self._plan, in_part=False)
+        return query
+
+    def _meaning(self) -> None:
+        """Names and types of the answer."""
+        tables = tuple(map(without_rows, self._plan.tables))
+        execution = self._duckdb.execution(replace(self._plan, tables=tables))
+        with contextlib.closing(execution):
+            self._schema = execution.open().schema
+            self._columns = execution.columns
+
+    def _run(self, query: SparkQuery) -> None:
+        """The thread of the query."""
+        try:
+            reader = self._read(query)
+        except QueryError as error:
+            self._job.failure = self._job.failure or error
+        except Exception as error:  # pyspark's, py4j's and Java's, of any kind
+            failure = self._translated(error)
+            failure.__cause__ = error
+            self._job.failure = self._job.failure or failure
+        else:
+            self._job.reader = reader
+        self._job.done.set()
+
+    def _read(self, query: SparkQuery) -> pa.RecordBatchReader:
+        session = self._sessions.new()
+        try:
+            with self._sessions.tagged(session, self._tag):
+                tables = [self._table(reference, query) for reference in self._plan.tables]
+                self._bytes_total = sum(table.size_bytes for table in tables)
+                self._check_not_cancelled()
+                if query.merged is not None:
+                    return self._merged(session, tables, query.merged)
+                if query.computed and self._is_written:
+                    return self._computed(session, tables, query.computed)
+                return self._answer(self._frame(session, tables, query))
+        except Exception as error:
+            if not (query.partials or query.computed) or missing_module(str(error)) != "duckdb":
+                raise
+        self._sessions.has_duckdb = False
+        return self._read(self._translation())
+
+    def _table(self, reference: TableReference, query: SparkQuery) -> SparkTable:
+        columns, partial = query.columns[reference.name], query.partials.get(reference.name)
+        if is_scanned(reference):
+            return ScannedTable.of(reference, columns, partial, self._sessions.parallelism)
+        return KnownTable(reference, columns)
+
+    def _frame(self, session: SparkSession, tables: Sequence[SparkTable], query: SparkQuery) -> DataFrame:
+        for number, table in enumerate(tables, start=1):
+            table.frame(session).createOrReplaceTempView(f"savepoint_table_{number}")
+        be_parallel(session, tables)
+        if query.has_average:
+            from service.spark.average import register
+
+            register(session, AVERAGE)
+        return session.sql(f"EXPLAIN FORMATTED {query.sql}" if self._plan.prefix else query.sql)
+
+    def _merged(
+        self, session: SparkSession, tables: Sequence[SparkTable], merged: exp.Query
+    ) -> pa.RecordBatchReader:
+        """The answer that DuckDB makes of what executors found; it does so when it is read."""
+        from service.spark.splits import answers
+
+        frame = gathered(session, tables)
+        if self._plan.prefix:
+            frame.createOrReplaceTempView("savepoint_answers")
+            frame = session.sql("EXPLAIN FORMATTED TABLE savepoint_answers")
+            return self._explained(frame, f"== Merged by DuckDB ==\n{merged.sql('duckdb', pretty=True)}\n")
+        found = answers(frame.toArrow())
+        references = tuple(table.answered(found.get(number)) for number, table in enumerate(tables))
+        self._check_not_cancelled()
+        execution = self._duckdb.execution(replace(self._plan, query=merged, tables=references))
+        self._merging = execution
+        return self._conformed(_rows_of(execution))
+
+    @property
+    def _is_written(self) -> bool:
+        """Whether executors write the answer as files, all of it."""
+        return self._export is not None and self._max_rows is None and not self._plan.prefix
+
+    def _computed(
+        self, session: SparkSession, tables: Sequence[SparkTable], sql: str
+    ) -> pa.RecordBatchReader:
+        """The answer that DuckDB makes of each row of the only table, beside the readers."""
+        (table,) = tables
+        assert isinstance(table, ScannedTable)
+        be_parallel(session, tables)
+        return self._written(lambda folder: table.written(session, sql, self._schema, folder))
+
+    def _written(self, files: Callable[[str], DataFrame]) -> pa.RecordBatchReader:
+        """The rows of the files that executors write to a folder, whose names Spark gives.
+
+        Raises:
+            EngineError: there is one that is not found here.
+        """
+        assert self._export is not None
+        self._export.mkdir(parents=True, exist_ok=True)
+        found = files(str(self._export)).toArrow()
+        return self._conformed(rows_of_files(self._export, found.column("file").to_pylist()))
+
+    def _answer(self, frame: DataFrame) -> pa.RecordBatchReader:
+        if self._plan.prefix:
+            return self._explained(frame)
+        frame = frame.toDF(*_numbered(self._schema))
+        if self._max_rows is not None:
+            frame = frame.limit(self._max_rows + 1)
+        if self._max_rows is not None and self._max_rows <= _MOST_COLLECTED_ROWS:
+            return self._conformed(frame.toArrow().to_batches(_BATCH_ROWS))
+        if self._export is not None:
+            return self._written(lambda folder: written(frame, folder))
+        rows = frame.limit(_MOST_COLLECTED_ROWS + 1).toArrow()
+        if rows.num_rows > _MOST_COLLECTED_ROWS:
+            raise EngineError(
+                f"an answer of more than {_MOST_COLLECTED_ROWS} rows needs a directory that the executors and this "
+                "service share",
+                hint="set spark_export_directory, or ask for max_rows",
+            )
+        return self._conformed(rows.to_batches(_BATCH_ROWS))
+
+    def _explained(self, frame: DataFrame, more: str = "") -> pa.RecordBatchReader:
+        """The plan, as DuckDB shows its own: a row of a name and a text."""
+        text = without_folders(str(frame.collect()[0][0])) + more
+        rows = pa.RecordBatch.from_arrays(
+            [pa.array(["spark_plan"]), pa.array([text])], ["explain_key", "explain_value"]
+        )
+        self._columns = (Column("explain_key", "VARCHAR"), Column("explain_value", "VARCHAR"))
+        return pa.RecordBatchReader.from_batches(rows.schema, [rows])
+
+    def _conformed(self, batches: Iterable[pa.RecordBatch]) -> pa.RecordBatchReader:
+        """What Spark gave, as DuckDB would have given it."""
+
+        def made() -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                if batch.num_rows:
+                    arrays = [
+                        _from_spark(column, wanted.type)
+                        for column, wanted in zip(batch.columns, self._schema, strict=True)
+                    ]
+                    yield pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+        return pa.RecordBatchReader.from_batches(self._schema, made())
+
+    def _translated(self, error: Exception) -> QueryError:
+        failure = spark_error_of(str(error))
+        if isinstance(failure, EngineUnavailableError):
+            self._sessions.forget()
+        return failure
+
+
+def _is_same(found: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether two types are the same but for the names of list elements and what may be null."""
+    if found == pa.null() or wanted == pa.null():
+        return True
+    if pa.types.is_timestamp(found) and pa.types.is_timestamp(wanted):
+        # Spark counts microseconds: what it is given in others comes back in them.
+        return (found.unit == "ns") == (wanted.unit == "ns") and (found.tz is None) == (wanted.tz is None)
+    if pa.types.is_list(found) and pa.types.is_list(wanted):
+        return _is_same(found.value_type, wanted.value_type)
+    if pa.types.is_map(found) and pa.types.is_map(wanted):
+        return _is_same(found.key_type, wanted.key_type) and _is_same(found.item_type, wanted.item_type)
+    if pa.types.is_struct(found) and pa.types.is_struct(wanted):
+        return [part.name for part in found] == [part.name for part in wanted] and all(
+            _is_same(own.type, other.type) for own, other in zip(found, wanted, strict=True)
+        )
+    if pa.types.is_time(found) and pa.types.is_time(wanted):
+        return True
+    return bool(found.equals(wanted))
+
+
+def _from_spark(array: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """A column of Spark's as DuckDB's type; it was made of it, so no digit is lost."""
+    if array.type.equals(wanted):
+        return array
+    if pa.types.is_null(wanted):
+        return pa.nulls(len(array))
+    return array.cast(_nanoseconds_of(array.type, wanted)).cast(wanted)
+
+
+def _nanoseconds_of(have: pa.DataType, wanted: pa.DataType) -> pa.DataType:
+    """The type on the way: a BIGINT that stands for a time is a time[ns] first."""
+    if pa.types.is_time(wanted):
+        return pa.time64("ns")
+    if pa.types.is_list(wanted):
+        return pa.list_(_nanoseconds_of(have.value_type, wanted.value_type))
+    if pa.types.is_map(wanted):
+        return pa.map_(
+            _nanoseconds_of(have.key_type, wanted.key_type), _nanoseconds_of(have.item_type, wanted.item_type)
+        )
+    if pa.types.is_struct(wanted):
+        return pa.struct(
+            [(own.name, _nanoseconds_of(own.type, part.type)) for own, part in zip(have, wanted, strict=True)]
+        )
+    return have
+
+
+def _rows_of(execution: Execution) -> Iterator[pa.RecordBatch]:
+    yield from execution.open()
+
+
+def _numbered(schema: pa.Schema) -> list[str]:
+    return [f"c{number}" for number in range(len(schema))]

@@ -1,0 +1,128 @@
+"""Columns, fields, elements and literals."""
+
+from __future__ import annotations
+
+import re
+
+import pyarrow as pa
+from sqlglot import exp
+
+from service.engines.spark.expressions.terms import (
+    BOOLEAN,
+    DOUBLE,
+    DUCKDB,
+    INTEGER,
+    TEXT,
+    Handler,
+    Scope,
+    as_type,
+    call,
+    cast,
+    knows,
+    number_of,
+    text_of,
+    translate,
+)
+from service.engines.spark.types import Typed, common_type, decimal, integer_type, is_integer, spark_name
+from service.errors import NotOnSparkError
+
+
+def _column(node: exp.Expr, scope: Scope) -> Typed:
+    assert isinstance(node, exp.Column)
+    found = scope.column(node)
+    spark_name(found.type)
+    return found
+
+
+def _dot(node: exp.Expr, scope: Scope) -> Typed:
+    knows(node, "this", "expression")
+    return _field(translate(node.this, scope), node.args["expression"].name)
+
+
+def _struct_extract(node: exp.Expr, scope: Scope) -> Typed:
+    knows(node, "this", "expression")
+    name = node.args["expression"]
+    if not name.is_string:
+        raise NotOnSparkError("struct_extract() of anything but a name")
+    return _field(translate(node.this, scope), name.name)
+
+
+def _field(whole: Typed, name: str) -> Typed:
+    if not pa.types.is_struct(whole.type):
+        raise NotOnSparkError(f"a field of {whole.type}")
+    for part in whole.type:
+        if part.name.casefold() == name.casefold():
+            return Typed(
+                exp.Dot(this=whole.node, expression=exp.to_identifier(part.name, quoted=True)), part.type
+            )
+    raise NotOnSparkError(f"the field {name!r} of {whole.type}")
+
+
+def _bracket(node: exp.Expr, scope: Scope) -> Typed:
+    knows(node, "this", "expressions")
+    whole = translate(node.this, scope)
+    # The parser counts from 0: undone as DuckDB's generator does.
+    (index,) = exp.apply_index_offset(node.this, node.expressions, DUCKDB.INDEX_OFFSET, dialect=DUCKDB)
+    if isinstance(index, exp.Slice):
+        raise NotOnSparkError("a slice of a list")
+    if pa.types.is_struct(whole.type) and index.is_string:
+        return _field(whole, index.name)
+    if pa.types.is_map(whole.type):
+        key = cast(same_kind(translate(index, scope), whole.type.key_type), whole.type.key_type)
+        return Typed(call("try_element_at", whole.node, key), whole.type.item_type)
+    place = translate(index, scope)
+    if not pa.types.is_list(whole.type) or not is_integer(place.type):
+        raise NotOnSparkError(f"an element of {whole.type} by {place.type}")
+    number = call("nullif", as_type(place.node, INTEGER), number_of(0))
+    return Typed(call("try_element_at", whole.node, number), whole.type.value_type)
+
+
+def same_kind(typed: Typed, target: pa.DataType) -> Typed:
+    if common_type(typed, Typed(exp.Null(), target)) != target:
+        raise NotOnSparkError(f"{typed.type} beside {target}")
+    return typed
+
+
+def _literal(node: exp.Expr, _: Scope) -> Typed:
+    if node.is_string:
+        return Typed(node.copy(), TEXT, text=node.name)
+    return number_literal(node.name, "")
+
+
+def number_literal(digits: str, sign: str) -> Typed:
+    if re.fullmatch(r"\d+", digits):
+        value = int(sign + digits)
+        kind = integer_type(value)
+        return Typed(as_type(number_of(sign + digits), kind), kind, integer=value)
+    if re.fullmatch(r"\d*\.\d+", digits):
+        whole, _, fraction = digits.partition(".")
+        kind = decimal(max(len(whole.lstrip("0")) + len(fraction), 1), len(fraction))
+        if len(whole) == 1 and whole == "0":
+            kind = decimal(1 + len(fraction), len(fraction))
+        return Typed(as_type(number_of(f"{sign}{digits}BD"), kind), kind)
+    return Typed(as_type(text_of(sign + digits), DOUBLE), DOUBLE)
+
+
+def _boolean(node: exp.Expr, _: Scope) -> Typed:
+    return Typed(exp.Boolean(this=node.this), BOOLEAN)
+
+
+def _null(_: exp.Expr, __: Scope) -> Typed:
+    return Typed(exp.Null(), pa.null())
+
+
+def _paren(node: exp.Expr, scope: Scope) -> Typed:
+    inner = translate(node.this, scope)
+    return Typed(exp.Paren(this=inner.node), inner.type, inner.integer, inner.text)
+
+
+HANDLERS: dict[type[exp.Expr], Handler] = {
+    exp.Boolean: _boolean,
+    exp.Bracket: _bracket,
+    exp.Column: _column,
+    exp.Dot: _dot,
+    exp.Literal: _literal,
+    exp.Null: _null,
+    exp.Paren: _paren,
+    exp.StructExtract: _struct_extract,
+}

@@ -1,0 +1,198 @@
+"""What translated expressions are made of: calls, casts, literals, and `translate`, which finds who knows an expression."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection
+from typing import Protocol
+
+import pyarrow as pa
+import sqlglot
+from sqlglot import exp
+from sqlglot.dialects.dialect import Dialect
+
+from service.engines.spark.types import (
+    HUGEINT,
+    TIMESTAMP,
+    Typed,
+    holds,
+    is_integer,
+    is_nanoseconds,
+    spark_name,
+)
+from service.errors import NotOnSparkError
+
+DOUBLE, BIGINT, INTEGER, TEXT, BOOLEAN, DATE = (
+    pa.float64(),
+    pa.int64(),
+    pa.int32(),
+    pa.string(),
+    pa.bool_(),
+    pa.date32(),
+)
+DUCKDB = Dialect.get_or_raise("duckdb")
+_DATE_TEXT = re.compile(r"\d{4}-\d{2}-\d{2}")
+_TIMESTAMP_TEXT = re.compile(r"\d{4}-\d{2}-\d{2}(?:[ T]\d{2}:\d{2}:\d{2}(?:\.\d{1,6})?)?")
+_DIGITS_IN_64_BITS = 18
+_WIDE = exp.column("wide")
+# By halves; the last digit is not always that of the nearest DOUBLE.
+_DOUBLE_OF_128_BITS = sqlglot.parse_one(
+    """
+    CASE
+        WHEN wide BETWEEN -9007199254740992 AND 18446744073709551615 THEN CAST(wide AS DOUBLE)
+        WHEN wide BETWEEN -18446744073709551616 AND -1 THEN -CAST(-1 - wide AS DOUBLE) - CAST(1 AS DOUBLE)
+        ELSE CAST(pmod(wide, 18446744073709551616) AS DOUBLE)
+            + CAST((wide - pmod(wide, 18446744073709551616)) / 18446744073709551616 AS DOUBLE)
+            * CAST(18446744073709551616 AS DOUBLE)
+    END
+    """,
+    dialect="spark",
+)
+
+
+class Scope(Protocol):
+    """What names mean where an expression stands.
+
+    Attributes:
+        divided: the values whose average is sum / count there: see `sparkpartial.divided`.
+    """
+
+    divided: Collection[exp.Expr]
+
+    def column(self, node: exp.Column) -> Typed:
+        """The column of that name."""
+
+    def subquery(self, query: exp.Query) -> tuple[exp.Query, list[tuple[str, pa.DataType]]]:
+        """A query inside an expression, translated, and its columns."""
+
+    def handler(self, kind: type[exp.Expr]) -> Handler | None:
+        """What translates expressions of this kind; None if nothing does."""
+
+
+def translate(node: exp.Expr, scope: Scope) -> Typed:
+    """An expression for Spark, and its type.
+
+    Raises:
+        NotOnSparkError: Spark cannot answer it as DuckDB does.
+    """
+    handler = scope.handler(type(node))
+    if handler is None:
+        raise NotOnSparkError(shown(node))
+    return handler(node, scope)
+
+
+def translate_to(node: exp.Expr, target: pa.DataType, scope: Scope) -> exp.Expr:
+    """An expression, as this type."""
+    return cast(translate(node, scope), target)
+
+
+def cast(typed: Typed, target: pa.DataType) -> exp.Expr:
+    """A value as the type that it has beside others; never one that loses something."""
+    if typed.text is not None and not pa.types.is_string(target):
+        return parsed(typed.text, target)
+    if typed.type == target:
+        return typed.node if typed.integer is None else as_type(typed.node, target)
+    if is_nanoseconds(typed.type) and pa.types.is_timestamp(target):
+        return microseconds(typed.node)
+    if is_nanoseconds(target) and pa.types.is_timestamp(typed.type) and pa.types.is_timestamp(target):
+        return _nanoseconds(typed.node)
+    if typed.type != pa.null() and is_nanoseconds(target):
+        raise NotOnSparkError(f"{typed.type} beside {target}")
+    if pa.types.is_floating(target):
+        return as_floating(typed.node, typed.type, target)
+    return as_type(typed.node, target)
+
+
+def call(name: str, *arguments: exp.Expr) -> exp.Expr:
+    """A call of a Spark function, written as it is."""
+    return exp.Anonymous(this=name, expressions=list(arguments))
+
+
+def as_type(node: exp.Expr, target: pa.DataType) -> exp.Expr:
+    if target == pa.null():
+        return node
+    return exp.Cast(this=node, to=exp.DataType.build(spark_name(target), dialect="spark"))
+
+
+def as_floating(node: exp.Expr, source: pa.DataType, target: pa.DataType) -> exp.Expr:
+    """A number as FLOAT or DOUBLE; what DuckDB keeps in 128 bits, and has no fraction, as DuckDB converts it.
+
+    Raises:
+        NotOnSparkError: it would be converted otherwise.
+    """
+    if not (pa.types.is_decimal(source) and source.scale == 0 and source.precision > _DIGITS_IN_64_BITS):
+        return as_type(node, target)
+    if target != DOUBLE:
+        raise NotOnSparkError(f"{source} as {target}")
+    wide = as_type(node, HUGEINT)
+    return _DOUBLE_OF_128_BITS.transform(lambda part: wide.copy() if part == _WIDE else part)
+
+
+def knows(node: exp.Expr, *arguments: str) -> None:
+    for name, value in node.args.items():
+        if name not in arguments and value not in (None, False, []):
+            raise NotOnSparkError(f"{shown(node)} with {name.replace('_', ' ').upper()}")
+
+
+def shown(node: exp.Expr) -> str:
+    if isinstance(node, exp.Anonymous):
+        return f"{node.name}()"
+    return f"{node.sql_name().lower()}()" if isinstance(node, exp.Func) else node.key.upper()
+
+
+def number_of(value: float | str) -> exp.Expr:
+    return exp.Literal.number(value)
+
+
+def text_of(value: str) -> exp.Expr:
+    return exp.Literal.string(value)
+
+
+def if_else(condition: exp.Expr, then: exp.Expr, otherwise: exp.Expr) -> exp.Expr:
+    return exp.Case(ifs=[exp.If(this=condition, true=then)], default=otherwise)
+
+
+def only_if(condition: exp.Expr, then: exp.Expr, otherwise: str) -> exp.Expr:
+    """`then`, or an error where the condition is false; NULL is neither."""
+    error = call("raise_error", text_of(f"{otherwise} is not answered by Spark as by DuckDB"))
+    return exp.Case(ifs=[exp.If(this=exp.Not(this=exp.Paren(this=condition)), true=error)], default=then)
+
+
+def binary(kind: type[exp.Binary], left: exp.Expr, right: exp.Expr) -> exp.Expr:
+    return exp.Paren(this=kind(this=left, expression=right))
+
+
+def parsed(text: str, target: pa.DataType) -> exp.Expr:
+    """A text literal as the type beside it."""
+    if is_integer(target) and re.fullmatch(r"-?\d{1,19}", text) and holds(target, int(text)):
+        return as_type(number_of(text), target)
+    if pa.types.is_date(target) and _DATE_TEXT.fullmatch(text):
+        return as_type(text_of(text), target)
+    if pa.types.is_timestamp(target) and target.tz is None and _TIMESTAMP_TEXT.fullmatch(text):
+        instant = as_type(text_of(text), TIMESTAMP)
+        return _nanoseconds(instant) if target.unit == "ns" else instant
+    raise NotOnSparkError(f"the text {text!r} as {target}")
+
+
+def microseconds(nanoseconds: exp.Expr) -> exp.Expr:
+    """A timestamp[ns] as TIMESTAMP; DuckDB cuts digits off towards zero, as `div` does."""
+    micros = call(
+        "timestamp_micros", exp.Paren(this=exp.IntDiv(this=nanoseconds, expression=number_of(1000)))
+    )
+    return as_type(micros, TIMESTAMP)
+
+
+def _nanoseconds(instant: exp.Expr) -> exp.Expr:
+    """A TIMESTAMP_NTZ as what stands for a timestamp[ns]; an error beyond its range."""
+    micros = call("unix_micros", as_type(instant, pa.timestamp("us", tz="UTC")))
+    return binary(exp.Mul, micros, as_type(number_of(1000), BIGINT))
+
+
+def instant_of(typed: Typed) -> exp.Expr:
+    """A date or timestamp as TIMESTAMP_NTZ."""
+    if pa.types.is_date(typed.type) or (pa.types.is_timestamp(typed.type) and typed.type.tz is None):
+        return cast(typed, TIMESTAMP)
+    raise NotOnSparkError(f"a part of {typed.type}")
+
+
+Handler = Callable[[exp.Expr, Scope], Typed]

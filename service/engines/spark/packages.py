@@ -1,0 +1,58 @@
+"""Our code for executors: the packages `service.spark`, `catalog` and `readers` as a zip.
+
+What they import (numpy, numba, pyarrow, …) has to be installed on the workers, or sent with `spark.archives` by
+`spark_options`. `sparkunpack.py` says what is in the zip, and why.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import catalog
+import readers
+import service
+from service.engines.spark import unpack as sparkunpack
+
+_PACKAGES = (service, catalog, readers)
+
+
+def write_packages(path: Path) -> Path:
+    """Write the zip; returns `path`."""
+    parts = sorted(
+        {
+            *_modules(service, "__init__.py"),
+            *_modules(service, "spark/**/*.py"),
+            *_modules(catalog, "**/*.py"),
+            *_modules(readers, "**/*.py"),
+        }
+    )
+    digest = hashlib.sha256()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, file in parts:
+            content = file.read_bytes()
+            digest.update(f"{name} {len(content)} ".encode() + content)
+            archive.writestr(f"{sparkunpack.PACKAGES}/{name}", content)
+        for package in _PACKAGES:
+            archive.write(sparkunpack.__file__, f"{package.__name__}/__init__.py")
+        archive.comment = digest.hexdigest()[:32].encode()
+    return path
+
+
+def package_folders() -> list[Path]:
+    """Where this process found our packages."""
+    return list(dict.fromkeys(_folder(package) for package in _PACKAGES))
+
+
+def _modules(package: Any, pattern: str) -> Iterator[tuple[str, Path]]:
+    folder = _folder(package)
+    for file in (folder / package.__name__).glob(pattern):
+        yield str(file.relative_to(folder)), file
+
+
+def _folder(package: Any) -> Path:
+    return Path(package.__file__).parent.parent

@@ -1,0 +1,616 @@
+"""A `Plan`'s query, in DuckDB's SQL → one for Spark that means the same.
+
+sqlglot qualifies the names; then each query is translated from its FROM outwards, so that every expression has a type:
+DuckDB's. Clauses and joins that are not listed here are refused, as expressions are in `sparkexpressions`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+from sqlglot import exp
+from sqlglot.errors import ErrorLevel, SqlglotError
+from sqlglot.optimizer.qualify import qualify
+from sqlglot.schema import MappingSchema
+
+from service.engines.spark.expressions import (
+    AVERAGE,
+    HANDLERS,
+    Handler,
+    cast,
+    has_aggregate,
+    has_map,
+    is_narrow,
+    ordered,
+    translate,
+    truth,
+)
+from service.engines.spark.partial import (
+    MergedAvg,
+    PartialQuery,
+    PartialSelect,
+    divided,
+    merged_by_duckdb,
+    partial_select,
+    row_by_row,
+)
+from service.engines.spark.types import HUGEINT, Typed, common_type, is_nested
+from service.errors import InvalidQueryError, NotOnSparkError
+from service.sql.types import sql_type
+
+Columns = list[tuple[str, pa.DataType]]
+
+_SELECT = frozenset(
+    {
+        "expressions",
+        "from_",
+        "joins",
+        "where",
+        "group",
+        "having",
+        "qualify",
+        "order",
+        "limit",
+        "offset",
+        "distinct",
+    }
+    | {"with_", "kind"}
+)
+_SET = frozenset({"this", "expression", "distinct", "order", "limit", "offset", "with_"})
+_GROUP = frozenset({"expressions", "rollup", "cube", "grouping_sets", "all"})
+_SIDES = frozenset({"", "LEFT", "RIGHT", "FULL"})
+_KINDS = frozenset({"", "INNER", "OUTER", "CROSS", "SEMI", "ANTI"})
+
+
+@dataclass(frozen=True, slots=True)
+class SparkQuery:
+    """A query for Spark.
+
+    Attributes:
+        sql: its text.
+        types: DuckDB's types of its columns.
+        has_average: whether it calls `AVERAGE`.
+        columns: of each table of the plan, by its name there: those it needs, in order; never none.
+        partials: of tables in whose place executors give partial aggregates: the queries of these.
+        merged: the same in DuckDB's SQL, over what executors found of each such table, by the names of `part_name`; None if
+            there is more to do than to merge a few rows.
+        computed: the same in DuckDB's SQL, over `sparkpartial.ROWS`, the rows of its only table, of which executors read any;
+            empty if an answer's row is made of several of them.
+    """
+
+    sql: str
+    types: tuple[pa.DataType, ...]
+    has_average: bool
+    columns: Mapping[str, tuple[str, ...]]
+    partials: Mapping[str, PartialQuery]
+    merged: exp.Query | None
+    computed: str
+
+
+def part_name(table: str) -> str:
+    """What the partial aggregates of a table are called."""
+    return f"{table} in part"
+
+
+def spark_query(
+    query: exp.Query,
+    schemas: Mapping[str, pa.Schema],
+    views: Mapping[str, str],
+    scanned: Collection[str] = (),
+    *,
+    in_part: bool = True,
+) -> SparkQuery:
+    """Translate a query.
+
+    Args:
+        query: a plan's; it is left as it is.
+        schemas: the tables of the plan by their names.
+        views: what the tables are called on Spark.
+        scanned: the tables that executors read.
+        in_part: whether they may aggregate their rows.
+
+    Raises:
+        NotOnSparkError: Spark cannot answer it as DuckDB does.
+        InvalidQueryError: a name in it means nothing.
+    """
+    known = {
+        name: {column.name: sql_type(column.type) for column in schema} for name, schema in schemas.items()
+    }
+    try:
+        qualified = qualify(
+            query.copy(),
+            schema=MappingSchema(
+                {
+                    exp.to_identifier(name, quoted=True).sql("duckdb"): columns
+                    for name, columns in known.items()
+                },
+                dialect="duckdb",
+            ),
+            dialect="duckdb",
+        )
+    except SqlglotError as error:
+        raise InvalidQueryError(str(error).partition("\n")[0]) from error
+    translator = _Translator(
+        {name.casefold(): schema for name, schema in schemas.items()},
+        {name.casefold(): view for name, view in views.items()},
+        {name.casefold() for name in scanned if in_part},
+    )
+    computed = (
+        row_by_row(qualified)
+        if len(scanned) == len(schemas) == 1 and in_part and isinstance(qualified, exp.Select)
+        else None
+    )
+    translated, columns = translator.query(qualified, _Names())
+    text = translated.sql("spark", identify=True, comments=False, unsupported_level=ErrorLevel.RAISE)
+    partials = {
+        name: translator.partials[name.casefold()]
+        for name in schemas
+        if name.casefold() in translator.partials
+    }
+    return SparkQuery(
+        sql=text,
+        types=tuple(kind for _, kind in columns),
+        has_average=any(call.name == AVERAGE for call in translated.find_all(exp.Anonymous)),
+        columns={name: translator.used(name) for name in schemas},
+        partials=partials,
+        merged=translator.merged(qualified) if partials and partials.keys() >= set(scanned) else None,
+        computed=computed.sql("duckdb", comments=False) if computed is not None else "",
+    )
+
+
+@dataclass(slots=True)
+class _Names:
+    """What names mean at one place of a query: `Scope` of `sparkexpressions`.
+
+    Attributes:
+        tables: alias → column → type, casefolded.
+        common: the queries of WITH.
+        aliases: the columns of the answer by name, for ORDER BY.
+        kinds: their types by place.
+        outer: the names around a subquery.
+        divided: the values whose average is sum / count in that SELECT.
+        is_correlated: whether one of the names was found around the subquery.
+    """
+
+    translator: _Translator | None = None
+    tables: dict[str, dict[str, tuple[str, pa.DataType]]] = field(default_factory=dict)
+    origins: dict[str, str] = field(default_factory=dict)
+    common: dict[str, Columns] = field(default_factory=dict)
+    aliases: dict[str, pa.DataType] = field(default_factory=dict)
+    kinds: list[pa.DataType] = field(default_factory=list)
+    outer: _Names | None = None
+    divided: Collection[exp.Expr] = ()
+    is_correlated: bool = False
+
+    def column(self, node: exp.Column) -> Typed:
+        """The column that a name stands for.
+
+        Raises:
+            NotOnSparkError: it is not sure which.
+        """
+        alias, name = node.table.casefold(), node.name.casefold()
+        if not alias and name in self.aliases:
+            return Typed(exp.column(exp.to_identifier(node.name, quoted=True)), self.aliases[name])
+        scope: _Names | None = self
+        while scope is not None:
+            if name in scope.tables.get(alias, {}):
+                written, kind = scope.tables[alias][name]
+                self.is_correlated = self.is_correlated or scope is not self
+                if scope.translator is not None and alias in scope.origins:
+                    scope.translator.use(scope.origins[alias], written)
+                return Typed(
+                    exp.column(
+                        exp.to_identifier(written, quoted=True), exp.to_identifier(node.table, quoted=True)
+                    ),
+                    kind,
+                )
+            scope = scope.outer
+        raise NotOnSparkError(f"the name {node.name!r}")
+
+    def subquery(self, query: exp.Query) -> tuple[exp.Query, Columns]:
+        """A query inside an expression."""
+        assert self.translator is not None
+        return self.translator.query(query, self)
+
+    def handler(self, kind: type[exp.Expr]) -> Handler | None:
+        """What translates expressions of this kind."""
+        return HANDLERS.get(kind)
+
+
+class _Translator:
+    """One statement on its way to Spark.
+
+    Attributes:
+        partials: the tables that are aggregated before Spark has their rows, and how.
+    """
+
+    def __init__(
+        self, schemas: Mapping[str, pa.Schema], views: Mapping[str, str], scanned: Collection[str]
+    ) -> None:
+        self.partials: dict[str, PartialQuery] = {}
+        self._merges: list[tuple[exp.Select, exp.Select | None]] = []
+        self._schemas = dict(schemas)
+        self._views = dict(views)
+        self._scanned = scanned
+        self._used: dict[str, set[str]] = {name: set() for name in schemas}
+
+    def use(self, table: str, column: str) -> None:
+        """Note that a column of a table is needed."""
+        self._used[table].add(column)
+
+    def used(self, table: str) -> tuple[str, ...]:
+        """The columns of a table that are needed, in its order; the last, which is cheap, where none is."""
+        schema, used = self._schemas[table.casefold()], self._used[table.casefold()]
+        return tuple(name for name in schema.names if name in used) or (schema.names[-1],)
+
+    def query(self, query: exp.Expr, outer: _Names) -> tuple[exp.Query, Columns]:
+        """A query of any kind, and its columns."""
+        if isinstance(query, exp.Subquery):
+            _knows(query, frozenset({"this", "alias"}))
+            return self.query(query.this, outer)
+        common = dict(outer.common)
+        with_ = self._with(query, outer, common)
+        scope = _Names(translator=self, common=common, outer=outer if outer.tables or outer.outer else None)
+        if isinstance(query, exp.Select):
+            made, columns = self._select(query, scope)
+        elif isinstance(query, exp.SetOperation):
+            made, columns = self._set_operation(query, scope)
+        else:
+            raise NotOnSparkError(query.key.upper())
+        if with_ is not None:
+            made.set("with_", with_)
+        return made, columns
+
+    def _with(self, query: exp.Expr, outer: _Names, common: dict[str, Columns]) -> exp.With | None:
+        with_ = query.args.get("with_")
+        if with_ is None:
+            return None
+        if with_.args.get("recursive"):
+            raise NotOnSparkError("WITH RECURSIVE")
+        made = []
+        for item in with_.expressions:
+            alias = item.args["alias"]
+            inner, columns = self.query(item.this, _Names(translator=self, common=dict(common)))
+            names = [name.name for name in alias.args.get("columns") or ()]
+            columns = _renamed(columns, names)
+            common[alias.name.casefold()] = columns
+            table = exp.TableAlias(
+                this=exp.to_identifier(alias.name, quoted=True),
+                columns=[exp.to_identifier(name, quoted=True) for name, _ in columns],
+            )
+            made.append(exp.CTE(this=inner, alias=table))
+        return exp.With(expressions=made)
+
+    def _select(self, query: exp.Select, scope: _Names) -> tuple[exp.Query, Columns]:
+        _check_having(query)
+        own = _Names(translator=self, common=scope.common, outer=scope.outer)
+        whole = self._whole_select(query, own)
+        if own.is_correlated and next(query.find_all(exp.Avg), None) is not None:
+            raise NotOnSparkError("an average in a correlated subquery")
+        merged = self._merged_select(query, own)
+        return whole if merged is None else self._whole_select(merged, scope)
+
+    def _merged_select(self, query: exp.Select, scope: _Names) -> exp.Select | None:
+        """The same over partial aggregates, which executors make of the rows of its only table; None if they cannot.
+
+        Args:
+            query: it could be translated as a whole.
+            scope: of its clauses.
+        """
+        names = [scope.origins[alias] for alias in scope.tables if alias in scope.origins]
+        if len(scope.tables) != 1 or not names or names[0] not in self._scanned:
+            return None
+        items = [item for _, item in map(_projected, query.expressions)]
+        group = query.args.get("group")
+        split = partial_select(query, _group_nodes(group, items) if group is not None else ())
+        if split is None:
+            return None
+        schema = pa.schema([(name, translate(node, scope).type) for name, node in split.columns])
+        _note_narrow(split, scope)
+        self.partials[names[0]] = PartialQuery(split.partial.sql("duckdb", comments=False), schema)
+        merged = part_name(names[0])
+        self._schemas[merged], self._views[merged], self._used[merged] = schema, self._views[names[0]], set()
+        split.merged.args["from_"].this.set("this", exp.to_identifier(merged, quoted=True))
+        hugeints = _hugeints(split.columns, scope)
+        is_small = split.is_small and hugeints is not None
+        self._merges.append((query, merged_by_duckdb(split.merged, hugeints or ()) if is_small else None))
+        return split.merged
+
+    def merged(self, query: exp.Query) -> exp.Query | None:
+        """A query that was translated, with every split SELECT over what executors found; None if one has groups.
+
+        Args:
+            query: it is changed.
+        """
+        if any(merged is None for _, merged in self._merges):
+            return None
+        for select, merged in self._merges:
+            assert merged is not None
+            if select is query:
+                return merged
+            select.replace(merged)
+        return query
+
+    def _whole_select(self, query: exp.Select, scope: _Names) -> tuple[exp.Query, Columns]:
+        _knows(query, _SELECT)
+        made = exp.Select()
+        if query.args.get("from_") is not None:
+            made.set("from_", exp.From(this=self._source(query.args["from_"].this, scope)))
+            made.set("joins", [self._join(join, scope) for join in query.args.get("joins") or ()])
+        if query.args.get("where") is not None:
+            made.set("where", exp.Where(this=truth(query.args["where"].this, scope)))
+        items = [_projected(item) for item in query.expressions]
+        made.set("group", self._group(query, [item for _, item in items], scope))
+        scope.divided = divided(query, has_groups=made.args.get("group") is not None)
+        typed = [(name, translate(item, scope)) for name, item in items]
+        made.set("expressions", [_named(cast_literal(value), name) for name, value in typed])
+        for clause in ("having", "qualify"):
+            if query.args.get(clause) is not None:
+                made.set(clause, type(query.args[clause])(this=truth(query.args[clause].this, scope)))
+        columns = [(name, value.type) for name, value in typed]
+        if query.args.get("distinct") is not None:
+            _knows(query.args["distinct"], frozenset())
+            _check_groups(columns)
+            made.set("distinct", exp.Distinct())
+        scope.aliases = {name.casefold(): kind for name, kind in columns}
+        scope.kinds = [kind for _, kind in columns]
+        self._modifiers(query, made, scope)
+        return made, columns
+
+    def _modifiers(self, query: exp.Expr, made: exp.Expr, scope: _Names) -> None:
+        """ORDER BY, LIMIT and OFFSET."""
+        order = query.args.get("order")
+        if order is not None:
+            made.set("order", exp.Order(expressions=list(_order(order, scope))))
+        for clause in ("limit", "offset"):
+            limit = query.args.get(clause)
+            if limit is not None:
+                _knows(limit, frozenset({"expression"}))
+                number = limit.expression
+                if not (isinstance(number, exp.Literal) and number.is_int):
+                    raise NotOnSparkError(f"{clause.upper()} but of a number")
+                made.set(clause, type(limit)(expression=number.copy()))
+
+    def _group(self, query: exp.Select, items: Sequence[exp.Expr], scope: _Names) -> exp.Group | None:
+        group = query.args.get("group")
+        if group is None:
+            return None
+        _knows(group, _GROUP)
+        nodes = _group_nodes(group, items)
+        if any(group.args.get(name) for name in ("rollup", "cube", "grouping_sets")):
+            raise NotOnSparkError("GROUP BY … WITH")
+        return exp.Group(expressions=self._group_items(nodes, scope)) if nodes else None
+
+    def _group_items(self, nodes: Sequence[exp.Expr], scope: _Names) -> list[exp.Expr]:
+        made: list[exp.Expr] = []
+        for node in nodes:
+            if isinstance(node, exp.Rollup | exp.Cube):
+                _knows(node, frozenset({"expressions"}))
+                made.append(type(node)(expressions=self._group_items(node.expressions, scope)))
+                continue
+            value = translate(node, scope)
+            _check_groups([("", value.type)])
+            made.append(value.node)
+        return made
+
+    def _source(self, node: exp.Expr, scope: _Names) -> exp.Expr:
+        """A table or subquery of FROM or JOIN; its columns become names of the scope."""
+        if isinstance(node, exp.Table):
+            return self._table(node, scope)
+        if isinstance(node, exp.Subquery):
+            _knows(node, frozenset({"this", "alias"}))
+            inner, columns = self.query(node.this, _Names(translator=self, common=scope.common))
+            alias = node.args.get("alias")
+            if alias is None:
+                raise NotOnSparkError("a query without a name in FROM")
+            columns = _renamed(columns, [name.name for name in alias.args.get("columns") or ()])
+            scope.tables[alias.name.casefold()] = _by_name(columns)
+            return exp.Subquery(this=inner, alias=_alias(alias.name, columns))
+        raise NotOnSparkError(f"FROM {node.key.upper()}")
+
+    def _table(self, node: exp.Table, scope: _Names) -> exp.Expr:
+        _knows(node, frozenset({"this", "alias"}))
+        if not isinstance(node.this, exp.Identifier):
+            raise NotOnSparkError(f"FROM {node.this.sql_name().lower()}()")
+        name, alias = node.name.casefold(), node.alias_or_name
+        named = node.args.get("alias")
+        renamed = [column.name for column in named.args.get("columns") or ()] if named else []
+        if name in scope.common:
+            columns = _renamed(scope.common[name], renamed)
+            scope.tables[alias.casefold()] = _by_name(columns)
+            return exp.Table(this=exp.to_identifier(node.name, quoted=True), alias=_alias(alias, columns))
+        if name not in self._schemas:
+            raise NotOnSparkError(f"the table {node.name!r}")
+        if renamed:
+            raise NotOnSparkError("other names for the columns of a table")
+        columns = [(column.name, column.type) for column in self._schemas[name]]
+        scope.tables[alias.casefold()] = _by_name(columns)
+        scope.origins[alias.casefold()] = name
+        return exp.Table(this=exp.to_identifier(self._views[name], quoted=True), alias=_alias(alias))
+
+    def _join(self, join: exp.Join, scope: _Names) -> exp.Join:
+        _knows(join, frozenset({"this", "side", "kind", "on"}))
+        side, kind = join.side.upper(), join.kind.upper()
+        if side not in _SIDES or kind not in _KINDS:
+            raise NotOnSparkError(f"{side} {kind} JOIN".strip())
+        source = self._source(join.this, scope)
+        condition = join.args.get("on")
+        made = exp.Join(this=source, side=join.side or None, kind=join.kind or None)
+        if condition is not None:
+            made.set("on", truth(condition, scope))
+        elif kind != "CROSS":
+            made.set("kind", "CROSS")
+            if side or kind in ("SEMI", "ANTI"):
+                raise NotOnSparkError(f"{side} {kind} JOIN without ON".strip())
+        return made
+
+    def _set_operation(self, query: exp.SetOperation, scope: _Names) -> tuple[exp.Query, Columns]:
+        _knows(query, _SET)
+        inner = _Names(translator=self, common=scope.common, outer=scope.outer)
+        left, first = self.query(query.this, inner)
+        right, second = self.query(query.expression, inner)
+        if len(first) != len(second):
+            raise InvalidQueryError(
+                f"expected as many columns on both sides, found {len(first)} and {len(second)}"
+            )
+        columns = [
+            (name, common_type(Typed(exp.Null(), kind), Typed(exp.Null(), other)))
+            for (name, kind), (_, other) in zip(first, second, strict=True)
+        ]
+        if query.args.get("distinct"):
+            _check_groups(columns)
+        made = type(query)(
+            this=_conformed(left, first, columns),
+            expression=_conformed(right, second, columns),
+            distinct=query.args.get("distinct"),
+        )
+        ordered_by = _Names(
+            translator=self,
+            aliases={name.casefold(): kind for name, kind in columns},
+            kinds=[kind for _, kind in columns],
+        )
+        self._modifiers(query, made, ordered_by)
+        return made, columns
+
+
+def _hugeints(columns: Iterable[tuple[str, exp.Expr]], scope: _Names) -> set[str] | None:
+    """The columns of a partial query that are HUGEINT to DuckDB; None if there is one of which that is not sure.
+
+    In Arrow a HUGEINT is a DECIMAL(38, 0), which DuckDB divides and multiplies otherwise.
+    """
+    found = set()
+    for name, node in columns:
+        if translate(node, scope).type != HUGEINT:
+            continue
+        aggregate = node.this if isinstance(node, exp.Filter) else node
+        is_sum = isinstance(aggregate, exp.Sum) and pa.types.is_integer(translate(aggregate.this, scope).type)
+        if not (is_sum or isinstance(aggregate, exp.CountIf)):
+            return None
+        found.add(name)
+    return found
+
+
+def _note_narrow(split: PartialSelect, scope: _Names) -> None:
+    """Have averages know whether they are of values of 16 bits: of their sums that cannot be told."""
+    columns = dict(split.columns)
+    for average in split.merged.find_all(MergedAvg):
+        total = columns[average.this.name]
+        values = (total.this if isinstance(total, exp.Filter) else total).this
+        average.set("is_narrow", is_narrow(translate(values, scope).type))
+
+
+def cast_literal(value: Typed) -> exp.Expr:
+    """An untyped NULL of the answer has DuckDB's type for it; all else its own."""
+    return (
+        exp.Cast(this=value.node, to=exp.DataType.build("STRING", dialect="spark"))
+        if value.type == pa.null()
+        else value.node
+    )
+
+
+def _order(order: exp.Order, scope: _Names) -> Iterator[exp.Ordered]:
+    for item in order.expressions:
+        if isinstance(item.this, exp.Var) and item.this.name.upper() == "ALL":
+            for place, kind in enumerate(scope.kinds, start=1):
+                _check_order(kind)
+                yield _same_order(exp.Literal.number(place), item)
+        elif isinstance(item.this, exp.Literal):
+            _knows(item, frozenset({"this", "desc", "nulls_first"}))
+            if not item.this.is_int or not 1 <= int(item.this.name) <= len(scope.kinds):
+                raise NotOnSparkError("ORDER BY a literal")
+            _check_order(scope.kinds[int(item.this.name) - 1])
+            yield _same_order(item.this.copy(), item)
+        else:
+            yield ordered(item, scope)
+
+
+def _same_order(node: exp.Expr, item: exp.Ordered) -> exp.Ordered:
+    descending, nulls_first = bool(item.args.get("desc")), bool(item.args.get("nulls_first"))
+    return exp.Ordered(this=node, desc=descending, nulls_first=nulls_first)
+
+
+def _check_order(kind: pa.DataType) -> None:
+    if is_nested(kind):
+        raise NotOnSparkError(f"an order of {kind}")
+
+
+def _group_nodes(group: exp.Group, items: Sequence[exp.Expr]) -> list[exp.Expr]:
+    """What a SELECT of these items groups by."""
+    if group.args.get("all"):
+        return [item for item in items if not has_aggregate(item) and not isinstance(item, exp.Literal)]
+    return list(group.expressions)
+
+
+def _projected(item: exp.Expr) -> tuple[str, exp.Expr]:
+    """(name, expression) of an item of SELECT."""
+    if isinstance(item, exp.Alias):
+        return item.alias, item.this
+    if isinstance(item, exp.Star) or item.is_star:
+        raise NotOnSparkError("such a *")
+    return item.alias_or_name, item
+
+
+def _named(node: exp.Expr, name: str) -> exp.Expr:
+    return exp.Alias(this=node, alias=exp.to_identifier(name, quoted=True))
+
+
+def _alias(name: str, columns: Columns | None = None) -> exp.TableAlias:
+    return exp.TableAlias(
+        this=exp.to_identifier(name, quoted=True),
+        columns=[exp.to_identifier(column, quoted=True) for column, _ in columns or ()] or None,
+    )
+
+
+def _by_name(columns: Columns) -> dict[str, tuple[str, pa.DataType]]:
+    names = [name.casefold() for name, _ in columns]
+    return {folded: column for folded, column in zip(names, columns, strict=True) if names.count(folded) == 1}
+
+
+def _renamed(columns: Columns, names: Sequence[str]) -> Columns:
+    kinds = [kind for _, kind in columns]
+    own = [name for name, _ in columns]
+    return list(zip([*names, *own[len(names) :]], kinds, strict=True))
+
+
+def _conformed(query: exp.Query, have: Columns, want: Columns) -> exp.Query:
+    """One side of a set operation, with the types of the whole."""
+    if [kind for _, kind in have] == [kind for _, kind in want]:
+        return exp.Subquery(this=query) if _is_modified(query) else query
+    numbered = [(f"c{place}", kind) for place, (_, kind) in enumerate(have)]
+    items = [
+        _named(cast(Typed(exp.column(exp.to_identifier(name, quoted=True)), kind), target), column)
+        for (name, kind), (column, target) in zip(numbered, want, strict=True)
+    ]
+    return exp.select(*items).from_(exp.Subquery(this=query, alias=_alias("side", numbered)))
+
+
+def _is_modified(query: exp.Query) -> bool:
+    return any(query.args.get(name) for name in ("order", "limit", "offset", "with_"))
+
+
+def _check_having(query: exp.Select) -> None:
+    """Spark finds no aggregate to sort by behind a HAVING that has one of its own.
+
+    Raises:
+        NotOnSparkError: it is so.
+    """
+    having, order = query.args.get("having"), query.args.get("order")
+    if having is None or order is None or order.find(exp.AggFunc) is None:
+        return
+    selected = [found for item in query.expressions for found in item.find_all(exp.AggFunc)]
+    if any(found not in selected for found in having.find_all(exp.AggFunc)):
+        raise NotOnSparkError("ORDER BY of an aggregate beside HAVING of one that is not selected")
+
+
+def _check_groups(columns: Columns) -> None:
+    for _, kind in columns:
+        if has_map(kind):
+            raise NotOnSparkError(f"a group of {kind}")
+
+
+def _knows(node: exp.Expr, arguments: frozenset[str]) -> None:
+    for name, value in node.args.items():
+        if name not in arguments and value not in (None, False, []):
+            raise NotOnSparkError(f"{node.key.upper()} with {name.strip('_').replace('_', ' ').upper()}")

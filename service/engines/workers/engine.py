@@ -1,0 +1,209 @@
+"""`WorkerEngine`: DuckDB in the worker of a pool, an `Engine` to the rest of the service."""
+
+from __future__ import annotations
+
+import pickle
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from time import monotonic
+
+import pyarrow as pa
+
+from catalog import CatalogError
+from readers.errors import ReaderError
+from service.engines.engine import Column, Execution, Progress
+from service.engines.workers.channel import ChannelClosedError, Frame
+from service.engines.workers.forks import WorkerProcess
+from service.engines.workers.limits import engine_settings, waiting_workers, worker_memory_bytes
+from service.engines.workers.messages import End, Task, batch_of, columns_of, progress_of, schema_of
+from service.engines.workers.pool import WorkerPool
+from service.errors import QueryCancelledError, QueryError, WorkerLostError, query_error_of
+from service.settings import Settings
+from service.sql.lookups import is_lookup
+from service.sql.planner import Plan
+
+# A worker that does not hear a cancel for so long is killed.
+_PATIENCE_S = 1.0
+_SHORT_S = 0.01
+_TRIES = 4
+
+
+class WorkerEngine:
+    """DuckDB, each query in a process of its own.
+
+    Args:
+        settings: their memory and threads.
+        running: how many queries run at a time.
+    """
+
+    name = "duckdb"
+
+    def __init__(self, settings: Settings, running: int) -> None:
+        memory_bytes = worker_memory_bytes(settings, running)
+        self.pool = WorkerPool(
+            engine_settings(settings, memory_bytes), waiting_workers(settings), memory_bytes
+        )
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether a query would run."""
+        return self.pool.is_ready
+
+    def start(self) -> None:
+        """Start workers; does not wait for them."""
+        self.pool.start()
+
+    def execution(self, plan: Plan, max_rows: int | None = None) -> WorkerExecution:
+        """As `Engine.execution`; rows are found as they are read."""
+        return WorkerExecution(plan, self.pool)
+
+    def close(self) -> None:
+        """As `Engine.close`."""
+        self.pool.close()
+
+
+class WorkerExecution(Execution):
+    """One plan in a worker.
+
+    One thread opens, reads and closes it; any may cancel it.
+
+    Attributes:
+        has_begun: whether a worker has taken it.
+    """
+
+    def __init__(self, plan: Plan, pool: WorkerPool) -> None:
+        self._plan = plan
+        self._is_lookup = is_lookup(plan)
+        self._pool = pool
+        self._columns: tuple[Column, ...] = ()
+        self._progress = Progress()
+        self._lock = threading.Lock()
+        self._worker: WorkerProcess | None = None
+        self._failure: QueryError | None = None
+        self._cancelled: float | None = None
+        self.has_begun = False
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """As `Execution.columns`."""
+        return self._columns
+
+    @property
+    def bytes_read(self) -> int:
+        """As `Execution.bytes_read`."""
+        return self._progress.bytes_read
+
+    @property
+    def bytes_total(self) -> int:
+        """As `Execution.bytes_total`."""
+        return self._progress.bytes_total
+
+    @property
+    def progress(self) -> Progress:
+        """As `Execution.progress`."""
+        return self._progress
+
+    def open(self) -> pa.RecordBatchReader:
+        """As `Execution.open`."""
+        try:
+            task = pickle.dumps(Task.of(self._plan))
+        except (CatalogError, ReaderError) as error:
+            raise query_error_of(error) from error
+        self._start(task)
+        while (content := self._next()) is None:
+            pass
+        schema = schema_of(content)
+        return pa.RecordBatchReader.from_batches(schema, self._batches())
+
+    def cancel(self, error: QueryError) -> None:
+        """As `Execution.cancel`; a worker that does not hear it is killed by one of the next calls."""
+        with self._lock:
+            self._failure = self._failure or error
+            self._cancelled = self._cancelled or monotonic()
+            worker = self._worker
+            if worker is None:
+                return
+            if monotonic() - self._cancelled > _PATIENCE_S:
+                worker.kill()
+                return
+            with suppress(ChannelClosedError):
+                worker.channel.send(Frame.CANCEL)
+
+    def close(self) -> None:
+        """As `Execution.close`."""
+        self.cancel(QueryCancelledError("the query was closed"))
+        deadline = monotonic() + _PATIENCE_S
+        while (worker := self._worker) is not None:
+            if monotonic() > deadline:
+                worker.kill()
+            worker.channel.set_timeout(max(_SHORT_S, deadline - monotonic()))
+            with suppress(QueryError):
+                self._next()
+
+    def _start(self, task: bytes) -> None:
+        """Give the task to a worker that takes it: one that waited may have died meanwhile."""
+        for tries_left in reversed(range(_TRIES)):
+            worker = self._pool.take(is_lookup=self._is_lookup, is_long=self.is_long)
+            with self._lock:
+                if self._failure is not None:
+                    self._pool.give_back(worker)
+                    raise self._failure
+                self._worker = worker
+                with suppress(ChannelClosedError):
+                    worker.channel.send(Frame.RUN, task)
+            try:
+                worker.channel.receive()
+            except ChannelClosedError:
+                error = self._lost(worker)
+                if self._failure is not None or not tries_left:
+                    raise error from None
+            else:
+                self.has_begun = True
+                return
+
+    def _batches(self) -> Iterator[pa.RecordBatch]:
+        while self._worker is not None:
+            content = self._next()
+            if content is not None:
+                yield batch_of(content)
+
+    def _next(self) -> bytearray | None:
+        """The content of the next BATCH; None for another frame.
+
+        Raises:
+            QueryError: it failed, or its worker did.
+        """
+        worker = self._worker
+        assert worker is not None
+        try:
+            frame, content = worker.channel.receive()
+        except ChannelClosedError as error:
+            raise self._lost(worker) from error
+        if frame is Frame.BATCH:
+            return content
+        if frame is Frame.COLUMNS:
+            self._columns = columns_of(content)
+        elif frame is Frame.PROGRESS:
+            self._progress = progress_of(content)
+        else:
+            self._ended(worker, End.of(content))
+        return None
+
+    def _ended(self, worker: WorkerProcess, end: End) -> None:
+        with self._lock:
+            self._worker = None
+        worker.channel.set_timeout(None)
+        self._pool.give_back(worker, is_worn=end.is_worn)
+        if end.error is not None:
+            raise self._failure or end.error
+
+    def _lost(self, worker: WorkerProcess) -> QueryError:
+        with self._lock:
+            self._worker = None
+        code = self._pool.discard(worker)
+        return self._failure or WorkerLostError(
+            f"the process that ran the query ended{f' by {signal.Signals(-code).name}' if code < 0 else ''}",
+            hint="ask again; no other query was lost",
+        )

@@ -1,0 +1,1 @@
+"""This process: its memory, and Arrow without pandas."""

@@ -1,0 +1,362 @@
+"""All queries: starts them, finds them again by id, ends those that are late or forgotten, remembers those that ended.
+
+    with queries.start(QueryRequest(sql="SELECT …")) as query:
+        for batch in query.batches():
+            …
+
+Every query of the service comes here, whatever its protocol, and waits for one of the same slots (`service.queries.slots`). A
+query is found by its id, by its user, until its answer was read; after that its record is. The deadline holds from
+`start` until the last row was found. One thread watches over all queries while there are any.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from catalog import Catalog, CatalogError
+from readers.errors import ReaderError
+from service.engines import Engine
+from service.engines.choose import choose
+from service.engines.spark.session import spark_settings
+from service.errors import (
+    ConflictError,
+    InvalidRequestError,
+    LimitExceededError,
+    QueryNotFoundError,
+    ServiceEndingError,
+    TooManyQueriesError,
+    query_error_of,
+)
+from service.queries.history import History, QueryRecord
+from service.queries.origin import Origin
+from service.queries.query import AUTO, Query, QueryRequest, stalled
+from service.queries.results import ResultBuffer
+from service.queries.slots import SlotLimits, Slots
+from service.queries.spool import Spool
+from service.queries.state import QueryState
+from service.settings import Settings
+from service.sql.dialects import planned
+from service.sql.explain import explanation_of
+from service.sql.lookups import is_lookup
+from service.sql.planner import Plan
+
+__all__ = ["AUTO", "Queries", "Query", "QueryRequest"]
+
+_CHECK_EVERY_S = 0.1
+_MAY_STALL_S = 2.0
+_RETRY_AFTER_S = 5
+_RUNNING_A_CORE = 4
+_LEAST_RUNNING = 8
+_DUCKDB, _SPARK = "duckdb", "spark"
+
+
+class Queries:
+    """Starts queries.
+
+    Args:
+        catalog: what they read.
+        engines: by name. Where a request does not say, DuckDB is taken, or Spark if there is one and the query is for it.
+        settings: their limits.
+
+    Attributes:
+        catalog: what they read.
+        spool: where answers wait whose readers are slow.
+        is_ending: whether no more are taken.
+    """
+
+    def __init__(self, catalog: Catalog, engines: Mapping[str, Engine], settings: Settings) -> None:
+        self.catalog = catalog
+        self._engines = engines
+        self._settings = settings
+        self._spark = spark_settings(settings) if _SPARK in engines else None
+        self._limits = slot_limits(settings)
+        self._slots = Slots(self._limits)
+        self.spool = Spool(settings.temp_directory, settings.spool_total_bytes)
+        self._history = History(settings.history_length)
+        self.is_ending = False
+        self._observers: list[Callable[[Query], None]] = []
+        self._lock = threading.Lock()
+        self._open: dict[str, Query] = {}
+        self._watch: threading.Thread | None = None
+        self._none_is_open = threading.Event()
+        # An engine that is still open when the interpreter ends complains on standard error.
+        atexit.register(self.close)
+
+    def start(self, request: QueryRequest) -> Query:
+        """Plan a query and put it before the slots.
+
+        Raises:
+            QueryError: the statement means nothing, or may not run; or too many wait already.
+        """
+        if self.is_ending:
+            raise _ending()
+        timeout_s = self._timeout_s(request)
+        self._check_engine(request.engine)
+        self.check_room(request.user)
+        started = time.monotonic()
+        try:
+            plan = planned(
+                request, self.catalog.visible(request.principal.sees), self._settings.max_sql_bytes
+            )
+            if request.explain and not plan.prefix:
+                plan = replace(plan, prefix="EXPLAIN")
+            size_bytes = _size_bytes(plan)
+            origins = tuple(map(Origin.of, plan.databases))
+            explanation = explanation_of(plan) if plan.prefix.startswith("EXPLAIN") else None
+        except (CatalogError, ReaderError) as error:
+            raise query_error_of(error) from error
+        self._check_scan(size_bytes, request)
+        engine, reason = self._engine(request.engine, plan, size_bytes)
+        query = Query(
+            request=request,
+            plan=plan,
+            origins=origins,
+            engine=engine,
+            engine_reason=reason,
+            explanation=explanation,
+            fallback=self._engines[_DUCKDB] if request.engine == AUTO and engine.name != _DUCKDB else None,
+            timeout_s=timeout_s,
+            started=started,
+            is_large=size_bytes > self._settings.large_scan_bytes,
+            is_lookup=is_lookup(plan, size_bytes),
+            size_bytes=size_bytes,
+            results=ResultBuffer(
+                self._settings.result_buffer_bytes, self.spool.file(self._settings.spool_bytes)
+            ),
+            stall_timeout_s=self._settings.stall_timeout_s,
+            slots=self._slots,
+            owner=self,
+        )
+        self._keep(query)
+        try:
+            query.enter()
+        except BaseException:
+            self.closed(query)
+            raise
+        return query
+
+    def check_room(self, user: str) -> None:
+        """Whether one more query of this user may wait.
+
+        Raises:
+            TooManyQueriesError: as many wait as may.
+        """
+        self._slots.check_room(user)
+        limit = self._limits.running + self._limits.queued + self._limits.stalled
+        with self._lock:
+            count = len(self._open)
+        if count >= limit:
+            raise TooManyQueriesError("too many answers wait to be read", retry_after_s=_RETRY_AFTER_S)
+
+    def find(self, query_id: str, user: str) -> Query | None:
+        """A query of this user whose answer is not read yet; None if it was read, or dropped.
+
+        Raises:
+            QueryNotFoundError: there is none, or it is another user's.
+        """
+        with self._lock:
+            query = self._open.get(query_id)
+        if query is not None and query.user == user:
+            return query
+        self._remembered(query_id, user)
+        return None
+
+    def take(self, query_id: str, user: str) -> Query | None:
+        """As `find`, for one who is going to read its answer: nobody else is, then.
+
+        Raises:
+            QueryNotFoundError: there is none, or it is another user's.
+            ConflictError: somebody reads it already.
+        """
+        query = self.find(query_id, user)
+        if query is not None and not query.claim():
+            raise ConflictError("somebody reads the result already")
+        return query
+
+    def record(self, query_id: str, user: str) -> QueryRecord:
+        """How a query of this user is, or was when it ended.
+
+        Raises:
+            QueryNotFoundError: there is none, or it is another user's.
+        """
+        query = self.find(query_id, user)
+        if query is None:
+            return self._remembered(query_id, user)
+        with query.attended():
+            return query.record
+
+    def records(self, user: str) -> Sequence[QueryRecord]:
+        """All queries of this user, the latest first."""
+        with self._lock:
+            running = [query for query in self._open.values() if not query.state.has_ended]
+        live = [query.record for query in reversed(running)]
+        known = {record.id for record in live}
+        past = (record for record in self._history.records() if record.id not in known)
+        return [record for record in (*live, *past) if record.user == user]
+
+    def ended(self, query: Query) -> None:
+        """As `Owner.ended`."""
+        self._history.add(query.record)
+        for observer in self._observers:
+            observer(query)
+
+    def add_observer(self, observer: Callable[[Query], None]) -> None:
+        """Call this with every query that ended, from any thread; it must be quick and raise nothing."""
+        self._observers.append(observer)
+
+    def open_states(self) -> list[QueryState]:
+        """The states of all queries whose answer is not read yet."""
+        with self._lock:
+            return [query.state for query in self._open.values()]
+
+    @property
+    def blocked(self) -> int:
+        """How many keep a process while nobody reads their rows."""
+        with self._lock:
+            return sum(query.is_blocked for query in self._open.values())
+
+    def closed(self, query: Query) -> None:
+        """As `Owner.closed`."""
+        with self._lock:
+            self._open.pop(query.id, None)
+            if self._open:
+                return
+            self._none_is_open.set()
+            watch, self._watch = self._watch, None
+        if watch is not None and watch is not threading.current_thread():
+            watch.join()
+
+    def drain(self, grace_s: float) -> None:
+        """Take no more queries, and let those that are open end; those that take longer are cancelled.
+
+        Args:
+            grace_s: seconds that they may still take. Answers that nobody reads count, too.
+        """
+        self.is_ending = True
+        deadline = time.monotonic() + grace_s
+        while self._open and time.monotonic() < deadline:
+            time.sleep(_CHECK_EVERY_S)
+        with self._lock:
+            left = list(self._open.values())
+        for query in left:
+            query.cancel(_ending())
+
+    def close(self) -> None:
+        """End all queries and let go of the engines."""
+        atexit.unregister(self.close)
+        with self._lock:
+            left = list(self._open.values())
+        for query in left:
+            query.cancel()
+        for query in left:
+            query.close()
+        for engine in self._engines.values():
+            engine.close()
+
+    def _keep(self, query: Query) -> None:
+        with self._lock:
+            self._open[query.id] = query
+            if self._watch is None:
+                self._none_is_open = threading.Event()
+                self._watch = threading.Thread(
+                    target=self._look_after, args=(self._none_is_open,), name="queries", daemon=True
+                )
+                self._watch.start()
+
+    def _look_after(self, stop: threading.Event) -> None:
+        while not stop.wait(_CHECK_EVERY_S):
+            now = time.monotonic()
+            with self._lock:
+                queries = list(self._open.values())
+            for query in queries:
+                query.check(now)
+            end_stalled(queries, self._limits.stalled, now)
+
+    def _remembered(self, query_id: str, user: str) -> QueryRecord:
+        record = self._history.find(query_id)
+        if record is None or record.user != user:
+            raise QueryNotFoundError("there is no such query")
+        return record
+
+    def _timeout_s(self, request: QueryRequest) -> float:
+        if request.max_rows is not None and request.max_rows < 0:
+            raise InvalidRequestError(f"expected max_rows of 0 or more, found {request.max_rows}")
+        timeout_s = self._settings.timeout_s if request.timeout_s is None else request.timeout_s
+        if not timeout_s > 0:
+            raise InvalidRequestError(f"expected timeout_s above 0, found {timeout_s}")
+        return min(timeout_s, self._settings.max_timeout_s)
+
+    def _check_scan(self, size_bytes: int, request: QueryRequest) -> None:
+        limits = [
+            limit for limit in (self._settings.max_scan_bytes or None, request.max_bytes) if limit is not None
+        ]
+        if limits and size_bytes > min(limits):
+            raise LimitExceededError(
+                f"expected a query that reads at most {min(limits)} bytes, found one of {size_bytes}",
+                hint="ask for single keys, or for fewer tables",
+            )
+
+    def _check_engine(self, name: str) -> None:
+        if name not in (AUTO, *self._engines):
+            raise InvalidRequestError(
+                f"expected an engine, found {name!r}", hint=f"engines are {', '.join([AUTO, *self._engines])}"
+            )
+
+    def _engine(self, name: str, plan: Plan, size_bytes: int) -> tuple[Engine, str]:
+        """The engine of a query, and why that one."""
+        if name != AUTO:
+            return self._engines[name], "the request names it"
+        choice = choose(plan, size_bytes, self._spark)
+        return self._engines[choice.engine], choice.reason
+
+
+def end_stalled(queries: Sequence[Query], limit: int, now: float) -> None:
+    """End those that nobody reads while more than `limit` keep a process for that.
+
+    Of the users who have most of them goes the one that nobody has read for longest; a reader that takes some every now and
+    then stays.
+    """
+    blocked = [query for query in queries if query.is_blocked]
+    while len(blocked) > limit:
+        count = Counter(query.user for query in blocked)
+        most = max(count.values())
+        longest = max(
+            (query for query in blocked if count[query.user] == most),
+            key=lambda query: query.stalled_s(now),
+        )
+        if longest.stalled_s(now) < _MAY_STALL_S:
+            return
+        blocked.remove(longest)
+        longest.cancel(stalled(longest.stalled_s(now)))
+
+
+def _ending() -> ServiceEndingError:
+    return ServiceEndingError("the service is about to end", hint="try again soon")
+
+
+def slot_limits(settings: Settings) -> SlotLimits:
+    """How many queries may run and wait, where the settings leave it open by the cores of the machine."""
+    cores = settings.threads or os.cpu_count() or 1
+    running = settings.max_running or max(_LEAST_RUNNING, _RUNNING_A_CORE * cores)
+    return SlotLimits(
+        running=running,
+        running_per_user=settings.max_running_per_user or max(1, running // 2),
+        queued=settings.max_queued,
+        queued_per_user=settings.max_queued_per_user,
+        stalled=settings.max_stalled,
+    )
+
+
+def _size_bytes(plan: Plan) -> int:
+    """About how many bytes of savepoints a plan reads; what lists the catalog reads none."""
+    return sum(
+        reference.table.scan(list(reference.columns or ()) or None, reference.predicate).bytes_total
+        for reference in plan.tables
+        if reference.database is not None
+    )

@@ -1,0 +1,61 @@
+"""Which functions a query may call.
+
+Scalar and aggregate functions compute, so all are allowed but those listed here: they read settings, secrets, logs or
+other SQL, change the session, or only wait. Table functions reach for files and for the engine's inside, so none is allowed but
+those listed here. What is not known to the engine is for the engine to say, with its near names.
+
+The macros are functions that other dialects have and DuckDB has not, or means otherwise (`service.sql.dialects`).
+"""
+
+from __future__ import annotations
+
+ALLOWED_TABLE_FUNCTIONS = frozenset({"generate_series", "json_each", "json_tree", "range", "unnest"})
+
+_DENIED = frozenset(
+    {
+        "add_parquet_key",
+        "checkpoint",
+        "copy_database",
+        "current_setting",
+        "currval",
+        "force_checkpoint",
+        "getenv",
+        "getvariable",
+        "import_database",
+        "java_method",
+        "json_execute_serialized_sql",
+        "json_serialize_plan",
+        "nextval",
+        "parse_duckdb_log_message",
+        "pg_sleep",
+        "query",
+        "query_table",
+        "reflect",
+        "set_config",
+        "setseed",
+        "setval",
+        "sleep_ms",
+        "sniff_csv",
+        "try_reflect",
+        "which_secret",
+        "write_log",
+    }
+)
+# What Trino has one name for, and DuckDB two.
+CARDINALITY = "trino_cardinality"
+MACROS = (
+    f"""CREATE MACRO {CARDINALITY}(a) AS CASE json_type(to_json(a))
+            WHEN 'ARRAY' THEN json_array_length(to_json(a)) ELSE len(json_keys(to_json(a))) END::BIGINT""",
+)
+_DENIED_PREFIXES = ("__internal_", "duckdb_", "pragma_", "read_", "test_")
+
+
+def is_allowed_function(name: str) -> bool:
+    """Whether a query may call this scalar or aggregate function."""
+    name = name.lower()
+    return name not in _DENIED and not name.startswith(_DENIED_PREFIXES)
+
+
+def is_allowed_table_function(name: str) -> bool:
+    """Whether a query may read from this function."""
+    return name.lower() in ALLOWED_TABLE_FUNCTIONS

@@ -1,0 +1,114 @@
+"""`information_schema`: the catalog as tables. A savepoint that cannot be read is listed, without tables.
+
+| table | a row per |
+|---|---|
+| schemata | database; then one per alias, which `tables` and `columns` have rows for, too |
+| tables | table of a database |
+| columns | column of a table |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from catalog import Catalog, Database, NoSuchTableError
+from catalog.freshness import Schema
+from catalog.statetables import FactsTable, Table
+from readers.errors import ReaderError
+from service.sql.types import sql_type
+
+INFORMATION_SCHEMA = "information_schema"
+_CATALOG = "flink"
+
+
+def information_schema_table(catalog: Catalog, name: str, databases: Iterable[str] | None = None) -> Table:
+    """A table that lists the catalog.
+
+    Args:
+        catalog: what is listed.
+        name: of the table, in any case.
+        databases: list only these, as far as there are; None for all.
+
+    Raises:
+        NoSuchTableError: near names in the error.
+    """
+    known = _TABLES.get(name.casefold())
+    if known is None:
+        raise NoSuchTableError(name, _TABLES, INFORMATION_SCHEMA)
+    comment, schema, rows = known
+    wanted = None if databases is None else {database.casefold() for database in databases}
+
+    def make() -> pa.RecordBatch:
+        listed = [one for one in catalog.schemas() if wanted is None or one.name.casefold() in wanted]
+        return pa.RecordBatch.from_pylist([row for one in listed for row in rows(one)], schema=schema)
+
+    return FactsTable(name.casefold(), comment, schema, make)
+
+
+def _schemata(one: Schema) -> Iterator[dict[str, Any]]:
+    yield {"catalog_name": _CATALOG, "schema_name": one.name}
+
+
+def _tables(one: Schema) -> Iterator[dict[str, Any]]:
+    for table in tables_of(one.database):
+        yield {
+            "table_catalog": _CATALOG,
+            "table_schema": one.name,
+            "table_name": table.name,
+            "table_type": "BASE TABLE",
+            "table_comment": table.comment,
+        }
+
+
+def _columns(one: Schema) -> Iterator[dict[str, Any]]:
+    for table in tables_of(one.database):
+        for position, column in enumerate(table.schema, start=1):
+            yield {
+                "table_catalog": _CATALOG,
+                "table_schema": one.name,
+                "table_name": table.name,
+                "column_name": column.name,
+                "ordinal_position": position,
+                "is_nullable": "YES" if column.nullable else "NO",
+                "data_type": sql_type(column.type),
+            }
+
+
+def tables_of(database: Database) -> list[Table]:
+    """The tables of a database; none if it cannot be read."""
+    try:
+        return [database.table(name) for name in database.tables]
+    except ReaderError:
+        return []
+
+
+def _schema(*columns: str, **others: pa.DataType) -> pa.Schema:
+    return pa.schema([(column, others.get(column, pa.string())) for column in columns])
+
+
+_Rows = Callable[[Schema], Iterator[dict[str, Any]]]
+_TABLES: dict[str, tuple[str, pa.Schema, _Rows]] = {
+    "schemata": ("the databases", _schema("catalog_name", "schema_name"), _schemata),
+    "tables": (
+        "the tables of all databases",
+        _schema("table_catalog", "table_schema", "table_name", "table_type", "table_comment"),
+        _tables,
+    ),
+    "columns": (
+        "the columns of all tables",
+        _schema(
+            "table_catalog",
+            "table_schema",
+            "table_name",
+            "column_name",
+            "ordinal_position",
+            "is_nullable",
+            "data_type",
+            ordinal_position=pa.int32(),
+        ),
+        _columns,
+    ),
+}

@@ -1,0 +1,415 @@
+"""Compiled code: it is kept, it is never stale or damaged, and it does what its source says."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib
+import os
+import shutil
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from readers.compiled import ahead
+from readers.compiled.kernel import Kernel
+from readers.decode.machine import execute as machine
+from readers.decode.page import Page
+from readers.errors import ReaderError
+from readers.formats.changelog import log as changelog
+from readers.formats.channelstate import layout as channelstate
+from readers.formats.full import layout as full
+from readers.formats.rocksdb.sst import blocks, checksums, compression
+from readers.formats.source import Selection
+from readers.rows import state_schema
+from readers.savepoint import Savepoint, StatePart
+from readers.storage.cachefolder import CACHE_VARIABLE
+from tests.support.interpreted import interpreted
+from tests.support.paths import PROJECT
+
+DATA = PROJECT / "tests" / "data" / "flink"
+CONSTANT = "FACTOR = 3"
+SOURCE = f'''
+"""A kernel for tests."""
+
+from readers.compiled.kernel import kernel
+from readers.compiled.parts import subroutine
+from readers.decode.loads import load_le_i8, store_8
+from scaling import SHIFT, scaled
+
+{CONSTANT}
+
+
+@subroutine
+def tripled(value: int) -> int:
+    return value * FACTOR
+
+
+@kernel
+def total(numbers: int, count: int) -> int:
+    found = 0
+    for index in range(count):
+        found += scaled(tripled(load_le_i8(numbers, index * 8)))
+    return found + SHIFT
+
+
+@kernel
+def bounds(numbers: int, count: int) -> tuple[int, int]:
+    return load_le_i8(numbers, 0), load_le_i8(numbers, (count - 1) * 8)
+
+
+@kernel
+def is_empty(count: int) -> bool:
+    return count == 0
+
+
+@kernel
+def clear(numbers: int, count: int) -> None:
+    for index in range(count):
+        store_8(numbers, index * 8, 0)
+'''
+SCALING = '''
+"""A part in another module."""
+
+from readers.compiled.parts import subroutine
+
+SHIFT = 1
+
+
+@subroutine
+def scaled(value: int) -> int:
+    return value * 10
+'''
+PROGRAM = """
+import sys
+import numpy as np
+import sample
+print(sample.total(np.array([1, 2, 4]), 3), "numba" in sys.modules)
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the modules `sample` and `scaling`, and an empty cache for their code."""
+    (tmp_path / "sample.py").write_text(SOURCE)
+    (tmp_path / "scaling.py").write_text(SCALING)
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def kernels_of_the_project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the cache of a project holds when it was compiled."""
+    folder = tmp_path_factory.mktemp("project")
+    (folder / "sample.py").write_text(SOURCE)
+    (folder / "scaling.py").write_text(SCALING)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(CACHE_VARIABLE, str(folder / "cache"))
+        assert outcome(started(folder)) == (211, True)
+    return folder / "cache" / "kernels"
+
+
+@pytest.fixture
+def compiled(project: Path, kernels_of_the_project: Path) -> Path:
+    """A project whose code is in its cache."""
+    shutil.copytree(kernels_of_the_project, project / "cache" / "kernels")
+    return project
+
+
+def started(project: Path, program: str = PROGRAM) -> subprocess.Popen[str]:
+    environment = os.environ | {
+        "PYTHONPATH": f"{project}{os.pathsep}{PROJECT}",
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    return subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(program)],
+        env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+def outcome(process: subprocess.Popen[str]) -> tuple[int, bool]:
+    """What `PROGRAM` printed: the total, and whether numba was loaded."""
+    output, errors = process.communicate()
+    assert process.returncode == 0, errors
+    total, compiled = output.split()
+    return int(total), compiled == "True"
+
+
+def files(project: Path) -> list[Path]:
+    return list((project / "cache" / "kernels").iterdir())
+
+
+@pytest.fixture
+def sample(project: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    monkeypatch.syspath_prepend(str(project))
+    yield importlib.import_module("sample")
+    for name in ("sample", "scaling"):
+        del sys.modules[name]
+
+
+def test_kernels_take_arrays_and_numbers_and_return_what_they_say(sample: Any):
+    numbers = np.array([1, 2, 4])
+
+    assert sample.total(numbers, np.int64(3)) == 211
+    assert sample.bounds(numbers, 3) == (1, 4)
+    assert (sample.is_empty(0), sample.is_empty(3)) == (True, False)
+    assert sample.clear(numbers, 2) is None
+    assert numbers.tolist() == [0, 0, 4]
+
+
+def test_arrays_in_pieces_are_refused(sample: Any):
+    with pytest.raises(ValueError, match=r"expected an array in one piece, found one of shape \(2,\)"):
+        sample.total(np.arange(4)[::2], 2)
+
+
+def test_what_was_compiled_once_needs_no_compiler_wherever_its_sources_are(compiled: Path):
+    assert outcome(started(compiled)) == (211, False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("module", "old", "new", "expected"),
+    [
+        ("sample.py", CONSTANT, "FACTOR = 5", 351),
+        pytest.param("sample.py", "found = 0", "found = 1", 212, marks=pytest.mark.slow),
+        pytest.param("scaling.py", "SHIFT = 1", "SHIFT = 2", 212, marks=pytest.mark.slow),
+        ("scaling.py", "value * 10", "value * 100", 2101),
+    ],
+)
+def test_a_changed_source_is_compiled_anew(compiled: Path, module: str, old: str, new: str, expected: int):
+    path = compiled / module
+    path.write_text(path.read_text().replace(old, new))
+
+    found = outcome(started(compiled))
+
+    assert found == (expected, True)
+    assert len(files(compiled)) == 2
+
+
+@pytest.mark.slow
+def test_damaged_files_are_not_loaded_and_are_replaced(compiled: Path):
+    (path,) = files(compiled)
+    whole = path.read_bytes()
+    damaged = bytearray(whole)
+    damaged[len(whole) // 2] ^= 1
+    for content in (b"", whole[:20], whole[:-1], bytes(damaged)):
+        path.write_bytes(content)
+
+        assert outcome(started(compiled)) == (211, True)
+        assert outcome(started(compiled)) == (211, False)
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="no owners of files")
+def test_files_that_anybody_could_have_written_are_not_loaded(compiled: Path):
+    (path,) = files(compiled)
+    path.chmod(0o666)
+
+    found = outcome(started(compiled))
+
+    assert found == (211, True)
+    assert path.stat().st_mode & 0o777 == 0o644
+
+
+@pytest.mark.slow
+def test_where_nothing_can_be_written_the_code_serves_the_process(project: Path):
+    (project / "cache").write_text("not a folder")
+
+    found = outcome(started(project))
+
+    assert found == (211, True)
+
+
+@pytest.mark.slow
+def test_processes_that_compile_at_once_leave_one_file(project: Path):
+    processes = [started(project) for _ in range(3)]
+
+    assert [outcome(process)[0] for process in processes] == [211, 211, 211]
+    assert [path.suffix for path in files(project)] == [".bin"]
+    assert outcome(started(project)) == (211, False)
+
+
+def test_what_a_killed_process_left_is_removed_by_a_later_one(project: Path):
+    folder = project / "cache" / "kernels"
+    folder.mkdir(parents=True)
+    left = folder / ".unfinished-abc"
+    left.write_bytes(b"half")
+    os.utime(left, (0, 0))
+
+    outcome(started(project))
+
+    assert not left.exists()
+
+
+def test_every_module_with_kernels_is_compiled_ahead():
+    names = {
+        ".".join(path.relative_to(PROJECT).with_suffix("").parts)
+        for path in (PROJECT / "readers").rglob("*.py")
+        if "\n@kernel\n" in path.read_text(encoding="utf-8")
+    }
+
+    assert names == set(ahead.UNITS)
+    assert all(
+        isinstance(kernel, Kernel) for unit in ahead.UNITS for kernel in ahead.kernels_of(unit).values()
+    )
+
+
+# --- compiled code does what its source says, run by Python ---
+
+bytes_and_slack = st.binary(max_size=300).map(
+    lambda data: np.frombuffer(data + bytes(64), dtype=np.uint8).copy()
+)
+
+
+@given(data=bytes_and_slack)
+def test_checksums_are_those_of_their_source(data: np.ndarray):
+    length, scratch = len(data) - 64, np.zeros(8, dtype=np.int64)
+
+    for kernel in (checksums.xxh3, checksums.crc32c):
+        arguments = (data, length, scratch) if kernel is checksums.xxh3 else (0, data, length)
+        assert kernel(*arguments) == interpreted(kernel)(*arguments)
+
+
+@given(
+    data=bytes_and_slack,
+    kind=st.sampled_from([compression.SNAPPY, compression.LZ4]),
+    size=st.integers(0, 200),
+)
+def test_decompression_is_that_of_its_source(data: np.ndarray, kind: int, size: int):
+    length = len(data) - 64
+    decompress = compression.decompress_snappy if kind == compression.SNAPPY else compression.decompress_lz4
+    plain, expected = np.zeros(size + 64, dtype=np.uint8), np.zeros(size + 64, dtype=np.uint8)
+
+    assert compression.plain_length(kind, data, length) == interpreted(compression.plain_length)(
+        kind, data, length
+    )
+    assert decompress(data, length, plain, size) == interpreted(decompress)(data, length, expected, size)
+    assert plain[:size].tolist() == expected[:size].tolist()
+
+
+@given(data=bytes_and_slack, start=st.integers(0, 20))
+def test_headers_of_entries_are_those_of_their_source(data: np.ndarray, start: int):
+    address, length = data.ctypes.data, len(data) - 64
+
+    for kernel, arguments in (
+        (blocks.entry_header, (address + min(start, length), address + length)),
+        (blocks.entries_length, (address, length)),
+        (compression.varint, (address + min(start, length), address + length)),
+    ):
+        assert kernel(*arguments) == interpreted(kernel)(*arguments)
+
+
+entry = st.tuples(st.binary(min_size=1, max_size=20), st.binary(max_size=20), st.booleans())
+
+
+@given(entries=st.lists(entry, max_size=6), noise=st.binary(max_size=20), wanted=st.integers(0, 1))
+def test_entries_of_a_key_group_are_those_of_their_source(
+    entries: list[tuple[bytes, bytes, bool]], noise: bytes, wanted: int
+):
+    data = b""
+    for key, value, switches in entries:
+        flagged = bytes([key[0] & 0x7F | (0x80 if switches else 0)]) + key[1:]
+        data += len(key).to_bytes(4, "big") + flagged + len(value).to_bytes(4, "big") + value
+        data += b"\x00\x01" if switches else b""
+    buffer = np.frombuffer(data + noise + bytes(64), dtype=np.uint8)
+    found, expected = (np.zeros((2, 4, 2), dtype=np.int64) for _ in range(2))
+    marks, expected_marks = (np.zeros((full._MOST_RUNS, 2), dtype=np.int64) for _ in range(2))
+
+    for room, stop in product((4, -1), (1, 30, len(data + noise) + 1)):
+        first = (buffer, 0, len(data + noise), stop, 0, wanted)
+        assert full._walk(*first, *found, room, marks, 1) == interpreted(full._walk)(
+            *first, *expected, room, expected_marks, 1
+        )
+    assert found.tolist() == expected.tolist()
+    assert marks.tolist() == expected_marks.tolist()
+
+
+@given(
+    data=st.lists(st.sampled_from([b"\0\0\0\x01", b"\0\0\0\x05", b"abc", b"\0\0"]), max_size=12).map(b"".join)
+)
+def test_changes_and_records_are_those_of_their_source(data: bytes):
+    buffer = np.frombuffer(data + bytes(64), dtype=np.uint8)
+    found, expected = (np.zeros((3, 4), dtype=np.int64) for _ in range(2))
+
+    for kernel, arrays in ((changelog._walk, 3), (channelstate._walk, 2)):
+        one, other = list(found[:arrays]), list(expected[:arrays])
+        assert kernel(buffer, len(data), 0, *one, 4) == interpreted(kernel)(buffer, len(data), 0, *other, 4)
+        assert found.tolist() == expected.tolist()
+
+
+EVERYTHING = DATA / "2.3.0" / "everything-hashmap-savepoints"
+"""Every type there is."""
+
+
+def parts_of(path: Path) -> list[StatePart]:
+    """The first part of each state."""
+    operators = Savepoint(path).operators
+    return [state.parts[0] for operator in operators for state in operator.states if state.parts]
+
+
+def rows_of(part: StatePart) -> list[str] | str:
+    """The rows, or what is wrong with them."""
+    schema = state_schema(part.entry)
+    try:
+        batches = list(part.read(schema.names, schema, Selection()))
+    except ReaderError as error:
+        return str(error)
+    return [column.to_string(window=1000) for batch in batches for column in batch.columns]
+
+
+@contextlib.contextmanager
+def by_python() -> Iterator[None]:
+    """Within it, Python runs the machine."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, kernel in ahead.kernels_of(machine.__name__).items():
+            patch.setattr(machine, name, interpreted(kernel))
+        yield
+
+
+@pytest.mark.parametrize("layout", ["native", "canonical"])
+def test_decoding_is_that_of_its_source(layout: str):
+    found = [rows_of(part) for part in parts_of(EVERYTHING / layout)]
+    with by_python():
+        expected = [rows_of(part) for part in parts_of(EVERYTHING / layout)]
+
+    assert found == expected
+    assert sum(len(rows) for rows in found if isinstance(rows, list)) > 100
+
+
+@functools.cache
+def pages() -> list[tuple[StatePart, Page]]:
+    """Of each state some entries, with bytes of their own."""
+    found = []
+    for part in parts_of(EVERYTHING / "canonical"):
+        for page in part.source.pages(part.name, Selection()):
+            if len(page):
+                found.append((part, replace(page.slice(0, 3), data=page.data.copy())))
+                break
+    return found
+
+
+@given(data=st.data())
+def test_decoding_of_damaged_bytes_is_that_of_its_source(data: st.DataObject):
+    part, page = data.draw(st.sampled_from(pages()))
+    entry = st.integers(0, len(page) - 1)
+    damaged = page.data.copy()
+    for _ in range(data.draw(st.integers(1, 3))):
+        row = data.draw(entry)
+        at = data.draw(st.integers(int(page.starts[row].min()), int(page.ends[row].max()) - 1))
+        damaged[at] = data.draw(st.integers(0, 255))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(part.source, "pages", lambda *_: iter([replace(page, data=damaged)]))
+        found = rows_of(part)
+        with by_python():
+            expected = rows_of(part)
+
+    assert found == expected

@@ -1,0 +1,695 @@
+"""SST files read without RocksDB: the same entries as through RocksDB, whatever was written, or an error, or the way back to it."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import struct
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import cramjam
+import numpy as np
+import pyarrow as pa
+import pytest
+import rocksdict
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from benchmarks.rocksdb import (
+    DELETE,
+    DELETE_RANGE,
+    FLINK,
+    MERGE,
+    PUT,
+    SINGLE_DELETE,
+    RocksWriter,
+    flink_options,
+)
+from readers.errors import CorruptDataError, ReaderError
+from readers.formats.changelog.source import ChangelogSource
+from readers.formats.rocksdb.database import RocksDatabase, read_only_copy
+from readers.formats.rocksdb.source import RocksSource
+from readers.formats.rocksdb.sst import (
+    PAGE_BYTES,
+    PAGE_ENTRIES,
+    Directory,
+    Entries,
+    NotReadHereError,
+    SstDatabase,
+)
+from readers.formats.rocksdb.sst.checksums import (
+    CRC32C,
+    block_checksum,
+    crc32c,
+    crc_word_by_tables,
+    masked,
+    xxh3,
+)
+from readers.formats.rocksdb.sst.compression import (
+    LZ4,
+    SNAPPY,
+    decompress_lz4,
+    decompress_snappy,
+    plain_length,
+)
+from readers.formats.source import Selection, Source
+from readers.metadata import IncrementalRemoteKeyedStateHandle
+from readers.savepoint import Savepoint
+from readers.storage.location import SavepointLocation
+from tests.support.paths import DATA
+
+BY_FLINK = DATA / "flink"
+FAMILIES = ("state", "other")
+Pair = tuple[bytes, bytes]
+Write = tuple[int, bytes, bytes]
+
+
+@pytest.fixture(scope="module")
+def options_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """OPTIONS as Flink writes them: with its merge operator."""
+    return flink_options(FLINK, tmp_path_factory.mktemp("options"))
+
+
+def pairs(pages: Iterator[Entries]) -> list[Pair]:
+    found = []
+    for data, starts, ends in pages:
+        memory = data.tobytes()
+        bounds = np.hstack([starts, ends]).tolist()
+        found += [(memory[key:key_end], memory[value:end]) for key, value, key_end, end in bounds]
+    return found
+
+
+def through_rocksdb(
+    directory: Path, family: str, first: bytes = b"", behind: bytes | None = None
+) -> list[Pair]:
+    options, families = rocksdict.Options.load_latest(str(directory))
+    database = rocksdict.Rdict(
+        str(directory),
+        options=options,
+        column_families=families,
+        access_type=rocksdict.AccessType.read_only(),
+    )
+    try:
+        found: list[Any] = list(database.get_column_family(family).items(from_key=first))
+    finally:
+        database.close()
+    return [(key, value) for key, value in found if behind is None or key < behind]
+
+
+def batch(writes: list[Write], family: int = 1) -> tuple[int, bytes]:
+    """A WriteBatch's count and writes, of keys and values below 2 MiB."""
+    records = []
+    for kind, key, value in writes:
+        record = bytes([kind, family]) + varint(len(key)) + key
+        if kind in (PUT, MERGE, DELETE_RANGE):
+            record += varint(len(value)) + value
+        records.append(record)
+    return len(records), b"".join(records)
+
+
+def varint(value: int) -> bytes:
+    encoded = bytearray()
+    while value >= 0x80:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*encoded, value])
+
+
+def written(
+    directory: Path,
+    options_file: Path,
+    rounds: list[list[Write]],
+    adjust: Callable[[rocksdict.Options], None] = lambda _: None,
+    compacted: int = -1,
+) -> Path:
+    """An instance with one file of level 0 a round, all compacted after round `compacted`; its files, as a savepoint has them."""
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.mkdir(parents=True)
+    writer = RocksWriter(directory / "instance", FAMILIES, options_file, adjust)
+    for number, writes in enumerate(lawful(rounds)):
+        writer.write(iter([batch(writes), batch(writes, family=2)]))
+        if number == compacted:
+            database = writer.open()
+            database.get_column_family("state").compact_range(None, None)
+            database.close()
+    return live(writer, directory / "files")
+
+
+def lawful(rounds: list[list[Write]]) -> Iterator[list[Write]]:
+    """With single deletes only of keys that were put once since, and nothing else: RocksDB refuses to compact others."""
+    single = {key for writes in rounds for kind, key, _ in writes if kind == SINGLE_DELETE}
+    there: set[bytes] = set()
+    for writes in rounds:
+        kept = []
+        for kind, key, value in writes:
+            if key in single and (kind, key in there) not in ((PUT, False), (SINGLE_DELETE, True)):
+                continue
+            there ^= {key} & single
+            kept.append((kind, key, value))
+        yield kept
+
+
+def live(writer: RocksWriter, files: Path) -> Path:
+    files.mkdir()
+    for file in writer.live_files():
+        shutil.copy(file, files)
+    return files
+
+
+# --- what is written ---
+
+keys = st.binary(min_size=1, max_size=3).map(lambda key: bytes(byte % 4 for byte in key))
+operands = st.binary(max_size=12)
+writes = st.one_of(
+    st.tuples(st.just(PUT), keys, operands),
+    st.tuples(st.just(PUT), keys, st.integers(100, 6000).map(lambda size: bytes(range(250)) * (size // 250))),
+    st.tuples(st.just(MERGE), keys, operands),
+    st.tuples(st.just(DELETE), keys, st.just(b"")),
+    st.tuples(st.sampled_from([PUT, SINGLE_DELETE]), keys.map(lambda key: b"\x09" + key), operands),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """How tables are written."""
+
+    compression: str
+    checksum: str
+    format_version: int
+    block_size: int
+    restart_interval: int
+    index_type: str
+    data_block_index: str
+
+    def adjust(self, options: rocksdict.Options) -> None:
+        block = rocksdict.BlockBasedOptions()
+        block.set_format_version(self.format_version)
+        block.set_checksum_type(getattr(rocksdict.ChecksumType, self.checksum)())
+        block.set_block_size(self.block_size)
+        block.set_metadata_block_size(self.block_size)
+        block.set_block_restart_interval(self.restart_interval)
+        block.set_index_block_restart_interval(self.restart_interval)
+        block.set_index_type(getattr(rocksdict.BlockBasedIndexType, self.index_type)())
+        block.set_data_block_index_type(getattr(rocksdict.DataBlockIndexType, self.data_block_index)())
+        block.set_data_block_hash_ratio(0.75)
+        options.set_block_based_table_factory(block)
+        options.set_compression_type(getattr(rocksdict.DBCompressionType, self.compression)())
+
+
+shapes = st.builds(
+    Shape,
+    compression=st.sampled_from(["none", "snappy", "lz4", "lz4hc", "zlib", "zstd"]),
+    checksum=st.sampled_from(["crc32c", "xxh3", "no_checksum"]),
+    format_version=st.sampled_from([2, 3, 4, 5]),
+    block_size=st.sampled_from([1, 64, 4096]),
+    restart_interval=st.sampled_from([1, 3, 16]),
+    index_type=st.sampled_from(["binary_search", "two_level_index_search"]),
+    data_block_index=st.sampled_from(["binary_search", "binary_and_hash"]),
+)
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    rounds=st.lists(st.lists(writes, min_size=1, max_size=60), min_size=1, max_size=5),
+    shape=shapes,
+    compacted=st.integers(-1, 3),
+    first=st.one_of(st.just(b""), keys),
+    behind=st.one_of(st.none(), keys),
+)
+def test_scan_equals_rocksdb(
+    tmp_path: Path,
+    options_file: Path,
+    rounds,
+    shape: Shape,
+    compacted: int,
+    first: bytes,
+    behind: bytes | None,
+):
+    files = written(tmp_path / "db", options_file, rounds, shape.adjust, compacted)
+    expected = {family: through_rocksdb(files, family, first, behind) for family in FAMILIES}
+
+    found = {
+        family: pairs(SstDatabase(Directory(files), "db").entries(family, first, behind))
+        for family in FAMILIES
+    }
+
+    assert found == expected
+
+
+def test_scan_of_many_tables_and_levels_equals_rocksdb(tmp_path: Path, options_file: Path):
+    def small_files(options: rocksdict.Options) -> None:
+        options.set_target_file_size_base(20_000)
+        options.set_max_bytes_for_level_base(60_000)
+
+    chance = random.Random(7)
+    numbers = [struct.pack(">I", number) for number in range(6000)]
+    rounds = [
+        [
+            (
+                chance.choice((PUT, MERGE, MERGE, DELETE)),
+                chance.choice(numbers),
+                chance.randbytes(chance.randrange(40)),
+            )
+            for _ in range(9000)
+        ]
+        for _ in range(7)
+    ]
+    files = written(tmp_path, options_file, rounds, small_files, compacted=4)
+    expected = through_rocksdb(files, "state")
+
+    database = SstDatabase(Directory(files), "db")
+
+    assert len(list(files.glob("*.sst"))) > 10
+    assert pairs(database.entries("state", b"", None)) == expected
+    for first, behind in [(numbers[0], numbers[1]), (numbers[2999], numbers[3500]), (numbers[5990], None)]:
+        assert pairs(database.entries("state", first, behind)) == [
+            pair for pair in expected if pair[0] >= first and (behind is None or pair[0] < behind)
+        ]
+
+
+@pytest.mark.slow
+def test_pages_are_bounded_and_a_larger_entry_has_its_own(tmp_path: Path, options_file: Path):
+    large = random.Random(1).randbytes(3 << 19)
+    many = [(PUT, struct.pack(">I", number), b"v") for number in range(PAGE_ENTRIES + 5000)]
+    appended = [[(MERGE, b"list", large)] for _ in range(13)]
+    files = written(tmp_path, options_file, [many, *appended])
+
+    pages = list(SstDatabase(Directory(files), "db").entries("state", b"", None))
+
+    assert [len(starts) for _, starts, _ in pages] == [PAGE_ENTRIES, 5000, 1]
+    assert all(len(data) <= PAGE_BYTES for data, _, _ in pages[:2])
+    assert pairs(iter(pages[2:])) == [(b"list", b",".join([large] * 13))]
+
+
+# --- what Flink wrote ---
+
+
+def handles(folder: Path) -> Iterator[tuple[SavepointLocation, IncrementalRemoteKeyedStateHandle]]:
+    """All RocksDB handles of the savepoints below a folder that can be opened."""
+    for metadata in sorted(folder.rglob("_metadata")):
+        savepoint = Savepoint(metadata.parent)
+        parts = (
+            part for operator in savepoint.operators for state in operator.states for part in state.parts
+        )
+        sources = {id(part.source): part.source for part in parts}
+        for source in rocks_sources(sources.values()):
+            yield source.storage, source.handle
+
+
+def rocks_sources(sources) -> Iterator[RocksSource]:
+    for source in sources:
+        if isinstance(source, RocksSource):
+            yield source
+        elif isinstance(source, ChangelogSource):
+            yield from rocks_sources(bases(source))
+
+
+def bases(source: ChangelogSource) -> tuple[Source, ...]:
+    return source._bases
+
+
+def compare_handles(folder: Path, directory: Path) -> int:
+    compared = 0
+    for storage, handle in handles(folder):
+        directory.mkdir()
+        read_only_copy(storage, handle, directory)
+        options, families = rocksdict.Options.load_latest(str(directory))
+        database = rocksdict.Rdict(
+            str(directory),
+            options=options,
+            column_families=families,
+            access_type=rocksdict.AccessType.read_only(),
+        )
+        mine = RocksDatabase(Directory(directory), "db")
+        for family in families:
+            expected = list(database.get_column_family(family).items())
+            assert pairs(mine.entries(family, b"", None)) == expected
+            compared += 1
+        database.close()
+        mine.close()
+        shutil.rmtree(directory)
+    return compared
+
+
+def test_scan_of_flinks_files_equals_rocksdb(tmp_path: Path):
+    assert compare_handles(BY_FLINK, tmp_path / "files")
+
+
+@pytest.mark.slow
+def test_scan_of_the_corpus_equals_rocksdb(corpus: Path, tmp_path: Path):
+    assert compare_handles(corpus, tmp_path / "files") > 1000
+
+
+# --- seeks ---
+
+
+class CountedDirectory(Directory):
+    """Counts how often RocksDB asks for the folder."""
+
+    asked = 0
+
+    def directory(self) -> Path:
+        self.asked += 1
+        return super().directory()
+
+
+sought = st.integers(0, 40).map(lambda value: struct.pack(">BI", 7, value))
+seek_writes = st.lists(
+    st.one_of(
+        st.tuples(st.sampled_from([PUT, MERGE]), sought, st.binary(max_size=5)),
+        st.tuples(st.just(DELETE), sought, st.just(b"")),
+    ),
+    min_size=1,
+    max_size=60,
+)
+
+
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(rounds=st.lists(seek_writes, min_size=1, max_size=3), wanted=st.lists(sought, min_size=1, max_size=5))
+def test_seeks_find_the_same_before_and_after_rocksdb_is_opened(
+    rounds: list[list[Write]], wanted: list[bytes], tmp_path: Path, options_file: Path
+):
+    directory = CountedDirectory(written(tmp_path / "db", options_file, rounds))
+    database = RocksDatabase(directory, "db")
+    expected = [through_rocksdb(directory.directory(), "state", key, key + b"\0") for key in wanted]
+    directory.asked = 0
+
+    few = [pairs(database.entries("state", key, key + b"\0")) for key in wanted]
+    asked_by_few = directory.asked
+    many = [[pairs(database.entries("state", key, key + b"\0")) for key in wanted] for _ in range(40)]
+
+    assert few == expected
+    assert many == [expected] * 40
+    assert (asked_by_few, directory.asked) == (0, 1)
+    database.close()
+
+
+def test_of_local_files_there_is_a_folder_for_rocksdb_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    state = next(
+        state
+        for operator in Savepoint(BY_FLINK / "2.3.0" / "wordcount-rocksdb-savepoints" / "native").operators
+        for state in operator.states
+        if any(isinstance(part.source, RocksSource) for part in state.parts)
+    )
+    rows = pa.Table.from_batches(state.read())
+    asked = rows["key"].to_pylist()[:40]
+
+    found = []
+    for key in asked[:3]:
+        selection = Selection(keys=state.key_groups_of([key]))
+        found += [row for batch in state.read(selection=selection) for row in batch["key"].to_pylist()]
+    folders_of_few = list(tmp_path.iterdir())
+    many = Selection(keys=state.key_groups_of(asked))
+    for _ in range(40):
+        pa.Table.from_batches(state.read(selection=many))
+
+    assert found == asked[:3]
+    assert folders_of_few == []
+    assert {folder.name[:20] for folder in tmp_path.iterdir()} == {"savepointdb-rocksdb-"}
+
+
+# --- what is for RocksDB ---
+
+
+def some(count: int = 100) -> list[Write]:
+    return [(PUT, struct.pack(">I", number), b"value %d" % number) for number in range(count)]
+
+
+def number(value: int) -> bytes:
+    return struct.pack(">I", value)
+
+
+def test_range_tombstone_in_the_range_is_for_rocksdb(tmp_path: Path, options_file: Path):
+    rounds = [some(), [(DELETE_RANGE, number(20), number(30))]]
+    files = written(tmp_path, options_file, rounds)
+
+    with pytest.raises(NotReadHereError, match="tombstone"):
+        pairs(SstDatabase(Directory(files), "db").entries("state", number(29), number(40)))
+    with pytest.raises(NotReadHereError, match="tombstone"):
+        pairs(SstDatabase(Directory(files), "db").entries("state", b"", number(21)))
+
+    assert pairs(RocksDatabase(Directory(files), "db").entries("state", b"", None)) == through_rocksdb(
+        files, "state"
+    )
+
+
+def test_range_tombstone_elsewhere_does_not_matter(tmp_path: Path, options_file: Path):
+    rounds = [some(), [(DELETE_RANGE, number(20), number(30))]]
+    files = written(tmp_path, options_file, rounds)
+
+    for first, behind in [(b"", number(20)), (number(30), None)]:
+        expected = through_rocksdb(files, "state", first, behind)
+        assert pairs(SstDatabase(Directory(files), "db").entries("state", first, behind)) == expected
+
+
+@pytest.mark.parametrize("checksum", ["xxhash", "xxhash64"])
+def test_unknown_checksum_is_for_rocksdb(tmp_path: Path, options_file: Path, checksum: str):
+    shape = Shape(
+        compression="none",
+        checksum=checksum,
+        format_version=5,
+        block_size=4096,
+        restart_interval=16,
+        index_type="binary_search",
+        data_block_index="binary_search",
+    )
+    files = written(tmp_path, options_file, [some()], shape.adjust)
+
+    with pytest.raises(NotReadHereError, match="checksum"):
+        pairs(SstDatabase(Directory(files), "db").entries("state", b"", None))
+
+    assert pairs(RocksDatabase(Directory(files), "db").entries("state", b"", None)) == through_rocksdb(
+        files, "state"
+    )
+
+
+def test_newer_table_format_is_for_rocksdb(tmp_path: Path, options_file: Path):
+    def newest(options: rocksdict.Options) -> None:
+        options.set_block_based_table_factory(rocksdict.BlockBasedOptions())
+
+    files = written(tmp_path, options_file, [some()], newest)
+
+    with pytest.raises(NotReadHereError, match="format"):
+        pairs(SstDatabase(Directory(files), "db").entries("state", b"", None))
+
+
+def test_ingested_table_is_for_rocksdb(tmp_path: Path, options_file: Path):
+    writer = RocksWriter(tmp_path / "instance", FAMILIES, options_file)
+    writer.write(iter([batch(some())]))
+    table = rocksdict.SstFileWriter(writer.family_options)
+    table.open(str(tmp_path / "ingested.sst"))
+    table[number(5)] = b"ingested"
+    table.finish()
+    database = writer.open()
+    database.get_column_family("state").ingest_external_file([str(tmp_path / "ingested.sst")])
+    database.close()
+    files = live(writer, tmp_path / "files")
+
+    with pytest.raises(NotReadHereError, match="ingested"):
+        pairs(SstDatabase(Directory(files), "db").entries("state", b"", None))
+
+    assert (number(5), b"ingested") in pairs(
+        RocksDatabase(Directory(files), "db").entries("state", b"", None)
+    )
+
+
+def test_unknown_entry_is_for_rocksdb_from_there_on(tmp_path: Path, options_file: Path):
+    writer = RocksWriter(tmp_path / "instance", FAMILIES, options_file)
+    unknown = PAGE_ENTRIES + 4000
+    writer.write(iter([batch(some(PAGE_ENTRIES + 5000))]))
+    database = writer.open()
+    database.get_column_family("state").put_entity(number(unknown), names=[b""], values=[b"wide"])
+    database.get_column_family("state").flush()
+    database.close()
+    files = live(writer, tmp_path / "files")
+
+    pages = SstDatabase(Directory(files), "db").entries("state", b"", None)
+    assert [len(next(pages)[1]) for _ in range(2)] == [PAGE_ENTRIES, 4000]
+    with pytest.raises(NotReadHereError):
+        next(pages)
+
+    assert pairs(RocksDatabase(Directory(files), "db").entries("state", b"", None)) == through_rocksdb(
+        files, "state"
+    )
+
+
+def test_write_ahead_log_is_for_rocksdb(tmp_path: Path, options_file: Path):
+    files = written(tmp_path, options_file, [some()])
+    (files / "000999.log").write_bytes(b"writes")
+
+    with pytest.raises(NotReadHereError, match="log"):
+        pairs(SstDatabase(Directory(files), "db").entries("state", b"", None))
+
+
+def test_unknown_family_has_no_entries(tmp_path: Path, options_file: Path):
+    files = written(tmp_path, options_file, [some()])
+
+    assert pairs(RocksDatabase(Directory(files), "db").entries("nobody", b"", None)) == []
+
+
+# --- hostile bytes ---
+
+
+@pytest.fixture(
+    scope="module", params=["snappy", "lz4", "zstd", "zlib", "none", "unchecked", "unchecked-snappy"]
+)
+def intact(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, options_file: Path
+) -> Path:
+    shape = Shape(
+        compression=request.param.removeprefix("unchecked-").replace("unchecked", "none"),
+        checksum="no_checksum" if request.param.startswith("unchecked") else "xxh3",
+        format_version=5,
+        block_size=256,
+        restart_interval=4,
+        index_type="two_level_index_search",
+        data_block_index="binary_and_hash",
+    )
+    directory = tmp_path_factory.mktemp(request.param)
+    lists = [(MERGE, number(value), b"element %d" % value) for value in range(0, 400, 3)]
+    files = written(directory, options_file, [some(300), lists], shape.adjust)
+    (files / shape.checksum).touch()
+    return files
+
+
+@pytest.fixture(scope="module")
+def entries(intact: Path) -> list[Any]:
+    return pairs(SstDatabase(Directory(intact), "db").entries("state", b"", None))
+
+
+@pytest.fixture
+def damaged(intact: Path, tmp_path: Path) -> Path:
+    """A copy to damage."""
+    return Path(shutil.copytree(intact, tmp_path / "damaged"))
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_damaged_file_gives_an_error_or_the_same_entries(
+    intact: Path, entries: list[Any], damaged: Path, data: st.DataObject
+):
+    is_checked = not (intact / "no_checksum").exists()
+    names = sorted(file.name for file in intact.iterdir() if file.suffix == ".sst" or "MANIFEST" in file.name)
+    file = damaged / data.draw(st.sampled_from(names))
+    whole = (intact / file.name).read_bytes()
+    content = bytearray(whole)
+    for _ in range(data.draw(st.integers(1, 4))):
+        position = data.draw(st.integers(0, len(content) - 1))
+        content[position] = data.draw(st.integers(0, 255))
+    if file.suffix == ".sst" and data.draw(st.integers(0, 9)) == 0:
+        content = content[: data.draw(st.integers(0, len(content)))]
+    file.write_bytes(content)
+
+    try:
+        found = pairs(SstDatabase(Directory(damaged), "db").entries("state", b"", None))
+    except (CorruptDataError, NotReadHereError):
+        return
+    finally:
+        file.write_bytes(whole)
+
+    if is_checked:
+        assert found == entries
+
+
+def test_wrong_checksum_names_file_and_position(tmp_path: Path, options_file: Path):
+    files = written(tmp_path, options_file, [some()])
+    table = min(files.glob("*.sst"))
+    content = bytearray(table.read_bytes())
+    content[20] ^= 1
+    table.write_bytes(content)
+
+    database = RocksDatabase(Directory(files), "db")
+
+    with pytest.raises(CorruptDataError, match="checksum") as found:
+        [pairs(database.entries(family, b"", None)) for family in FAMILIES]
+
+    assert found.value.path == f"db/{table.name}"
+    assert found.value.position == 0
+
+
+def test_missing_table_is_a_reader_error(tmp_path: Path, options_file: Path):
+    files = written(tmp_path, options_file, [some()])
+    for table in files.glob("*.sst"):
+        table.unlink()
+
+    with pytest.raises(ReaderError):
+        pairs(RocksDatabase(Directory(files), "db").entries("state", b"", None))
+
+
+# --- checksums and compression ---
+
+
+def padded(data: bytes) -> np.ndarray:
+    return np.frombuffer(data + bytes(64), dtype=np.uint8)
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (b"", 0x2D06800538D394C2),
+        (b"a", 0xE6C632B61E964E1F),
+        (b"abc", 0x78AF5F94892F3950),
+    ],
+)
+def test_xxh3_of_known_inputs(data: bytes, expected: int):
+    memory, scratch = padded(data), np.zeros(8, dtype=np.int64)
+
+    found = xxh3(memory.ctypes.data, len(data), scratch.ctypes.data)
+
+    assert found % 2**64 == expected
+
+
+def test_crc32c_of_known_input():
+    memory = padded(b"123456789")
+
+    assert crc32c(0, memory.ctypes.data, 9) == 0xE3069283
+    assert block_checksum(CRC32C, memory.ctypes.data, 8, 0) == masked(0xE3069283)
+
+
+@given(crc=st.integers(0, 2**32 - 1), word=st.binary(min_size=8, max_size=8))
+def test_crc32c_by_tables_equals_that_by_bytes(crc: int, word: bytes):
+    memory = padded(word)
+    halves = crc32c(crc ^ 0xFFFFFFFF, memory.ctypes.data, 3)
+    expected = crc32c(halves, memory.ctypes.data + 3, 5) ^ 0xFFFFFFFF
+
+    assert crc_word_by_tables(crc, int.from_bytes(word, "little", signed=True)) == expected
+
+
+compressible = st.lists(
+    st.one_of(st.binary(max_size=40), st.sampled_from([b"abc", b"abcabcabc", bytes(90)]))
+).map(b"".join)
+CODECS: dict[int, tuple[Callable[[bytes], Any], Callable[..., bool]]] = {
+    SNAPPY: (cramjam.snappy.compress_raw, decompress_snappy),
+    LZ4: (
+        lambda data: varint(len(data)) + bytes(cramjam.lz4.compress_block(data, store_size=False)),
+        decompress_lz4,
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", CODECS)
+@given(data=compressible)
+def test_decompression_undoes_compression(kind: int, data: bytes):
+    compress, decompress = CODECS[kind]
+    block = bytes(compress(data))
+    memory, plain = padded(block), np.zeros(len(data) + 64, dtype=np.uint8)
+
+    assert plain_length(kind, memory.ctypes.data, len(block)) == len(data)
+    assert decompress(memory.ctypes.data, len(block), plain.ctypes.data, len(data))
+    assert plain[: len(data)].tobytes() == data
+
+
+@pytest.mark.parametrize("kind", CODECS)
+@given(block=st.binary(max_size=200), size=st.integers(0, 300))
+def test_decompression_of_any_bytes_stays_within_its_memory(kind: int, block: bytes, size: int):
+    _, decompress = CODECS[kind]
+    memory, plain = padded(block), np.full(size + 128, 0xAA, dtype=np.uint8)
+
+    decompress(memory.ctypes.data, len(block), plain.ctypes.data, size)
+
+    assert (plain[size + 64 :] == 0xAA).all()

@@ -1,0 +1,584 @@
+"""The command line: what goes to which stream, and exit codes."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from service import cli
+from service.commands.lookup import key_of
+from service.commands.sources import roots_of
+from service.settings import InvalidSettingError, Settings, path_map_of, settings_of
+from tests.support.objectstore import ObjectStore, Proxy
+from tests.support.paths import DATA
+
+FLINK = DATA / "flink"
+NATIVE = str(FLINK / "2.3.0" / "wordcount-rocksdb-savepoints" / "native")
+CANONICAL = str(FLINK / "2.3.0" / "wordcount-rocksdb-savepoints" / "canonical")
+EVERYTHING = str(FLINK / "2.3.0" / "everything-rocksdb-savepoints" / "native")
+ONE_KEY = "SELECT key, value FROM aggregate WHERE key = 'key_662'"
+
+
+@pytest.fixture
+def run(capfdbinary: pytest.CaptureFixture[bytes]) -> Any:
+    """Runs the command line in this process: (exit code, standard output, standard error)."""
+
+    def call(*arguments: str) -> tuple[int, bytes, str]:
+        try:
+            code = cli.main(arguments)
+        except SystemExit as ended:
+            code = int(ended.code or 0)
+        sys.stdout.flush()
+        output, errors = capfdbinary.readouterr()
+        return code, output, errors.decode()
+
+    return call
+
+
+def test_a_query_prints_a_table_and_nothing_else(run: Any) -> None:
+    assert run("query", ONE_KEY, "--savepoint", NATIVE) == (
+        0,
+        "key      value\n───────  ─────\nkey_662  11290\n".encode(),
+        "",
+    )
+
+
+def test_every_format_goes_to_standard_output(run: Any) -> None:
+    def output(name: str) -> bytes:
+        code, content, errors = run("query", ONE_KEY, "--savepoint", NATIVE, "--format", name)
+        assert (code, errors) == (0, "")
+        return bytes(content)
+
+    row = {"key": "key_662", "value": 11290}
+    assert json.loads(output("json")) == [row]
+    assert json.loads(output("jsonl")) == row
+    assert output("csv") == b'"key","value"\r\n"key_662",11290\r\n'
+    assert pa.ipc.open_stream(output("arrow")).read_all().to_pylist() == [row]
+    assert parquet.read_table(io.BytesIO(output("parquet"))).to_pylist() == [row]
+
+
+def test_output_goes_to_a_file(run: Any, tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+
+    assert run("query", ONE_KEY, "--savepoint", NATIVE, "--format", "csv", "--output", str(path)) == (
+        0,
+        b"",
+        "",
+    )
+    assert path.read_bytes() == b'"key","value"\r\n"key_662",11290\r\n'
+
+
+def test_two_savepoints_have_the_names_they_are_given(run: Any) -> None:
+    sql = "SELECT count(*) AS n FROM old.aggregate JOIN new.aggregate USING (key, value)"
+
+    code, output, _ = run(
+        "query", sql, "--savepoint", f"old={CANONICAL}", "--savepoint", f"new={NATIVE}", "--format", "jsonl"
+    )
+
+    assert (code, output) == (0, b'{"n":1000}\n')
+
+
+def test_max_rows_is_told_on_standard_error(run: Any) -> None:
+    code, output, errors = run(
+        "query", "SELECT key FROM aggregate", "--savepoint", NATIVE, "--max-rows", "2", "--format", "jsonl"
+    )
+
+    assert (code, len(output.splitlines())) == (0, 2)
+    assert errors == "savepointdb: there are more than 2 rows\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (
+            ["query", "SELECT * FROM agregate", "--savepoint", NATIVE],
+            1,
+            "line 1, column 15: there is no table",
+        ),
+        (["query", "SELECT vlaue FROM aggregate", "--savepoint", NATIVE], 1, "there is no column 'vlaue'"),
+        (["query", "DROP TABLE x", "--savepoint", NATIVE], 1, "DROP is not allowed"),
+        (
+            [
+                *("query", "SELECT 1", "--savepoint", NATIVE),
+                *("--engine", "spark", "--spark-master", "spark://127.0.0.1:1"),
+            ],
+            1,
+            "duckdb",
+        ),
+        (
+            ["query", "SELECT 1", "--savepoint", NATIVE, "--spark-options", "x"],
+            2,
+            "expected spark.NAME=VALUE",
+        ),
+        (
+            [
+                "query",
+                "SELECT count(*) FROM range(1000000000000)",
+                "--savepoint",
+                NATIVE,
+                "--timeout-s",
+                "0.2",
+            ],
+            1,
+            "not done within 0.2 s",
+        ),
+        (
+            ["query", "SELECT 1", "--savepoint", NATIVE, "--output", "/nothing/x"],
+            2,
+            "cannot write /nothing/x",
+        ),
+        (["query", "SELECT 1"], 2, "--savepoint"),
+        (["query", "SELECT 1", "--savepoint", NATIVE, "--format", "xml"], 2, "invalid choice"),
+        ([], 2, "COMMAND"),
+        (["nothing"], 2, "invalid choice"),
+        (["query", "SELECT 1", "--savepoint", "/nothing/there"], 3, "/nothing/there"),
+        (["inspect", "/nothing/there"], 3, "/nothing/there"),
+        (["lookup", "/nothing/there", "x"], 3, "/nothing/there"),
+        (["serve", "--root", "/nothing/there", "--port", "0"], 3, "/nothing/there"),
+    ],
+)
+def test_exit_codes_and_errors(run: Any, arguments: list[str], code: int, message: str) -> None:
+    found, output, errors = run(*arguments)
+
+    assert (found, output) == (code, b"")
+    assert message in errors
+    if "usage:" not in errors:
+        assert len(errors.splitlines()) == 1
+        assert errors.startswith("savepointdb: ")
+
+
+def test_a_failed_command_leaves_no_folder_behind(run: Any, tmp_path: Path) -> None:
+    spill = ["--temp-directory", str(tmp_path)]
+
+    for sql, path in (
+        ("SELECT 1", "/nothing/there"),
+        ("SELECT * FROM nothing", NATIVE),
+        ("SELECT 1", NATIVE),
+    ):
+        run("query", sql, "--savepoint", path, *spill)
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_broken_savepoint_has_its_exit_code_and_names_the_file(run: Any, tmp_path: Path) -> None:
+    shutil.copytree(NATIVE, tmp_path / "sp")
+    metadata = tmp_path / "sp" / "_metadata"
+    metadata.write_bytes(metadata.read_bytes()[:50])
+
+    code, output, errors = run("query", "SELECT * FROM aggregate", "--savepoint", str(tmp_path / "sp"))
+
+    assert (code, output) == (3, b"")
+    assert str(tmp_path) in errors
+
+
+def test_verbose_adds_the_trace(run: Any) -> None:
+    code, _, errors = run("query", "SELECT * FROM agregate", "--savepoint", NATIVE, "--verbose")
+
+    assert code == 1
+    assert "Traceback" in errors
+    assert errors.splitlines()[-1].startswith("savepointdb: ")
+
+
+def test_inspect_shows_operators_states_and_sizes(run: Any) -> None:
+    code, output, errors = run("inspect", NATIVE)
+    text = output.decode()
+
+    assert (code, errors) == (0, "")
+    assert text.startswith("native: savepoint 2, ")
+    for word in (
+        "aggregate__count",
+        "VALUE",
+        "String",
+        "Long",
+        "mod7-no-uid",
+        "Tuple3<String, Integer, Long>",
+    ):
+        assert word in text
+    assert text.rstrip().endswith("all of it decodes")
+
+
+def test_inspect_as_json_has_all_columns(run: Any) -> None:
+    _, output, _ = run("inspect", str(Path(NATIVE).parent), "--format", "json")
+
+    found = json.loads(output)
+
+    assert [one["name"] for one in found] == ["canonical", "native"]
+    assert {state["state_name"] for state in found[1]["states"]} == {
+        "seen",
+        "count",
+        "topic-partition-offset-states",
+    }
+    assert len(found[1]["operators"]) == 3
+
+
+def test_lookup_shows_every_state_and_timer_of_a_key(run: Any) -> None:
+    code, output, _ = run("lookup", EVERYTHING, "k0", "--format", "jsonl")
+    rows = [json.loads(line) for line in output.splitlines()]
+
+    assert code == 0
+    assert {row["operator"] for row in rows} == {"kinds", "types", "tumbling-window"}
+    assert [row["value"] for row in rows if row["state"] == "list"] == [0, 1, 2, 3]
+    assert {row["map_key"]: row["value"] for row in rows if row["state"] == "map"}["m3"] is None
+    timers = [row for row in rows if row["kind"].endswith(" TIMER")]
+    assert {row["kind"] for row in timers} == {"EVENT TIMER", "PROCESSING TIMER"}
+    assert "1970-01-01T00:00:09.999" in [row["value"] for row in timers]
+    assert any(row["namespace"] for row in timers)
+
+
+def test_lookup_reads_the_key_as_the_type_of_the_operator(run: Any) -> None:
+    def found(key: str) -> list[tuple[str, Any]]:
+        code, output, _ = run("lookup", NATIVE, key, "--format", "jsonl")
+        assert code == 0
+        return [(row["operator"], row["value"]) for row in map(json.loads, output.splitlines())]
+
+    [(operator, count)] = found("3")
+    assert (operator, count > 0) == ("mod7-no-uid", True)
+    assert found("key_662") == [("aggregate", 11290)]
+    assert found("nothing") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "key_type", "value"),
+    [
+        ("42", pa.int32(), 42),
+        ("42", pa.string(), "42"),
+        ("99999999999", pa.int32(), None),
+        ("x", pa.int64(), None),
+        ("1.5", pa.float64(), 1.5),
+        ("TRUE", pa.bool_(), True),
+        ("yes", pa.bool_(), None),
+        ('{"f0": "a", "f1": 1}', pa.struct([("f0", pa.string()), ("f1", pa.int64())]), {"f0": "a", "f1": 1}),
+        ('["a", 1]', pa.struct([("f0", pa.string()), ("f1", pa.int64())]), {"f0": "a", "f1": 1}),
+        ('["a"]', pa.struct([("f0", pa.string()), ("f1", pa.int64())]), None),
+        ("[1, 2]", pa.list_(pa.int64()), [1, 2]),
+        ("[", pa.list_(pa.int64()), None),
+    ],
+)
+def test_a_key_is_parsed_by_its_type(text: str, key_type: pa.DataType, value: Any) -> None:
+    key = key_of(text, key_type)
+
+    assert (None if key is None else key.as_py()) == value
+
+
+def test_a_source_may_have_a_name(tmp_path: Path) -> None:
+    odd = tmp_path / "a=b"
+    odd.mkdir()
+
+    assert [
+        (root.label, root.path) for root in roots_of(["x=/p", "/p/a=b", str(odd), "s3://b/k=v", "x=s3://b/k"])
+    ] == [
+        ("x", "/p"),
+        ("", "/p/a=b"),
+        ("", str(odd)),
+        ("", "s3://b/k=v"),
+        ("x", "s3://b/k"),
+    ]
+
+
+def test_settings_come_from_the_command_line_then_the_environment() -> None:
+    environment = {"SAVEPOINTDB_PORT": "9000", "SAVEPOINTDB_TIMEOUT_S": "5", "OTHER": "x"}
+
+    found = settings_of({"port": 1, "host": None, "root": ["x"]}, environment)
+
+    assert found == Settings(port=1, timeout_s=5.0)
+    with pytest.raises(InvalidSettingError, match="SAVEPOINTDB_PORT"):
+        settings_of({}, {"SAVEPOINTDB_PORT": "many"})
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "service.cli", *arguments]
+
+
+def test_a_reader_that_has_seen_enough_is_no_error() -> None:
+    query = command("query", "SELECT * FROM range(10000000)", "--savepoint", NATIVE, "--format", "csv")
+    with subprocess.Popen(query, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+        assert running.stdout is not None
+        assert running.stderr is not None
+        running.stdout.read(100)
+        running.stdout.close()
+
+        assert running.wait(30) == 0
+        assert running.stderr.read() == b""
+
+
+def test_statement_from_standard_input_in_a_process_of_its_own() -> None:
+    ended = subprocess.run(
+        command("query", "-", "--savepoint", NATIVE, "--format", "jsonl"),
+        input=ONE_KEY.encode(),
+        capture_output=True,
+        check=False,
+        timeout=60,
+    )
+
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, b'{"key":"key_662","value":11290}\n', b"")
+
+
+def test_version(run: Any) -> None:
+    code, output, errors = run("--version")
+
+    assert (code, errors) == (0, "")
+    assert output.startswith(b"savepointdb ")
+
+
+def test_help_loads_no_engine() -> None:
+    script = "import sys; from service import cli\ntry: cli.main(['--help'])\nexcept SystemExit: pass\n"
+    script += (
+        "sys.exit(any(name in sys.modules for name in ('duckdb', 'pyarrow', 'numba', 'fastapi', 'sqlglot')))"
+    )
+
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False, timeout=60)
+
+    assert ended.returncode == 0
+    assert b"lookup" in ended.stdout
+
+
+def test_serve_answers_and_ends_when_told_to() -> None:
+    serve = command("serve", "--root", f"job={Path(NATIVE).parent}", "--port", "0")
+    with subprocess.Popen(serve, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        assert running.stderr is not None
+        assert running.stdout is not None
+        told = running.stderr.readline()
+        address = next(word for word in told.split() if word.startswith("http://")).removesuffix("/")
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline:
+            try:
+                health = httpx.get(f"{address}/healthz")
+                break
+            except httpx.TransportError:
+                time.sleep(0.05)
+        databases = httpx.get(f"{address}/api/databases").json()["databases"]
+        running.send_signal(signal.SIGTERM)
+
+        assert told.startswith("savepointdb serves 2 savepoints at ")
+        assert health.json() == {"status": "ok"}
+        assert [one["name"] for one in databases if one["alias_of"] is None] == ["canonical", "native"]
+        assert running.wait(20) in (0, -signal.SIGTERM)
+        assert running.stdout.read() == ""
+        assert running.stderr.read() == ""
+
+
+def test_a_port_that_is_taken_is_told(run: Any) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        code, _, errors = run("serve", "--root", NATIVE, "--port", str(taken.getsockname()[1]))
+
+    assert code == 2
+    assert "cannot listen" in errors
+
+
+def test_a_query_does_not_depend_on_time_zone_and_locale() -> None:
+    sql = "SELECT TIMESTAMPTZ '2020-01-01 00:00:00+00' AS t, CAST('2020-01-01' AS TIMESTAMPTZ) AS u, lower('I') AS i"
+    environment = os.environ | {"TZ": "Asia/Kathmandu", "LC_ALL": "tr_TR.UTF-8"}
+
+    ended = subprocess.run(
+        command("query", sql, "--savepoint", NATIVE, "--format", "jsonl"),
+        env=environment,
+        capture_output=True,
+        check=True,
+        timeout=60,
+    )
+
+    instant = "2020-01-01T00:00:00.000000Z"
+    assert json.loads(ended.stdout) == {"t": instant, "u": instant, "i": "i"}
+
+
+# ---- names from files ----
+
+OLD = FLINK / "1.20.3" / "wordcount-hashmap-savepoints" / "canonical"
+
+
+def test_stateinfo_write_describes_a_savepoint(run: Any, tmp_path: Path) -> None:
+    savepoint = shutil.copytree(OLD, tmp_path / "savepoint")
+    plan = tmp_path / "plan.json"
+    vertex = {"id": "f7c20420360e0172e54933e6abdd481a", "name": "aggregate"}
+    plan.write_text(json.dumps({"vertices": [vertex]}), encoding="utf-8")
+
+    code, output, errors = run("stateinfo", "write", str(savepoint), "--plan", str(plan))
+
+    assert (code, output, errors) == (0, b"", f"written to {savepoint}/stateInfo\n")
+    assert run("inspect", str(savepoint))[1].decode().count("aggregate__count") == 1
+
+
+def test_stateinfo_write_names_what_it_cannot_read(run: Any, tmp_path: Path) -> None:
+    code, _, errors = run("stateinfo", "write", str(OLD), "--output", str(tmp_path / "x"), "--plan", "none")
+
+    assert code == 3
+    assert "expected a job plan" in errors
+
+
+def test_uids_and_stateinfo_from_files_name_the_tables(run: Any, tmp_path: Path) -> None:
+    uids, state_info = tmp_path / "uids", tmp_path / "info"
+    uids.write_text("aggregate\n", encoding="utf-8")
+    operator = {"id": "f7c20420360e0172e54933e6abdd481a", "uid": "aggregate"}
+    state_info.write_text(json.dumps({"version": 1, "operators": [operator]}), encoding="utf-8")
+
+    for names in (("--uids", str(uids)), ("--state-info", str(state_info))):
+        assert "aggregate__count" in run("inspect", str(OLD), *names)[1].decode()
+    assert run("inspect", str(OLD), "--uids", "none")[0] == 3
+
+
+LOADED = """
+import json, sys
+from service.cli import main
+code = main(sys.argv[1:])
+names = ("numba", "pandas", "fastapi", "uvicorn", "pyspark")
+print(json.dumps([code, [name for name in names if name in sys.modules]]), file=sys.stderr)
+"""
+
+
+@pytest.fixture(scope="module")
+def is_compiled() -> None:
+    """All code is, and kept."""
+    subprocess.run(command("compile"), check=True, capture_output=True)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("is_compiled")
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("query", "SELECT count(*), max(value) FROM aggregate", "--savepoint", NATIVE),
+        ("query", "SELECT count(*) FROM StateMeta", "--savepoint", NATIVE),
+        ("lookup", NATIVE, "key_662"),
+        ("inspect", NATIVE),
+    ],
+    ids=lambda arguments: " ".join(arguments[:2]),
+)
+def test_a_query_loads_neither_the_compiler_nor_a_server_nor_pandas(arguments: tuple[str, ...]) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", LOADED, *arguments], check=True, capture_output=True, text=True
+    )
+
+    assert json.loads(ended.stderr) == [0, []]
+
+
+def test_pandas_is_there_for_whom_asks_for_it() -> None:
+    pytest.importorskip("pandas")
+    program = (
+        "from service.process.arrow import load_without_pandas; load_without_pandas(); import pyarrow as pa; "
+        "import sys; assert 'pandas' not in sys.modules; import pandas; "
+        "assert pa.table({'a': [1, 2]}).to_pandas()['a'].sum() == 3; "
+        "assert pa.array(pandas.Series([1.0, float('nan')])).null_count == 1"
+    )
+
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_a_process_leaves_no_files_of_its_own(tmp_path: Path) -> None:
+    environment = os.environ | {"TMPDIR": str(tmp_path)}
+    statement = "SELECT count(*) FROM aggregate"
+
+    ended = subprocess.run(
+        command("query", statement, "--savepoint", NATIVE, "--format", "csv"),
+        env=environment, check=True, capture_output=True, text=True,
+    )  # fmt: skip
+
+    assert (ended.stdout.split(), ended.stderr) == (['"count_star()"', "1000"], "")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_failed_statement_ends_the_process_with_its_code() -> None:
+    ended = subprocess.run(
+        command("query", "SELECT nothing FROM aggregate", "--savepoint", NATIVE),
+        check=False, capture_output=True, text=True,
+    )  # fmt: skip
+
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert "there is no column 'nothing'" in ended.stderr
+
+
+def test_compile_says_that_it_is_done(run: Any) -> None:
+    code, output, errors = run("compile")
+
+    assert (code, output, errors) == (0, b"", "savepointdb: all is compiled\n")
+
+
+# --- remote savepoints ---
+
+
+def test_commands_take_a_savepoint_in_an_object_store(run: Any, store: ObjectStore, proxy: Proxy) -> None:
+    store.upload(INCREMENTAL, "cli")
+    url = proxy.url("cli/chk-2")
+
+    assert b"11290" in run("query", ONE_KEY, "--savepoint", url)[1]
+    assert b"11290" in run("lookup", url, "key_662")[1]
+    assert run("inspect", url, "--format", "json")[0] == 0
+    code, output, errors = run("query", ONE_KEY, "--savepoint", proxy.url("cli/chk-7"))
+    assert (code, output) == (3, b"")
+    assert errors.startswith("savepointdb: expected a savepoint")
+    assert errors.count("\n") == 1
+
+
+# --- moved savepoints ---
+
+RECORDED = "file:/tmp/savepointdb-fixtures/2.3.0/wordcount-rocksdb-checkpoint-incremental/cp/818600d67918fd602d804fa8a20e3c3e"
+INCREMENTAL = FLINK / "2.3.0" / "wordcount-rocksdb-checkpoint-incremental" / "checkpoint"
+
+
+@pytest.fixture
+def scattered(tmp_path: Path) -> Path:
+    """A checkpoint without its shared files, which are somewhere else."""
+    shutil.copytree(INCREMENTAL / "chk-2", tmp_path / "chk-2")
+    shutil.copytree(INCREMENTAL / "shared", tmp_path / "there" / "files")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("query", ONE_KEY, "--savepoint", "{}"),
+        ("lookup", "{}", "key_662"),
+        ("inspect", "{}"),
+        ("stateinfo", "write", "{}", "--output", "{}.json"),
+    ],
+    ids=lambda command: command[0],
+)
+def test_every_command_takes_the_new_place_of_moved_files(
+    run: Any, scattered: Path, command: tuple[str, ...]
+) -> None:
+    arguments = [part.format(scattered / "chk-2") for part in command]
+    mapped = ["--path-map", f"{RECORDED}/shared={scattered}/there/files", "--path-map", "s3://a/b=c=/nowhere"]
+
+    code, output, _ = run(*arguments, *mapped)
+
+    assert code == 0
+    if command[0] in ("query", "lookup"):
+        assert b"11290" in output
+        failed, _, errors = run(*arguments)
+        assert failed == 3
+        assert "found neither" in errors
+
+
+def test_path_maps_of_the_environment_and_the_command_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = settings_of({}, {"SAVEPOINTDB_PATH_MAP": "s3://a=/b; hdfs://n:1/x=file:/y"})
+
+    assert path_map_of({"path_map": ["s3://a=/c", "/k=v/d=/e=f"]}, settings) == {
+        "s3://a": "/c",
+        "hdfs://n:1/x": "file:/y",
+        "/k=v/d": "/e=f",
+    }
+    with pytest.raises(InvalidSettingError, match="expected OLD=NEW, found 'nonsense'"):
+        path_map_of({"path_map": ["nonsense"]}, Settings())
+
+
+@pytest.mark.parametrize(("text", "value"), [("true", True), ("0", False), ("No", False)])
+def test_settings_that_are_switches(text: str, value: bool) -> None:
+    assert settings_of({}, {"SAVEPOINTDB_ALLOW_HTTP": text}).allow_http is value
+
+
+def test_a_switch_is_on_or_off() -> None:
+    with pytest.raises(InvalidSettingError, match="SAVEPOINTDB_ALLOW_HTTP"):
+        settings_of({}, {"SAVEPOINTDB_ALLOW_HTTP": "perhaps"})

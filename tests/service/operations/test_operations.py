@@ -1,0 +1,230 @@
+"""Metrics, logs, the settings file, and what an environment lacks."""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+from fastapi import FastAPI
+from prometheus_client.parser import text_string_to_metric_families
+
+from catalog import Catalog
+from catalog.catalog import Root
+from readers.compiled.ahead import UNITS, compile_all
+from readers.compiled.store import folders
+from readers.storage.cachefolder import CACHE_VARIABLE
+from service.app import create_app
+from service.cli import main
+from service.operations.doctor import MISSING, OK, WRONG, Check, checks
+from service.operations.logs import AUDIT, JsonFormatter, TextFormatter, install
+from service.settings import InvalidSettingError, Settings, read_config, settings_of
+from tests.support.paths import DATA
+
+Serving = Callable[[FastAPI], AbstractContextManager[str]]
+FLINK = DATA / "flink" / "2.3.0" / "wordcount-rocksdb-savepoints"
+
+
+@contextmanager
+def audited(serving: Serving) -> Iterator[httpx.Client]:
+    app = create_app(Settings(audit_log=True, workers=1), Catalog([Root(path=str(FLINK))]))
+    with serving(app) as address, httpx.Client(base_url=address, timeout=60) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def service(serving: Serving) -> Iterator[httpx.Client]:
+    with audited(serving) as client:
+        yield client
+
+
+@pytest.fixture
+def unasked(serving: Serving) -> Iterator[httpx.Client]:
+    """A service that nobody has asked yet."""
+    with audited(serving) as client:
+        yield client
+
+
+def metric(client: httpx.Client, name: str, **labels: str) -> float | None:
+    answer = client.get("/metrics")
+    assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+    for family in text_string_to_metric_families(answer.text):
+        for sample in family.samples:
+            if sample.name == name and labels.items() <= sample.labels.items():
+                return float(sample.value)
+    return None
+
+
+# ---- metrics ----
+
+
+def test_metrics_count_queries_by_how_they_end(unasked: httpx.Client) -> None:
+    for sql in ("SELECT count(*) FROM native.aggregate", "SELECT 1", "SELECT 1/0::INT + 'a'", "SELECT nope"):
+        unasked.post("/api/query", json={"sql": sql})
+
+    assert metric(unasked, "savepointdb_queries_total", state="finished", engine="duckdb", code="") == 2
+    assert metric(unasked, "savepointdb_query_seconds_count", state="finished") == 2
+    assert metric(unasked, "savepointdb_queries_total", state="failed", code="COLUMN_NOT_FOUND") == 1
+    assert metric(unasked, "savepointdb_databases") == 2
+    assert metric(unasked, "savepointdb_queries_open", state="running") == 0
+    assert metric(unasked, "savepointdb_answer_rows_total") == 2
+    assert (metric(unasked, "process_resident_memory_bytes") or 0) > 0
+
+
+def test_no_metric_holds_what_was_asked(service: httpx.Client) -> None:
+    service.post("/api/query", json={"sql": "SELECT 'hunter2' FROM native.aggregate LIMIT 1"})
+
+    text = service.get("/metrics").text
+    assert "hunter2" not in text
+    assert "native" not in text
+
+
+# ---- logs ----
+
+
+def test_the_audit_log_has_the_shape_of_a_statement_and_no_value(
+    service: httpx.Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    sql = "SELECT value, 'hunter2' FROM native.aggregate WHERE key = 'key_662' AND value < 171717171717"
+    with caplog.at_level(logging.INFO, logger=AUDIT):
+        answer = service.post("/api/query", json={"sql": sql}).json()
+        service.post("/api/query", json={"sql": "SELECT CAST('key_662' AS INT)"})
+
+    lines = [json.loads(JsonFormatter().format(record)) for record in caplog.records if record.name == AUDIT]
+    assert [line["state"] for line in lines] == ["finished", "failed"]
+    first, second = lines
+    assert first["query_id"] == answer["query_id"]
+    assert first["user"] == "127.0.0.1"
+    assert first["databases"] == ["native"]
+    assert (first["row_count"], first["bytes_read"]) == (1, answer["bytes_read"])
+    assert "?" in first["statement"]
+    assert second["code"] == "INVALID_VALUE"
+    for line in lines:
+        assert not any(value in json.dumps(line) for value in ("hunter2", "key_662", "171717171717"))
+
+
+def test_a_line_of_the_log_is_one_line() -> None:
+    record = logging.LogRecord("savepointdb", logging.INFO, "", 0, "a\nb %s", ("c\r\nd",), None)
+    record.fields = {"user": "x\ny"}
+
+    assert TextFormatter().format(record).count("\n") == 0
+    assert json.loads(JsonFormatter().format(record))["message"] == "a\nb c\r\nd"
+    assert JsonFormatter().format(record).count("\n") == 0
+
+
+@pytest.mark.parametrize("settings", [Settings(log_level="loud"), Settings(log_format="xml")])
+def test_a_level_or_format_that_is_not_known_is_refused(settings: Settings) -> None:
+    with pytest.raises(ValueError, match="expected a log_level"):
+        install(settings)
+
+
+# ---- the settings file ----
+
+
+def write(tmp_path: Path, text: str) -> str:
+    path = tmp_path / "savepointdb.toml"
+    path.write_text(text)
+    return str(path)
+
+
+def test_the_command_line_wins_over_the_environment_and_that_over_the_file(tmp_path: Path) -> None:
+    path = write(tmp_path, "port = 1\ntimeout_s = 2\nhost = 'a'\nallow_anonymous = true\nroots = ['x=/y']\n")
+
+    found = settings_of(
+        {"config": path, "port": 3},
+        {"SAVEPOINTDB_PORT": "2", "SAVEPOINTDB_HOST": "b", "SAVEPOINTDB_AUDIT_LOG": "yes"},
+    )
+
+    assert found == Settings(port=3, host="b", timeout_s=2.0, allow_anonymous=True, audit_log=True)
+    assert settings_of({}, {"SAVEPOINTDB_CONFIG": path}).port == 1
+    assert read_config(path).roots == ("x=/y",)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("prot = 1", "expected a setting, found prot; is it port?"),
+        ("port = '1'", "port: expected a value of type int, found '1'"),
+        ("port = true", "port: expected a value of type int, found True"),
+        ("audit_log = 1", "audit_log: expected a value of type bool"),
+        ("roots = 'x'", "expected roots as a list"),
+        ("= 1", "expected TOML"),
+        ("[port]\na = 1", "port: expected a value of type int"),
+    ],
+)
+def test_what_is_wrong_in_a_file_is_told(tmp_path: Path, text: str, told: str) -> None:
+    with pytest.raises(InvalidSettingError, match=told.replace("?", r"\?")):
+        settings_of({"config": write(tmp_path, text)}, {})
+
+
+def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(InvalidSettingError, match="expected a file of settings"):
+        settings_of({"config": str(tmp_path / "none.toml")}, {})
+
+
+@pytest.mark.parametrize("text", ["maybe", "", "2"])
+def test_a_flag_of_the_environment_is_true_or_false(text: str) -> None:
+    with pytest.raises(InvalidSettingError, match="SAVEPOINTDB_AUDIT_LOG"):
+        settings_of({}, {"SAVEPOINTDB_AUDIT_LOG": text})
+
+
+def test_a_service_without_roots_is_told_so(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["serve"]) == 2
+    assert "expected --root" in capsys.readouterr().err
+
+
+# ---- the doctor ----
+
+
+def found(settings: Settings, *roots: str) -> dict[str, Check]:
+    return {check.name: check for check in checks(settings, roots)}
+
+
+def test_this_environment_has_what_is_needed(tmp_path: Path) -> None:
+    states = {name: check.state for name, check in found(Settings(), str(FLINK)).items()}
+
+    assert states.pop("keys") == MISSING
+    assert states.pop("java") in (OK, MISSING)
+    assert states.pop("compiled code") in (OK, MISSING)
+    assert {name for name, state in states.items() if state != OK} <= {"pyspark", "grpc", "jwt"}
+
+
+def test_the_doctor_tells_whether_the_machine_is_compiled_where_code_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compile_all()
+    kept = [folder for folder in folders() if folder.is_dir()]
+    before = found(Settings())["compiled code"]
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "own"))
+    nothing = found(Settings())
+    for folder in kept:
+        shutil.copytree(folder, tmp_path / "own" / "kernels", dirs_exist_ok=True)
+    every = found(Settings())["compiled code"]
+    for file in (tmp_path / "own" / "kernels").glob(f"{UNITS[-1]}-*.bin"):
+        file.write_bytes(file.read_bytes()[:-1])
+    damaged = found(Settings())["compiled code"]
+
+    assert (before.state, every.state) == (OK, OK)
+    assert nothing["compiled code"].state == damaged.state == MISSING
+    assert nothing["compiled code"].found.startswith(f"{len(UNITS)} of {len(UNITS)} parts")
+    assert damaged.found.startswith(f"1 of {len(UNITS)} parts")
+    assert nothing["cache"].found.startswith(str(tmp_path / "own"))
+
+
+def test_what_has_to_be_mended_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    keys = tmp_path / "keys.json"
+    keys.write_text("{}")
+    keys.chmod(0o644)
+    settings = Settings(keys_file=str(keys), temp_directory=str(keys / "below"))
+
+    checked = found(settings, str(tmp_path / "none"))
+
+    assert [checked[name].state for name in ("keys", "temp directory", "root")] == [WRONG] * 3
+    assert "readable by others" in checked["keys"].found
+    assert main(["doctor-env", "--root", str(tmp_path / "none")]) == 1
+    assert "cannot be read" in capsys.readouterr().out

@@ -1,0 +1,101 @@
+"""Constants as values of a column: equal to the column where DuckDB says so, and nowhere else."""
+
+from __future__ import annotations
+
+import datetime
+from decimal import Decimal
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sqlglot import parse_one
+
+from service.sql.literals import value_of
+
+PAIR = pa.struct([("f0", pa.string()), ("f1", pa.int64())])
+NESTED = pa.struct([("day", pa.date32()), ("pair", PAIR), ("tags", pa.list_(pa.int32()))])
+
+
+@pytest.mark.parametrize(
+    ("text", "column", "expected"),
+    [
+        ("'a'", pa.string(), "a"),
+        ("-5", pa.int32(), -5),
+        ("TRUE", pa.bool_(), True),
+        ("1.5", pa.decimal128(10, 2), Decimal("1.50")),
+        ("-7", pa.decimal128(3, 0), Decimal(-7)),
+        ("1.555", pa.decimal128(10, 2), None),
+        ("1000", pa.decimal128(3, 0), None),
+        ("1.5", pa.float32(), 1.5),
+        ("0.1", pa.float64(), None),
+        ("0", pa.float64(), None),
+        ("'2024-02-29'", pa.date32(), datetime.date(2024, 2, 29)),
+        ("DATE '2024-02-29'", pa.date32(), datetime.date(2024, 2, 29)),
+        ("'2023-02-29'", pa.date32(), None),
+        ("TIMESTAMP '2024-01-01 00:00:01.5'", pa.timestamp("ms"), datetime.datetime(2024, 1, 1, 0, 0, 1, 500_000)),
+        ("'2024-01-01 00:00:01.0005'", pa.timestamp("ms"), None),
+        ("DATE '2024-01-01'", pa.timestamp("ms"), None),
+        ("{'f0': 'a', 'f1': 1}", PAIR, {"f0": "a", "f1": 1}),
+        ("ROW('a', 1)", PAIR, {"f0": "a", "f1": 1}),
+        ("{'f1': 1, 'f0': 'a'}", PAIR, None),
+        ("{'f0': 'a', 'f1': '1'}", PAIR, None),
+        ("{'f0': NULL, 'f1': 1}", PAIR, None),
+        ("{'f0': 'a'}", PAIR, None),
+        ("[1, 2]", pa.list_(pa.int32()), [1, 2]),
+        ("[]", pa.list_(pa.int32()), []),
+        ("[1, NULL]", pa.list_(pa.int32()), None),
+        (
+            "{'day': DATE '2024-01-01', 'pair': {'f0': 'x', 'f1': 2}, 'tags': [3]}",
+            NESTED,
+            {"day": datetime.date(2024, 1, 1), "pair": {"f0": "x", "f1": 2}, "tags": [3]},
+        ),
+        ("'a' || 'b'", pa.string(), None),
+        ("x", pa.string(), None),
+        ("5", pa.string(), None),
+    ],
+)  # fmt: skip
+def test_a_constant_is_a_value_where_that_is_sure(text: str, column: pa.DataType, expected: Any) -> None:
+    assert value_of(parse_one(text, read="duckdb"), column) == expected
+
+
+COLUMNS: dict[pa.DataType, list[Any]] = {
+    pa.string(): ["a", "1", "2024-01-01", ""],
+    pa.int32(): [0, 1, -1, 2024],
+    pa.bool_(): [True, False],
+    pa.float64(): [0.0, -0.0, 1.5, 1.0, float("nan")],
+    pa.float32(): [1.5, 1.0, 16777216.0],
+    pa.decimal128(5, 2): [Decimal("1.50"), Decimal("1.00"), Decimal("-0.25")],
+    pa.date32(): [datetime.date(2024, 1, 1), datetime.date(1, 1, 1)],
+    pa.timestamp("ms"): [datetime.datetime(2024, 1, 1), datetime.datetime(2024, 1, 1, 1, 2, 3, 4000)],
+    pa.timestamp("ns"): [datetime.datetime(2024, 1, 1)],
+    PAIR: [{"f0": "a", "f1": 1}, {"f0": None, "f1": 1}, {"f0": "a", "f1": None}],
+    pa.list_(pa.int32()): [[1, 2], [], [1], [None]],
+}
+CONSTANTS = st.sampled_from(
+    (
+        "'a'", "''", "'1'", "1", "-1", "0", "2024", "1.5", "1.50", "1.0", "-0.25", "16777217", "TRUE", "FALSE", "NULL",
+        "[1, 2]", "[]", "[1]", "[1.0]", "['1']", "1::BIGINT", "'1'::INT", "'2024-01-01'", "DATE '2024-01-01'",
+        "TIMESTAMP '2024-01-01'", "TIMESTAMP '2024-01-01 01:02:03.004'", "'2024-01-01 01:02:03.0040'",
+        "{'f0': 'a', 'f1': 1}", "ROW('a', 1)", "{'f0': 'a', 'f1': 1.0}", "{'f0': 'a', 'f1': NULL}",
+        "{'f1': 1, 'f0': 'a'}",
+    )
+)  # fmt: skip
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.sampled_from(list(COLUMNS)), CONSTANTS)
+def test_only_the_value_of_a_constant_is_equal_to_it(column: pa.DataType, constant: str) -> None:
+    value = value_of(parse_one(constant, read="duckdb"), column)
+    if value is None:
+        return
+    table = pa.table({"x": pa.array([*COLUMNS[column], value], column)})
+
+    with duckdb.connect() as connection:
+        connection.register("t", table)
+        found = connection.execute(f"SELECT x FROM t WHERE x = {constant}").fetchall()
+
+    assert found
+    assert all(one == (value,) for one in found)

@@ -1,0 +1,116 @@
+"""The reference pages of the documentation, made from the code. `python -m tools.reference docs/reference.md` writes them.
+
+settings    the fields of `Settings`
+commands    the parsers of `service.cli`
+errors      `QueryError` and what derives from it, with the codes that other rooms' errors are translated to
+HTTP        the OpenAPI description of the application
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from catalog import Catalog
+from service.app import create_app
+from service.cli import parser_of
+from service.errors import QueryError, translated_codes
+from service.settings import ENVIRONMENT_PREFIX, Settings
+
+_HEAD = """# Reference
+
+Made from the code (`make reference`).
+"""
+
+
+def reference() -> str:
+    """All of it, as Markdown."""
+    return "\n".join([_HEAD, *_settings(), *_commands(), *_errors(), *_http()])
+
+
+def _settings() -> Iterator[str]:
+    yield "## Settings\n"
+    yield (
+        "A setting `timeout_s` is `--timeout-s` on the command line, "
+        f"`{ENVIRONMENT_PREFIX}TIMEOUT_S` in the environment and `timeout_s` in the TOML file that `--config` names. "
+        "The first of these that has it wins. `roots` in the file is a list of `[label=]PATH`.\n"
+    )
+    rows = [
+        (f"`{setting.name}`", f"`{setting.default!r}`", str(setting.metadata["help"]))
+        for setting in fields(Settings)
+    ]
+    yield from _table(("setting", "default", "meaning"), rows)
+
+
+def _commands() -> Iterator[str]:
+    yield "## Commands\n"
+    known = {f"--{setting.name.replace('_', '-')}" for setting in fields(Settings)}
+    for name, parser in _parsers(parser_of(), "savepointdb"):
+        rows = []
+        for action in parser._actions:
+            if isinstance(action, argparse._HelpAction | argparse._SubParsersAction):
+                continue
+            if known & set(action.option_strings):
+                continue
+            called = ", ".join(f"`{option}`" for option in action.option_strings) or f"`{action.metavar}`"
+            rows.append((called, (action.help or "").replace("%%", "%")))
+        if not rows:
+            continue
+        yield f"### `{name}`\n"
+        yield f"{parser.description or ''}\n"
+        yield from _table(("argument", "meaning"), rows)
+    yield "Commands also take the settings that are of use to them; `--help` lists them.\n"
+
+
+def _parsers(parser: argparse.ArgumentParser, name: str) -> Iterator[tuple[str, argparse.ArgumentParser]]:
+    yield name, parser
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for below, found in action.choices.items():
+                yield from _parsers(found, f"{name} {below}")
+
+
+def _errors() -> Iterator[str]:
+    yield "## Errors\n"
+    yield '`{"error": {"code", "message", "hint", "position": {"line", "column"}}}`, with the status.\n'
+    rows = {
+        kind.code: (f"`{kind.code}`", str(kind.status), (kind.__doc__ or "").splitlines()[0])
+        for kind in _below(QueryError)
+    }
+    for code, status, meaning in translated_codes():
+        rows.setdefault(code, (f"`{code}`", str(status), meaning))
+    yield from _table(("code", "status", "meaning"), sorted(rows.values()))
+
+
+def _below(kind: type[QueryError]) -> Iterator[type[QueryError]]:
+    yield kind
+    for derived in kind.__subclasses__():
+        yield from _below(derived)
+
+
+def _http() -> Iterator[str]:
+    yield "## HTTP\n"
+    yield "`/docs` of a running service describes bodies and answers.\n"
+    description: dict[str, Any] = create_app(Settings(), Catalog()).openapi()
+    rows = [
+        (f"`{method.upper()} {path}`", str(call.get("description", call.get("summary", ""))).splitlines()[0])
+        for path, calls in sorted(description["paths"].items())
+        for method, call in sorted(calls.items())
+    ]
+    yield from _table(("call", "does"), [*rows, ("`POST /v1/statement`", "Trino's client protocol.")])
+
+
+def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Iterator[str]:
+    yield f"| {' | '.join(head)} |"
+    yield f"|{'---|' * len(head)}"
+    for row in rows:
+        yield f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |"
+    yield ""
+
+
+if __name__ == "__main__":
+    Path(sys.argv[1]).write_text(reference(), encoding="utf-8")

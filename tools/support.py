@@ -1,0 +1,213 @@
+"""What is read, as the tables of the README: made from the registries. `python -m tools.support README.md` writes them.
+
+types × versions      the `SNAPSHOTS` of each family of serializers, and what `legacy` knows of before 1.8
+backends × versions   the kinds of `Source`
+_metadata             `DIALECTS`, and the tables of state handles
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable, Mapping
+from inspect import isabstract
+from pathlib import Path
+
+from readers import formats
+from readers.formats.changelog.source import ChangelogSource
+from readers.formats.channelstate.source import ChannelSource
+from readers.formats.keyedstream import FullSource, HeapSource
+from readers.formats.opaque import BytesSource
+from readers.formats.operatorstate.source import OperatorSource
+from readers.formats.rawtimers.source import RawTimerSource
+from readers.formats.rocksdb.source import RocksSource
+from readers.formats.source import Source
+from readers.metadata import handles, reader
+from readers.serializers import (
+    avro,
+    cep,
+    containers,
+    operators,
+    pojo,
+    primitives,
+    scala,
+    streaming,
+    temporal,
+    transactions,
+    tuples,
+    values,
+)
+from readers.serializers.base import SnapshotBody
+from readers.serializers.kryo import serializer as kryo
+from readers.serializers.table import rowdata, variants
+from readers.snapshots import registry
+from readers.snapshots.legacy import CONFIG_SNAPSHOTS, JAVA_SERIALIZERS, PLAIN_SERIALIZERS
+
+BEGIN, END = "<!-- support -->\n", "<!-- /support -->"
+_AFFIXES = re.compile(r"(?:Serializer)?(?:Config)?(?:Snapshot(?:V2)?)?$")
+
+
+def support() -> str:
+    """The tables, as Markdown."""
+    note = "–: not in those versions, or shown as bytes. Classes that are not known are named, and shown as bytes."
+    return "\n".join([*_types(), "", note, "", *_backends(), "", *_metadata(), ""])
+
+
+def with_support(text: str) -> str:
+    """A README with the tables between its markers.
+
+    Raises:
+        ValueError: it has no markers.
+    """
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise ValueError(f"expected the markers {BEGIN.strip()} and {END}, found neither or one")
+    return before + begin + support() + end + after
+
+
+def _types() -> Iterable[str]:
+    yield "| types | Flink 1.8 – 2.3 | Flink 1.3 – 1.7 |"
+    yield "|---|---|---|"
+    for title, snapshots in FAMILIES.items():
+        names = list(dict.fromkeys(map(_type_name, snapshots)))
+        old = [name for name in names if name in _LEGACY]
+        before = "all" if old == names else ", ".join(old) or "–"
+        yield f"| {title} | {', '.join(names)} | {before} |"
+
+
+def _type_name(class_name: str) -> str:
+    """`….ListSerializerSnapshot` → `List`."""
+    simple = class_name.rsplit(".", 1)[-1].split("$", 1)[0]
+    name = _AFFIXES.sub("", simple)
+    if name.endswith("PrimitiveArray"):
+        return name.removesuffix("PrimitiveArray").lower() + "[]"
+    return SHOWN.get(name, name)
+
+
+def _backends() -> Iterable[str]:
+    yield "| state of | Flink |"
+    yield "|---|---|"
+    for title, versions in BACKENDS.values():
+        yield f"| {title} | {versions} |"
+
+
+def _metadata() -> Iterable[str]:
+    yield "| `_metadata` | written by Flink |"
+    yield "|---|---|"
+    written = {row[0]: row[1] for row in _table(reader.__doc__, "version")}
+    for number in reader.DIALECTS:
+        yield f"| version {number} | {written[str(number)]} |"
+    yield ""
+    yield "| since Flink | state handles |"
+    yield "|---|---|"
+    known = {*handles.STREAM_STATE_HANDLES, *handles.KEYED_STATE_HANDLES, *handles.OPERATOR_STATE_HANDLES}
+    since: dict[str, list[str]] = {}
+    for tag, name, version, *_ in _table(handles.__doc__, "tag"):
+        if int(tag) in known:
+            since.setdefault(version, []).append(name.removesuffix("_HANDLE").lower().replace("_", " "))
+    yield from (f"| {version} | {', '.join(names)} |" for version, names in since.items())
+
+
+def _table(docstring: str | None, first: str) -> Iterable[list[str]]:
+    """The rows of the table of a docstring whose first column is called that."""
+    lines = iter((docstring or "").splitlines())
+    for line in lines:
+        if line.startswith(f"| {first} |"):
+            next(lines)
+            break
+    for line in lines:
+        if not line.startswith("|"):
+            return
+        yield [cell.strip() for cell in line.strip("|").split("|")]
+
+
+FAMILIES: dict[str, Mapping[str, SnapshotBody]] = {
+    "numbers, text, bytes": primitives.SNAPSHOTS,
+    "times": temporal.SNAPSHOTS,
+    "lists, maps, arrays, enums": containers.SNAPSHOTS,
+    "tuples, rows": tuples.SNAPSHOTS,
+    "value classes": values.SNAPSHOTS,
+    "POJOs, records": pojo.SNAPSHOTS,
+    "Kryo 2 and 5": kryo.SNAPSHOTS,
+    "Avro": avro.SNAPSHOTS,
+    "Scala": scala.SNAPSHOTS,
+    "SQL": rowdata.SNAPSHOTS,
+    "windows, timers, TTL": operators.SNAPSHOTS,
+    "variants": variants.SNAPSHOTS,
+    "stream operators": streaming.SNAPSHOTS,
+    "transactions of sinks": transactions.SNAPSHOTS,
+    "CEP": cep.SNAPSHOTS,
+}
+"""Title → a family of `registry.SNAPSHOTS`; all of them."""
+
+BACKENDS: dict[type[Source], tuple[str, str]] = {
+    HeapSource: ("hashmap, native (also `filesystem`, `memory`)", "1.2 – 2.3"),
+    FullSource: ("canonical savepoints of any backend, full checkpoints of RocksDB", "1.2 – 2.3"),
+    RocksSource: ("RocksDB, incremental and native; ForSt", "1.3 – 2.3; 2.0 – 2.3"),
+    ChangelogSource: ("the changelog of any backend, materialized or not", "1.14 – 2.3"),
+    RawTimerSource: ("timers on the heap", "1.2 – 2.3"),
+    OperatorSource: ("operator, union and broadcast state", "1.2 – 2.3"),
+    ChannelSource: ("records in flight of unaligned checkpoints", "1.11 – 2.3"),
+    BytesSource: ("coordinators, hooks of the job manager, raw state: as bytes", "1.2 – 2.3"),
+}
+"""Kind of source → what it reads, and the Flinks that write it."""
+
+SHOWN = {
+    "BigDec": "BigDecimal",
+    "BigInt": "BigInteger",
+    "Collection": "List",
+    "CompositeSerializer": "TTL",
+    "Composite": "TTL",
+    "CoGroupedStreams": "coGroup",
+    "DeweyNumber": "Dewey number",
+    "IntervalJoinOperator": "interval join",
+    "Java": "Java object",
+    "JavaEither": "Either",
+    "ScalaCaseClass": "case class",
+    "CaseClass": "case class",
+    "Tuple2CaseClass": "case class",
+    "ScalaEither": "Either",
+    "ScalaEnum": "Enumeration",
+    "ScalaOption": "Option",
+    "ScalaTry": "Try",
+    "StringArray": "String[]",
+    "TtlStateFactory": "TTL",
+}
+"""Names that are not those of the types."""
+
+_LEGACY = frozenset(
+    map(
+        _type_name,
+        (
+            *CONFIG_SNAPSHOTS,
+            *JAVA_SERIALIZERS,
+            *PLAIN_SERIALIZERS,
+            *(name for name in registry.SNAPSHOTS if name.endswith("ConfigSnapshot")),
+        ),
+    )
+)
+
+
+def main(paths: list[str]) -> int:
+    """Write the tables into READMEs; the exit code."""
+    for path in map(Path, paths):
+        path.write_text(with_support(path.read_text(encoding="utf-8")), encoding="utf-8")
+    if not paths:
+        print(support(), end="")
+    return 0
+
+
+def uncovered() -> tuple[set[str], set[str]]:
+    """The snapshot classes and the kinds of source that no row stands for: none of either."""
+    covered = {name for snapshots in FAMILIES.values() for name in snapshots}
+    kinds = {name for name, kind in vars(formats).items() if isinstance(kind, type) and _is_concrete(kind)}
+    return set(registry.SNAPSHOTS) ^ covered, kinds - {kind.__name__ for kind in BACKENDS}
+
+
+def _is_concrete(kind: type) -> bool:
+    return issubclass(kind, formats.Source) and not isabstract(kind)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
