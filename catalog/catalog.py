@@ -18,10 +18,14 @@ from catalog.freshness import Dated, Schema, aliases_of, newest_of
 from catalog.naming import database_names
 from catalog.references import SavepointReference
 from catalog.statetables import Table
-from readers.errors import ReaderError
-from readers.stateinfo.file import STATE_INFO_FILE_NAME
-from readers.storage.filesystems import is_url
-from readers.storage.location import DEFAULT_OPTIONS, METADATA_FILE_NAME, StorageOptions
+from readers import (
+    DEFAULT_OPTIONS,
+    METADATA_FILE_NAME,
+    STATE_INFO_FILE_NAME,
+    ReaderError,
+    StorageOptions,
+    is_url,
+)
 
 # So many `_metadata` files are read at a time: where each is a request, that is what takes long.
 _READERS = 16

@@ -24,10 +24,7 @@ from catalog.statemeta import (
     state_meta_rows,
 )
 from catalog.statetables import FactsTable, OperatorTable, StateReference, StateTable, Table, TimersTable
-from readers.formats.entry import StateKind
-from readers.keygroups import operator_id_of
-from readers.offsets import SCHEMA as SOURCE_OFFSETS
-from readers.savepoint import Operator, Savepoint, State
+from readers import SOURCE_OFFSETS, Operator, Savepoint, State, StateKind, operator_id_of
 
 STATE_META_NAME = "StateMeta"
 OPERATORS_NAME = "operators"

@@ -18,19 +18,23 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from readers.errors import MissingFileError, NotASavepointError, ReaderError
-from readers.metadata.reader import MAGIC
-from readers.storage.filesystems import FileSystem, Listing
-from readers.storage.location import (
+from readers import (
     DEFAULT_OPTIONS,
+    MAGIC,
     METADATA_FILE_NAME,
+    FileSystem,
+    Listing,
     Location,
+    MissingFileError,
+    NotASavepointError,
     ReadCounter,
+    ReaderError,
+    RemoteEntry,
+    RemoteFileSystem,
     StorageOptions,
     file_system_of,
     given_location,
 )
-from readers.storage.remote import RemoteEntry, RemoteFileSystem
 
 _DATA_FOLDERS = frozenset({"shared", "taskowned", "dstl"})
 _MAX_DEPTH = 6

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from catalog.database import Database
-from readers.errors import ReaderError
+from readers import ReaderError
 
 LATEST = "latest"
 _UNREADABLE = -1

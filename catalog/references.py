@@ -5,11 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from readers.errors import NotASavepointError, ReaderError
-from readers.savepoint import Savepoint
-from readers.stateinfo.file import load_state_info
-from readers.storage.filesystems import absolute
-from readers.storage.location import DEFAULT_OPTIONS, SavepointLocation, StorageOptions
+from readers import (
+    DEFAULT_OPTIONS,
+    NotASavepointError,
+    ReaderError,
+    Savepoint,
+    SavepointLocation,
+    StorageOptions,
+    absolute,
+    load_state_info,
+)
 
 _OPEN_SAVEPOINTS = 64
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from catalog.references import SavepointReference
-from readers.storage.location import ReadCounter
+from readers import ReadCounter
 
 
 class ScanCounter(ReadCounter):

@@ -32,10 +32,7 @@ from catalog.naming import unique_names
 from catalog.predicate import Predicate
 from catalog.references import SavepointReference
 from catalog.statetables import Output, StateReference, StatesTable
-from readers.formats.entry import OUT_OF_RANGE
-from readers.rows import KEY_GROUP, SUBTASK
-from readers.savepoint import State
-from readers.serializers.tuples import ROW_KIND
+from readers import KEY_GROUP, OUT_OF_RANGE, ROW_KIND, SUBTASK, State
 
 _MAX_KEYS = 1000
 _TTL = "ttl_timestamp"

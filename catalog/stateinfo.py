@@ -7,13 +7,19 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from readers.description import write_state_info
-from readers.errors import CorruptDataError, StorageError
-from readers.savepoint import Savepoint
-from readers.serializers.protobuf.descriptors import Descriptors, read_descriptors
-from readers.stateinfo.file import STATE_INFO_FILE_NAME, read_bounded
-from readers.stateinfo.plans import load_job_plan
-from readers.storage.location import DEFAULT_OPTIONS, StorageOptions
+from readers import (
+    DEFAULT_OPTIONS,
+    STATE_INFO_FILE_NAME,
+    CorruptDataError,
+    Descriptors,
+    Savepoint,
+    StorageError,
+    StorageOptions,
+    load_job_plan,
+    read_bounded,
+    read_descriptors,
+    write_state_info,
+)
 
 
 def state_info_of(

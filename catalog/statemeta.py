@@ -10,16 +10,18 @@ from typing import Any
 
 import pyarrow as pa
 
-from readers.metadata import (
+from readers import (
+    SOURCE_OFFSETS,
     ChangelogStateBackendHandle,
     IncrementalRemoteKeyedStateHandle,
+    Operator,
     OperatorState,
+    Savepoint,
+    Serializer,
+    State,
     StateObject,
+    source_offsets,
 )
-from readers.offsets import SCHEMA as SOURCE_OFFSETS
-from readers.offsets import source_offsets
-from readers.savepoint import Operator, Savepoint, State
-from readers.serializers.base import Serializer
 
 _INT, _LONG, _TEXT, _BOOL = pa.int32(), pa.int64(), pa.string(), pa.bool_()
 

@@ -28,12 +28,19 @@ from catalog.errors import NoSuchColumnError
 from catalog.predicate import ANYTHING, Predicate
 from catalog.references import SavepointReference
 from catalog.scan import Scan, ScanCounter, Split
-from readers.formats.entry import OUT_OF_RANGE, UNDECODED
-from readers.formats.source import Selection
-from readers.jsontext import json_text
-from readers.rows import KEY_GROUP, SUBTASK, conform, merged_type
-from readers.savepoint import Savepoint, State
-from readers.serializers.primitives import VoidNamespaceSerializer
+from readers import (
+    KEY_GROUP,
+    OUT_OF_RANGE,
+    SUBTASK,
+    UNDECODED,
+    Savepoint,
+    Selection,
+    State,
+    VoidNamespaceSerializer,
+    conform,
+    json_text,
+    merged_type,
+)
 
 STATE_NAME = "state_name"
 _SPLIT_BYTES = 32 << 20

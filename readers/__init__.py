@@ -18,3 +18,128 @@ Reading order:
     filesystems.py remote.py schemes.py filecache.py   how they are read
     cursor.py keygroups.py errors.py cachefolder.py
 """
+
+from readers.compiled.ahead import UNITS as COMPILED_UNITS
+from readers.compiled.ahead import compile_all, missing_units
+from readers.compiled.store import logger as compile_log
+from readers.decode.decoder import load_machine, warm
+from readers.description import write_state_info
+from readers.errors import (
+    AccessDeniedError,
+    CorruptDataError,
+    FileChangedError,
+    MissingFileError,
+    NotASavepointError,
+    PathOutsideRootError,
+    ReaderError,
+    SavepointGoneError,
+    StorageError,
+    UnsupportedSerializerError,
+    UnsupportedStateError,
+    UnsupportedVersionError,
+    ValueOutOfRangeError,
+)
+from readers.formats.entry import OUT_OF_RANGE, UNDECODED, StateKind
+from readers.formats.source import Selection
+from readers.jsontext import iso_timestamp, json_text
+from readers.keygroups import operator_id_of
+from readers.metadata import (
+    ChangelogStateBackendHandle,
+    IncrementalRemoteKeyedStateHandle,
+    OperatorState,
+    StateObject,
+)
+from readers.metadata.reader import MAGIC
+from readers.offsets import SCHEMA as SOURCE_OFFSETS
+from readers.offsets import source_offsets
+from readers.rows import KEY_GROUP, SUBTASK, conform, is_keyed, merged_type
+from readers.savepoint import Operator, Savepoint, State, StatePart
+from readers.serializers.base import Serializer
+from readers.serializers.primitives import VoidNamespaceSerializer
+from readers.serializers.protobuf.descriptors import Descriptors, read_descriptors
+from readers.serializers.tuples import ROW_KIND
+from readers.stateinfo.file import STATE_INFO_FILE_NAME, load_state_info, read_bounded
+from readers.stateinfo.plans import load_job_plan
+from readers.storage.cachefolder import cache_directory
+from readers.storage.filesystems import FileSystem, Listing, absolute, is_url
+from readers.storage.location import (
+    DEFAULT_OPTIONS,
+    METADATA_FILE_NAME,
+    Location,
+    ReadCounter,
+    SavepointLocation,
+    StorageOptions,
+    file_system_of,
+    given_location,
+)
+from readers.storage.remote import RemoteEntry, RemoteFileSystem
+
+__all__ = [
+    "COMPILED_UNITS",
+    "DEFAULT_OPTIONS",
+    "KEY_GROUP",
+    "MAGIC",
+    "METADATA_FILE_NAME",
+    "OUT_OF_RANGE",
+    "ROW_KIND",
+    "SOURCE_OFFSETS",
+    "STATE_INFO_FILE_NAME",
+    "SUBTASK",
+    "UNDECODED",
+    "AccessDeniedError",
+    "ChangelogStateBackendHandle",
+    "CorruptDataError",
+    "Descriptors",
+    "FileChangedError",
+    "FileSystem",
+    "IncrementalRemoteKeyedStateHandle",
+    "Listing",
+    "Location",
+    "MissingFileError",
+    "NotASavepointError",
+    "Operator",
+    "OperatorState",
+    "PathOutsideRootError",
+    "ReadCounter",
+    "ReaderError",
+    "RemoteEntry",
+    "RemoteFileSystem",
+    "Savepoint",
+    "SavepointGoneError",
+    "SavepointLocation",
+    "Selection",
+    "Serializer",
+    "State",
+    "StateKind",
+    "StateObject",
+    "StatePart",
+    "StorageError",
+    "StorageOptions",
+    "UnsupportedSerializerError",
+    "UnsupportedStateError",
+    "UnsupportedVersionError",
+    "ValueOutOfRangeError",
+    "VoidNamespaceSerializer",
+    "absolute",
+    "cache_directory",
+    "compile_all",
+    "compile_log",
+    "conform",
+    "file_system_of",
+    "given_location",
+    "is_keyed",
+    "is_url",
+    "iso_timestamp",
+    "json_text",
+    "load_job_plan",
+    "load_machine",
+    "load_state_info",
+    "merged_type",
+    "missing_units",
+    "operator_id_of",
+    "read_bounded",
+    "read_descriptors",
+    "source_offsets",
+    "warm",
+    "write_state_info",
+]

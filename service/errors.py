@@ -46,7 +46,7 @@ from catalog.errors import (
     NoSuchTableError,
     UnknownNameError,
 )
-from readers.errors import (
+from readers import (
     AccessDeniedError,
     CorruptDataError,
     FileChangedError,

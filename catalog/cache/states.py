@@ -39,11 +39,7 @@ import readers
 from catalog.cache.files import CacheDirectory
 from catalog.errors import CorruptCacheError
 from catalog.references import SavepointReference, open_savepoint
-from readers.errors import MissingFileError, ReaderError
-from readers.formats.entry import StateKind
-from readers.formats.source import Selection
-from readers.rows import KEY_GROUP, is_keyed
-from readers.savepoint import State, StatePart
+from readers import KEY_GROUP, MissingFileError, ReaderError, Selection, State, StateKind, StatePart, is_keyed
 
 LEAST_BYTES = 4 << 20
 SLOW_SCAN_S = 1.0

@@ -361,6 +361,11 @@ def walker(emit: Callable[[Program], None]) -> Decoder:
     return Decoder(tree, program.finish())
 
 
+def load_machine() -> None:
+    """Load the interpreter's object code into this process; compile it first where none is kept."""
+    machine.execute.load()
+
+
 def warm() -> None:
     """Load the machine, or compile it where no cache has it: what the first page of a process would wait for."""
     tree = ColumnTree(pa.struct([pa.field("value", pa.int32())]))

@@ -11,8 +11,7 @@ from starlette.status import HTTP_201_CREATED
 
 from catalog import Table
 from catalog.freshness import Schema
-from readers.errors import ReaderError
-from readers.storage.location import Location, given_location
+from readers import Location, ReaderError, given_location
 from service.api.state import State, Visible
 from service.api.user import Asker
 from service.errors import ForbiddenError, query_error_of

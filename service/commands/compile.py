@@ -6,7 +6,7 @@ import logging
 import sys
 from argparse import Namespace
 
-from readers.compiled import ahead, store
+from readers import compile_all, compile_log
 from service.commands.outcome import ended
 
 
@@ -17,7 +17,7 @@ def main(options: Namespace) -> int:
 
 def _compile(options: Namespace) -> None:
     tell_what_is_compiled()
-    ahead.compile_all()
+    compile_all()
     print("savepointdb: all is compiled", file=sys.stderr)
 
 
@@ -26,5 +26,5 @@ def tell_what_is_compiled() -> None:
     if sys.stderr.isatty():
         handler = logging.StreamHandler()
         handler.setFormatter(logging.Formatter("savepointdb: %(message)s"))
-        store.logger.addHandler(handler)
-        store.logger.setLevel(logging.INFO)
+        compile_log.addHandler(handler)
+        compile_log.setLevel(logging.INFO)

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from catalog import Database
-from readers.jsontext import json_text
+from readers import json_text
 from service.commands.outcome import ended
 from service.commands.sources import catalog_of
 from service.encode import table_lines

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from catalog import Database, Predicate, Table
-from readers.jsontext import json_text
+from readers import json_text
 from service.commands.outcome import WrongUsageError, ended
 from service.commands.output import check_output, write_rows
 from service.commands.sources import catalog_of

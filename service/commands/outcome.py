@@ -17,7 +17,7 @@ from argparse import Namespace
 from collections.abc import Callable
 
 from catalog import CatalogError
-from readers.errors import ReaderError
+from readers import ReaderError
 from service.errors import NotFoundError, QueryError, SavepointError, query_error_of
 from service.settings import InvalidSettingError
 

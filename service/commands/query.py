@@ -7,7 +7,7 @@ import sys
 from argparse import Namespace
 from contextlib import closing
 
-from readers.decode.machine import execute as machine
+from readers import load_machine
 from service.commands.compile import tell_what_is_compiled
 from service.commands.outcome import ended
 from service.commands.output import check_output, write_rows
@@ -31,7 +31,7 @@ def _query(options: Namespace) -> None:
     catalog = catalog_of(options.savepoint, options, cache=cache_of(settings, writes=False))
     # Before the query's time begins: where it is not compiled yet, that takes a while.
     tell_what_is_compiled()
-    machine.execute.load()
+    load_machine()
     duckdb = DuckDBEngine(settings)
     spark = SparkEngine.of(settings, duckdb)
     with closing(Queries(catalog, {duckdb.name: duckdb, spark.name: spark}, settings)) as queries:

@@ -13,7 +13,7 @@ from types import FrameType
 
 import uvicorn
 
-from readers.compiled import ahead
+from readers import compile_all
 from service.app import create_app
 from service.auth.gate import Authenticator, is_loopback
 from service.auth.keys import KeyFile
@@ -72,7 +72,7 @@ def _serve(options: Namespace) -> None:
     except ValueError as error:
         raise WrongUsageError(str(error)) from error
     tell_what_is_compiled()
-    ahead.compile_all()
+    compile_all()
     cache = cache_of(settings, writes=True)
     catalog = catalog_of(sources, options, rescan_after_s=settings.rescan_after_s, cache=cache)
     authenticator = authenticator_of(settings)

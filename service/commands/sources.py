@@ -11,8 +11,7 @@ from catalog import Catalog
 from catalog.cache.states import StateCache
 from catalog.catalog import Root
 from catalog.stateinfo import read_uids
-from readers.storage.cachefolder import cache_directory
-from readers.storage.location import StorageOptions
+from readers import StorageOptions, cache_directory
 from service.settings import InvalidSettingError, Settings, path_map_of, settings_of
 
 

@@ -18,7 +18,7 @@ from collections.abc import Callable
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from readers.jsontext import json_text
+from readers import json_text
 
 # The SQL type of columns whose text is JSON already.
 JSON_TEXT = "JSON TEXT"

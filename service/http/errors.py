@@ -15,7 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
 from catalog import CatalogError
-from readers.errors import ReaderError
+from readers import ReaderError
 from service.errors import InvalidRequestError, NotFoundError, QueryError, query_error_of
 
 logger = logging.getLogger("savepointdb")

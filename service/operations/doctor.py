@@ -17,9 +17,7 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 
-from readers.compiled import ahead
-from readers.storage.cachefolder import cache_directory
-from readers.storage.filesystems import is_url
+from readers import COMPILED_UNITS, cache_directory, is_url, missing_units
 from service.engines.spark.session import check_java
 from service.errors import EngineUnavailableError
 from service.settings import Settings
@@ -97,13 +95,11 @@ def _folders(settings: Settings) -> Iterator[Check]:
 
 
 def _compiled() -> Check:
-    missing = ahead.missing_units()
+    missing = missing_units()
     if missing:
-        found = (
-            f"{len(missing)} of {len(ahead.UNITS)} parts would be compiled at first use: savepointdb compile"
-        )
+        found = f"{len(missing)} of {len(COMPILED_UNITS)} parts would be compiled at first use: savepointdb compile"
         return Check(name="compiled code", state=MISSING, found=found)
-    return Check(name="compiled code", state=OK, found=f"all {len(ahead.UNITS)} parts, for this machine")
+    return Check(name="compiled code", state=OK, found=f"all {len(COMPILED_UNITS)} parts, for this machine")
 
 
 def _writable(name: str, folder: str) -> Check:

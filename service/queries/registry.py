@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from catalog import Catalog, CatalogError
-from readers.errors import ReaderError
+from readers import ReaderError
 from service.engines import Engine
 from service.engines.choose import choose
 from service.engines.spark.session import spark_settings

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator
 
 from catalog import CatalogError
-from readers.errors import ReaderError
+from readers import ReaderError
 from service.spark.types import UnsupportedTypeError
 
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark import TaskContext
 
-from readers.errors import ReaderError
+from readers import ReaderError
 from service.spark.errors import SavepointSourceError, carried
 from service.spark.splits import BATCH_ROWS, rebatched, spare_the_collector, tasks_of
 

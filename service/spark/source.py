@@ -46,7 +46,7 @@ from pyspark.sql.types import StructType
 
 from catalog import Catalog, Database, NoSuchTableError, Table, connect
 from catalog.predicate import ANYTHING
-from readers.storage.filesystems import absolute
+from readers import absolute
 from service.spark.errors import InvalidOptionError, carried
 from service.spark.splits import SplitReader, grouped
 from service.spark.types import Nanoseconds, spark_schema

@@ -29,7 +29,7 @@ from typing import Literal
 import pyarrow as pa
 from pyspark.sql import types as spark
 
-from readers.errors import ValueOutOfRangeError
+from readers import ValueOutOfRangeError
 
 Nanoseconds = Literal["error", "bigint"]
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 from catalog import Catalog, Database, NoSuchTableError
 from catalog.freshness import Schema
 from catalog.statetables import FactsTable, Table
-from readers.errors import ReaderError
+from readers import ReaderError
 from service.sql.types import sql_type
 
 INFORMATION_SCHEMA = "information_schema"

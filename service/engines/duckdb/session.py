@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from pyarrow import dataset
 
 from catalog import Scan, Table
-from readers.rows import KEY_GROUP, SUBTASK
+from readers import KEY_GROUP, SUBTASK
 from service.engines.engine import Column
 from service.sql.planner import TableReference
 

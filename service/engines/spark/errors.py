@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 
 import catalog.errors
-import readers.errors
+import readers
 from service.engines.duckdb.engine import duckdb_error_of
 from service.engines.spark.files import SHARED
 from service.errors import (
@@ -89,8 +89,8 @@ def missing_module(text: str) -> str:
 
 def _carried_error(kind: str, text: str) -> QueryError:
     """An error of the readers or the catalog, which came as text from another process."""
-    found = getattr(readers.errors, kind, None)
-    if isinstance(found, type) and issubclass(found, readers.errors.ReaderError):
+    found = getattr(readers, kind, None)
+    if isinstance(found, type) and issubclass(found, readers.ReaderError):
         return query_error_of(found(text))
     if kind == "NotWrittenError":
         return EngineError(f"an executor cannot write {without_folders(text)}", hint=SHARED)

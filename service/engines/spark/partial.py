@@ -31,7 +31,7 @@ from typing import ClassVar
 import pyarrow as pa
 from sqlglot import exp
 
-from readers.rows import KEY_GROUP, SUBTASK
+from readers import KEY_GROUP, SUBTASK
 
 _FEW = (KEY_GROUP, SUBTASK)
 _OF_MANY_ROWS = ("group", "having", "qualify", "distinct", "order", "limit", "offset")

@@ -12,7 +12,7 @@ from time import monotonic
 import pyarrow as pa
 
 from catalog import CatalogError
-from readers.errors import ReaderError
+from readers import ReaderError
 from service.engines.engine import Column, Execution, Progress
 from service.engines.workers.channel import ChannelClosedError, Frame
 from service.engines.workers.forks import WorkerProcess

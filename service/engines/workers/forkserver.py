@@ -27,7 +27,7 @@ import socket
 import sys
 from collections.abc import Callable
 
-from readers.decode.decoder import warm
+from readers import warm
 from service.engines.workers.channel import FORK, NUMBER, Channel
 from service.engines.workers.worker import Worker, yield_to_the_server
 

@@ -29,7 +29,7 @@ import orjson
 import pyarrow as pa
 
 from catalog import Catalog, CatalogError
-from readers.errors import ReaderError
+from readers import ReaderError
 from service.errors import (
     DatabaseNotFoundError,
     ForbiddenError,

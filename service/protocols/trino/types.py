@@ -27,7 +27,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from readers.jsontext import iso_timestamp, json_text
+from readers import iso_timestamp, json_text
 from service.encode.columns import decimal_text, plain
 from service.engines import Column
 
