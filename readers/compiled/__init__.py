@@ -9,7 +9,7 @@ queries. What it compiles is a plain C function of 64-bit integers and addresses
     loading.py   object code → functions
     compiler.py  a unit → object code; imports numba
     ahead.py     all units, compiled now
-    parts.py     what a kernel is made of: subroutines, and operations that LLVM has and Python has not
+    routines.py  what a kernel is made of: subroutines, and operations that LLVM has and Python has not
 
 A kernel is called with integers and arrays, and gets the address of each array. It cannot raise, allocate or call Python,
 and runs without the interpreter's lock; whoever calls it keeps the arrays alive.

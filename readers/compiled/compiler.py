@@ -19,7 +19,7 @@ from numba.core.registry import cpu_target
 from numba.extending import intrinsic
 
 from readers.compiled.loading import NOTHING, SYMBOL_PREFIX, TRUTH, WORD, ObjectCode, Signature
-from readers.compiled.parts import Alternative, Intrinsic, Subroutine
+from readers.compiled.routines import Alternative, Intrinsic, Subroutine
 
 _PROVIDED = frozenset({"memcpy", "memmove", "memset"})
 _WORD = ir.IntType(64)

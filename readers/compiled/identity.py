@@ -21,7 +21,7 @@ import llvmlite
 import numpy as np
 from llvmlite import binding
 
-from readers.compiled.parts import Alternative, Intrinsic, Subroutine
+from readers.compiled.routines import Alternative, Intrinsic, Subroutine
 
 _FORMAT = 1
 """Of the files, and of how kernels are called."""

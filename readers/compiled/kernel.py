@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from readers.compiled.parts import Subroutine
+from readers.compiled.routines import Subroutine
 
 
 class Kernel(Subroutine):

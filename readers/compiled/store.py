@@ -29,7 +29,7 @@ from typing import Any
 
 from readers.compiled.identity import identity_of
 from readers.compiled.loading import ObjectCode, Signature, loaded
-from readers.compiled.parts import Subroutine
+from readers.compiled.routines import Subroutine
 from readers.storage.cachefolder import CACHE_VARIABLE, cache_directory
 
 _CHECKSUM_BYTES = 32

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from readers.compiled.parts import Intrinsic
+from readers.compiled.routines import Intrinsic
 
 
 def _load(bits: int, *, signed: bool, big_endian: bool) -> Intrinsic:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from readers.compiled.parts import Alternative, Intrinsic, Subroutine
+from readers.compiled.routines import Alternative, Intrinsic, Subroutine
 from readers.decode import loads
 from readers.formats.rocksdb.sst import words
 

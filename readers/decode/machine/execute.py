@@ -21,7 +21,7 @@ from __future__ import annotations
 import numpy as np
 
 from readers.compiled.kernel import kernel
-from readers.compiled.parts import subroutine
+from readers.compiled.routines import subroutine
 from readers.decode import program as op
 from readers.decode.columns import (
     CAPACITY,

@@ -41,7 +41,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from readers.compiled.kernel import kernel
-from readers.compiled.parts import subroutine
+from readers.compiled.routines import subroutine
 from readers.cursor import Cursor
 from readers.decode.decoder import walker
 from readers.decode.loads import load_i4, load_u1, store_1, store_8

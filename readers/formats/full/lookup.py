@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers.compiled.kernel import kernel
-from readers.compiled.parts import subroutine
+from readers.compiled.routines import subroutine
 from readers.decode.loads import load_i4, load_le_i8, load_u1, load_u2, store_1, store_8
 from readers.errors import CorruptDataError, hex_window
 from readers.formats.full.layout import (

@@ -43,7 +43,7 @@ SOURCE = f'''
 """A kernel for tests."""
 
 from readers.compiled.kernel import kernel
-from readers.compiled.parts import subroutine
+from readers.compiled.routines import subroutine
 from readers.decode.loads import load_le_i8, store_8
 from scaling import SHIFT, scaled
 
@@ -81,7 +81,7 @@ def clear(numbers: int, count: int) -> None:
 SCALING = '''
 """A part in another module."""
 
-from readers.compiled.parts import subroutine
+from readers.compiled.routines import subroutine
 
 SHIFT = 1
 

@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers.compiled.kernel import kernel
-from readers.compiled.parts import subroutine
+from readers.compiled.routines import subroutine
 from readers.decode.loads import load_le_i2, load_le_i4, store_8
 from readers.formats.rocksdb.sst.compression import MALFORMED, varint
 from readers.formats.rocksdb.sst.words import compare_bytes, copy_words, shift_right

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from readers.compiled.kernel import kernel
-from readers.compiled.parts import Alternative, Intrinsic, subroutine
+from readers.compiled.routines import Alternative, Intrinsic, subroutine
 from readers.decode.loads import load_le_i4, load_le_i8, load_u1, store_8
 from readers.formats.rocksdb.sst.words import (
     multiply_fold,

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers.compiled.kernel import kernel
-from readers.compiled.parts import subroutine
+from readers.compiled.routines import subroutine
 from readers.decode.loads import load_le_i2, load_le_i4, load_le_i8, load_u1, store_1, store_8
 from readers.formats.rocksdb.sst.words import copy_words
 

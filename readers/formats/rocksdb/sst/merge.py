@@ -31,7 +31,7 @@ RocksDB: MergingIterator, DBIter, StringAppendTESTOperator.
 from __future__ import annotations
 
 from readers.compiled.kernel import kernel
-from readers.compiled.parts import subroutine
+from readers.compiled.routines import subroutine
 from readers.decode.loads import load_le_i4, load_le_i8, load_u1, store_1, store_8
 from readers.formats.rocksdb.sst.blocks import entries_length, entry_header
 from readers.formats.rocksdb.sst.checksums import NO_CHECKSUM, block_checksum

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from readers.compiled.parts import Intrinsic, subroutine
+from readers.compiled.routines import Intrinsic, subroutine
 from readers.decode.loads import load_i8, load_le_i8, store_8
 
 SLACK_BYTES = 64
