@@ -26,7 +26,7 @@ from readers.connectors.recognition import MAX_BYTES, is_candidate, recognised
 from readers.connectors.source import ConnectorSource, bytes_of
 from readers.decode.decoder import Batch
 from readers.errors import CorruptDataError, MissingFileError, ReaderError
-from readers.formats.channelstate.layout import InFlight
+from readers.formats.channelstate.layout import InFlightRecords
 from readers.formats.channelstate.source import ChannelSource
 from readers.formats.entry import Entry, EntryLayout, StateKind, emit_undivided
 from readers.formats.opening import (
@@ -240,7 +240,11 @@ class Operator:
     """
 
     def __init__(
-        self, metadata: OperatorState, location: SavepointLocation, in_flight: InFlight, knowledge: Knowledge
+        self,
+        metadata: OperatorState,
+        location: SavepointLocation,
+        in_flight: InFlightRecords,
+        knowledge: Knowledge,
     ) -> None:
         self.metadata = metadata
         self._location = location
@@ -437,7 +441,7 @@ class Savepoint:
             state_info, problems = _state_info_beside(self.location)
         self.state_info = state_info
         self.metadata: SavepointMetadata = _named(metadata, state_info)
-        in_flight = InFlight(self.metadata.operators, self.location, _stated_records(state_info))
+        in_flight = InFlightRecords(self.metadata.operators, self.location, _stated_records(state_info))
         known = Knowledge(
             kryo=kryo_of(metadata.version),
             classes=state_info.classes,

@@ -23,11 +23,11 @@ from readers.formats.composite import layout as composite
 from readers.formats.composite.source import CompositeSource
 from readers.formats.entry import Entry, EntryLayout, StateKind
 from readers.formats.full import layout as full
-from readers.formats.full.lookup import Search, Sought, in_rounds
+from readers.formats.full.lookup import LookupTarget, Search, in_rounds
 from readers.formats.heap import layout as heap
 from readers.formats.heap import maps as heapmaps
 from readers.formats.source import HandleSource, Selection, StateName
-from readers.formats.unpacked import Release, UnpackedPieces, unpack
+from readers.formats.unpacked import Release, UnpackedWindows, unpack
 from readers.headers.keyed import KeyedHeader, read_keyed_header, read_known_keyed_header
 from readers.keygroups import key_group_bytes
 from readers.metadata import KeyGroupsStateHandle
@@ -43,7 +43,7 @@ _OF_SEVERAL = frozenset({StateKind.MAP, StateKind.TIMER})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Body:
-    """A key group: where its states stand, from `first` to `last` in a buffer; for `path` and `release` see `Unpacked`."""
+    """A key group: where its states stand, from `first` to `last` in a buffer; for `path` and `release` see `PlainBytes`."""
 
     key_group: int
     data: NDArray[np.uint8]
@@ -144,14 +144,14 @@ class FullSource(KeyedStreamSource, CompositeSource):
 
     def pages(self, state: StateName, selection: Selection) -> Iterator[Page]:
         if selection.keys is not None:
-            yield from self._looked_up(self._sought(state, selection.keys), selection)
+            yield from self._looked_up(self._targets(state, selection.keys), selection)
             return
         number = self._id_of(state)
         for body in self._bodies(selection):
             data, first, last = body.data, body.first, body.last
-            runs = self._runs[body.key_group]
+            ranges = self._ranges[body.key_group]
             for starts, ends, _ in full.cut_key_group(
-                data, first, last, number, body.path, body.release, runs
+                data, first, last, number, body.path, body.release, ranges
             ):
                 yield self._page(body, (starts, ends))
 
@@ -162,11 +162,11 @@ class FullSource(KeyedStreamSource, CompositeSource):
         number = self._id_of(state)
         for body in self._bodies(selection):
             data, first, last = body.data, body.first, body.last
-            runs = self._runs[body.key_group]
-            count = full.count_key_group(data, first, last, number, body.path, body.release, runs)
+            ranges = self._ranges[body.key_group]
+            count = full.count_key_group(data, first, last, number, body.path, body.release, ranges)
             yield body.key_group, count
 
-    def _sought(self, state: StateName, keys: tuple[tuple[int, Any], ...]) -> dict[int, Sought]:
+    def _targets(self, state: StateName, keys: tuple[tuple[int, Any], ...]) -> dict[int, LookupTarget]:
         """What is to be looked up in which key groups; all entries of the state where the bytes of a key are not known."""
         entry, width = self.entries[state], key_group_bytes(self.max_parallelism)
         encoded: defaultdict[int, set[bytes | None]] = defaultdict(set)
@@ -175,7 +175,7 @@ class FullSource(KeyedStreamSource, CompositeSource):
             encoded[key_group].add(None if prefix is None else prefix[width:])
         is_single = entry.kind not in _OF_SEVERAL and isinstance(entry.namespace, VoidNamespaceSerializer)
         return {
-            key_group: Sought(
+            key_group: LookupTarget(
                 state=self._id_of(state),
                 width=width,
                 keys=() if None in found else tuple(sorted(key for key in found if key is not None)),
@@ -184,11 +184,13 @@ class FullSource(KeyedStreamSource, CompositeSource):
             for key_group, found in encoded.items()
         }
 
-    def _looked_up(self, sought: dict[int, Sought], selection: Selection) -> Iterator[Page]:
-        regions = [region for region in self._regions() if region[0] in sought and selection.wants(region[0])]
+    def _looked_up(self, targets: dict[int, LookupTarget], selection: Selection) -> Iterator[Page]:
+        regions = [
+            region for region in self._regions() if region[0] in targets and selection.wants(region[0])
+        ]
         for lot in self._lots(regions):
             searches = {
-                key_group: Search(pieces, sought[key_group], self._runs[key_group], selection.account)
+                key_group: Search(pieces, targets[key_group], self._ranges[key_group], selection.account)
                 for key_group, pieces in lot.items()
             }
             for key_group, (data, starts, ends) in in_rounds(searches):
@@ -211,12 +213,12 @@ class FullSource(KeyedStreamSource, CompositeSource):
             yield {key_group: self._plain(StreamPieces(self.stream, span, start, end))}
 
     def _plain(self, pieces: Pieces) -> Pieces:
-        return UnpackedPieces(pieces) if self.header.compressed else pieces
+        return UnpackedWindows(pieces) if self.header.compressed else pieces
 
     @cached_property
-    def _runs(self) -> defaultdict[int, full.Runs]:
+    def _ranges(self) -> defaultdict[int, full.StateRanges]:
         """Of the key groups, as far as they are known."""
-        return defaultdict(full.Runs)
+        return defaultdict(full.StateRanges)
 
     def _beginning(self, span: NDArray[np.uint8], key_group: int, start: int, end: int) -> Cursor:
         return Cursor(span, path=self.path, position=start, end=end)
@@ -247,41 +249,41 @@ class HeapSource(KeyedStreamSource):
 
     def pages(self, state: StateName, selection: Selection) -> Iterator[Page]:
         number = self._id_of(state)
-        for body, walker in self._walks(selection):
+        for body, reader in self._read_bodies(selection):
             with _located(body):
-                for cut in walker.cuts(body.data, body.first, body.last, number, body.key_group):
-                    if cut.piece is not None:
-                        page = self._page(body, (cut.starts, cut.ends), cut.piece.data)
-                        yield replace(page, first_index=cut.piece.first_index)
+                for cut in reader.cuts(body.data, body.first, body.last, number, body.key_group):
+                    if cut.partial is not None:
+                        page = self._page(body, (cut.starts, cut.ends), cut.partial.data)
+                        yield replace(page, first_index=cut.partial.first_index)
                     elif len(cut.starts):
                         page = self._page(body, (cut.starts, cut.ends))
                         yield replace(page, undivided=cut.undivided)
 
     def counts(self, state: StateName, selection: Selection) -> Iterator[tuple[int, int]]:
         number = self._id_of(state)
-        for body, walker in self._walks(selection):
+        for body, reader in self._read_bodies(selection):
             with _located(body):
-                count = walker.count(body.data, body.first, body.last, number, body.key_group)
+                count = reader.count(body.data, body.first, body.last, number, body.key_group)
             yield body.key_group, count
 
-    def _walks(
+    def _read_bodies(
         self, selection: Selection
-    ) -> Iterator[tuple[_Body, heap.HeapWalker | heapmaps.HeapMapsWalker]]:
+    ) -> Iterator[tuple[_Body, heap.HeapKeyGroupReader | heapmaps.HeapMapsKeyGroupReader]]:
         """The wanted key groups, and what walks them."""
-        walker = self._walker()
+        reader = self._reader()
         for body in self._bodies(selection):
-            walker.release = body.release
-            yield body, walker
+            reader.release = body.release
+            yield body, reader
 
     @cached_property
     def _order(self) -> tuple[int, ...]:
         """The state ids in the order of the key groups, from the smallest that can be walked; empty if none can."""
-        walker = self._heap_walker()
+        reader = self._heap_reader()
         regions = sorted(self._regions(), key=lambda region: region[2] - region[1])
         for region in regions[:_ORDER_TRIES]:
             try:
                 body = self._body(self.stream.span(*region[1:]), *region)
-                return walker.order(body.data, body.first, body.last)
+                return reader.order(body.data, body.first, body.last)
             except UnsupportedSerializerError:
                 continue
         return ()
@@ -291,14 +293,16 @@ class HeapSource(KeyedStreamSource):
         """Where states that cannot be walked end, as far as that was asked for."""
         return {}
 
-    def _walker(self) -> heap.HeapWalker | heapmaps.HeapMapsWalker:
+    def _reader(self) -> heap.HeapKeyGroupReader | heapmaps.HeapMapsKeyGroupReader:
         if self._by_namespace:
-            return heapmaps.HeapMapsWalker([self.entries[name] for name in self._names], self.path)
-        return self._heap_walker()
+            return heapmaps.HeapMapsKeyGroupReader([self.entries[name] for name in self._names], self.path)
+        return self._heap_reader()
 
-    def _heap_walker(self) -> heap.HeapWalker:
+    def _heap_reader(self) -> heap.HeapKeyGroupReader:
         states = [(name.name, self.entries[name]) for name in self._names]
-        return heap.HeapWalker(states, lambda: self._order, self._ends, self.max_parallelism, self.path)
+        return heap.HeapKeyGroupReader(
+            states, lambda: self._order, self._ends, self.max_parallelism, self.path
+        )
 
     def _beginning(self, span: NDArray[np.uint8], key_group: int, start: int, end: int) -> Cursor:
         return heap.key_group_body(span, key_group, start, end, self.path)

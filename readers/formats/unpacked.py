@@ -5,7 +5,7 @@ a chunk at a time, into a file that has no name, and mapped: memory is what is b
 entry takes. A small one stays in memory. Snappy makes at most about 20 bytes of one, so no key group fills a disk that had
 room for 20 of it. `TMPDIR` says where such files are: a folder that is memory itself saves none.
 
-Who will stop somewhere on the way has `UnpackedPieces`: some chunks at a time, which are forgotten behind it. Of these only an
+Who will stop somewhere on the way has `UnpackedWindows`: some chunks at a time, which are forgotten behind it. Of these only an
 entry that is large takes such a file.
 """
 
@@ -32,7 +32,7 @@ Release = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unpacked:
+class PlainBytes:
     """Plain bytes.
 
     Attributes:
@@ -46,7 +46,7 @@ class Unpacked:
     release: Release
 
 
-def unpack(cursor: Cursor, release: Release) -> Unpacked:
+def unpack(cursor: Cursor, release: Release) -> PlainBytes:
     """The plain bytes of all that a cursor has left.
 
     Args:
@@ -67,12 +67,12 @@ def unpack(cursor: Cursor, release: Release) -> Unpacked:
             except OSError as error:
                 message = f"expected room for a key group among the temporary files: {error.strerror}"
                 raise StorageError(message, path=path) from error
-    return Unpacked(
+    return PlainBytes(
         data=np.frombuffer(bytes(waiting), dtype=np.uint8), path=path, release=lambda _start, _end: None
     )
 
 
-class UnpackedPieces(Pieces):
+class UnpackedWindows(Pieces):
     """The plain bytes of what is packed in pieces; positions count from the first plain byte.
 
     Args:
@@ -84,7 +84,7 @@ class UnpackedPieces(Pieces):
         super().__init__(_path(cursor), np.empty(0, dtype=np.uint8), 0, _UNKNOWN_END)
         self._packed = packed
         self._cursor = cursor
-        self._whole: Unpacked | None = None
+        self._whole: PlainBytes | None = None
 
     def ask(self, position: int, needed: int) -> None:
         if self._whole is None and needed > self._there:
@@ -154,7 +154,7 @@ def _path(cursor: Cursor) -> str:
 
 def _in_a_file(
     waiting: bytearray, plain: Iterator[bytes], cursor: Cursor, path: str, release: Release
-) -> Unpacked:
+) -> PlainBytes:
     with tempfile.TemporaryFile(prefix="savepointdb-") as file:
         file.write(waiting)
         waiting.clear()
@@ -168,4 +168,4 @@ def _in_a_file(
         mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     data = np.frombuffer(mapped, dtype=np.uint8)
     stream = BufferStream(path, data, ReadCounter(), (mapped, 0))
-    return Unpacked(data=data, path=path, release=lambda start, end: stream.release(start, end - start))
+    return PlainBytes(data=data, path=path, release=lambda start, end: stream.release(start, end - start))

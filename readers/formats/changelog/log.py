@@ -99,7 +99,7 @@ class Announcement:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class ChangeRange:
     """Changes of one state in one key group, in order: indexes into a change set."""
 
     changes: ChangeSet
@@ -121,72 +121,72 @@ class Changelog:
     def __init__(self, change_sets: Iterable[ChangeSet]) -> None:
         self._sets = tuple(change_sets)
         self.states: dict[tuple[str, bool], Announcement] = {}
-        # By change set, int64 (changes,): the state of each change as its place in `states`, or -1 for METADATA.
-        self._places = _places(self._sets, self.states)
+        # By change set, int64 (changes,): the state of each change as its ordinal in `states`, or -1 for METADATA.
+        self._ordinals = _ordinals(self._sets, self.states)
 
     def has(self, name: str, timers: bool) -> bool:
         """Whether there are changes of a state."""
-        place = self._place(name, timers)
-        return place >= 0 and any((places == place).any() for places in self._places)
+        ordinal = self._ordinal(name, timers)
+        return ordinal >= 0 and any((ordinals == ordinal).any() for ordinals in self._ordinals)
 
-    def runs(self, name: str, timers: bool, key_groups: frozenset[int]) -> dict[int, list[Run]]:
+    def ranges(self, name: str, timers: bool, key_groups: frozenset[int]) -> dict[int, list[ChangeRange]]:
         """The changes of a state by key group; those of other key groups are left out."""
-        found: dict[int, list[Run]] = {}
-        place = self._place(name, timers)
-        for changes, places in zip(self._sets, self._places, strict=True):
-            indexes = np.flatnonzero(places == place) if place >= 0 else np.empty(0, dtype=np.int64)
+        found: dict[int, list[ChangeRange]] = {}
+        ordinal = self._ordinal(name, timers)
+        for changes, ordinals in zip(self._sets, self._ordinals, strict=True):
+            indexes = np.flatnonzero(ordinals == ordinal) if ordinal >= 0 else np.empty(0, dtype=np.int64)
             order = indexes[np.argsort(changes.key_groups[indexes], kind="stable")]
             groups, first = np.unique(changes.key_groups[order], return_index=True)
-            for group, run in zip(groups.tolist(), np.split(order, first[1:]), strict=bool(len(groups))):
+            for group, part in zip(groups.tolist(), np.split(order, first[1:]), strict=bool(len(groups))):
                 if group in key_groups:
-                    found.setdefault(group, []).append(Run(changes=changes, indexes=run))
+                    found.setdefault(group, []).append(ChangeRange(changes=changes, indexes=part))
         return found
 
     def sample(self) -> list[tuple[ChangeSet, Bounds]]:
         """Changes that begin with a key, spread over the log: a change set and indexes into it."""
-        keyed = [place for place, (_, timers) in enumerate(self.states) if not timers]
+        keyed = [ordinal for ordinal, (_, timers) in enumerate(self.states) if not timers]
         found = []
-        for changes, places in zip(self._sets, self._places, strict=True):
-            indexes = np.flatnonzero(np.isin(places, keyed))
+        for changes, ordinals in zip(self._sets, self._ordinals, strict=True):
+            indexes = np.flatnonzero(np.isin(ordinals, keyed))
             found.append((changes, indexes[:: max(1, len(indexes) // _SAMPLED_CHANGES)]))
         return found
 
     def settings(self) -> Iterator[tuple[Announcement, ChangeSet, Bounds]]:
         """Changes that set the value of a state: its announcement, a change set and indexes into it."""
-        for place, ((_, timers), announcement) in enumerate(self.states.items()):
-            for changes, places in zip(self._sets, self._places, strict=True):
-                indexes = np.flatnonzero((places == place) & (changes.operations == SET))
+        for ordinal, ((_, timers), announcement) in enumerate(self.states.items()):
+            for changes, ordinals in zip(self._sets, self._ordinals, strict=True):
+                indexes = np.flatnonzero((ordinals == ordinal) & (changes.operations == SET))
                 if len(indexes) and not timers:
                     yield announcement, changes, indexes
 
-    def _place(self, name: str, timers: bool) -> int:
+    def _ordinal(self, name: str, timers: bool) -> int:
         return list(self.states).index((name, timers)) if (name, timers) in self.states else -1
 
 
-def _places(change_sets: Iterable[ChangeSet], states: dict[tuple[str, bool], Announcement]) -> list[Bounds]:
+def _ordinals(change_sets: Iterable[ChangeSet], states: dict[tuple[str, bool], Announcement]) -> list[Bounds]:
     """The state of each change; fills `states` from METADATA on the way."""
-    places_by_id: Bounds = np.full(1 << 16, -1, dtype=np.int64)
+    ordinals_by_id: Bounds = np.full(1 << 16, -1, dtype=np.int64)
     found = []
     for changes in change_sets:
-        places: Bounds = np.full(len(changes.starts), -1, dtype=np.int64)
+        ordinals: Bounds = np.full(len(changes.starts), -1, dtype=np.int64)
         ids, operations = changes.state_ids, changes.operations
         behind = 0
-        for index in [*np.flatnonzero(operations == METADATA).tolist(), len(places)]:
-            places[behind:index] = places_by_id[ids[behind:index]]
-            unknown = np.flatnonzero(places[behind:index] < 0)
+        for index in [*np.flatnonzero(operations == METADATA).tolist(), len(ordinals)]:
+            ordinals[behind:index] = ordinals_by_id[ids[behind:index]]
+            unknown = np.flatnonzero(ordinals[behind:index] < 0)
             if len(unknown):
                 at = int(changes.starts[behind + int(unknown[0])])
                 message = (
                     f"expected changes of announced states, found state id {ids[behind + int(unknown[0])]}"
                 )
                 raise CorruptDataError(message, path=changes.path, position=at)
-            if index < len(places):
+            if index < len(ordinals):
                 announcement = read_announcement(changes, index)
                 key = (announcement.state.name, announcement.state.kind is BackendStateType.PRIORITY_QUEUE)
                 states.setdefault(key, announcement)
-                places_by_id[announcement.state_id] = list(states).index(key)
+                ordinals_by_id[announcement.state_id] = list(states).index(key)
             behind = index + 1
-        found.append(places)
+        found.append(ordinals)
     return found
 
 

@@ -52,7 +52,7 @@ from readers.formats.changelog.log import (
     SET_INTERNAL,
     Announcement,
     Bounds,
-    Run,
+    ChangeRange,
 )
 from readers.formats.composite.layout import compose_prefix, emit_scope
 from readers.formats.entry import Entry, EntryLayout, StateKind, keyed_entry, map_serializer
@@ -69,12 +69,12 @@ class Replay(ABC):
     """The entries of one state in one key group, while changes are applied.
 
     Args:
-        parts: how to find the parts of changes.
+        payloads: finds the parts of changes.
         key_group: which.
     """
 
-    def __init__(self, parts: Parts, key_group: int) -> None:
-        self.parts = parts
+    def __init__(self, payloads: PayloadReader, key_group: int) -> None:
+        self.payloads = payloads
         self.key_group = key_group
 
     @abstractmethod
@@ -86,7 +86,7 @@ class Replay(ABC):
         """Take entries of the base, in the layout of the hashmap backend."""
 
     @abstractmethod
-    def apply(self, run: Run) -> None:
+    def apply(self, changed: ChangeRange) -> None:
         """Apply changes.
 
         Raises:
@@ -104,9 +104,9 @@ class _KeyValueReplay(Replay):
     operations: ClassVar[dict[int, Callable[[Any, Change], None]]]
 
     def load_heap(self, page: Page) -> None:
-        parts = self.parts
-        namespaces = parts.namespace.measure_each(page.data, page.starts[:, 0], page.ends[:, 0], page.path)
-        keys = parts.key.measure_each(page.data, namespaces, page.ends[:, 0], page.path)
+        payloads = self.payloads
+        namespaces = payloads.namespace.measure_each(page.data, page.starts[:, 0], page.ends[:, 0], page.path)
+        keys = payloads.key.measure_each(page.data, namespaces, page.ends[:, 0], page.path)
         data = memoryview(page.data)
         bounds = zip(
             *(column.tolist() for column in (page.starts[:, 0], namespaces, keys, page.ends[:, 0])),
@@ -124,11 +124,11 @@ class _KeyValueReplay(Replay):
                 end,
             )
 
-    def apply(self, run: Run) -> None:
-        changes, parts = run.changes, self.parts
-        starts, ends = changes.starts[run.indexes], changes.ends[run.indexes]
-        keys = parts.key.measure_each(changes.data, starts + SCOPE, ends, changes.path)
-        namespaces = parts.namespace.measure_each(changes.data, keys, ends, changes.path)
+    def apply(self, changed: ChangeRange) -> None:
+        changes, payloads = changed.changes, self.payloads
+        starts, ends = changes.starts[changed.indexes], changes.ends[changed.indexes]
+        keys = payloads.key.measure_each(changes.data, starts + SCOPE, ends, changes.path)
+        namespaces = payloads.namespace.measure_each(changes.data, keys, ends, changes.path)
         data = memoryview(changes.data)
         columns = (changes.data[starts], starts, keys, namespaces, ends)
         for operation, start, key, namespace, end in zip(
@@ -148,17 +148,19 @@ class _KeyValueReplay(Replay):
         start: int,
         end: int,
     ) -> None:
-        run = self.operations.get(operation)
+        apply = self.operations.get(operation)
         change = Change(array, data, path, key, namespace, start, end)
-        if run is None:
+        if apply is None:
             raise change.corrupt(
-                f"expected an operation on {self.parts.entry.kind.value} state, found {operation}"
+                f"expected an operation on {self.payloads.entry.kind.value} state, found {operation}"
             )
-        run(self, change)
+        apply(self, change)
 
     def prefix(self, key: bytes, namespace: bytes) -> bytes:
         """The composite key of a change."""
-        return compose_prefix(self.parts.entry, self.key_group, key, namespace, self.parts.max_parallelism)
+        return compose_prefix(
+            self.payloads.entry, self.key_group, key, namespace, self.payloads.max_parallelism
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,8 +191,8 @@ class Change:
 class ValueReplay(_KeyValueReplay):
     """VALUE, REDUCING, AGGREGATING: one value an entry, more only after a merge that needs the user's function."""
 
-    def __init__(self, parts: Parts, key_group: int) -> None:
-        super().__init__(parts, key_group)
+    def __init__(self, payloads: PayloadReader, key_group: int) -> None:
+        super().__init__(payloads, key_group)
         self.values: dict[bytes, list[bytes]] = {}
 
     def load(self, page: Page) -> None:
@@ -201,33 +203,33 @@ class ValueReplay(_KeyValueReplay):
         self.values.pop(self.prefix(change.key, change.namespace), None)
 
     def replace(self, change: Change) -> None:
-        self.values[self.prefix(change.key, change.namespace)] = self.pieces(change)
+        self.values[self.prefix(change.key, change.namespace)] = self.values_of(change)
 
     def merge(self, change: Change) -> None:
         target = self.values.setdefault(self.prefix(change.key, change.namespace), [])
-        for namespace in self.parts.merged_namespaces(change):
+        for namespace in self.payloads.merged_namespaces(change):
             if namespace != change.namespace:
                 target += self.values.pop(self.prefix(change.key, namespace), [])
 
-    def pieces(self, change: Change) -> list[bytes]:
+    def values_of(self, change: Change) -> list[bytes]:
         """What the payload of SET adds: the value."""
         return [change.payload()]
 
-    def apply(self, run: Run) -> None:
-        super().apply(self._last_of_each(run))
+    def apply(self, changed: ChangeRange) -> None:
+        super().apply(self._last_of_each(changed))
 
-    def _last_of_each(self, run: Run) -> Run:
+    def _last_of_each(self, changed: ChangeRange) -> ChangeRange:
         """Without the changes that a later one of the same entry makes void: all but merges read nothing of before."""
-        changes, parts = run.changes, self.parts
-        starts, ends = changes.starts[run.indexes], changes.ends[run.indexes]
+        changes, payloads = changed.changes, self.payloads
+        starts, ends = changes.starts[changed.indexes], changes.ends[changed.indexes]
         if (changes.data[starts] == MERGE_NS).any():
-            return run
-        keys = parts.key.measure_each(changes.data, starts + SCOPE, ends, changes.path)
-        namespaces = parts.namespace.measure_each(changes.data, keys, ends, changes.path)
+            return changed
+        keys = payloads.key.measure_each(changes.data, starts + SCOPE, ends, changes.path)
+        namespaces = payloads.namespace.measure_each(changes.data, keys, ends, changes.path)
         data = memoryview(changes.data)
         bounds = zip((starts + SCOPE).tolist(), namespaces.tolist(), strict=True)
         last = {bytes(data[start:end]): index for index, (start, end) in enumerate(bounds)}
-        return Run(changes=changes, indexes=run.indexes[sorted(last.values())])
+        return ChangeRange(changes=changes, indexes=changed.indexes[sorted(last.values())])
 
     def entries(self) -> Iterator[tuple[bytes, bytes]]:
         for key, values in self.values.items():
@@ -249,19 +251,19 @@ class ListReplay(ValueReplay):
         for key, value in _composite_entries(page):
             self.values[key] = [value] if value else []
 
-    def apply(self, run: Run) -> None:
+    def apply(self, changed: ChangeRange) -> None:
         """All changes: each adds to what is there."""
-        _KeyValueReplay.apply(self, run)
+        _KeyValueReplay.apply(self, changed)
 
     def add(self, change: Change) -> None:
-        self.values.setdefault(self.prefix(change.key, change.namespace), []).extend(self.pieces(change))
+        self.values.setdefault(self.prefix(change.key, change.namespace), []).extend(self.values_of(change))
 
     def add_element(self, change: Change) -> None:
         self.values.setdefault(self.prefix(change.key, change.namespace), []).append(change.payload())
 
-    def pieces(self, change: Change) -> list[bytes]:
+    def values_of(self, change: Change) -> list[bytes]:
         """The elements of a `ListSerializer`'s list."""
-        return self.parts.elements(change)
+        return self.payloads.elements(change)
 
     def entries(self) -> Iterator[tuple[bytes, bytes]]:
         for key, elements in self.values.items():
@@ -278,12 +280,12 @@ class ListReplay(ValueReplay):
 class MapReplay(_KeyValueReplay):
     """MAP: map key → null flag and value."""
 
-    def __init__(self, parts: Parts, key_group: int) -> None:
-        super().__init__(parts, key_group)
+    def __init__(self, payloads: PayloadReader, key_group: int) -> None:
+        super().__init__(payloads, key_group)
         self.maps: dict[bytes, dict[bytes, bytes]] = {}
 
     def load(self, page: Page) -> None:
-        prefixes = self.parts.prefix.measure_each(page.data, page.starts[:, 0], page.ends[:, 0], page.path)
+        prefixes = self.payloads.prefix.measure_each(page.data, page.starts[:, 0], page.ends[:, 0], page.path)
         sizes = (prefixes - page.starts[:, 0]).tolist()
         for size, (key, value) in zip(sizes, _composite_entries(page), strict=True):
             self.maps.setdefault(key[:size], {})[key[size:]] = value
@@ -292,13 +294,13 @@ class MapReplay(_KeyValueReplay):
         self.maps.pop(self.prefix(change.key, change.namespace), None)
 
     def replace(self, change: Change) -> None:
-        self.maps[self.prefix(change.key, change.namespace)] = dict(self.parts.map_entries(change))
+        self.maps[self.prefix(change.key, change.namespace)] = dict(self.payloads.map_entries(change))
 
     def add(self, change: Change) -> None:
-        self._map_of(change).update(self.parts.map_entries(change))
+        self._map_of(change).update(self.payloads.map_entries(change))
 
     def put(self, change: Change) -> None:
-        end = self.parts.map_key_end(change)
+        end = self.payloads.map_key_end(change)
         self._map_of(change)[bytes(change.data[change.start : end])] = b"\0" + bytes(
             change.data[end : change.end]
         )
@@ -328,9 +330,9 @@ class MapReplay(_KeyValueReplay):
 class TimerReplay(Replay):
     """TIMER: a set of timers."""
 
-    def __init__(self, parts: Parts, key_group: int) -> None:
-        super().__init__(parts, key_group)
-        self.prefix = key_group.to_bytes(key_group_bytes(parts.max_parallelism), "big")
+    def __init__(self, payloads: PayloadReader, key_group: int) -> None:
+        super().__init__(payloads, key_group)
+        self.prefix = key_group.to_bytes(key_group_bytes(payloads.max_parallelism), "big")
         self.timers: dict[bytes, None] = {}
 
     def load(self, page: Page) -> None:
@@ -342,15 +344,15 @@ class TimerReplay(Replay):
         for start, end in zip(page.starts[:, 0].tolist(), page.ends[:, 0].tolist(), strict=True):
             self.timers[self.prefix + bytes(data[start:end])] = None
 
-    def apply(self, run: Run) -> None:
-        changes = run.changes
+    def apply(self, changed: ChangeRange) -> None:
+        changes = changed.changes
         data = memoryview(changes.data)
-        columns = (changes.starts[run.indexes], changes.ends[run.indexes])
+        columns = (changes.starts[changed.indexes], changes.ends[changed.indexes])
         for start, end in zip(*(column.tolist() for column in columns), strict=True):
             operation = data[start]
             change = Change(changes.data, data, changes.path, b"", b"", start + SCOPE, end)
             if operation == ADD_ELEMENT:
-                for timer in self.parts.timers(change):
+                for timer in self.payloads.timers(change):
                     self.timers[self.prefix + timer] = None
             elif operation == REMOVE_ELEMENT:
                 self.timers.pop(self.prefix + change.payload(), None)
@@ -362,7 +364,7 @@ class TimerReplay(Replay):
             yield timer, b""
 
 
-class Parts:
+class PayloadReader:
     """Finds the parts of changes by walking them; one belongs to one thread.
 
     Args:
@@ -391,18 +393,18 @@ class Parts:
         cursor = change.cursor()
         _, ends = self.namespace.measure(change.array, cursor.position, change.end, 1, change.path)
         cursor.position = int(ends[0, 0])
-        return _pieces(change, self.namespace, cursor.position)
+        return _items(change, self.namespace, cursor.position)
 
     def elements(self, change: Change) -> list[bytes]:
         """The elements of a list; all of them in one piece where their ends are not known."""
         count = change.cursor().count("list elements", 0)
         if self._element is not None and count > 1:
-            return _pieces(change, self._element, change.start)
+            return _items(change, self._element, change.start)
         return [bytes(change.data[change.start + 4 : change.end])] if count else []
 
     def timers(self, change: Change) -> list[bytes]:
         """The timers of ADD_ELEMENT."""
-        return _pieces(change, self._required(self._element), change.start)
+        return _items(change, self._required(self._element), change.start)
 
     def map_key_end(self, change: Change) -> int:
         """Where the map key ends that the payload begins with."""
@@ -453,21 +455,23 @@ class Parts:
 
 def replayer(
     entry: Entry, max_parallelism: int
-) -> Callable[[int, list[Page], list[Run]], Iterator[tuple[bytes, bytes]]]:
+) -> Callable[[int, list[Page], list[ChangeRange]], Iterator[tuple[bytes, bytes]]]:
     """The function (key group, pages of the base, changes) → composite entries."""
     if not is_replayable(entry):
-        return lambda key_group, pages, runs: chain(
+        return lambda key_group, pages, ranges: chain(
             chain.from_iterable(map(_composite_entries, pages)),
-            chain.from_iterable(raw_changes(run, key_group, max_parallelism) for run in runs),
+            chain.from_iterable(raw_changes(changed, key_group, max_parallelism) for changed in ranges),
         )
-    parts = Parts(entry, max_parallelism)
+    payloads = PayloadReader(entry, max_parallelism)
 
-    def entries(key_group: int, pages: list[Page], runs: list[Run]) -> Iterator[tuple[bytes, bytes]]:
-        replay = REPLAYS.get(entry.kind, ValueReplay)(parts, key_group)
+    def entries(
+        key_group: int, pages: list[Page], ranges: list[ChangeRange]
+    ) -> Iterator[tuple[bytes, bytes]]:
+        replay = REPLAYS.get(entry.kind, ValueReplay)(payloads, key_group)
         for page in pages:
             (replay.load if page.starts.shape[1] == _COMPOSITE_SEGMENTS else replay.load_heap)(page)
-        for run in runs:
-            replay.apply(run)
+        for changed in ranges:
+            replay.apply(changed)
         return replay.entries()
 
     return entries
@@ -475,11 +479,11 @@ def replayer(
 
 def rebase(
     pages: Iterable[Page],
-    runs: dict[int, list[Run]],
-    replay: Callable[[int, list[Page], list[Run]], Iterator[tuple[bytes, bytes]]],
+    ranges: dict[int, list[ChangeRange]],
+    replay: Callable[[int, list[Page], list[ChangeRange]], Iterator[tuple[bytes, bytes]]],
     replayed: EntryPages,
 ) -> Iterator[Page]:
-    """Pages of a base as they are after the changes; takes what it applies out of `runs`.
+    """Pages of a base as they are after the changes; takes what it applies out of `ranges`.
 
     Composite entries of key groups without changes pass as they are. The key groups of a base come one after the other, so a key
     group is complete when the next one begins.
@@ -488,16 +492,16 @@ def rebase(
     for page in pages:
         touched = np.ones(len(page), dtype=np.bool_)
         if page.starts.shape[1] == _COMPOSITE_SEGMENTS:
-            touched = np.isin(page.key_groups, np.array(list(runs) + list(waiting), dtype=np.int32))
+            touched = np.isin(page.key_groups, np.array(list(ranges) + list(waiting), dtype=np.int32))
             if not touched.all():
                 yield _selected(page, ~touched)
         groups = np.unique(page.key_groups[touched]).tolist()
         for group in [group for group in waiting if group not in groups]:
-            yield from replayed.add(group, replay(group, waiting.pop(group), runs.pop(group, [])))
+            yield from replayed.add(group, replay(group, waiting.pop(group), ranges.pop(group, [])))
         for group in groups:
             waiting.setdefault(group, []).append(_selected(page, page.key_groups == group))
-    for group, parts in waiting.items():
-        yield from replayed.add(group, replay(group, parts, runs.pop(group, [])))
+    for group, pages_of in waiting.items():
+        yield from replayed.add(group, replay(group, pages_of, ranges.pop(group, [])))
 
 
 def _selected(page: Page, chosen: NDArray[np.bool_]) -> Page:
@@ -541,11 +545,11 @@ def raw_entry(entry: Entry) -> Entry:
     return Entry(kind=entry.kind, key=opaque, namespace=opaque, map_key=map_key, value=value)
 
 
-def raw_changes(run: Run, key_group: int, max_parallelism: int) -> Iterator[tuple[bytes, bytes]]:
+def raw_changes(changed: ChangeRange, key_group: int, max_parallelism: int) -> Iterator[tuple[bytes, bytes]]:
     """Changes as entries: key group, and the operation with all that follows it, as key."""
     prefix = key_group.to_bytes(key_group_bytes(max_parallelism), "big")
-    data = memoryview(run.changes.data)
-    columns = (run.changes.starts[run.indexes], run.changes.ends[run.indexes])
+    data = memoryview(changed.changes.data)
+    columns = (changed.changes.starts[changed.indexes], changed.changes.ends[changed.indexes])
     for start, end in zip(*(column.tolist() for column in columns), strict=True):
         yield prefix + bytes(data[start:end]), b""
 
@@ -601,7 +605,7 @@ def _optional(wanted: bool, emit: Callable[[Program], None]) -> Decoder | None:
     return walker(emit) if wanted else None
 
 
-def _pieces(change: Change, decoder: Decoder, position: int) -> list[bytes]:
+def _items(change: Change, decoder: Decoder, position: int) -> list[bytes]:
     """i4 n and n parts, which end with the payload."""
     cursor = Cursor(change.data, path=change.path, position=position, end=change.end)
     count = cursor.count("parts of a change")

@@ -89,16 +89,16 @@ class ChangelogSource(FilesSource):
         entry = self.entries[state]
         groups = range(self.key_group_range.start, self.key_group_range.end + 1)
         wanted = frozenset(filter(selection.wants, groups))
-        runs = self._log.runs(state.name, state.timers, wanted)
-        selection.account(sum(run.size_bytes for parts in runs.values() for run in parts))
+        ranges = self._log.ranges(state.name, state.timers, wanted)
+        selection.account(sum(changed.size_bytes for parts in ranges.values() for changed in parts))
         replayed = replay.EntryPages(self.subtask, self.path)
         entries = replay.replayer(entry, self.max_parallelism)
         for base in self._bases:
             if state in base.entries:
                 pages = base.pages(state, replace(selection, key_groups=wanted))
-                yield from replay.rebase(pages, runs, entries, replayed)
-        for key_group in sorted(runs):
-            yield from replayed.add(key_group, entries(key_group, [], runs[key_group]))
+                yield from replay.rebase(pages, ranges, entries, replayed)
+        for key_group in sorted(ranges):
+            yield from replayed.add(key_group, entries(key_group, [], ranges[key_group]))
         yield from replayed.rest()
 
     @cached_property

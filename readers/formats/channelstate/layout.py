@@ -106,9 +106,9 @@ class InFlightSerializer(StreamElementSerializer):
 
     def emit(self, program: Program) -> None:
         """Segment 0: u1 fragment, i4 channel; segment 1: the element."""
-        pieces = program.switch({0: "element", 1: "fragment"})
+        cases = program.switch({0: "element", 1: "fragment"})
         for fragment in (0, 1):
-            with pieces.case(fragment):
+            with cases.case(fragment):
                 with program.field(_CHANNEL):
                     program.fixed(4)
                 program.segment(1)
@@ -119,7 +119,7 @@ class InFlightSerializer(StreamElementSerializer):
                     with program.field(_FRAGMENT):
                         program.null()
                     program.expect_end()
-        pieces.end()
+        cases.end()
 
     def _emit_fragment(self, program: Program) -> None:
         program.struct()
@@ -217,7 +217,7 @@ class Channel:
 
 
 @dataclass
-class InFlight:
+class InFlightRecords:
     """The channel state of a savepoint; nothing is read until it is asked for.
 
     Args:
@@ -273,14 +273,14 @@ class InFlight:
     def _joined(self) -> list[Channel]:
         """The channels, with records that are cut in two put together."""
         readable = [channel for channel in self._channels if _is_readable(channel)]
-        pending = _Pending(channel for channel in readable if channel.gate.is_input)
+        unfinished = _UnfinishedChannels(channel for channel in readable if channel.gate.is_input)
         for result in readable:
             if not result.gate.is_input and len(result.data):
-                pending.join(result)
+                unfinished.join(result)
         return self._channels
 
     def _are_strings(self, operator_id: str, gate: Gate) -> bool:
-        walk = walker(StringSerializer().emit)
+        strings = walker(StringSerializer().emit)
         count = 0
         for channel in self._joined:
             if (channel.operator_id, channel.gate) != (operator_id, gate):
@@ -290,7 +290,7 @@ class InFlight:
                 values = starts + np.choose(np.minimum(data[starts], 2), [9, 1, 0])
                 chosen = data[starts] <= 1
                 if (
-                    walk.measure_each(data, values[chosen], ends[chosen], channel.path) != ends[chosen]
+                    strings.measure_each(data, values[chosen], ends[chosen], channel.path) != ends[chosen]
                 ).any():
                     return False
             except ReaderError:
@@ -344,8 +344,8 @@ def _reader(
         end = min(offsets[-1] + channel.state_size, size) if channel.state_size > 0 else size
         memory = memoryview(stream.span(offsets[0], end))
         cursors = (Cursor(memory, path=stream.path, position=offset) for offset in offsets)
-        pieces = [cursor.blob("network buffer") for cursor in cursors]
-        return np.frombuffer(b"".join(pieces), dtype=np.uint8)
+        buffers = [cursor.blob("network buffer") for cursor in cursors]
+        return np.frombuffer(b"".join(buffers), dtype=np.uint8)
 
     return read
 
@@ -358,7 +358,7 @@ def _is_readable(channel: Channel) -> bool:
         return False
 
 
-class _Pending:
+class _UnfinishedChannels:
     """The input channels that end within a record."""
 
     def __init__(self, channels: Iterable[Channel]) -> None:

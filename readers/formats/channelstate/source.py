@@ -17,7 +17,7 @@ from readers.formats.source import Selection, Source, StateName
 class ChannelSource(Source):
     """What was in flight to and from a subtask: a state a gate or partition."""
 
-    def __init__(self, subtask: int, operator_id: str, in_flight: channelstate.InFlight) -> None:
+    def __init__(self, subtask: int, operator_id: str, in_flight: channelstate.InFlightRecords) -> None:
         self._channels = in_flight.channels(operator_id, subtask)
         path = self._channels[0].path if self._channels else ""
         super().__init__(subtask, path, sum(channel.size_bytes for channel in self._channels))

@@ -9,7 +9,7 @@ The stream is a `KeyedBackendSerializationProxy`, then at the handle's offset of
 | i4 length, bytes | value |
 | [u2] | if that bit is set: FFFF for the end of the key group, else the next state id |
 
-A writer puts the entries of a state together, so a key group that was walked once is known by its few `Runs`, and what the
+A writer puts the entries of a state together, so a key group that was walked once is known by its few `StateRanges`, and what the
 next one does not want is stepped over. With compression each key group is one snappy stream. Flink:
 FullSnapshotAsyncWriter, FullSnapshotRestoreOperation.
 """
@@ -35,7 +35,7 @@ END_OF_KEY_GROUP = 0xFFFF
 META_FOLLOWS = 0x80
 LEAST_ENTRY_BYTES = 9
 _COUNT = -1  # room for any number of entries, none of which is filled in
-_MOST_RUNS = 64
+_MOST_RANGES = 64
 
 Release = Callable[[int, int], None]
 """Told of bytes that are done with, from … to; see `Stream.release`."""
@@ -102,7 +102,7 @@ def _walk(
                 return found, position, state, position, marked
             state = load_u2(data, position)
             position += 2
-            if marked < _MOST_RUNS:
+            if marked < _MOST_RANGES:
                 store_8(marks, marked * 16, state)
                 store_8(marks, marked * 16 + 8, position)
             marked += 1
@@ -110,7 +110,7 @@ def _walk(
                 return found, position, state, -1, marked
 
 
-class Runs:
+class StateRanges:
     """Where the states stand in a key group; known when it was walked to its end, unless they change too often.
 
     Who walked to one of them only knows where that begins.
@@ -153,9 +153,9 @@ class Runs:
 
 def is_key_group(data: NDArray[np.uint8], position: int, limit: int) -> bool:
     """Whether a key group in this layout fills these bytes; reads all of them."""
-    walk = _Walk(data, position, limit, -1, "", _keep, None)
+    reader = _KeyGroupReader(data, position, limit, -1, "", _keep, None)
     try:
-        return max((behind for _, behind in walk.steps(_no_room)), default=position) == limit
+        return max((behind for _, behind in reader.steps(_no_room)), default=position) == limit
     except CorruptDataError:
         return False
 
@@ -171,11 +171,11 @@ def count_key_group(
     state: int,
     path: str,
     release: Release = _keep,
-    runs: Runs | None = None,
+    ranges: StateRanges | None = None,
 ) -> int:
     """How many entries one state has in a key group; for the arguments and errors see `cut_key_group`."""
-    walk = _Walk(data, position, limit, state, path, release, runs)
-    return sum(found for found, _ in walk.steps(_no_room))
+    reader = _KeyGroupReader(data, position, limit, state, path, release, ranges)
+    return sum(found for found, _ in reader.steps(_no_room))
 
 
 def cut_key_group(
@@ -185,7 +185,7 @@ def cut_key_group(
     state: int,
     path: str,
     release: Release = _keep,
-    runs: Runs | None = None,
+    ranges: StateRanges | None = None,
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], int]]:
     """Where the entries of one state stand in a key group, some at a time: memory is bounded where one key has millions.
 
@@ -195,7 +195,7 @@ def cut_key_group(
         state: the id of the state.
         path: the file, for errors.
         release: told of bytes that are done with.
-        runs: of this key group; where they are known, other states are stepped over, else they become known.
+        ranges: of this key group; where they are known, other states are stepped over, else they become known.
 
     Yields:
         starts and ends, int64 (entries, 2), at least one and at most PAGE_ENTRIES; and the position behind what was walked.
@@ -211,13 +211,13 @@ def cut_key_group(
         starts, ends = np.empty((room, 2), dtype=np.int64), np.empty((room, 2), dtype=np.int64)
         return starts, ends, room
 
-    for found, behind in _Walk(data, position, limit, state, path, release, runs).steps(page):
+    for found, behind in _KeyGroupReader(data, position, limit, state, path, release, ranges).steps(page):
         if found:
             yield starts[:found], ends[:found], behind
 
 
 @dataclass(frozen=True, slots=True)
-class _Walk:
+class _KeyGroupReader:
     """One state's way through a key group; the fields are the arguments of `cut_key_group`."""
 
     data: NDArray[np.uint8]
@@ -226,7 +226,7 @@ class _Walk:
     state: int
     path: str
     release: Release
-    runs: Runs | None
+    ranges: StateRanges | None
 
     def steps(self, page: Callable[[int], _Room]) -> Iterator[tuple[int, int]]:
         """How many entries each step found, and the position behind it.
@@ -234,18 +234,18 @@ class _Walk:
         Args:
             page: gives room for the entries of the next step; it is told how many bytes are left at most.
         """
-        if self.runs is not None and self.runs.is_known:
-            for begin, end in self.runs.of(self.state):
-                yield from self._stretches(page, begin, end, self.state, _NO_PLACES, _MOST_RUNS)
+        if self.ranges is not None and self.ranges.is_known:
+            for begin, end in self.ranges.of(self.state):
+                yield from self._stretches(page, begin, end, self.state, _NO_PLACES, _MOST_RANGES)
             return
         if self.limit - self.position < 2:
             raise _corrupt(self.data, self.position, self.limit, self.path)
-        marks: NDArray[np.int64] = np.empty((_MOST_RUNS, 2), dtype=np.int64)
+        marks: NDArray[np.int64] = np.empty((_MOST_RANGES, 2), dtype=np.int64)
         first, begin = _first_state(self.data, self.position), self.position + 2
         marks[0] = first, begin
         marked = yield from self._stretches(page, begin, self.limit, first, marks, 1)
-        if self.runs is not None:
-            self.runs.keep(marks, marked)
+        if self.ranges is not None:
+            self.ranges.keep(marks, marked)
 
     def _stretches(
         self,

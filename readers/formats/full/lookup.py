@@ -37,14 +37,14 @@ from readers.formats.full.layout import (
     META_FOLLOWS,
     NOWHERE,
     PAGE_ENTRIES,
-    Runs,
+    StateRanges,
 )
 from readers.storage.filesystems import Pieces
 
 _STATE_BYTES = 2
 _CORRUPT = -1
 
-Found = tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]
+Entries = tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]
 """A buffer, and where entries stand in it: starts and ends, int64 (entries, 2)."""
 
 
@@ -156,7 +156,7 @@ def _find(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sought:
+class LookupTarget:
     """What is looked up in a key group.
 
     Attributes:
@@ -176,46 +176,48 @@ class Search:
     """A lookup in a key group, whose bytes come in steps.
 
     Args:
-        pieces: from the first byte of the key group to its end.
-        sought: what is looked up.
-        runs: of this key group; where they tell where the state begins, the walk begins there, else they will.
+        windows: from the first byte of the key group to its end.
+        target: what is looked up.
+        ranges: of this key group; where they tell where the state begins, the walk begins there, else they will.
         account: told of how many bytes of the file were read.
     """
 
-    def __init__(self, pieces: Pieces, sought: Sought, runs: Runs, account: Callable[[int], None]) -> None:
-        self._pieces = pieces
-        self._sought = sought
-        self._runs = runs
+    def __init__(
+        self, windows: Pieces, target: LookupTarget, ranges: StateRanges, account: Callable[[int], None]
+    ) -> None:
+        self._windows = windows
+        self._target = target
+        self._ranges = ranges
         self._account = account
-        self._keys = np.frombuffer(b"".join(sought.keys) or b"\0", dtype=np.uint8)
-        self._bounds = np.cumsum([0, *map(len, sought.keys)], dtype=np.int64)
-        self._seen: NDArray[np.uint8] = np.zeros(max(len(sought.keys), 1), dtype=np.uint8)
-        self._left = len(sought.keys) if sought.is_single and sought.keys else -1
-        beginning = runs.beginning(sought.state)
+        self._keys = np.frombuffer(b"".join(target.keys) or b"\0", dtype=np.uint8)
+        self._bounds = np.cumsum([0, *map(len, target.keys)], dtype=np.int64)
+        self._seen: NDArray[np.uint8] = np.zeros(max(len(target.keys), 1), dtype=np.uint8)
+        self._left = len(target.keys) if target.is_single and target.keys else -1
+        beginning = ranges.beginning(target.state)
         self.is_over = beginning == NOWHERE
-        self._state = None if beginning is None else sought.state
-        self._position = self._begun = pieces.start if beginning is None else beginning
+        self._state = None if beginning is None else target.state
+        self._position = self._begun = windows.start if beginning is None else beginning
         self._needed = self._position + _STATE_BYTES
 
     def ask(self) -> None:
         """Have the bytes come that the next step needs; waits for none."""
-        self._pieces.ask(self._position, self._needed)
+        self._windows.ask(self._position, self._needed)
 
-    def step(self) -> Iterator[Found]:
+    def step(self) -> Iterator[Entries]:
         """What is found in the bytes that come next.
 
         Raises:
             CorruptDataError: a length leads out of the key group, or it does not end with the end mark.
             ReaderError: the bytes cannot be read.
         """
-        pieces = self._pieces
-        limit = pieces.reach(self._position, self._needed)
+        windows = self._windows
+        limit = windows.reach(self._position, self._needed)
         if self._state is None:
             self._enter(limit)
         while not self.is_over:
             starts, ends, found, stopped = self._find(limit)
             if found:
-                yield pieces.data, starts[:found], ends[:found]
+                yield windows.data, starts[:found], ends[:found]
             if stopped == _CORRUPT:
                 raise self._corrupt()
             if stopped:
@@ -226,49 +228,49 @@ class Search:
         """The id of the first state."""
         if limit < self._needed:
             raise self._corrupt()
-        first = self._position - self._pieces.base
-        self._state = int.from_bytes(self._pieces.data[first : first + _STATE_BYTES].tobytes(), "big")
+        first = self._position - self._windows.base
+        self._state = int.from_bytes(self._windows.data[first : first + _STATE_BYTES].tobytes(), "big")
         self._position += _STATE_BYTES
-        if self._state == self._sought.state:
-            self._runs.keep_beginning(self._state, self._position)
+        if self._state == self._target.state:
+            self._ranges.keep_beginning(self._state, self._position)
 
     def _find(self, limit: int) -> tuple[NDArray[np.int64], NDArray[np.int64], int, int]:
         """Walk on: where entries were found, how many, and what `_find` tells of the end of the walk."""
-        pieces, sought, before = self._pieces, self._sought, self._state
-        base, room = pieces.base, min(PAGE_ENTRIES, max(limit - self._position, 0) // LEAST_ENTRY_BYTES + 1)
+        windows, target, before = self._windows, self._target, self._state
+        base, room = windows.base, min(PAGE_ENTRIES, max(limit - self._position, 0) // LEAST_ENTRY_BYTES + 1)
         starts, ends = np.empty((room, 2), dtype=np.int64), np.empty((room, 2), dtype=np.int64)
         found, position, self._state, stopped, self._left = _find(
-            pieces.data, self._position - base, limit - base, pieces.end - base, before, sought.state, sought.width,
-            self._keys, self._bounds, len(sought.keys), self._seen, self._left, starts, ends, room,
+            windows.data, self._position - base, limit - base, windows.end - base, before, target.state, target.width,
+            self._keys, self._bounds, len(target.keys), self._seen, self._left, starts, ends, room,
         )  # fmt: skip
         self._position = position + base
-        if before != sought.state:
+        if before != target.state:
             self._note_beginning()
-        is_behind = before == sought.state and self._state != sought.state
+        is_behind = before == target.state and self._state != target.state
         self.is_over = stopped == 0 and (is_behind or self._state == END_OF_KEY_GROUP or self._left == 0)
         return starts, ends, found, stopped + base if stopped > 0 else stopped
 
     def _note_beginning(self) -> None:
-        if self._state == self._sought.state:
-            self._runs.keep_beginning(self._sought.state, self._position)
+        if self._state == self._target.state:
+            self._ranges.keep_beginning(self._target.state, self._position)
         elif self._state == END_OF_KEY_GROUP:
-            self._runs.keep_beginning(self._sought.state, NOWHERE)
+            self._ranges.keep_beginning(self._target.state, NOWHERE)
 
     def _corrupt(self) -> CorruptDataError:
-        window = hex_window(memoryview(self._pieces.data), self._position - self._pieces.base)
+        window = hex_window(memoryview(self._windows.data), self._position - self._windows.base)
         return CorruptDataError(
             f"expected an entry of a key group; bytes {window}",
-            path=self._pieces.path,
+            path=self._windows.path,
             position=self._position,
         )
 
     def close(self) -> None:
         """Read no more."""
-        self._account(self._pieces.taken_bytes(self._begun, self._position))
-        self._pieces.close(self._position)
+        self._account(self._windows.taken_bytes(self._begun, self._position))
+        self._windows.close(self._position)
 
 
-def in_rounds(searches: Mapping[int, Search]) -> Iterator[tuple[int, Found]]:
+def in_rounds(searches: Mapping[int, Search]) -> Iterator[tuple[int, Entries]]:
     """What searches find, with their numbers; all ask for their next bytes before one of them waits.
 
     Raises:

@@ -1,7 +1,7 @@
 """Finds the entries of a heap state that can be walked, some megabytes at a time.
 
 No length tells where an entry ends: it is walked within a window, and one that does not end there is large. A large list or
-map is cut, too, between its elements: a piece is the bytes of an entry of its own, the namespace and key and then a part of the
+map is cut, too, between its elements: a partial entry is the bytes of an entry of its own, the namespace and key and then a part of the
 elements with their number. So one key with millions of elements takes no more memory than a few, and one element as much
 as it needs.
 """
@@ -27,7 +27,7 @@ _Emit = Callable[[Program, EntryLayout, Entry], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Piece:
+class PartialEntry:
     """A part of a large list or map, as an entry.
 
     Attributes:
@@ -40,22 +40,22 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
-    """Entries that follow each other, or a piece of one.
+class EntryRange:
+    """Entries that follow each other, or a part of a large one.
 
     Attributes:
-        starts, ends: int64 (entries, 1), in the buffer that was walked, or in the piece.
+        starts, ends: int64 (entries, 1), in the buffer that was walked, or in the partial entry.
         behind: the position behind them in that buffer.
-        piece: None for whole entries.
+        partial: None for whole entries.
     """
 
     starts: NDArray[np.int64]
     ends: NDArray[np.int64]
     behind: int
-    piece: Piece | None = None
+    partial: PartialEntry | None = None
 
 
-class EntryWalk:
+class EntryReader:
     """Walks the entries of one state; belongs to one thread.
 
     Args:
@@ -73,9 +73,9 @@ class EntryWalk:
         self._element = walker(self._emit_element) if _has_elements(entry) else None
         self._path = path
 
-    def runs(
-        self, data: NDArray[np.uint8], position: int, limit: int, count: int, *, pieces: bool = True
-    ) -> Iterator[Run]:
+    def ranges(
+        self, data: NDArray[np.uint8], position: int, limit: int, count: int, *, partials: bool = True
+    ) -> Iterator[EntryRange]:
         """The `count` entries from `position` on.
 
         Args:
@@ -83,7 +83,7 @@ class EntryWalk:
             position: where they begin.
             limit: where they end at the latest.
             count: how many there are.
-            pieces: whether the pieces are wanted; their elements are walked in any case.
+            partials: whether partial entries are wanted; their elements are walked in any case.
 
         Raises:
             CorruptDataError: the bytes contradict the serializers.
@@ -96,14 +96,16 @@ class EntryWalk:
             )
             if len(starts):
                 position, count = int(ends[-1, 0]), count - len(starts)
-                yield Run(starts=starts, ends=ends, behind=position)
+                yield EntryRange(starts=starts, ends=ends, behind=position)
                 continue
-            for run in self._large(data, position, limit, pieces=pieces):
-                position = run.behind
-                yield run
+            for entries in self._large(data, position, limit, partials=partials):
+                position = entries.behind
+                yield entries
             count -= 1
 
-    def _large(self, data: NDArray[np.uint8], position: int, limit: int, *, pieces: bool) -> Iterator[Run]:
+    def _large(
+        self, data: NDArray[np.uint8], position: int, limit: int, *, partials: bool
+    ) -> Iterator[EntryRange]:
         """One entry that does not end within a window."""
         if self._element is not None:
             _, ends = self._scope.measure(data, position, limit, 1, self._path)
@@ -111,10 +113,10 @@ class EntryWalk:
             # A key that fills the window itself tells nothing of the elements.
             if begin - position < WINDOW_BYTES // 2:
                 scope = data[position:begin]
-                yield from self._elements(self._element, data, scope, begin, limit, pieces=pieces)
+                yield from self._elements(self._element, data, scope, begin, limit, partials=partials)
                 return
         starts, ends = self._whole.measure(data, position, limit, 1, self._path)
-        yield Run(starts=starts, ends=ends, behind=int(ends[0, 0]))
+        yield EntryRange(starts=starts, ends=ends, behind=int(ends[0, 0]))
 
     def _elements(
         self,
@@ -124,8 +126,8 @@ class EntryWalk:
         begin: int,
         limit: int,
         *,
-        pieces: bool,
-    ) -> Iterator[Run]:
+        partials: bool,
+    ) -> Iterator[EntryRange]:
         cursor = Cursor(data, path=self._path, position=begin, end=limit)
         count, index = cursor.count("elements"), 0
         position = cursor.position
@@ -136,10 +138,10 @@ class EntryWalk:
             if not len(ends):
                 _, ends = element.measure(data, position, limit, 1, self._path)
             behind = int(ends[-1, 0])
-            if pieces:
-                yield _piece(scope, data[position:behind], len(ends), index, behind)
+            if partials:
+                yield _partial_entry(scope, data[position:behind], len(ends), index, behind)
             else:
-                yield Run(starts=ends[:0], ends=ends[:0], behind=behind)
+                yield EntryRange(starts=ends[:0], ends=ends[:0], behind=behind)
             position, index = behind, index + len(ends)
 
     def _emit_element(self, program: Program) -> None:
@@ -154,8 +156,12 @@ def _has_elements(entry: Entry) -> bool:
     return entry.kind in (StateKind.LIST, StateKind.MAP)
 
 
-def _piece(scope: NDArray[np.uint8], elements: NDArray[np.uint8], count: int, index: int, behind: int) -> Run:
+def _partial_entry(
+    scope: NDArray[np.uint8], elements: NDArray[np.uint8], count: int, index: int, behind: int
+) -> EntryRange:
     number = np.frombuffer(_COUNT.pack(count), dtype=np.uint8)
-    piece = np.concatenate([scope, number, elements])
-    starts, ends = (np.array([[place]], dtype=np.int64) for place in (0, len(piece)))
-    return Run(starts=starts, ends=ends, behind=behind, piece=Piece(data=piece, first_index=index))
+    partial = np.concatenate([scope, number, elements])
+    starts, ends = (np.array([[place]], dtype=np.int64) for place in (0, len(partial)))
+    return EntryRange(
+        starts=starts, ends=ends, behind=behind, partial=PartialEntry(data=partial, first_index=index)
+    )

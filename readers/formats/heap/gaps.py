@@ -35,7 +35,7 @@ _MAX_SPLIT_BYTES = 16_384
 _SAMPLED_KEYS = 64
 
 Bounds = tuple[NDArray[np.int64], NDArray[np.int64]]
-Walk = Callable[[int, NDArray[np.uint8], int, int, int], Bounds]
+Measure = Callable[[int, NDArray[np.uint8], int, int, int], Bounds]
 """Where the entries of a state stand: state id, data, position, limit, count; raises a `ReaderError` where they do not."""
 
 
@@ -68,7 +68,7 @@ class Gaps:
     def __init__(
         self,
         states: Sequence[tuple[str, Entry]],
-        walk: Walk,
+        walk: Measure,
         emit_scope: Callable[[Program, EntryLayout, Entry], None],
         order: Callable[[], Sequence[int]],
         max_parallelism: int,

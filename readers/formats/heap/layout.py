@@ -43,7 +43,7 @@ from readers.formats.entry import (
     value_type,
 )
 from readers.formats.full.layout import is_key_group
-from readers.formats.heap.entries import EntryWalk, Piece
+from readers.formats.heap.entries import EntryReader, PartialEntry
 from readers.formats.heap.gaps import BLOCK_HEADER_BYTES, Bounds, Gaps, Region, UncertainEndError
 from readers.serializers.base import Problem
 from readers.storage.filesystems import Stream
@@ -162,23 +162,23 @@ class Cut:
 
     Attributes:
         starts, ends: int64 (entries, segments).
-        undivided: they are one run of entries that cannot be told apart.
-        piece: what they stand in instead, if this is a piece of one entry.
+        undivided: the entries cannot be told apart, and all of their bytes are one range.
+        partial: what they stand in instead, if this is a part of one large entry.
     """
 
     starts: NDArray[np.int64]
     ends: NDArray[np.int64]
     undivided: bool = False
-    piece: Piece | None = None
+    partial: PartialEntry | None = None
 
 
 def undivided(position: int, limit: int) -> Cut:
-    """All that stands between two places, as one run of entries."""
+    """Return all bytes between two positions as one range of entries that cannot be told apart."""
     starts, ends = (np.array([[place]], dtype=np.int64) for place in (position, limit))
     return Cut(starts=starts, ends=ends, undivided=True)
 
 
-class HeapWalker:
+class HeapKeyGroupReader:
     """Finds the entries of states in the key groups of one stream; belongs to one thread.
 
     Args:
@@ -202,7 +202,7 @@ class HeapWalker:
     ) -> None:
         self._states = states
         self._walkers: dict[int, Decoder] = {}
-        self._walks: dict[int, EntryWalk] = {}
+        self._readers: dict[int, EntryReader] = {}
         self.release: Callable[[int, int], None] = lambda _start, _end: None
         self._gaps = Gaps(states, self._walk, emit_scope, order, max_parallelism, path)
         self._ends = ends
@@ -217,10 +217,10 @@ class HeapWalker:
             return
         count, position, _ = self._find(data, position, limit, wanted, key_group)
         assert count is not None  # only where ends are uncertain
-        for run in self._entry_walk(wanted).runs(data, position, limit, count):
-            yield Cut(starts=run.starts, ends=run.ends, piece=run.piece)
-            self.release(position, run.behind)
-            position = run.behind
+        for entries in self._entry_reader(wanted).ranges(data, position, limit, count):
+            yield Cut(starts=entries.starts, ends=entries.ends, partial=entries.partial)
+            self.release(position, entries.behind)
+            position = entries.behind
 
     def cut(self, data: NDArray[np.uint8], position: int, limit: int, wanted: int, key_group: int) -> Cut:
         """Where the entries of state `wanted` stand between `position` (behind the key group) and `limit`.
@@ -295,18 +295,20 @@ class HeapWalker:
             _, ends = self._walk(state, region.data, region.position, region.limit, count)
             return int(ends[-1, 0])
         position = region.position
-        for run in self._entry_walk(state).runs(region.data, position, region.limit, count, pieces=False):
-            self.release(position, run.behind)
-            position = run.behind
+        for entries in self._entry_reader(state).ranges(
+            region.data, position, region.limit, count, partials=False
+        ):
+            self.release(position, entries.behind)
+            position = entries.behind
         return position
 
     def _is_plain(self, state: int) -> bool:
         return is_plain(self._states[state][1])
 
-    def _entry_walk(self, state: int) -> EntryWalk:
-        if state not in self._walks:
-            self._walks[state] = EntryWalk(self._states[state][1], emit_heap, emit_scope, self._path)
-        return self._walks[state]
+    def _entry_reader(self, state: int) -> EntryReader:
+        if state not in self._readers:
+            self._readers[state] = EntryReader(self._states[state][1], emit_heap, emit_scope, self._path)
+        return self._readers[state]
 
     def order(self, data: NDArray[np.uint8], position: int, limit: int) -> tuple[int, ...]:
         """The state ids in the order in which they stand in a key group.

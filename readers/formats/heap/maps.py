@@ -36,7 +36,7 @@ LAST_HEADER_VERSION = 1
 _NAMESPACE_BYTES = 4  # the least that a namespace takes: the count of its entries
 
 
-class HeapMapsWalker:
+class HeapMapsKeyGroupReader:
     """Finds the entries of states in the key groups of one stream; belongs to one thread.
 
     Args:
@@ -44,7 +44,7 @@ class HeapMapsWalker:
         path: the file, for errors.
 
     Attributes:
-        release: as of `heap.HeapWalker`.
+        release: as of `heap.HeapKeyGroupReader`.
     """
 
     def __init__(self, entries: Sequence[Entry], path: str) -> None:
@@ -56,16 +56,16 @@ class HeapMapsWalker:
     def cuts(
         self, data: NDArray[np.uint8], position: int, limit: int, wanted: int, key_group: int
     ) -> Iterator[Cut]:
-        """As `heap.HeapWalker.cuts`."""
+        """As `heap.HeapKeyGroupReader.cuts`."""
         if is_plain(self._entries[wanted]):
             cursor, _ = self._find(data, position, limit, wanted, key_group)
             if cursor.boolean():
-                yield from self._runs(data, cursor, wanted)
+                yield from self._cuts(data, cursor, wanted)
         else:
             yield self.cut(data, position, limit, wanted, key_group)
 
     def cut(self, data: NDArray[np.uint8], position: int, limit: int, wanted: int, key_group: int) -> Cut:
-        """As `heap.HeapWalker.cut`.
+        """As `heap.HeapKeyGroupReader.cut`.
 
         Raises:
             CorruptDataError: the bytes contradict the layout.
@@ -73,15 +73,15 @@ class HeapMapsWalker:
         """
         cursor, is_last = self._find(data, position, limit, wanted, key_group)
         start = cursor.position
-        runs = [_nothing()]
+        cuts = [_nothing()]
         try:
             if cursor.boolean():
-                runs += self._runs(data, cursor, wanted)
+                cuts += self._cuts(data, cursor, wanted)
         except UnsupportedSerializerError:
             if is_last:
                 return undivided(start, limit)
             raise
-        return _joined(runs)
+        return _joined(cuts)
 
     def count(self, data: NDArray[np.uint8], position: int, limit: int, wanted: int, key_group: int) -> int:
         """How many entries `cuts` finds."""
@@ -104,7 +104,7 @@ class HeapMapsWalker:
             if state == wanted:
                 return cursor, not unseen
             if cursor.boolean():
-                for _ in self._runs(data, cursor, state):
+                for _ in self._cuts(data, cursor, state):
                     pass
         raise CorruptDataError(
             f"expected state {wanted} in key group {key_group}, found {len(self._entries)} others",
@@ -112,7 +112,7 @@ class HeapMapsWalker:
             position=cursor.position,
         )
 
-    def _runs(self, data: NDArray[np.uint8], cursor: Cursor, state: int) -> Iterator[Cut]:
+    def _cuts(self, data: NDArray[np.uint8], cursor: Cursor, state: int) -> Iterator[Cut]:
         """The entries of a state that has some, many at a time; the cursor is at its namespaces, and in the end behind them."""
         namespaces, entries = self._walker(state)
         found: list[Cut] = []

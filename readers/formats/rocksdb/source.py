@@ -116,7 +116,7 @@ class RocksSource(FilesSource):
             for group in range(self.key_group_range.start, self.key_group_range.end + 1)
             if selection.wants(group)
         ]
-        for first, last in _runs(groups):
+        for first, last in _consecutive(groups):
             yield first.to_bytes(width, "big"), _successor(last.to_bytes(width, "big"))
 
     def _open(self) -> RocksDatabase:
@@ -148,7 +148,7 @@ def _successor(prefix: bytes) -> bytes | None:
     return trimmed[:-1] + bytes([trimmed[-1] + 1]) if trimmed else None
 
 
-def _runs(numbers: list[int]) -> Iterator[tuple[int, int]]:
+def _consecutive(numbers: list[int]) -> Iterator[tuple[int, int]]:
     """Consecutive numbers as (first, last)."""
     first = last = None
     for number in numbers:

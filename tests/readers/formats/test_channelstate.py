@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from readers.errors import CorruptDataError, ReaderError
-from readers.formats.channelstate.layout import InFlight
+from readers.formats.channelstate.layout import InFlightRecords
 from readers.formats.channelstate.source import ChannelSource
 from readers.formats.entry import StateKind
 from readers.formats.source import Selection
@@ -78,7 +78,7 @@ def in_flight(
     inputs: tuple[InputChannelStateHandle, ...] = (),
     results: tuple[ResultSubpartitionStateHandle, ...] = (),
     elements: Any = None,
-) -> InFlight:
+) -> InFlightRecords:
     """One subtask that sends, and one that receives."""
     sender = SubtaskState(index=0, result_subpartitions=results)
     receiver = SubtaskState(index=0, input_channels=inputs)
@@ -86,10 +86,10 @@ def in_flight(
         OperatorState(operator_id=operator_id, parallelism=1, max_parallelism=128, subtasks=(subtask,))
         for operator_id, subtask in ((SENDER, sender), (RECEIVER, receiver))
     )
-    return InFlight(operators, SavepointLocation(ANY_SAVEPOINT), elements or {})
+    return InFlightRecords(operators, SavepointLocation(ANY_SAVEPOINT), elements or {})
 
 
-def values(state: InFlight, operator_id: str) -> list[dict[str, Any]]:
+def values(state: InFlightRecords, operator_id: str) -> list[dict[str, Any]]:
     source = ChannelSource(0, operator_id, state)
     found = []
     for name, entry in source.entries.items():
@@ -99,7 +99,7 @@ def values(state: InFlight, operator_id: str) -> list[dict[str, Any]]:
     return found
 
 
-def shown(state: InFlight, operator_id: str) -> list[tuple[str, Any, Any]]:
+def shown(state: InFlightRecords, operator_id: str) -> list[tuple[str, Any, Any]]:
     return [(row["kind"], row["value"], row["fragment"]) for row in values(state, operator_id)]
 
 

@@ -27,7 +27,7 @@ from readers.decode.program import Code, Program
 from readers.errors import CorruptDataError, ReaderError, UnsupportedSerializerError
 from readers.formats.entry import Entry, EntryLayout, StateKind
 from readers.formats.heap import entries as heapentries
-from readers.formats.heap.layout import HeapWalker
+from readers.formats.heap.layout import HeapKeyGroupReader
 from readers.formats.keyedstream import FullSource, HeapSource
 from readers.formats.operatorstate.source import OperatorSource
 from readers.formats.source import Selection, Source
@@ -391,7 +391,7 @@ def test_a_heap_state_of_unknown_end_names_those_it_hides():
     key, namespace = LongSerializer(), VoidNamespaceSerializer()
     entry = Entry(kind=StateKind.VALUE, key=key, namespace=namespace, value=StringSerializer())
     unknown = replace(entry, value=OpaqueSerializer("com.example.Unknown", "made so"))
-    walker = HeapWalker([("unknown", unknown), ("text", entry)], lambda: (0, 1), {}, 1, "file")
+    walker = HeapKeyGroupReader([("unknown", unknown), ("text", entry)], lambda: (0, 1), {}, 1, "file")
     inner = bytes.fromhex("0001 00000001 00 0000000000000001 02 61")
     outer = bytes.fromhex("0001 00000001 00 0000000000000002") + bytes([1 + len(inner)]) + inner
     data = bytes.fromhex("0000 00000001 00 0000000000000003 0102030405") + outer

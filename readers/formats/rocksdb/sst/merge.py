@@ -19,11 +19,11 @@ decompress a block, and goes on where it was. The cursors, int64, see the consta
 | ORDER | the last eight bytes of the key: sequence << 8, type |
 | VALUE VALUE_BYTES | the value |
 | POSITION END | next entry of the block, end of its entries |
-| RAW HANDLES BLOCKS BLOCK | a piece of the file; where its blocks are within it, int64 (blocks, 2); their number; the next |
+| RAW HANDLES BLOCKS BLOCK | a window of the file; where its blocks are within it, int64 (blocks, 2); their number; the next |
 | PLAIN PLAIN_CAPACITY READY | memory for a decompressed block; the block that Python put there |
 | CHECKSUM CAN_MERGE | of its table |
 | SEEKING | whether keys less than the first wanted may come |
-| EXHAUSTED | whether no piece follows |
+| EXHAUSTED | whether no window follows |
 
 RocksDB: MergingIterator, DBIter, StringAppendTESTOperator.
 """
@@ -102,7 +102,7 @@ MERGE_FIELDS = 29
 
 DONE = 0
 PAGE_FULL = 1  # an entry of DETAIL bytes has no room
-NEED_PIECE = 2  # the cursor is at the end of its piece of the file
+NEED_WINDOW = 2  # the cursor is at the end of its window of the file
 NEED_PLAIN = 3  # a block has DETAIL plain bytes
 NEED_LIBRARY = 4  # a block of DETAIL plain bytes that is to be decompressed into PLAIN
 NEED_KEY = 5  # a key has DETAIL bytes
@@ -140,10 +140,10 @@ def _cursor(merge: int, number: int) -> int:
 
 @subroutine
 def _open_block(merge: int, cursor: int) -> int:
-    """Check and decompress the next block of the piece."""
+    """Check and decompress the next block of the window."""
     number = _get(cursor, BLOCK)
     if number >= _get(cursor, BLOCKS):
-        return _AT_END if _get(cursor, EXHAUSTED) else NEED_PIECE
+        return _AT_END if _get(cursor, EXHAUSTED) else NEED_WINDOW
     handle = _get(cursor, HANDLES) + number * 16
     block = _get(cursor, RAW) + load_le_i8(handle, 0)
     length = load_le_i8(handle, 8)

@@ -1,4 +1,4 @@
-"""The scan of a column family: its tables are read piece by piece, and merged to pages.
+"""The scan of a column family: its tables are read window by window, and merged to pages.
 
 What has to be known for certain is looked at before the first entry: MANIFEST, and of every table with wanted keys the footer, the
 properties, the range tombstones. Then each run (see `merge.py`) reads its tables one after the other, some blocks at a time, in
@@ -27,9 +27,9 @@ Entries = tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]
 
 PAGE_ENTRIES = 1 << 15
 PAGE_BYTES = 1 << 22
-_PIECE_BYTES = 1 << 18
-_ALL_PIECES_BYTES = 1 << 24
-_LEAST_PIECE_BYTES = 1 << 14
+_WINDOW_BYTES = 1 << 18
+_ALL_WINDOWS_BYTES = 1 << 24
+_LEAST_WINDOW_BYTES = 1 << 14
 _PLAIN_BYTES = 1 << 15
 _KEY_BYTES = 1 << 10
 _OPERANDS_BYTES = 1 << 16
@@ -155,26 +155,26 @@ class _Memory:
         self.bytes[:keep] = old[:keep]
 
 
-class _Run:
-    """Tables one after the other, in pieces of blocks."""
+class _SortedRun:
+    """Tables one after the other, in windows of blocks."""
 
     def __init__(
-        self, files: Files, tables: list[Table], first: bytes, behind: bytes | None, piece_bytes: int
+        self, files: Files, tables: list[Table], first: bytes, behind: bytes | None, window_bytes: int
     ) -> None:
         self._files = files
-        self.raw = _Memory(piece_bytes)
+        self.raw = _Memory(window_bytes)
         self.plain = _Memory(_PLAIN_BYTES)
         self.key = _Memory(_KEY_BYTES)
         self.handles: NDArray[np.int64] = np.empty((0, 2), dtype=np.int64)
         self.start = 0
         self.table = tables[0]
         self.file: TableFile | None = None
-        self._piece_bytes = piece_bytes
-        self._pieces = self._read_pieces(tables, first, behind)
+        self._window_bytes = window_bytes
+        self._windows = self._read_windows(tables, first, behind)
 
-    def next_piece(self) -> bool:
+    def next_window(self) -> bool:
         """Read the next blocks; whether there were any left."""
-        return next(self._pieces, False)
+        return next(self._windows, False)
 
     def close(self) -> None:
         """Close the file that is open."""
@@ -182,15 +182,15 @@ class _Run:
             self.file.close()
             self.file = None
 
-    def _read_pieces(self, tables: list[Table], first: bytes, behind: bytes | None) -> Iterator[bool]:
+    def _read_windows(self, tables: list[Table], first: bytes, behind: bytes | None) -> Iterator[bool]:
         for table in tables:
             self.table = table
             self.file = TableFile(self._files, table.name, table.path)
             read_to = 0
             for handles in table.handles(self.file, first, behind):
                 read_to = self._check(handles, read_to)
-                for piece in self._cut(handles):
-                    self._read(piece)
+                for window in self._cut(handles):
+                    self._read(window)
                     yield True
             self.close()
 
@@ -203,23 +203,23 @@ class _Run:
         return int(ends[-1]) if len(ends) else read_to
 
     def _cut(self, handles: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
-        """The handles in pieces of so many bytes, or one block."""
+        """The handles in windows of so many bytes, or one block."""
         ends = handles[:, 0] + handles[:, 1] + TRAILER_BYTES
         start = 0
         while start < len(handles):
-            fitting = int(np.searchsorted(ends, handles[start, 0] + self._piece_bytes, side="right"))
+            fitting = int(np.searchsorted(ends, handles[start, 0] + self._window_bytes, side="right"))
             stop = max(fitting, start + 1)
             yield handles[start:stop]
             start = stop
 
-    def _read(self, piece: NDArray[np.int64]) -> None:
+    def _read(self, window: NDArray[np.int64]) -> None:
         assert self.file is not None
-        self.start = int(piece[0, 0])
-        length = int(piece[-1, 0] + piece[-1, 1]) + TRAILER_BYTES - self.start
+        self.start = int(window[0, 0])
+        length = int(window[-1, 0] + window[-1, 1]) + TRAILER_BYTES - self.start
         if length > self.raw.capacity:
             self.raw.grow(length)
         self.file.read_into(self.raw.bytes[:length], self.start)
-        self.handles = np.ascontiguousarray(piece - (self.start, 0))
+        self.handles = np.ascontiguousarray(window - (self.start, 0))
 
 
 class _Scan:
@@ -234,8 +234,8 @@ class _Scan:
         *,
         keys_only: bool,
     ) -> None:
-        piece_bytes = min(_PIECE_BYTES, max(_ALL_PIECES_BYTES // len(tables), _LEAST_PIECE_BYTES))
-        self._runs = [_Run(files, run, first, behind, piece_bytes) for run in tables]
+        window_bytes = min(_WINDOW_BYTES, max(_ALL_WINDOWS_BYTES // len(tables), _LEAST_WINDOW_BYTES))
+        self._runs = [_SortedRun(files, run, first, behind, window_bytes) for run in tables]
         self._cursors = np.zeros((len(tables), machine.CURSOR_FIELDS), dtype=np.int64)
         self._cursors[:, machine.READY] = -1
         self._cursors[:, machine.SEEKING] = 1
@@ -341,8 +341,8 @@ class _Scan:
         number = int(self._merge[machine.WHICH])
         detail = int(self._merge[machine.DETAIL])
         run = self._runs[number]
-        if status == machine.NEED_PIECE:
-            self._next_piece(number)
+        if status == machine.NEED_WINDOW:
+            self._next_window(number)
         elif status == machine.NEED_PLAIN:
             run.plain.grow(detail)
         elif status == machine.NEED_LIBRARY:
@@ -357,9 +357,9 @@ class _Scan:
             self._fail(number, status)
         self._connect_memory(number)
 
-    def _next_piece(self, number: int) -> None:
+    def _next_window(self, number: int) -> None:
         cursor, run = self._cursors[number], self._runs[number]
-        if run.next_piece():
+        if run.next_window():
             cursor[machine.BLOCKS] = len(run.handles)
             cursor[machine.BLOCK] = 0
             cursor[machine.READY] = -1

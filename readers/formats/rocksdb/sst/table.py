@@ -54,7 +54,7 @@ _MAX_META_BYTES = 1 << 26
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Handle:
+class BlockHandle:
     """Where a block is, without its trailer."""
 
     offset: int
@@ -99,7 +99,7 @@ class TableFile:
         self.read_into(buffer, offset)
         return buffer.tobytes()
 
-    def block(self, handle: Handle, checksum: int) -> tuple[NDArray[np.uint8], int]:
+    def block(self, handle: BlockHandle, checksum: int) -> tuple[NDArray[np.uint8], int]:
         """A plain block with slack behind it, and its length.
 
         Raises:
@@ -162,7 +162,7 @@ class Table:
     path: str
     size_bytes: int
     checksum: int
-    index: Handle
+    index: BlockHandle
     is_partitioned: bool
     has_delta_handles: bool
     has_user_keys: bool
@@ -184,7 +184,7 @@ class Table:
             yield found
             return
         for offset, size in found.tolist():
-            yield self._index(opened, Handle(offset=offset, size_bytes=size), first, behind)
+            yield self._index(opened, BlockHandle(offset=offset, size_bytes=size), first, behind)
 
     def warm(self, opened: TableFile, first: bytes, behind: bytes | None) -> None:
         """Have what a scan of few keys reads at hand: the index, and the blocks it leads to."""
@@ -195,7 +195,7 @@ class Table:
                 opened.keep(start, end - start)
 
     def _index(
-        self, opened: TableFile, handle: Handle, first: bytes, behind: bytes | None
+        self, opened: TableFile, handle: BlockHandle, first: bytes, behind: bytes | None
     ) -> NDArray[np.int64]:
         block, length = opened.block(handle, self.checksum)
         found = index_handles(
@@ -273,7 +273,7 @@ def _tombstones(opened: TableFile, value: bytes | None, checksum: int) -> tuple[
     return tuple((key[:-SEQUENCE_BYTES], end) for key, end in pairs)
 
 
-def _pairs(opened: TableFile, handle: Handle, checksum: int) -> Iterator[tuple[bytes, bytes]]:
+def _pairs(opened: TableFile, handle: BlockHandle, checksum: int) -> Iterator[tuple[bytes, bytes]]:
     block, length = opened.block(handle, checksum)
     pairs = block_pairs(block[:length].tobytes())
     if pairs is None:
@@ -281,8 +281,8 @@ def _pairs(opened: TableFile, handle: Handle, checksum: int) -> Iterator[tuple[b
     return pairs
 
 
-def _handle(cursor: Cursor) -> Handle:
-    return Handle(offset=_varint(cursor), size_bytes=_varint(cursor))
+def _handle(cursor: Cursor) -> BlockHandle:
+    return BlockHandle(offset=_varint(cursor), size_bytes=_varint(cursor))
 
 
 def _flag(properties: dict[bytes, bytes], name: bytes) -> bool:

@@ -37,11 +37,11 @@ def key_group(rows: list[Framed]) -> bytes:
     return b"".join(parts)
 
 
-def cut(data: bytes, state: int, runs: full.Runs | None = None) -> list[list[tuple[bytes, bytes]]]:
+def cut(data: bytes, state: int, ranges: full.StateRanges | None = None) -> list[list[tuple[bytes, bytes]]]:
     """The entries of a state, page by page, without the flags."""
     buffer = np.frombuffer(data, dtype=np.uint8)
     pages = []
-    for starts, ends, behind in full.cut_key_group(buffer, 0, len(buffer), state, "file", runs=runs):
+    for starts, ends, behind in full.cut_key_group(buffer, 0, len(buffer), state, "file", ranges=ranges):
         page = []
         for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
             key, value = (data[first:last] for first, last in zip(start, end, strict=True))
@@ -76,19 +76,19 @@ def test_pages_of_any_size_hold_the_entries_in_order(rows: list[Framed], state: 
 def test_known_runs_give_what_a_walk_of_all_states_does(
     rows: list[Framed], first: int, most: int, stretch_bytes: int
 ) -> None:
-    data, runs = key_group(rows), full.Runs()
+    data, ranges = key_group(rows), full.StateRanges()
     buffer = np.frombuffer(data, dtype=np.uint8)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(full, "PAGE_ENTRIES", most)
         patch.setattr(full, "_STRETCH_BYTES", stretch_bytes)
 
-        cut(data, first, runs)
-        pages = [cut(data, state, runs) for state in range(4)]
+        cut(data, first, ranges)
+        pages = [cut(data, state, ranges) for state in range(4)]
         counts = [
-            full.count_key_group(buffer, 0, len(buffer), state, "file", runs=runs) for state in range(4)
+            full.count_key_group(buffer, 0, len(buffer), state, "file", ranges=ranges) for state in range(4)
         ]
 
-    assert runs.is_known
+    assert ranges.is_known
     assert [[entry for page in found for entry in page] for found in pages] == [
         [(key, value) for owner, key, value in rows if owner == state] for state in range(4)
     ]
@@ -97,24 +97,26 @@ def test_known_runs_give_what_a_walk_of_all_states_does(
 
 
 def test_where_states_change_too_often_a_key_group_is_walked_every_time() -> None:
-    rows = [(number % 2, b"k", b"v") for number in range(full._MOST_RUNS)]
-    data, runs = key_group(rows), full.Runs()
+    rows = [(number % 2, b"k", b"v") for number in range(full._MOST_RANGES)]
+    data, ranges = key_group(rows), full.StateRanges()
 
-    found = [len(cut(data, 0, runs)[0]) for _ in range(2)]
+    found = [len(cut(data, 0, ranges)[0]) for _ in range(2)]
 
     assert found == [len(rows) // 2] * 2
-    assert not runs.is_known
+    assert not ranges.is_known
 
 
 def test_of_known_runs_only_the_wanted_one_is_walked() -> None:
     rows = [(0, b"a", b"1"), (1, b"b", b"2" * 9), (2, b"c", b"3")]
-    data, runs = key_group(rows), full.Runs()
-    cut(data, 0, runs)
+    data, ranges = key_group(rows), full.StateRanges()
+    cut(data, 0, ranges)
     back: list[tuple[int, int]] = []
     buffer = np.frombuffer(data, dtype=np.uint8)
 
     pages = list(
-        full.cut_key_group(buffer, 0, len(buffer), 2, "file", lambda *place: back.append(place), runs=runs)
+        full.cut_key_group(
+            buffer, 0, len(buffer), 2, "file", lambda *place: back.append(place), ranges=ranges
+        )
     )
 
     assert len(pages) == 1

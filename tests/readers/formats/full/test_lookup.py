@@ -19,9 +19,9 @@ from readers.errors import CorruptDataError, ReaderError
 from readers.formats import unpacked
 from readers.formats.full import layout as full
 from readers.formats.full import lookup
-from readers.formats.full.lookup import Search, Sought, in_rounds
+from readers.formats.full.lookup import LookupTarget, Search, in_rounds
 from readers.formats.source import Selection
-from readers.formats.unpacked import UnpackedPieces
+from readers.formats.unpacked import UnpackedWindows
 from readers.jsontext import json_text
 from readers.savepoint import Savepoint, State
 from readers.storage import filesystems
@@ -80,14 +80,14 @@ def pieces_of(data: bytes, *, packed: bool, chunk_bytes: int = 100) -> Pieces:
         data = b"".join(bytes(cramjam.snappy.compress(part)) for part in parts)
     stream = BufferStream("file", BEFORE + data + BEHIND, ReadCounter())
     pieces = stream.pieces(len(BEFORE), len(BEFORE) + len(data))
-    return UnpackedPieces(pieces) if packed else pieces
+    return UnpackedWindows(pieces) if packed else pieces
 
 
 def found_in(
-    pieces: Pieces, state: int, wanted: tuple[bytes, ...], runs: full.Runs | None = None
+    pieces: Pieces, state: int, wanted: tuple[bytes, ...], ranges: full.StateRanges | None = None
 ) -> list[tuple[bytes, bytes]]:
-    sought = Sought(state=state, width=1, keys=tuple(sorted(set(wanted))), is_single=state == 0)
-    search = Search(pieces, sought, runs or full.Runs(), lambda _: None)
+    target = LookupTarget(state=state, width=1, keys=tuple(sorted(set(wanted))), is_single=state == 0)
+    search = Search(pieces, target, ranges or full.StateRanges(), lambda _: None)
     found = []
     for _, (data, starts, ends) in in_rounds({0: search}):
         for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
@@ -123,19 +123,19 @@ def patched(patch: pytest.MonkeyPatch, step: int) -> None:
 def test_a_lookup_finds_what_a_scan_finds_of_its_keys(
     table: Table, state: int, more: list[bytes], packed: bool, step: int, data: st.DataObject
 ) -> None:
-    rows, runs = rows_of(table), full.Runs()
+    rows, ranges = rows_of(table), full.StateRanges()
     present = sorted({key[1 : 2 + key[1]] for _, key, _ in rows})
     wanted = (*data.draw(st.lists(st.sampled_from(present), max_size=5)), *more)
     with pytest.MonkeyPatch.context() as patch:
         patched(patch, step)
 
         found = [
-            found_in(pieces_of(key_group(rows), packed=packed, chunk_bytes=step), state, wanted, runs)
+            found_in(pieces_of(key_group(rows), packed=packed, chunk_bytes=step), state, wanted, ranges)
             for _ in range(2)
         ]
 
     assert found == [expected_of(rows, state, wanted)] * 2
-    assert runs.beginning(state) is not None
+    assert ranges.beginning(state) is not None
 
 
 @given(table=tables, state=st.integers(0, 3), packed=st.booleans(), step=steps, data=st.data())
@@ -176,7 +176,7 @@ def test_random_bytes_are_no_packed_key_group(noise: bytes, step: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patched(patch, step)
         with suppress(CorruptDataError):
-            found_in(UnpackedPieces(stream.pieces(0, len(noise))), 0, (b"\1a",))
+            found_in(UnpackedWindows(stream.pieces(0, len(noise))), 0, (b"\1a",))
 
 
 @given(value=values, state=st.integers(0, 1), step=steps, noise=st.binary(max_size=50), packed=st.booleans())
@@ -236,8 +236,8 @@ def test_a_lookup_gives_back_and_counts_no_more_than_it_walked(monkeypatch: pyte
     monkeypatch.setattr(
         BufferStream, "release", lambda _, start, length: given_back.append((start, start + length))
     )
-    sought = Sought(state=0, width=1, keys=(bytes([1, 49]),), is_single=True)
-    search = Search(pieces_of(data, packed=False), sought, full.Runs(), counted.append)
+    target = LookupTarget(state=0, width=1, keys=(bytes([1, 49]),), is_single=True)
+    search = Search(pieces_of(data, packed=False), target, full.StateRanges(), counted.append)
 
     found = list(in_rounds({0: search}))
 
