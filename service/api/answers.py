@@ -17,14 +17,14 @@ from fastapi import Request
 from pydantic import BaseModel, Field
 from starlette.responses import Response, StreamingResponse
 
-from service.api.collected import CollectedAnswer, CollectedRows
+from service.api.buffer import CollectedAnswer, CollectedRows
 from service.api.state import ServiceState
 from service.encode import FORMATS, SPREADSHEET_CSV, Format
 from service.errors import NotAcceptableError
 from service.http.errors import ErrorAnswer
-from service.http.waiting import cancelled_on_disconnect, wait_until_ended, wait_until_ready
 from service.queries.origin import headers_of
 from service.queries.query import Query
+from service.queries.waiting import cancelled_on_disconnect, wait_until_ended, wait_until_ready
 from service.settings import Settings
 
 JSON = FORMATS["json"]

@@ -13,7 +13,7 @@ from catalog import Table
 from catalog.freshness import Schema
 from readers import Location, ReaderError, given_location
 from service.api.state import State, Visible
-from service.api.user import Asker
+from service.auth.user import Asker
 from service.errors import ForbiddenError, query_error_of
 from service.http.errors import ErrorAnswer
 from service.sql.types import sql_type

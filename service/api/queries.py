@@ -26,7 +26,7 @@ from service.api.answers import (
 )
 from service.api.query import QueryBody
 from service.api.state import State
-from service.api.user import Asker, User
+from service.auth.user import Asker, User
 from service.errors import ResultGoneError
 from service.http.errors import ErrorBody, error_body
 from service.queries.history import QueryRecord

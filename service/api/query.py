@@ -14,8 +14,8 @@ from starlette.responses import Response
 
 from service.api.answers import ANSWERS, QueryAnswer, accepted_format, answer, max_rows_of
 from service.api.state import ServiceState, State
-from service.api.user import Asker, User
 from service.auth.principal import Principal
+from service.auth.user import Asker, User
 from service.encode import Format
 from service.queries.query import AUTO, QueryRequest
 from service.sql.planner import DIALECT

@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import Depends, Request
 
 from catalog import Catalog
-from service.api.user import Asker
+from service.auth.user import Asker
 from service.engines.workers import WorkerEngine
 from service.operations.metrics import Metrics
 from service.queries.registry import Queries

@@ -2,7 +2,7 @@
 
 The thread that runs the query puts batches in. Where there is no room for a while they go to a file, so the query ends although
 its reader is slow; where the file is full, too, that thread waits, so a reader that stalls holds the engine back. Whoever reads
-takes them out, once. Readers that must not wait (`service.http.waiting`) are called when something changes.
+takes them out, once. Readers that must not wait (`service.queries.waiting`) are called when something changes.
 """
 
 from __future__ import annotations

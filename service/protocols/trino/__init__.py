@@ -7,7 +7,7 @@ Reading order:
     session.py       headers → who asks, from where names are looked up, what was prepared
     lexer.py         a text → its words, as far as statements about the session need them
     statements.py    a text → an answer that is there already, or a query to run; in Trino's dialect (`service.sql.dialects`)
-    listings.py      the answers of SHOW
+    show.py          the answers of SHOW
     systemtables.py  information_schema and the catalog `system`
     jdbctables.py    of these, the tables that JDBC's DatabaseMetaData is read from
     types.py         Arrow types and values → Trino's

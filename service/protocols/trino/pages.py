@@ -22,15 +22,15 @@ from anyio import to_thread
 from starlette.status import HTTP_500_INTERNAL_SERVER_ERROR
 
 from service.errors import QueryCancelledError, QueryError, query_error_of
-from service.http.waiting import wait_until_ready
 from service.protocols.trino.errors import error_of
-from service.protocols.trino.listings import Listed
 from service.protocols.trino.session import Session
+from service.protocols.trino.show import Listed
 from service.protocols.trino.statements import Answered, Interpreter, Shape, output_columns
 from service.protocols.trino.types import column_of, named_column, rows_of, trino_type, values_of
 from service.queries.origin import Origin
 from service.queries.registry import Queries, Query
 from service.queries.state import QueryState
+from service.queries.waiting import wait_until_ready
 
 logger = logging.getLogger("savepointdb")
 

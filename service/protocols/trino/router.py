@@ -16,7 +16,7 @@ from starlette.responses import Response
 from starlette.status import HTTP_204_NO_CONTENT
 
 from catalog import Catalog
-from service.api.user import principal_of
+from service.auth.user import principal_of
 from service.errors import (
     InvalidRequestError,
     QueryNotFoundError,

@@ -10,7 +10,7 @@
 | DESCRIBE INPUT, DESCRIBE OUTPUT | parameters and columns of a prepared statement |
 | USE, SET SESSION, RESET SESSION | a header: the client keeps the session |
 | START TRANSACTION, COMMIT, ROLLBACK | a header: there is nothing to commit |
-| SHOW …, DESCRIBE table | `listings.py` |
+| SHOW …, DESCRIBE table | `show.py` |
 | CALL system.runtime.kill_query | it ends a query of the same user |
 
 What is a query is decided by `service.sql.planner` alone: everything that is none of the others goes there.
@@ -47,8 +47,8 @@ from service.protocols.trino.lexer import (
     with_arguments,
     words_of,
 )
-from service.protocols.trino.listings import SESSION_PROPERTIES, Listed, Listings
 from service.protocols.trino.session import Session, data_size_bytes, duration_s
+from service.protocols.trino.show import SESSION_PROPERTIES, Listed, Listings
 from service.protocols.trino.systemtables import TrinoTables
 from service.queries.registry import AUTO, Queries, QueryRequest
 from service.settings import Settings

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from benchmarks.load import served
 from catalog import Catalog, connect
-from service.api.collected import CollectedRows
+from service.api.buffer import CollectedRows
 from service.app import create_app
 from service.engines import Column
 from service.errors import MemoryExceededError
