@@ -14,9 +14,9 @@ from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from service.encode import json_rows
-from service.engines import Column
 from service.errors import MemoryExceededError
 from service.queries.spool import Place, SpoolFile
+from service.sql.types import Column
 
 _SLICE_BYTES = 256 * 1024
 _SLICE_CELLS = 512 * 1024

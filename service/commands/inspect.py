@@ -15,8 +15,7 @@ from readers import json_text
 from service.commands.outcome import ended
 from service.commands.sources import catalog_of
 from service.encode import table_lines
-from service.engines import Column
-from service.sql.types import sql_type
+from service.sql.types import Column, sql_type
 
 _UNITS = ("B", "kB", "MB", "GB", "TB")
 

@@ -23,8 +23,7 @@ from service.commands.outcome import WrongUsageError, ended
 from service.commands.output import check_output, write_rows
 from service.commands.sources import catalog_of
 from service.encode.columns import JSON_TEXT
-from service.engines import Column
-from service.sql.types import sql_type
+from service.sql.types import Column, sql_type
 
 _TIMERS = "timers"
 _TEXT = pa.string()

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from service.commands.outcome import WrongUsageError
 from service.encode import FORMATS, table_lines
-from service.engines import Column
+from service.sql.types import Column
 
 TABLE = "table"
 _BINARY = frozenset({"arrow", "parquet"})

@@ -27,7 +27,7 @@ import pyarrow.compute as pc
 from pyarrow import parquet
 
 from service.encode.columns import is_number, json_column, plain, plain_type, text_column
-from service.engines.engine import Column
+from service.sql.types import Column
 
 _Batches = Iterable[pa.RecordBatch]
 _MAY_REPEAT = (pa.types.is_primitive, pa.types.is_string, pa.types.is_binary, pa.types.is_decimal)

@@ -12,7 +12,7 @@ from itertools import chain
 import pyarrow as pa
 
 from service.encode.columns import is_number, text_column
-from service.engines.engine import Column
+from service.sql.types import Column
 
 _NULL = "NULL"
 _GAP = "  "

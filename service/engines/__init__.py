@@ -18,6 +18,6 @@ An engine gets a plan whose tables are resolved, and reads them by `Scan`; it ne
 """
 
 from service.engines.duckdb.engine import DuckDBEngine
-from service.engines.engine import Column, Engine, Execution, Progress
+from service.engines.engine import Engine, Execution, Progress
 
-__all__ = ["Column", "DuckDBEngine", "Engine", "Execution", "Progress"]
+__all__ = ["DuckDBEngine", "Engine", "Execution", "Progress"]

@@ -13,19 +13,7 @@ import pyarrow as pa
 
 from service.errors import QueryError
 from service.sql.planner import Plan
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A column of an answer.
-
-    Attributes:
-        name: as the statement calls it; several may have the same.
-        type: in SQL.
-    """
-
-    name: str
-    type: str
+from service.sql.types import Column
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from catalog import Database
 from service.auth.principal import ANYBODY, Principal
-from service.engines import Column, Engine, Execution, Progress
+from service.engines import Engine, Execution, Progress
 from service.errors import (
     EngineUnavailableError,
     NotOnSparkError,
@@ -39,6 +39,7 @@ from service.queries.slots import Slots, Ticket
 from service.queries.state import QueryState
 from service.sql.explain import Explanation
 from service.sql.planner import DIALECT, Plan, SystemTables
+from service.sql.types import Column
 
 AUTO = "auto"
 _STALLED_AFTER_S = 0.5

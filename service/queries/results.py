@@ -14,9 +14,9 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
-from service.engines import Column
 from service.errors import QueryError
 from service.queries.spool import Place, SpoolFile
+from service.sql.types import Column
 
 Listener = Callable[[], None]
 

@@ -1,10 +1,28 @@
-"""Arrow types as SQL writes them (DuckDB's names): what answers, `information_schema` and `inspect` show."""
+"""Columns of answers, and Arrow types as SQL writes them, with DuckDB's names.
+
+Answers, `information_schema` and `inspect` show these names.
+"""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import pyarrow as pa
 
 _TIMESTAMPS = {"s": "TIMESTAMP_S", "ms": "TIMESTAMP_MS", "us": "TIMESTAMP", "ns": "TIMESTAMP_NS"}
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of an answer.
+
+    Attributes:
+        name: as the statement calls it; several columns may have the same name.
+        type: SQL type.
+    """
+
+    name: str
+    type: str
 
 
 def sql_type(arrow_type: pa.DataType) -> str:

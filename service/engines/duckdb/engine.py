@@ -33,7 +33,7 @@ from catalog.errors import near_names
 from service.encode.columns import decoded, decoded_schema
 from service.engines.duckdb.session import IdleSessions, Session, SessionKey
 from service.engines.duckdb.unchanged import answer_schema, as_they_are, unchanged_columns
-from service.engines.engine import Column, Execution, Progress
+from service.engines.engine import Execution, Progress
 from service.engines.parallel import SplitCount, read_splits
 from service.engines.spill import SpillFolder
 from service.errors import (
@@ -53,6 +53,7 @@ from service.errors import (
 from service.settings import Settings
 from service.sql.functions import MACROS, is_allowed_function, is_allowed_table_function
 from service.sql.planner import Plan, TableReference
+from service.sql.types import Column
 
 # What DuckDB finds at a time: a batch of more rows holds them in its memory and in ours.
 _VECTOR_ROWS = 2048

@@ -23,8 +23,8 @@ from pyarrow import dataset
 
 from catalog import Scan, Table
 from readers import KEY_GROUP, SUBTASK
-from service.engines.engine import Column
 from service.sql.planner import TableReference
+from service.sql.types import Column
 
 # About 40 KiB of memory each, and what their tables hold.
 _MOST_IDLE = 32

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import pyarrow as pa
 from sqlglot import exp
 
-from service.engines.engine import Column, Engine, Execution, Progress
+from service.engines.engine import Engine, Execution, Progress
 from service.engines.spark.connect import ConnectSessions
 from service.engines.spark.errors import missing_module, spark_error_of
 from service.engines.spark.expressions import AVERAGE
@@ -55,6 +55,7 @@ from service.errors import (
 )
 from service.settings import Settings
 from service.sql.planner import Plan, TableReference
+from service.sql.types import Column
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from catalog import CatalogError
 from readers import ReaderError
-from service.engines.engine import Column, Execution, Progress
+from service.engines.engine import Execution, Progress
 from service.engines.workers.channel import ChannelClosedError, Frame
 from service.engines.workers.forks import WorkerProcess
 from service.engines.workers.limits import engine_settings, waiting_workers, worker_memory_bytes
@@ -23,6 +23,7 @@ from service.errors import QueryCancelledError, QueryError, WorkerLostError, que
 from service.settings import Settings
 from service.sql.lookups import is_lookup
 from service.sql.planner import Plan
+from service.sql.types import Column
 
 # A worker that does not hear a cancel for so long is killed.
 _PATIENCE_S = 1.0

@@ -28,9 +28,10 @@ import pyarrow as pa
 from catalog import Database, FactsTable, Predicate
 from catalog.cache.states import StateCache
 from catalog.references import SavepointReference
-from service.engines.engine import Column, Progress
+from service.engines.engine import Progress
 from service.errors import MemoryExceededError, Position, QueryError
 from service.sql.planner import Plan, TableReference
+from service.sql.types import Column
 
 _OPEN_DATABASES = 64
 _PIECE_BYTES = 512 << 10

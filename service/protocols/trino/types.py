@@ -29,7 +29,7 @@ import pyarrow.compute as pc
 
 from readers import iso_timestamp, json_text
 from service.encode.columns import decimal_text, plain
-from service.engines import Column
+from service.sql.types import Column
 
 _PRECISIONS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 _UNBOUNDED = 2_147_483_647

@@ -19,10 +19,10 @@ from benchmarks.load import served
 from catalog import Catalog, connect
 from service.api.buffer import CollectedRows
 from service.app import create_app
-from service.engines import Column
 from service.errors import MemoryExceededError
 from service.queries.spool import Spool
 from service.settings import Settings
+from service.sql.types import Column
 from tests.support.paths import DATA
 from tests.support.waiting import wait_until
 

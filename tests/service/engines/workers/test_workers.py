@@ -25,7 +25,7 @@ from catalog import Catalog, connect
 from catalog.cache.states import StateCache
 from catalog.catalog import Root
 from service.encode import json_rows
-from service.engines import Column, DuckDBEngine
+from service.engines import DuckDBEngine
 from service.engines.workers import WorkerEngine
 from service.engines.workers.channel import Channel, ChannelClosedError, Frame
 from service.engines.workers.messages import End, pieces
@@ -41,6 +41,7 @@ from service.errors import (
 from service.queries.registry import Queries, QueryRequest
 from service.queries.state import QueryState
 from service.settings import InvalidSettingError, Settings, bytes_of
+from service.sql.types import Column
 from tests.support.paths import DATA
 from tests.support.thorough import thorough
 from tests.support.waiting import wait_until
