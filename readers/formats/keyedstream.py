@@ -32,7 +32,7 @@ from readers.headers.keyed import KeyedHeader, read_keyed_header, read_known_key
 from readers.keygroups import key_group_bytes
 from readers.metadata import KeyGroupsStateHandle
 from readers.serializers.primitives import VoidNamespaceSerializer
-from readers.storage.filesystems import Pieces, StreamPieces
+from readers.storage.filesystems import StreamWindows, Windows
 from readers.storage.location import Stream
 
 _ORDER_TRIES = 8
@@ -190,8 +190,8 @@ class FullSource(KeyedStreamSource, CompositeSource):
         ]
         for lot in self._lots(regions):
             searches = {
-                key_group: Search(pieces, targets[key_group], self._ranges[key_group], selection.account)
-                for key_group, pieces in lot.items()
+                key_group: Search(windows, targets[key_group], self._ranges[key_group], selection.account)
+                for key_group, windows in lot.items()
             }
             for key_group, (data, starts, ends) in in_rounds(searches):
                 yield Page(
@@ -203,17 +203,17 @@ class FullSource(KeyedStreamSource, CompositeSource):
                     path=lot[key_group].path,
                 )
 
-    def _lots(self, regions: list[tuple[int, int, int]]) -> Iterator[dict[int, Pieces]]:
-        """The bytes of key groups that are looked into at the same time: few in pieces, of many each is read as for a scan."""
+    def _lots(self, regions: list[tuple[int, int, int]]) -> Iterator[dict[int, Windows]]:
+        """The bytes of key groups that are looked into at the same time: few in windows, of many each is read as for a scan."""
         if len(regions) <= _MOST_AT_ONCE:
-            yield {region[0]: self._plain(self.stream.pieces(*region[1:])) for region in regions}
+            yield {region[0]: self._plain(self.stream.windows(*region[1:])) for region in regions}
             return
         spans = self.stream.spans([region[1:] for region in regions])
         for (key_group, start, end), span in zip(regions, spans, strict=True):
-            yield {key_group: self._plain(StreamPieces(self.stream, span, start, end))}
+            yield {key_group: self._plain(StreamWindows(self.stream, span, start, end))}
 
-    def _plain(self, pieces: Pieces) -> Pieces:
-        return UnpackedWindows(pieces) if self.header.compressed else pieces
+    def _plain(self, windows: Windows) -> Windows:
+        return UnpackedWindows(windows) if self.header.compressed else windows
 
     @cached_property
     def _ranges(self) -> defaultdict[int, full.StateRanges]:

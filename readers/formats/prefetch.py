@@ -15,7 +15,7 @@ from readers.metadata import (
     StateObject,
     StreamStateHandle,
 )
-from readers.storage.location import Places
+from readers.storage.location import Ranges
 
 # A smaller file is fetched as a whole: its data are as likely to be asked for as its header.
 _SMALL_BYTES = 1 << 16
@@ -24,7 +24,7 @@ _NUMBER_BYTES = 4
 
 def beginnings(
     handle: StateObject, *, first: bool, few: bool = False
-) -> Iterator[tuple[StreamStateHandle, Places]]:
+) -> Iterator[tuple[StreamStateHandle, Ranges]]:
     """The streams of a handle that are read as soon as its source is opened, and which places of them.
 
     Args:
@@ -53,7 +53,7 @@ def beginnings(
             yield from beginnings(base, first=first, few=few)
 
 
-def _places(stream: StreamStateHandle, end: int | None, numbers: Iterable[int] = ()) -> Places:
+def _places(stream: StreamStateHandle, end: int | None, numbers: Iterable[int] = ()) -> Ranges:
     """The header, which ends at `end`, and the four bytes at some numbers; all of a small stream."""
     size = stream.size_bytes
     if size <= _SMALL_BYTES or end is None:

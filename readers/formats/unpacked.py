@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from readers.cursor import Cursor
 from readers.errors import StorageError
 from readers.formats.snappy import HEAD_BYTES, chunk_bytes, chunks, read_chunk
-from readers.storage.filesystems import BufferStream, Pieces, ReadCounter
+from readers.storage.filesystems import BufferStream, ReadCounter, Windows
 
 IN_MEMORY_BYTES = 4 << 20
 _STRETCH_BYTES = 1 << 20
@@ -72,14 +72,14 @@ def unpack(cursor: Cursor, release: Release) -> PlainBytes:
     )
 
 
-class UnpackedWindows(Pieces):
+class UnpackedWindows(Windows):
     """The plain bytes of what is packed in pieces; positions count from the first plain byte.
 
     Args:
         packed: from the beginning of what is packed to its end.
     """
 
-    def __init__(self, packed: Pieces) -> None:
+    def __init__(self, packed: Windows) -> None:
         cursor = Cursor(packed.data, path=packed.path, position=packed.start, end=packed.end)
         super().__init__(_path(cursor), np.empty(0, dtype=np.uint8), 0, _UNKNOWN_END)
         self._packed = packed

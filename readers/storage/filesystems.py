@@ -2,8 +2,8 @@
 
     Location       an absolute path in some file system
     FileSystem     `LocalFileSystem` here, `RemoteFileSystem` in `readers.storage.remote`
-    Stream         some bytes: `span(start, end)`, `spans(places)`, `view(start, length)`, `data`, `pieces(start, end)`
-    Pieces         some bytes for who does not know yet how many of them it will take
+    Stream         some bytes: `span(start, end)`, `spans(places)`, `view(start, length)`, `data`, `windows(start, end)`
+    Windows         some bytes for who does not know yet how many of them it will take
 
 Local files are memory-mapped. A file that shrinks under its map ends the process with SIGBUS when a page is touched that
 is no more. Flink never changes a file, but a copy that is still running, or a careless hand, may: so the length is looked
@@ -171,13 +171,13 @@ class Stream(ABC):
         """
         return (self.span(start, end) for start, end in places)
 
-    def pieces(self, start: int, end: int) -> Pieces:
+    def windows(self, start: int, end: int) -> Windows:
         """Bytes `[start, end)` for who will stop somewhere in them; remote ones are fetched as far as they are asked for.
 
         Raises:
             CorruptDataError, FileChangedError: as `span`.
         """
-        return StreamPieces(self, self.span(start, end), start, end)
+        return StreamWindows(self, self.span(start, end), start, end)
 
     @abstractmethod
     def _range(self, start: int, length: int) -> Bytes: ...
@@ -221,7 +221,7 @@ class Stream(ABC):
         self.close()
 
 
-class Pieces:
+class Windows:
     """Bytes `[start, end)` that are walked through in order, to a place that shows on the way.
 
     Here those that are there already; what was walked through is given back now and then.
@@ -279,7 +279,7 @@ class Pieces:
         """What stands from … to is done with; arrays of it stay valid."""
 
 
-class StreamPieces(Pieces):
+class StreamWindows(Windows):
     """Bytes of a stream: of a mapped file, what was walked through is memory until it is given back."""
 
     def __init__(self, stream: Stream, data: Bytes, start: int, end: int) -> None:

@@ -57,7 +57,7 @@ from readers.storage.filesystems import (
     Stream,
     storage_errors,
 )
-from readers.storage.remote import Client, Parts, RemoteFileSystem, RemoteStream
+from readers.storage.remote import Client, FetchedRanges, RemoteFileSystem, RemoteStream
 from readers.storage.schemes import credential_variables
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ _MAX_TAIL_NAMES = 6
 _COPIED_BYTES = 8 << 20
 _MOST_EXPECTED = 1 << 15
 
-Places = tuple[tuple[int, int], ...]
+Ranges = tuple[tuple[int, int], ...]
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
@@ -173,7 +173,7 @@ class SavepointLocation:
         self.counter = counter or ReadCounter()
         self.options = options
         self._file_systems: dict[tuple[str, str], FileSystem] = {}
-        self._expected: dict[StreamStateHandle, Future[Parts]] = {}
+        self._expected: dict[StreamStateHandle, Future[FetchedRanges]] = {}
         self._found_at = 0
         if filesystem is not None:
             self._file_systems[given[:2]] = RemoteFileSystem(Client(filesystem))
@@ -303,7 +303,7 @@ class SavepointLocation:
         file = self.resolve(handle)
         return self._system(file.location).open(file.location, file.start, file.size_bytes, self.counter)
 
-    def expect(self, places: Iterable[tuple[StreamStateHandle, Places]]) -> None:
+    def expect(self, places: Iterable[tuple[StreamStateHandle, Ranges]]) -> None:
         """Fetch parts of remote streams that will be opened, of all streams at the same time.
 
         What goes wrong is told when they are opened.
@@ -316,7 +316,7 @@ class SavepointLocation:
             if not is_known and handle.inline_data is None and handle.path is not None:
                 self._expected[handle] = system.threads.submit(self._parts, handle, parts)
 
-    def _parts(self, handle: StreamStateHandle, places: Places) -> Parts:
+    def _parts(self, handle: StreamStateHandle, places: Ranges) -> FetchedRanges:
         stream = self._open(handle)
         return tuple((start, stream.view(start, end - start)) for start, end in places)
 

@@ -5,7 +5,7 @@
     RemoteStream       a file, or a part of one: fetches what is asked for, and what will be asked for next
 
 A file is opened with one request (HEAD in object stores), which tells whether it is there, its length and its age; that is
-kept, so it is made once a file. Then every range is one request of at most `_PIECE_BYTES`.
+kept, so it is made once a file. Then every range is one request of at most `_REQUEST_BYTES`.
 
 Who will stop somewhere on the way has pieces: 1 MiB, then twice what was fetched so far, and so on, and what is left where that
 is little. So it waits once more for each factor of three, and fetches four times what it takes at most.
@@ -57,9 +57,9 @@ from readers.storage.filesystems import (
     FileSystem,
     Listing,
     Location,
-    Pieces,
     ReadCounter,
     Stream,
+    Windows,
     storage_errors,
 )
 from readers.storage.schemes import WEB_SCHEMES, arrow_filesystem, needed_credentials, public
@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     from pyarrow import NativeFile, fs
 
 THREADS = 16
-_PIECE_BYTES = 8 << 20
+_REQUEST_BYTES = 8 << 20
 _MOST_AHEAD = 4
 _FIRST_STEP_BYTES = 1 << 20
 _LARGEST_STEP_BYTES = 64 << 20
@@ -106,7 +106,7 @@ _UNREADABLE = "Failed to flush response stream"
 _SECRETS = re.compile(r"(?i)\b(sig|signature|token|secret|key|password|credential)=[^&\s]+")
 _HIDDEN = r"\1=…"
 
-Parts = tuple[tuple[int, Bytes], ...]
+FetchedRanges = tuple[tuple[int, Bytes], ...]
 
 _Result = TypeVar("_Result")
 
@@ -122,7 +122,7 @@ class RemoteEntry(NamedTuple):
     modified_ns: int
 
 
-class _Opened(NamedTuple):
+class _RemoteFile(NamedTuple):
     """A file that is there; holds no connection. `modified_ns` is since 1970, 0 where nobody tells."""
 
     file: NativeFile
@@ -137,13 +137,13 @@ class Client:
         self.arrow = arrow
         self._lock = threading.Lock()
         self._threads: ThreadPoolExecutor | None = None
-        self._found: tuple[float, Location, _Opened] | None = None
+        self._found: tuple[float, Location, _RemoteFile] | None = None
 
-    def found(self, location: Location, opened: _Opened) -> None:
+    def found(self, location: Location, opened: _RemoteFile) -> None:
         """A file was just asked for: who looked for savepoints leaves the answer to who opens one."""
         self._found = time.monotonic(), location, opened
 
-    def just_found(self, location: Location) -> _Opened | None:
+    def just_found(self, location: Location) -> _RemoteFile | None:
         """The last file that was asked for, if that was a moment ago."""
         found = self._found
         if found is None or found[1] != location or time.monotonic() - found[0] > _A_MOMENT_S:
@@ -152,7 +152,7 @@ class Client:
 
     @property
     def threads(self) -> ThreadPoolExecutor:
-        """What runs there waits for nothing else that runs there."""
+        """What neighbours there waits for nothing else that neighbours there."""
         with self._lock:
             if self._threads is None:
                 self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="remote-read")
@@ -186,8 +186,8 @@ class RemoteFileSystem(FileSystem):
         self._arrow = client.arrow
         self._remade = remade
         self._lock = threading.Lock()
-        self._opened: dict[Location, _Opened] = {}
-        self._looked: dict[Location, Future[_Opened]] = {}
+        self._opened: dict[Location, _RemoteFile] = {}
+        self._looked: dict[Location, Future[_RemoteFile]] = {}
 
     @classmethod
     def of(
@@ -287,7 +287,7 @@ class RemoteFileSystem(FileSystem):
             return False
         return True
 
-    def _open(self, location: Location) -> _Opened:
+    def _open(self, location: Location) -> _RemoteFile:
         """The file; asked for once, unless it was not there.
 
         Raises:
@@ -313,7 +313,7 @@ class RemoteFileSystem(FileSystem):
                     lambda: self.tried(location, lambda: self._ask(location))
                 )
 
-    def _ask(self, location: Location) -> _Opened:
+    def _ask(self, location: Location) -> _RemoteFile:
         """Object stores tell a file's age when it is opened, others have to be asked for it."""
         path = self._path(location)
         file = self._arrow.open_input_file(path)
@@ -327,7 +327,7 @@ class RemoteFileSystem(FileSystem):
         if not modified_ns:
             modified_ns = self._arrow.get_file_info(path).mtime_ns or 0
         version = int.from_bytes(b"/".join((etag, modified))[:48], "big") if etag or modified else modified_ns
-        return _Opened(file, FileIdentity(file.size(), version), modified_ns)
+        return _RemoteFile(file, FileIdentity(file.size(), version), modified_ns)
 
     def tried(self, location: Location, request: Callable[[], _Result]) -> _Result:
         """The result of a request, tried again after faults that pass.
@@ -421,9 +421,9 @@ class RemoteStream(Stream):
         self._location = location
         self._start = start
         self._whole: Bytes | None = None
-        self._parts: Parts = ()
+        self._parts: FetchedRanges = ()
 
-    def know(self, parts: Parts) -> None:
+    def know(self, parts: FetchedRanges) -> None:
         """What somebody fetched already."""
         self._parts = parts
 
@@ -453,7 +453,7 @@ class RemoteStream(Stream):
         return self._fetch(max(0, start - _MARGIN_BYTES), end).result()
 
     def spans(self, places: Sequence[tuple[int, int]]) -> Iterator[Bytes]:
-        """As `Stream.spans`: runs of neighbours are fetched as one; the next ones while this one is read.
+        """As `Stream.spans`: neighbours of neighbours are fetched as one; the next ones while this one is read.
 
         How far it reads ahead grows with what was asked for: the first place alone, if no more is wanted.
         """
@@ -462,13 +462,13 @@ class RemoteStream(Stream):
         if max((end for _, end in places), default=0) <= len(self._beginning):
             yield from (self._beginning for _ in places)
             return
-        runs = deque(_runs(places))
+        neighbours = deque(_neighbours(places))
         ahead: deque[tuple[_Fetch, int]] = deque()
         wanted = 1
         try:
-            while runs or ahead:
-                while runs and len(ahead) < wanted:
-                    start, end, count = runs.popleft()
+            while neighbours or ahead:
+                while neighbours and len(ahead) < wanted:
+                    start, end, count = neighbours.popleft()
                     ahead.append((self._fetch(max(0, start - _MARGIN_BYTES), end), count))
                 fetch, count = ahead.popleft()
                 data = fetch.result()
@@ -479,11 +479,11 @@ class RemoteStream(Stream):
             for fetch, _ in ahead:
                 fetch.cancel()
 
-    def pieces(self, start: int, end: int) -> Pieces:
+    def windows(self, start: int, end: int) -> Windows:
         self._check_bounds(start, end - start)
         if self._whole is not None or end <= len(self._beginning):
-            return super().pieces(start, end)
-        return _RemotePieces(self, start, end)
+            return super().windows(start, end)
+        return _RemoteWindows(self, start, end)
 
     def _range(self, start: int, length: int) -> Bytes:
         known = self._known(start, start + length)
@@ -509,12 +509,12 @@ class RemoteStream(Stream):
 
     def fetch_into(self, memory: Bytes, start: int, end: int) -> _Fetch:
         """Begin to fetch bytes, each to its position in `memory`."""
-        pieces = []
-        for first in range(start, end, _PIECE_BYTES):
-            piece = memory[first : min(first + _PIECE_BYTES, end)]
-            pieces.append((piece, first))
+        requests = []
+        for first in range(start, end, _REQUEST_BYTES):
+            buffer = memory[first : min(first + _REQUEST_BYTES, end)]
+            requests.append((buffer, first))
         self._counter.add(end - start)
-        return _Fetch(self, memory, pieces, self._system)
+        return _Fetch(self, memory, requests, self._system)
 
     def close(self) -> None:
         self._whole = None
@@ -527,12 +527,12 @@ class _Fetch:
         self,
         stream: RemoteStream,
         memory: Bytes,
-        pieces: Sequence[tuple[Bytes, int]],
+        requests: Sequence[tuple[Bytes, int]],
         system: RemoteFileSystem,
     ) -> None:
         self._memory = memory
         self._futures: list[Future[None]] = [
-            system.threads.submit(stream.read_into, piece, first) for piece, first in pieces
+            system.threads.submit(stream.read_into, buffer, first) for buffer, first in requests
         ]
 
     def result(self) -> Bytes:
@@ -555,7 +555,7 @@ class _Fetch:
             future.cancel()
 
 
-class _RemotePieces(Pieces):
+class _RemoteWindows(Windows):
     """Bytes that are fetched as far as they are asked for, and somewhat further; each stands at its position in `data`."""
 
     def __init__(self, stream: RemoteStream, start: int, end: int) -> None:
@@ -622,11 +622,11 @@ def _without_names(text: str, location: Location) -> str:
     return text
 
 
-def _runs(places: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int, int]]:
+def _neighbours(places: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int, int]]:
     """Neighbouring places as one: start, end, how many; no longer than a piece, unless one place is."""
     start = end = count = 0
     for first, last in places:
-        if count and first >= end and first - end <= _LARGEST_GAP_BYTES and last - start <= _PIECE_BYTES:
+        if count and first >= end and first - end <= _LARGEST_GAP_BYTES and last - start <= _REQUEST_BYTES:
             end, count = last, count + 1
             continue
         if count:

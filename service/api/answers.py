@@ -17,7 +17,7 @@ from fastapi import Request
 from pydantic import BaseModel, Field
 from starlette.responses import Response, StreamingResponse
 
-from service.api.buffer import CollectedAnswer, CollectedRows
+from service.api.buffer import AnswerBuffer, BufferedAnswer
 from service.api.state import ServiceState
 from service.encode import FORMATS, SPREADSHEET_CSV, Format
 from service.errors import NotAcceptableError
@@ -174,7 +174,7 @@ async def _whole(request: Request, service: ServiceState, query: Query) -> Respo
     """The JSON answer, when all its rows are known."""
     settings = service.settings
     file = service.queries.spool.file(settings.max_answer_bytes)
-    rows = CollectedRows(settings.result_buffer_bytes, settings.max_answer_bytes, file)
+    rows = AnswerBuffer(settings.result_buffer_bytes, settings.max_answer_bytes, file)
     try:
         async with cancelled_on_disconnect(request, query):
             await wait_until_ready(query)
@@ -184,7 +184,7 @@ async def _whole(request: Request, service: ServiceState, query: Query) -> Respo
                 await wait_until_ready(query)
         before, after = _around(query, rows)
         if not rows.is_in_memory:
-            return CollectedAnswer(before, rows, after, JSON.media_type)
+            return BufferedAnswer(before, rows, after, JSON.media_type)
         return Response(b"".join((before, *rows.parts(), after)), media_type=JSON.media_type)
     except BaseException:
         rows.close()
@@ -192,7 +192,7 @@ async def _whole(request: Request, service: ServiceState, query: Query) -> Respo
         raise
 
 
-def _collect(query: Query, rows: CollectedRows) -> bool:
+def _collect(query: Query, rows: AnswerBuffer) -> bool:
     """Collect the rows that are there; whether no more are wanted. The query is closed then."""
     rows.columns = query.columns
     while query.is_ready:
@@ -207,7 +207,7 @@ def _collect(query: Query, rows: CollectedRows) -> bool:
     return False
 
 
-def _around(query: Query, rows: CollectedRows) -> tuple[bytes, bytes]:
+def _around(query: Query, rows: AnswerBuffer) -> tuple[bytes, bytes]:
     """What stands before and behind the rows of a JSON answer."""
     facts: dict[str, Any] = {
         "query_id": query.id,

@@ -23,7 +23,7 @@ _SLICE_CELLS = 512 * 1024
 _PART_BYTES = 256 * 1024
 
 
-class CollectedRows:
+class AnswerBuffer:
     """Rows as text, with commas between them. One thread at a time.
 
     Args:
@@ -115,7 +115,7 @@ def _slices(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         yield batch.slice(start, rows)
 
 
-class CollectedAnswer(StreamingResponse):
+class BufferedAnswer(StreamingResponse):
     """An answer with many rows.
 
     Args:
@@ -125,7 +125,7 @@ class CollectedAnswer(StreamingResponse):
         media_type: of all of it.
     """
 
-    def __init__(self, before: bytes, rows: CollectedRows, after: bytes, media_type: str) -> None:
+    def __init__(self, before: bytes, rows: AnswerBuffer, after: bytes, media_type: str) -> None:
         self._rows = rows
         length = len(before) + rows.size_bytes + len(after)
         super().__init__(

@@ -13,7 +13,7 @@ from catalog import Table
 from catalog.freshness import Schema
 from readers import Location, ReaderError, given_location
 from service.api.state import State, Visible
-from service.auth.user import Asker
+from service.auth.user import Caller
 from service.errors import ForbiddenError, query_error_of
 from service.http.errors import ErrorAnswer
 from service.sql.types import sql_type
@@ -87,7 +87,7 @@ def list_databases(catalog: Visible) -> DatabaseList:
 
 
 @router.post("", status_code=HTTP_201_CREATED)
-def register_database(registration: Registration, service: State, principal: Asker) -> DatabaseEntry:
+def register_database(registration: Registration, service: State, principal: Caller) -> DatabaseEntry:
     """Register a savepoint under one of the folders that are served; for those who see all databases."""
     if not principal.sees_everything:
         raise ForbiddenError("expected somebody who sees all databases: a name could be given to any of them")

@@ -26,7 +26,7 @@ from service.api.answers import (
 )
 from service.api.query import QueryBody
 from service.api.state import State
-from service.auth.user import Asker, User
+from service.auth.user import Caller, User
 from service.errors import ResultGoneError
 from service.http.errors import ErrorBody, error_body
 from service.queries.history import QueryRecord
@@ -78,12 +78,12 @@ async def start_query(
     response: Response,
     service: State,
     user: User,
-    principal: Asker,
+    principal: Caller,
     accept: Annotated[str | None, Header()] = None,
 ) -> QueryStatus:
     """Start a query. `Accept` is that of the result: JSON has fewer rows than the other formats where `max_rows` is not given."""
-    asked = body.asked(request, service, user, principal, accepted_format(accept))
-    query = await to_thread.run_sync(service.queries.start, asked)
+    query_request = body.request_of(request, service, user, principal, accepted_format(accept))
+    query = await to_thread.run_sync(service.queries.start, query_request)
     response.headers["Location"] = f"{router.prefix}/{query.id}"
     return _status(query.record)
 

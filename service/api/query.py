@@ -15,7 +15,7 @@ from starlette.responses import Response
 from service.api.answers import ANSWERS, QueryAnswer, accepted_format, answer, max_rows_of
 from service.api.state import ServiceState, State
 from service.auth.principal import Principal
-from service.auth.user import Asker, User
+from service.auth.user import Caller, User
 from service.encode import Format
 from service.queries.query import AUTO, QueryRequest
 from service.sql.planner import DIALECT
@@ -47,7 +47,7 @@ class QueryBody(BaseModel):
         description="whose tables need no qualifier; the only one there is if not given",
     )
 
-    def asked(
+    def request_of(
         self, request: Request, service: ServiceState, user: str, principal: Principal, wanted: Format
     ) -> QueryRequest:
         """What it asks for."""
@@ -73,11 +73,11 @@ async def query(
     request: Request,
     service: State,
     user: User,
-    principal: Asker,
+    principal: Caller,
     accept: Annotated[str | None, Header()] = None,
 ) -> Response:
     """Run a query and answer its rows."""
     wanted = accepted_format(accept)
-    asked = body.asked(request, service, user, principal, wanted)
-    started = await to_thread.run_sync(service.queries.start, asked)
+    query_request = body.request_of(request, service, user, principal, wanted)
+    started = await to_thread.run_sync(service.queries.start, query_request)
     return await answer(request, service, started, wanted)

@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import Depends, Request
 
 from catalog import Catalog
-from service.auth.user import Asker
+from service.auth.user import Caller
 from service.engines.workers import WorkerEngine
 from service.operations.metrics import Metrics
 from service.queries.registry import Queries
@@ -44,7 +44,7 @@ async def _service_state(request: Request) -> ServiceState:
 State = Annotated[ServiceState, Depends(_service_state)]
 
 
-async def _visible_catalog(service: State, principal: Asker) -> Catalog:
+async def _visible_catalog(service: State, principal: Caller) -> Catalog:
     return service.catalog.visible(principal.sees)
 
 

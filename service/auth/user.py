@@ -19,7 +19,7 @@ def principal_of(request: Request) -> Principal:
 # FastAPI calls what is not `async` in a thread: of what a lookup takes of this process, that was a fifth.
 
 
-async def _asker(request: Request) -> Principal:
+async def _caller(request: Request) -> Principal:
     return principal_of(request)
 
 
@@ -29,4 +29,4 @@ async def _user(request: Request) -> str:
 
 
 User = Annotated[str, Depends(_user)]
-Asker = Annotated[Principal, Depends(_asker)]
+Caller = Annotated[Principal, Depends(_caller)]

@@ -39,7 +39,7 @@ from readers.formats.full.layout import (
     PAGE_ENTRIES,
     StateRanges,
 )
-from readers.storage.filesystems import Pieces
+from readers.storage.filesystems import Windows
 
 _STATE_BYTES = 2
 _CORRUPT = -1
@@ -183,7 +183,7 @@ class Search:
     """
 
     def __init__(
-        self, windows: Pieces, target: LookupTarget, ranges: StateRanges, account: Callable[[int], None]
+        self, windows: Windows, target: LookupTarget, ranges: StateRanges, account: Callable[[int], None]
     ) -> None:
         self._windows = windows
         self._target = target

@@ -21,7 +21,7 @@ def error_of(error: QueryError) -> dict[str, Any]:
     position = error.position
     if position is not None:
         message = f"line {position.line}:{position.column}: {message}"
-    told: dict[str, Any] = {
+    content: dict[str, Any] = {
         "message": message,
         "errorCode": number,
         "errorName": name,
@@ -29,8 +29,8 @@ def error_of(error: QueryError) -> dict[str, Any]:
         "failureInfo": {"type": error.code, "message": message, "stack": [], "suppressed": []},
     }
     if position is not None:
-        told["errorLocation"] = {"lineNumber": position.line, "columnNumber": position.column}
-    return told
+        content["errorLocation"] = {"lineNumber": position.line, "columnNumber": position.column}
+    return content
 
 
 _BY_STATUS = {4: ("GENERIC_USER_ERROR", 0, _USER)}

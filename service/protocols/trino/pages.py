@@ -24,8 +24,8 @@ from starlette.status import HTTP_500_INTERNAL_SERVER_ERROR
 from service.errors import QueryCancelledError, QueryError, query_error_of
 from service.protocols.trino.errors import error_of
 from service.protocols.trino.session import Session
-from service.protocols.trino.show import Listed
-from service.protocols.trino.statements import Answered, Interpreter, Shape, output_columns
+from service.protocols.trino.show import AnswerTable
+from service.protocols.trino.statements import ImmediateAnswer, Interpreter, Shape, output_columns
 from service.protocols.trino.types import column_of, named_column, rows_of, trino_type, values_of
 from service.queries.origin import Origin
 from service.queries.registry import Queries, Query
@@ -58,11 +58,11 @@ class Page:
 
     def content(self, addresses: Mapping[str, str]) -> bytes:
         """The page as JSON."""
-        told = orjson.dumps({**self.facts, **addresses})
-        return told if self.rows is None else b"".join((told[:-1], b',"data":[', self.rows, b"]}"))
+        content = orjson.dumps({**self.facts, **addresses})
+        return content if self.rows is None else b"".join((content[:-1], b',"data":[', self.rows, b"]}"))
 
 
-class StatementRun:
+class Statement:
     """A statement that a client sent.
 
     Args:
@@ -134,10 +134,10 @@ class StatementRun:
             done, _ = await asyncio.wait([self._started], timeout=_WAIT_S)
             if not done:
                 return Page(facts=self._facts("PLANNING"), rows=None, is_last=False)
-            answered = self._started.result()
-            if isinstance(answered, QueryError):
-                return await self._failed(answered)
-            return await self._of_query() if answered is None else self._answered(answered)
+            answer = self._started.result()
+            if isinstance(answer, QueryError):
+                return await self._failed(answer)
+            return await self._of_query() if answer is None else self._immediate(answer)
         except QueryError as error:
             return await self._failed(error)
 
@@ -146,31 +146,31 @@ class StatementRun:
         await self.cancel()
         return Page(facts=facts, rows=None, is_last=True)
 
-    def _start(self, sql: str) -> Answered | QueryError | None:
+    def _start(self, sql: str) -> ImmediateAnswer | QueryError | None:
         """Find out what the text asks for, and start its query if it is one; an error is for the next page to tell."""
         try:
-            asked = self._interpreter.interpret(sql)
-            if isinstance(asked, Answered):
-                return asked
-            query = self._queries.start(asked.request)
+            statement = self._interpreter.interpret(sql)
+            if isinstance(statement, ImmediateAnswer):
+                return statement
+            query = self._queries.start(statement.request)
         except Exception as error:
             found = query_error_of(error)
             if found.status == HTTP_500_INTERNAL_SERVER_ERROR:
                 logger.exception("POST /v1/statement: %s", found.detail)
             return found
-        self._shape = asked.shape
+        self._shape = statement.shape
         self._query = query
         if self._is_cancelled:
             query.close()
             return QueryCancelledError("the query was cancelled")
         return None
 
-    def _answered(self, answered: Answered) -> Page:
+    def _immediate(self, answer: ImmediateAnswer) -> Page:
         facts = self._facts("FINISHED")
-        if answered.update_type is not None:
-            facts["updateType"] = answered.update_type
-        facts["columns"], rows = _listed(answered.listed)
-        return Page(facts=facts, rows=rows, is_last=True, headers=answered.headers)
+        if answer.update_type is not None:
+            facts["updateType"] = answer.update_type
+        facts["columns"], rows = _columns_and_rows(answer.table)
+        return Page(facts=facts, rows=rows, is_last=True, headers=answer.headers)
 
     async def _of_query(self) -> Page:
         query = self._query
@@ -228,7 +228,9 @@ class StatementRun:
         """The answer of DESCRIBE OUTPUT: the columns are the rows."""
         types = [trino_type(found.type) for found in query.schema]
         facts = self._facts("FINISHED")
-        facts["columns"], rows = _listed(output_columns([column.name for column in query.columns], types))
+        facts["columns"], rows = _columns_and_rows(
+            output_columns([column.name for column in query.columns], types)
+        )
         return Page(facts=facts, rows=rows, is_last=True)
 
     def _facts(self, state: str) -> dict[str, Any]:
@@ -276,13 +278,13 @@ class StatementRun:
         }
 
 
-def _listed(listed: Listed) -> tuple[list[dict[str, Any]], bytes | None]:
+def _columns_and_rows(table: AnswerTable) -> tuple[list[dict[str, Any]], bytes | None]:
     """Columns and rows as the protocol has them."""
-    columns = [named_column(name, kind) for name, kind in listed.columns]
-    if not listed.rows:
+    columns = [named_column(name, kind) for name, kind in table.columns]
+    if not table.rows:
         return columns, None
     arrays = [
-        pa.array([row[index] for row in listed.rows], kind) for index, (_, kind) in enumerate(listed.columns)
+        pa.array([row[index] for row in table.rows], kind) for index, (_, kind) in enumerate(table.columns)
     ]
     rows = list(zip(*map(values_of, arrays), strict=True))
     return columns, orjson.dumps(rows)[1:-1]

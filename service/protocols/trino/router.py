@@ -23,7 +23,7 @@ from service.errors import (
     ResultGoneError,
     TooManyQueriesError,
 )
-from service.protocols.trino.pages import Page, StatementRun
+from service.protocols.trino.pages import Page, Statement
 from service.protocols.trino.session import session_of
 from service.protocols.trino.statements import Interpreter
 from service.queries.origin import headers_of
@@ -51,9 +51,9 @@ class Statements:
         self._catalog = catalog
         self._queries = queries
         self._settings = settings
-        self._runs: dict[str, StatementRun] = {}
+        self._statements: dict[str, Statement] = {}
 
-    def start(self, sql: str, request: Request) -> StatementRun:
+    def start(self, sql: str, request: Request) -> Statement:
         """Take a statement.
 
         Raises:
@@ -64,35 +64,35 @@ class Statements:
         check_length(sql, self._settings.max_sql_bytes)
         self._forget()
         self._queries.check_room(session.user)
-        if len(self._runs) >= _STATEMENTS_PER_QUEUED * (self._settings.max_queued + 1):
+        if len(self._statements) >= _STATEMENTS_PER_QUEUED * (self._settings.max_queued + 1):
             raise TooManyQueriesError("too many statements are read already", retry_after_s=_RETRY_AFTER_S)
         query_id = secrets.token_hex(16)
         catalog = self._catalog.visible(principal.sees)
         interpreter = Interpreter(catalog, self._queries, self._settings, session, query_id)
-        run = StatementRun(sql, session, interpreter, self._queries)
-        self._runs[run.id] = run
-        return run
+        statement = Statement(sql, session, interpreter, self._queries)
+        self._statements[statement.id] = statement
+        return statement
 
-    def find(self, query_id: str, slug: str, user: str | None) -> StatementRun:
+    def find(self, query_id: str, slug: str, user: str | None) -> Statement:
         """A statement of this user; where the request names none, the slug suffices.
 
         Raises:
             QueryNotFoundError: there is none.
         """
-        run = self._runs.get(query_id)
-        if run is None or not secrets.compare_digest(run.slug.encode(), slug.encode()):
+        statement = self._statements.get(query_id)
+        if statement is None or not secrets.compare_digest(statement.slug.encode(), slug.encode()):
             raise QueryNotFoundError("there is no such query")
-        if user is not None and user != run.session.user:
+        if user is not None and user != statement.session.user:
             raise QueryNotFoundError("there is no such query")
-        return run
+        return statement
 
     def _forget(self) -> None:
         """Let go of statements that ended, and of those that nobody asks for: their queries end by themselves."""
         now = time.monotonic()
-        for run in list(self._runs.values()):
-            limit_s = _KEPT_AFTER_END_S if run.has_ended else self._settings.abandoned_after_s
-            if now - run.touched > limit_s:
-                del self._runs[run.id]
+        for statement in list(self._statements.values()):
+            limit_s = _KEPT_AFTER_END_S if statement.has_ended else self._settings.abandoned_after_s
+            if now - statement.touched > limit_s:
+                del self._statements[statement.id]
 
 
 async def _statements(request: Request) -> Statements:
@@ -110,8 +110,8 @@ async def post_statement(request: Request, statements: _Statements) -> Response:
         sql = (await request.body()).decode()
     except UnicodeDecodeError as error:
         raise InvalidRequestError("expected a statement in UTF-8") from error
-    run = statements.start(sql, request)
-    return _response(request, run, 0, run.first())
+    statement = statements.start(sql, request)
+    return _response(request, statement, 0, statement.first())
 
 
 @router.get("/statement/executing/{query_id}/{slug}/{token}")
@@ -119,18 +119,18 @@ async def get_page(
     query_id: str, slug: str, token: int, request: Request, statements: _Statements
 ) -> Response:
     """A page of an answer."""
-    run = statements.find(query_id, slug, _user_of(request))
-    page = await run.page(token)
+    statement = statements.find(query_id, slug, _user_of(request))
+    page = await statement.page(token)
     if page is None:
         raise ResultGoneError("the page was given already, or is not the next one")
-    return _response(request, run, token, page)
+    return _response(request, statement, token, page)
 
 
 @router.head("/statement/executing/{query_id}/{slug}/{token}")
 async def touch(query_id: str, slug: str, token: int, request: Request, statements: _Statements) -> Response:
     """Say that somebody still reads."""
-    run = statements.find(query_id, slug, _user_of(request))
-    run.touch()
+    statement = statements.find(query_id, slug, _user_of(request))
+    statement.touch()
     return Response()
 
 
@@ -158,17 +158,17 @@ def _user_of(request: Request) -> str | None:
     return principal_of(request).name or request.headers.get("x-trino-user")
 
 
-def _response(request: Request, run: StatementRun, token: int, page: Page) -> Response:
+def _response(request: Request, statement: Statement, token: int, page: Page) -> Response:
     base = str(request.base_url).rstrip("/")
-    addresses = {"infoUri": f"{base}/api/queries/{run.id}"}
+    addresses = {"infoUri": f"{base}/api/queries/{statement.id}"}
     if not page.is_last:
-        addresses["nextUri"] = f"{base}/v1/statement/executing/{run.id}/{run.slug}/{token + 1}"
+        addresses["nextUri"] = f"{base}/v1/statement/executing/{statement.id}/{statement.slug}/{token + 1}"
     return Response(
         page.content(addresses),
         media_type="application/json",
         headers={
             **page.headers,
-            **headers_of(run.origins),
+            **headers_of(statement.origins),
             "Cache-Control": "no-store",
             "X-Content-Type-Options": "nosniff",
         },

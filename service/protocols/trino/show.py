@@ -39,23 +39,23 @@ _ENGINES = ("auto", "duckdb", "spark")
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class AnswerTable:
     """Rows that are there already."""
 
     columns: tuple[tuple[str, pa.DataType], ...]
     rows: tuple[tuple[Any, ...], ...]
 
     @classmethod
-    def of(cls, columns: Sequence[tuple[str, pa.DataType]], rows: Sequence[tuple[Any, ...]]) -> Listed:
+    def of(cls, columns: Sequence[tuple[str, pa.DataType]], rows: Sequence[tuple[Any, ...]]) -> AnswerTable:
         """These rows."""
         return cls(tuple(columns), tuple(rows))
 
-    def like(self, pattern: str | None, escape: str = "") -> Listed:
+    def like(self, pattern: str | None, escape: str = "") -> AnswerTable:
         """The rows whose first column is like the pattern."""
         if pattern is None:
             return self
         test = like_pattern(pattern, escape)
-        return Listed(self.columns, tuple(row for row in self.rows if test.fullmatch(row[0])))
+        return AnswerTable(self.columns, tuple(row for row in self.rows if test.fullmatch(row[0])))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +75,7 @@ class SessionProperty:
     check: Callable[[str], object]
 
 
-class Listings:
+class ShowStatements:
     """Answers SHOW for one session.
 
     Args:
@@ -89,7 +89,7 @@ class Listings:
         self._tables = tables
         self._session = session
 
-    def show(self, sql: str, words: Sequence[Word]) -> Listed:
+    def show(self, sql: str, words: Sequence[Word]) -> AnswerTable:
         """The answer of a SHOW statement.
 
         Raises:
@@ -106,11 +106,11 @@ class Listings:
             )
         return known(self, sql, list(words[2:]))
 
-    def columns(self, path: tuple[str, ...]) -> Listed:
+    def columns(self, path: tuple[str, ...]) -> AnswerTable:
         """The columns of a table."""
         table = self._table(path)
         rows = [(column.name, trino_type(column.type), "", "") for column in table.schema]
-        return Listed.of([(name, pa.string()) for name in ("Column", "Type", "Extra", "Comment")], rows)
+        return AnswerTable.of([(name, pa.string()) for name in ("Column", "Type", "Extra", "Comment")], rows)
 
     def schema(self, catalog: str, name: str) -> str:
         """A schema's name as it is written in the catalog.
@@ -130,17 +130,17 @@ class Listings:
             f"there is no schema {name!r} in catalog {catalog!r}", hint="SHOW SCHEMAS lists them"
         )
 
-    def _show_catalogs(self, sql: str, words: list[Word]) -> Listed:
+    def _show_catalogs(self, sql: str, words: list[Word]) -> AnswerTable:
         return _filtered([("Catalog", pa.string())], [(name,) for name in CATALOGS], sql, words)
 
-    def _show_schemas(self, sql: str, words: list[Word]) -> Listed:
+    def _show_schemas(self, sql: str, words: list[Word]) -> AnswerTable:
         path, rest = _from(sql, words)
         if len(path) > 1:
             raise QuerySyntaxError("expected the name of a catalog")
         names = self._schemas(path[0] if path else self._session.catalog or CATALOG)
         return _filtered([("Schema", pa.string())], [(name,) for name in sorted(names)], sql, rest)
 
-    def _show_tables(self, sql: str, words: list[Word]) -> Listed:
+    def _show_tables(self, sql: str, words: list[Word]) -> AnswerTable:
         path, rest = _from(sql, words)
         schema = self._named_schema(path)
         if schema.casefold() in _SYSTEM_SCHEMAS:
@@ -151,14 +151,14 @@ class Listings:
             names = sorted(self._catalog.database(schema).tables)
         return _filtered([("Table", pa.string())], [(name,) for name in names], sql, rest)
 
-    def _show_columns(self, sql: str, words: list[Word]) -> Listed:
+    def _show_columns(self, sql: str, words: list[Word]) -> AnswerTable:
         path, rest = _from(sql, words)
         if not path:
             raise QuerySyntaxError("expected SHOW COLUMNS FROM table")
         found = self.columns(path)
         return _filtered(found.columns, found.rows, sql, rest)
 
-    def _show_create(self, sql: str, words: list[Word]) -> Listed:
+    def _show_create(self, sql: str, words: list[Word]) -> AnswerTable:
         kind = words[0].keyword if words else ""
         if kind not in ("TABLE", "VIEW"):
             raise InvalidQueryError(f"SHOW CREATE {kind} is not supported", code="NOT_SUPPORTED")
@@ -170,9 +170,9 @@ class Listings:
             f"   {_quoted(column.name)} {trino_type(column.type)}" for column in table.schema
         )
         name = ".".join(map(_quoted, self._full(path, table.name)))
-        return Listed.of([("Create Table", pa.string())], [(f"CREATE TABLE {name} (\n{columns}\n)",)])
+        return AnswerTable.of([("Create Table", pa.string())], [(f"CREATE TABLE {name} (\n{columns}\n)",)])
 
-    def _show_stats(self, sql: str, words: list[Word]) -> Listed:
+    def _show_stats(self, sql: str, words: list[Word]) -> AnswerTable:
         if not words or words[0].keyword != "FOR":
             raise QuerySyntaxError("expected SHOW STATS FOR table")
         table = self._table(names_of(sql, words[1:]))
@@ -187,9 +187,9 @@ class Listings:
             ("low_value", text),
             ("high_value", text),
         ]
-        return Listed.of(columns, [(name, *[None] * 6) for name in names])
+        return AnswerTable.of(columns, [(name, *[None] * 6) for name in names])
 
-    def _show_functions(self, sql: str, words: list[Word]) -> Listed:
+    def _show_functions(self, sql: str, words: list[Word]) -> AnswerTable:
         path, rest = _from(sql, words)
         columns = (
             "Function",
@@ -205,7 +205,7 @@ class Listings:
         ]
         return _filtered(kinds, sorted(rows) if not path else [], sql, rest)
 
-    def _show_session(self, sql: str, words: list[Word]) -> Listed:
+    def _show_session(self, sql: str, words: list[Word]) -> AnswerTable:
         columns = [(name, pa.string()) for name in ("Name", "Value", "Default", "Type", "Description")]
         rows = [
             (
@@ -274,17 +274,17 @@ def _from(sql: str, words: list[Word]) -> tuple[tuple[str, ...], list[Word]]:
 
 def _filtered(
     columns: Sequence[tuple[str, pa.DataType]], rows: Sequence[tuple[Any, ...]], sql: str, words: list[Word]
-) -> Listed:
+) -> AnswerTable:
     """The rows that `[LIKE pattern [ESCAPE character]]` lets through."""
-    listed = Listed.of(columns, rows)
+    table = AnswerTable.of(columns, rows)
     if not words:
-        return listed
+        return table
     keywords = [word.keyword for word in words]
     strings = [word.value for word in words if word.kind == "string"]
     if keywords == ["LIKE", ""] and len(strings) == 1:
-        return listed.like(strings[0])
+        return table.like(strings[0])
     if keywords == ["LIKE", "", "ESCAPE", ""] and len(strings) == 2:
-        return listed.like(*strings)
+        return table.like(*strings)
     raise QuerySyntaxError(
         "expected LIKE and a pattern, or nothing", position=Position.of(sql, words[0].start)
     )
@@ -326,14 +326,14 @@ SESSION_PROPERTIES: dict[str, SessionProperty] = {
         default="", type="varchar", meaning="what a query may read, such as 10GB", check=data_size_bytes
     ),
 }
-_Show = Callable[[Listings, str, list[Word]], Listed]
+_Show = Callable[[ShowStatements, str, list[Word]], AnswerTable]
 _SHOWN: dict[str, _Show] = {
-    "CATALOGS": Listings._show_catalogs,
-    "COLUMNS": Listings._show_columns,
-    "CREATE": Listings._show_create,
-    "FUNCTIONS": Listings._show_functions,
-    "SCHEMAS": Listings._show_schemas,
-    "SESSION": Listings._show_session,
-    "STATS": Listings._show_stats,
-    "TABLES": Listings._show_tables,
+    "CATALOGS": ShowStatements._show_catalogs,
+    "COLUMNS": ShowStatements._show_columns,
+    "CREATE": ShowStatements._show_create,
+    "FUNCTIONS": ShowStatements._show_functions,
+    "SCHEMAS": ShowStatements._show_schemas,
+    "SESSION": ShowStatements._show_session,
+    "STATS": ShowStatements._show_stats,
+    "TABLES": ShowStatements._show_tables,
 }

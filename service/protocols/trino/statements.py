@@ -48,7 +48,7 @@ from service.protocols.trino.lexer import (
     words_of,
 )
 from service.protocols.trino.session import Session, data_size_bytes, duration_s
-from service.protocols.trino.show import SESSION_PROPERTIES, Listed, Listings
+from service.protocols.trino.show import SESSION_PROPERTIES, AnswerTable, ShowStatements
 from service.protocols.trino.systemtables import TrinoTables
 from service.queries.registry import AUTO, Queries, QueryRequest
 from service.settings import Settings
@@ -72,7 +72,7 @@ _ISOLATION = frozenset(
 )
 
 
-_DONE = Listed.of([("result", pa.bool_())], [(True,)])
+_DONE = AnswerTable.of([("result", pa.bool_())], [(True,)])
 
 
 class Shape(Enum):
@@ -87,7 +87,7 @@ class Shape(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class QueryStatement:
     """A query that is to run."""
 
     request: QueryRequest
@@ -95,16 +95,16 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answered:
+class ImmediateAnswer:
     """An answer that is there already.
 
     Attributes:
-        listed: its columns and rows; without any of its own, that it was done: JDBC fails without columns.
+        table: its columns and rows; without any of its own, that it was done: JDBC fails without columns.
         update_type: what was done, for statements without rows.
         headers: for the client's session.
     """
 
-    listed: Listed = _DONE
+    table: AnswerTable = _DONE
     update_type: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
 
@@ -129,9 +129,9 @@ class Interpreter:
         self.session = session
         self.query_id = query_id
         self.tables = TrinoTables(catalog=catalog, queries=queries, session=session)
-        self.listings = Listings(catalog, self.tables, session)
+        self.show_statements = ShowStatements(catalog, self.tables, session)
 
-    def interpret(self, sql: str) -> Asked | Answered:
+    def interpret(self, sql: str) -> QueryStatement | ImmediateAnswer:
         """What a text asks for.
 
         Raises:
@@ -146,8 +146,8 @@ class Interpreter:
         except (CatalogError, ReaderError) as error:
             raise query_error_of(error) from error
 
-    def _query(self, sql: str, shape: Shape = Shape.ROWS) -> Asked:
-        return Asked(request=self._request(sql), shape=shape)
+    def _query(self, sql: str, shape: Shape = Shape.ROWS) -> QueryStatement:
+        return QueryStatement(request=self._request(sql), shape=shape)
 
     def _request(self, sql: str) -> QueryRequest:
         properties = self.session.properties
@@ -178,14 +178,14 @@ class Interpreter:
             query_id=self.query_id,
         )
 
-    def _explain(self, sql: str, words: Sequence[Word]) -> Asked | Answered:
+    def _explain(self, sql: str, words: Sequence[Word]) -> QueryStatement | ImmediateAnswer:
         options, body = _explain_options(sql, words)
         kind = options.get("TYPE", "DISTRIBUTED")
         if kind == "VALIDATE":
             self._size_bytes(body)
-            return Answered(listed=Listed.of([("Valid", pa.bool_())], [(True,)]))
+            return ImmediateAnswer(table=AnswerTable.of([("Valid", pa.bool_())], [(True,)]))
         if kind == "IO":
-            return Answered(listed=Listed.of([("Query Plan", pa.string())], [(self._io(body),)]))
+            return ImmediateAnswer(table=AnswerTable.of([("Query Plan", pa.string())], [(self._io(body),)]))
         analyze = "ANALYZE " if len(words) > 1 and words[1].keyword == "ANALYZE" else ""
         return self._query(f"EXPLAIN {analyze}{body}", Shape.PLAN)
 
@@ -210,14 +210,14 @@ class Interpreter:
     def _size_bytes(self, sql: str) -> int:
         return planned(self._request(sql), self.catalog, self.settings.max_sql_bytes).size_bytes
 
-    def _execute(self, sql: str, words: Sequence[Word]) -> Asked | Answered:
+    def _execute(self, sql: str, words: Sequence[Word]) -> QueryStatement | ImmediateAnswer:
         if len(words) > 2 and words[1].keyword == "IMMEDIATE" and words[2].kind == "string":
             return self._bound(words[2].value, sql, words[3:])
         if len(words) < 2 or not words[1].is_name:
             raise _expected("the name of a prepared statement behind EXECUTE", sql, words)
         return self._bound(self._prepared(words[1].value), sql, words[2:])
 
-    def _bound(self, statement: str, sql: str, words: Sequence[Word]) -> Asked | Answered:
+    def _bound(self, statement: str, sql: str, words: Sequence[Word]) -> QueryStatement | ImmediateAnswer:
         """A statement with the arguments behind USING in the place of its question marks."""
         if words and words[0].keyword != "USING":
             raise _expected("USING", sql, words)
@@ -240,7 +240,7 @@ class Interpreter:
             raise InvalidQueryError(f"there is no prepared statement {name!r}", code="NOT_FOUND")
         return statement
 
-    def _prepare(self, sql: str, words: Sequence[Word]) -> Answered:
+    def _prepare(self, sql: str, words: Sequence[Word]) -> ImmediateAnswer:
         if len(words) < 4 or not words[1].is_name or words[2].keyword != "FROM":
             raise _expected("PREPARE name FROM statement", sql, words)
         statement = sql[words[3].start : words[-1].end]
@@ -249,7 +249,7 @@ class Interpreter:
         if words[3].keyword in _QUERY_WORDS:
             self._checked(statement)
         added = f"{quote_plus(words[1].value)}={quote_plus(statement)}"
-        return Answered(update_type="PREPARE", headers={"X-Trino-Added-Prepare": added})
+        return ImmediateAnswer(update_type="PREPARE", headers={"X-Trino-Added-Prepare": added})
 
     def _checked(self, statement: str) -> QueryRequest:
         """The request of a prepared query whose parameters are all NULL.
@@ -261,51 +261,51 @@ class Interpreter:
         planned(request, self.catalog, self.settings.max_sql_bytes)
         return request
 
-    def _deallocate(self, sql: str, words: Sequence[Word]) -> Answered:
+    def _deallocate(self, sql: str, words: Sequence[Word]) -> ImmediateAnswer:
         if len(words) != 3 or words[1].keyword != "PREPARE":
             raise _expected("DEALLOCATE PREPARE name", sql, words)
         self._prepared(words[2].value)
         dropped = quote_plus(words[2].value)
-        return Answered(update_type="DEALLOCATE", headers={"X-Trino-Deallocated-Prepare": dropped})
+        return ImmediateAnswer(update_type="DEALLOCATE", headers={"X-Trino-Deallocated-Prepare": dropped})
 
-    def _describe(self, sql: str, words: Sequence[Word]) -> Asked | Answered:
+    def _describe(self, sql: str, words: Sequence[Word]) -> QueryStatement | ImmediateAnswer:
         if len(words) == 3 and words[1].keyword in ("INPUT", "OUTPUT") and words[2].is_name:
             statement = self._prepared(words[2].value)
             if words[1].keyword == "INPUT":
-                return Answered(listed=_parameters(len(placeholders_of(statement))))
+                return ImmediateAnswer(table=_parameters(len(placeholders_of(statement))))
             if words_of(statement)[0].keyword not in _QUERY_WORDS:
-                return Answered(listed=Listed.of(_OUTPUT_COLUMNS, []))
+                return ImmediateAnswer(table=AnswerTable.of(_OUTPUT_COLUMNS, []))
             request = self._checked(statement)
             return self._query(f"SELECT * FROM ({request.sql}\n) AS described LIMIT 0", Shape.COLUMNS)
-        return Answered(listed=self.listings.columns(names_of(sql, words[1:])))
+        return ImmediateAnswer(table=self.show_statements.columns(names_of(sql, words[1:])))
 
-    def _show(self, sql: str, words: Sequence[Word]) -> Answered:
-        return Answered(listed=self.listings.show(sql, words))
+    def _show(self, sql: str, words: Sequence[Word]) -> ImmediateAnswer:
+        return ImmediateAnswer(table=self.show_statements.show(sql, words))
 
-    def _start(self, sql: str, words: Sequence[Word]) -> Answered:
+    def _start(self, sql: str, words: Sequence[Word]) -> ImmediateAnswer:
         rest = {word.keyword for word in words[2:]}
         if len(words) < 2 or words[1].keyword != "TRANSACTION" or not rest <= _ISOLATION:
             raise _expected("START TRANSACTION", sql, words)
         headers = {"X-Trino-Started-Transaction-Id": str(uuid.uuid4())}
-        return Answered(update_type="START TRANSACTION", headers=headers)
+        return ImmediateAnswer(update_type="START TRANSACTION", headers=headers)
 
-    def _end(self, sql: str, words: Sequence[Word]) -> Answered:
+    def _end(self, sql: str, words: Sequence[Word]) -> ImmediateAnswer:
         if [word.keyword for word in words[1:]] not in ([], ["WORK"]):
             raise _expected(f"{words[0].keyword} alone", sql, words)
-        return Answered(update_type=words[0].keyword, headers={"X-Trino-Clear-Transaction-Id": "true"})
+        return ImmediateAnswer(update_type=words[0].keyword, headers={"X-Trino-Clear-Transaction-Id": "true"})
 
-    def _use(self, sql: str, words: Sequence[Word]) -> Answered:
+    def _use(self, sql: str, words: Sequence[Word]) -> ImmediateAnswer:
         names = names_of(sql, words[1:])
         if len(names) > 2:
             raise _expected("USE schema or USE catalog.schema", sql, words)
         catalog = names[0] if len(names) == 2 else self.session.catalog or CATALOG
-        schema = self.listings.schema(catalog, names[-1])
+        schema = self.show_statements.schema(catalog, names[-1])
         headers = {"X-Trino-Set-Schema": _header(schema)}
         if len(names) == 2:
             headers["X-Trino-Set-Catalog"] = catalog.casefold()
-        return Answered(update_type="USE", headers=headers)
+        return ImmediateAnswer(update_type="USE", headers=headers)
 
-    def _set(self, sql: str, words: Sequence[Word]) -> Answered:
+    def _set(self, sql: str, words: Sequence[Word]) -> ImmediateAnswer:
         keywords = [word.keyword for word in words]
         if keywords[1:2] != ["SESSION"] or "=" not in keywords:
             raise InvalidQueryError("only SET SESSION name = value is supported", code="NOT_SUPPORTED")
@@ -315,17 +315,17 @@ class Interpreter:
             raise _expected("a literal behind =", sql, words)
         value = words[-1].value
         SESSION_PROPERTIES[name].check(value)
-        return Answered(
+        return ImmediateAnswer(
             update_type="SET SESSION", headers={"X-Trino-Set-Session": f"{name}={quote_plus(value)}"}
         )
 
-    def _reset(self, sql: str, words: Sequence[Word]) -> Answered:
+    def _reset(self, sql: str, words: Sequence[Word]) -> ImmediateAnswer:
         if len(words) < 3 or words[1].keyword != "SESSION":
             raise InvalidQueryError("only RESET SESSION name is supported", code="NOT_SUPPORTED")
         name = _property(names_of(sql, words[2:]))
-        return Answered(update_type="RESET SESSION", headers={"X-Trino-Clear-Session": name})
+        return ImmediateAnswer(update_type="RESET SESSION", headers={"X-Trino-Clear-Session": name})
 
-    def _call(self, sql: str, words: Sequence[Word]) -> Answered:
+    def _call(self, sql: str, words: Sequence[Word]) -> ImmediateAnswer:
         opening = next((index for index, word in enumerate(words) if word.text == "("), len(words))
         names = tuple(name.casefold() for name in names_of(sql, words[1:opening]))
         if names[-2:] != ("runtime", "kill_query") or words[-1].text != ")":
@@ -341,7 +341,7 @@ class Interpreter:
         query = self.queries.find(query_id, self.session.user)
         if query is not None:
             query.cancel()
-        return Answered(update_type="CALL")
+        return ImmediateAnswer(update_type="CALL")
 
 
 def _explain_options(sql: str, words: Sequence[Word]) -> tuple[dict[str, str], str]:
@@ -379,14 +379,14 @@ def _argument(text: str) -> tuple[str, str]:
     raise QuerySyntaxError("expected text as an argument")
 
 
-def _parameters(count: int) -> Listed:
+def _parameters(count: int) -> AnswerTable:
     columns = [("Position", pa.int64()), ("Type", pa.string())]
-    return Listed.of(columns, [(position, "unknown") for position in range(count)])
+    return AnswerTable.of(columns, [(position, "unknown") for position in range(count)])
 
 
-def output_columns(names: Sequence[str], types: Sequence[str]) -> Listed:
+def output_columns(names: Sequence[str], types: Sequence[str]) -> AnswerTable:
     """The answer of DESCRIBE OUTPUT."""
-    return Listed.of(
+    return AnswerTable.of(
         _OUTPUT_COLUMNS,
         [(name, "", "", "", shown, 0, False) for name, shown in zip(names, types, strict=True)],
     )
@@ -424,7 +424,7 @@ _OUTPUT_COLUMNS = [
     ("Aliased", pa.bool_()),
 ]
 _QUERY_WORDS = frozenset({"SELECT", "WITH", "VALUES", "TABLE", "("})
-_Interpret = Callable[[Interpreter, str, Sequence[Word]], Asked | Answered]
+_Interpret = Callable[[Interpreter, str, Sequence[Word]], QueryStatement | ImmediateAnswer]
 _STATEMENTS: dict[str, _Interpret] = {
     "CALL": Interpreter._call,
     "COMMIT": Interpreter._end,

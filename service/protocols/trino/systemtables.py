@@ -196,10 +196,10 @@ def _none(_tables: TrinoTables, _schemas: Iterator[Schema]) -> Iterator[dict[str
 
 
 def _jdbc(rows: Callable[[Iterator[Schema]], Iterator[dict[str, Any]]]) -> _Rows:
-    def listed(_tables: TrinoTables, schemas: Iterator[Schema]) -> Iterator[dict[str, Any]]:
+    def adapted(_tables: TrinoTables, schemas: Iterator[Schema]) -> Iterator[dict[str, Any]]:
         return rows(schemas)
 
-    return listed
+    return adapted
 
 
 def _schema(*names: str, **others: pa.DataType) -> pa.Schema:
@@ -208,8 +208,8 @@ def _schema(*names: str, **others: pa.DataType) -> pa.Schema:
 
 _MOMENT = pa.timestamp("ms", "UTC")
 _Rows = Callable[[TrinoTables, Iterator[Schema]], Iterator[dict[str, Any]]]
-_Listed = dict[str, tuple[pa.Schema, _Rows]]
-_INFORMATION_SCHEMA: _Listed = {
+_SystemSchema = dict[str, tuple[pa.Schema, _Rows]]
+_INFORMATION_SCHEMA: _SystemSchema = {
     "schemata": (_schema("catalog_name", "schema_name"), _schemata),
     "tables": (_schema("table_catalog", "table_schema", "table_name", "table_type"), _tables),
     "columns": (
@@ -230,7 +230,7 @@ _INFORMATION_SCHEMA: _Listed = {
     ),
     "views": (_schema("table_catalog", "table_schema", "table_name", "view_definition"), _none),
 }
-_SYSTEM_SCHEMAS: dict[str, _Listed] = {
+_SYSTEM_SCHEMAS: dict[str, _SystemSchema] = {
     "jdbc": {name: (schema, _jdbc(rows)) for name, (schema, rows) in JDBC_TABLES.items()},
     "metadata": {
         "catalogs": (_schema("catalog_name", "connector_id", "connector_name"), _catalogs),

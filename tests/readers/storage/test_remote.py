@@ -116,19 +116,19 @@ def test_pieces_have_what_is_needed_and_at_most_four_times_what_was(
     end, position, walked = min(start + size, len(CONTENT)), start, 0
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(remote, "_FIRST_STEP_BYTES", 100)
-        pieces = opened.pieces(start, end)
+        windows = opened.windows(start, end)
 
         for skipped, length, is_asked in positions:
             position = min(position + skipped, end)
             needed = min(position + length, end)
             if is_asked:
-                pieces.ask(position, needed)
-            limit = pieces.reach(position, needed)
+                windows.ask(position, needed)
+            limit = windows.reach(position, needed)
 
             assert needed <= max(limit, start) <= max(end, start)
-            assert pieces.data[position:limit].tobytes() == CONTENT[position:limit]
+            assert windows.data[position:limit].tobytes() == CONTENT[position:limit]
             walked = needed - start
-        pieces.close(position)
+        windows.close(position)
 
     fetched = sum(one.size_bytes for one in proxy.taken())
     assert fetched <= 16 + 4 * max(walked, 100)
@@ -136,9 +136,9 @@ def test_pieces_have_what_is_needed_and_at_most_four_times_what_was(
 
 def test_pieces_are_requests_that_grow(opened: Stream, proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remote, "_FIRST_STEP_BYTES", 100)
-    pieces = opened.pieces(50, 1000)
+    windows = opened.windows(50, 1000)
 
-    limits = [pieces.reach(50, needed) for needed in (51, 120, 151, 340, 700)]
+    limits = [windows.reach(50, needed) for needed in (51, 120, 151, 340, 700)]
 
     assert limits == [134, 134, 334, 1000, 1000]
     assert [one.byte_range for one in proxy.taken()] == ["bytes=34-133", "bytes=134-333", "bytes=334-999"]

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from benchmarks.load import served
 from catalog import Catalog, connect
-from service.api.buffer import CollectedRows
+from service.api.buffer import AnswerBuffer
 from service.app import create_app
 from service.errors import MemoryExceededError
 from service.queries.spool import Spool
@@ -117,7 +117,7 @@ def test_rows_in_memory_and_in_a_file_are_the_first_ones_that_have_room(
     texts: list[list[str]], memory_bytes: int, max_bytes: int
 ) -> None:
     spool = Spool("", 1 << 20)
-    rows = CollectedRows(memory_bytes, max_bytes, spool.file(1 << 20))
+    rows = AnswerBuffer(memory_bytes, max_bytes, spool.file(1 << 20))
     rows.columns = [Column("text", "VARCHAR")]
     for batch in texts:
         if not rows.is_full:
@@ -133,7 +133,7 @@ def test_rows_in_memory_and_in_a_file_are_the_first_ones_that_have_room(
 
 
 def test_what_does_not_fit_on_the_disk_is_not_collected() -> None:
-    rows = CollectedRows(0, 1000, Spool("", 0).file(1000))
+    rows = AnswerBuffer(0, 1000, Spool("", 0).file(1000))
     rows.columns = [Column("x", "BIGINT")]
 
     with pytest.raises(MemoryExceededError, match="no room to keep the answer"):

@@ -25,7 +25,7 @@ from readers.formats.unpacked import UnpackedWindows
 from readers.jsontext import json_text
 from readers.savepoint import Savepoint, State
 from readers.storage import filesystems
-from readers.storage.filesystems import BufferStream, Pieces, ReadCounter
+from readers.storage.filesystems import BufferStream, ReadCounter, Windows
 from tests.readers.formats.full.test_full import Framed, key_group
 from tests.support.expected import Snapshot, snapshots_of
 from tests.support.paths import PROJECT
@@ -73,18 +73,18 @@ def rows_of(table: Table) -> list[Framed]:
     return found
 
 
-def pieces_of(data: bytes, *, packed: bool, chunk_bytes: int = 100) -> Pieces:
+def pieces_of(data: bytes, *, packed: bool, chunk_bytes: int = 100) -> Windows:
     """Of a key group that stands in a file, as it is or in small compressed chunks."""
     if packed:
         parts = [data[start : start + chunk_bytes] for start in range(0, len(data), chunk_bytes)]
         data = b"".join(bytes(cramjam.snappy.compress(part)) for part in parts)
     stream = BufferStream("file", BEFORE + data + BEHIND, ReadCounter())
-    pieces = stream.pieces(len(BEFORE), len(BEFORE) + len(data))
+    pieces = stream.windows(len(BEFORE), len(BEFORE) + len(data))
     return UnpackedWindows(pieces) if packed else pieces
 
 
 def found_in(
-    pieces: Pieces, state: int, wanted: tuple[bytes, ...], ranges: full.StateRanges | None = None
+    pieces: Windows, state: int, wanted: tuple[bytes, ...], ranges: full.StateRanges | None = None
 ) -> list[tuple[bytes, bytes]]:
     target = LookupTarget(state=state, width=1, keys=tuple(sorted(set(wanted))), is_single=state == 0)
     search = Search(pieces, target, ranges or full.StateRanges(), lambda _: None)
@@ -176,7 +176,7 @@ def test_random_bytes_are_no_packed_key_group(noise: bytes, step: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patched(patch, step)
         with suppress(CorruptDataError):
-            found_in(UnpackedWindows(stream.pieces(0, len(noise))), 0, (b"\1a",))
+            found_in(UnpackedWindows(stream.windows(0, len(noise))), 0, (b"\1a",))
 
 
 @given(value=values, state=st.integers(0, 1), step=steps, noise=st.binary(max_size=50), packed=st.booleans())
