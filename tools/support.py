@@ -37,8 +37,8 @@ from readers.serializers import (
     tuples,
     values,
 )
-from readers.serializers.base import SnapshotBody
 from readers.serializers.kryo import serializer as kryo
+from readers.serializers.snapshot import SnapshotBody
 from readers.serializers.table import rowdata, variants
 from readers.snapshots import registry
 from readers.snapshots.legacy import CONFIG_SNAPSHOTS, JAVA_SERIALIZERS, PLAIN_SERIALIZERS

@@ -26,18 +26,16 @@ import struct
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
 from readers.cursor import Cursor
 from readers.decode.program import Program, PythonLeaf
 from readers.errors import CorruptDataError
-from readers.serializers.base import OpaqueSerializer, Serializer, SnapshotBody
+from readers.serializers.base import OpaqueSerializer, Serializer
 from readers.serializers.leaves import MAX_NODES, json_bytes, json_float, json_map, json_text
-
-if TYPE_CHECKING:
-    from readers.snapshots.reading import SnapshotReader
+from readers.serializers.snapshot import Snapshot, SnapshotBody
 
 _F4 = struct.Struct(">f")
 _F8 = struct.Struct(">d")
@@ -452,7 +450,7 @@ def _text(cursor: AvroCursor) -> str:
     return cursor.blob("Avro text").decode("utf-8", "replace")
 
 
-def _avro(snapshot: SnapshotReader) -> Serializer:
+def _avro(snapshot: Snapshot) -> Serializer:
     cursor = snapshot.cursor
     if snapshot.version >= 3:
         runtime_class, schema = cursor.string("runtime class") or "", cursor.string("Avro schema") or ""

@@ -10,15 +10,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
 from readers.decode.program import Program
 from readers.errors import UnsupportedSerializerError
-
-if TYPE_CHECKING:
-    from readers.snapshots.reading import SnapshotReader
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,7 +158,3 @@ def _rebuilt(node: Any, change: Callable[[Serializer], Serializer]) -> Any:
         if any(new[name] is not part for name, part in old.items()):
             node = replace(node, **new)
     return change(node) if isinstance(node, Serializer) else node
-
-
-SnapshotBody = Callable[["SnapshotReader"], Serializer]
-"""Reads the body of one serializer snapshot class; the values of the `SNAPSHOTS` tables."""

@@ -27,19 +27,16 @@ Later computations are `i4 n`, then n times `string state, NodeId previous, Dewe
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from readers.cursor import Cursor
 from readers.decode.program import Program, PythonLeaf
 from readers.javaio import JavaObject, read_object
-from readers.serializers.base import Serializer, SnapshotBody
+from readers.serializers.base import Serializer
 from readers.serializers.leaves import json_text
-from readers.serializers.primitives import BasicSerializer, simple_body
-
-if TYPE_CHECKING:
-    from readers.snapshots.reading import SnapshotReader
+from readers.serializers.primitives import BasicSerializer
+from readers.serializers.snapshot import Snapshot, SnapshotBody, composite_body, simple_body
 
 _NFA = "org.apache.flink.cep.nfa."
 _BUFFER = _NFA + "sharedbuffer."
@@ -417,60 +414,35 @@ class MigratedNFASerializer(Serializer):
             self.event.emit(program)
 
 
-def _lockable(snapshot: SnapshotReader) -> Serializer:
-    snapshot.composite()
-    return LockableTypeSerializer(*snapshot.nested(1))
-
-
-def _node_id(snapshot: SnapshotReader) -> Serializer:
-    snapshot.composite()
-    return NodeIdSerializer(*snapshot.nested(1))
-
-
-def _edge(snapshot: SnapshotReader) -> Serializer:
-    snapshot.composite()
-    return SharedBufferEdgeSerializer(*snapshot.nested(2))
-
-
-def _node(snapshot: SnapshotReader) -> Serializer:
-    snapshot.composite()
-    return SharedBufferNodeSerializer(*snapshot.nested(1))
-
-
-def _legacy_node(snapshot: SnapshotReader) -> Serializer:
-    snapshot.composite()
-    return LegacySharedBufferNodeSerializer(*snapshot.nested(1))
-
-
-def _nfa_state(snapshot: SnapshotReader) -> Serializer:
+def _nfa_state(snapshot: Snapshot) -> Serializer:
     version = snapshot.composite()
     has_previous_timestamps = version >= 2 and snapshot.cursor.boolean()
     version_serializer, node_id, event_id = snapshot.nested(3)
     return NFAStateSerializer(version_serializer, node_id, event_id, has_previous_timestamps)
 
 
-def _migrated_nfa(snapshot: SnapshotReader) -> Serializer:
-    snapshot.composite()
-    return MigratedNFASerializer(*snapshot.nested(2))
-
-
-def _paged_buffer(snapshot: SnapshotReader) -> Serializer:
+def _paged_buffer(snapshot: Snapshot) -> Serializer:
     snapshot.composite()
     name, event, _ = snapshot.nested(3)
     return PagedBufferSerializer(name, event)
 
 
+# Nested classes of CEP have a snapshot that is nested in their serializer.
+_EVENT_ID = EventIdSerializer.java_class + "$EventIdSerializerSnapshot"
+_DEWEY_NUMBER = DeweyNumberSerializer.java_class + "$DeweyNumberSerializerSnapshot"
+_NODE_ID = NodeIdSerializer.java_class + "$NodeIdSerializerSnapshot"
+_EDGE = SharedBufferEdgeSerializer.java_class + "$SharedBufferEdgeSerializerSnapshot"
+_LEGACY_NODE = LegacySharedBufferNodeSerializer.java_class + "$SharedBufferNodeSerializerSnapshot"
+
 SNAPSHOTS: dict[str, SnapshotBody] = {
-    _BUFFER + "LockableTypeSerializerSnapshot": _lockable,
-    _BUFFER + "EventId$EventIdSerializer$EventIdSerializerSnapshot": simple_body(EventIdSerializer()),
-    _NFA + "DeweyNumber$DeweyNumberSerializer$DeweyNumberSerializerSnapshot": simple_body(
-        DeweyNumberSerializer()
-    ),
-    _BUFFER + "NodeId$NodeIdSerializer$NodeIdSerializerSnapshot": _node_id,
-    _BUFFER + "SharedBufferEdge$SharedBufferEdgeSerializer$SharedBufferEdgeSerializerSnapshot": _edge,
-    _BUFFER + "SharedBufferNodeSerializerSnapshotV2": _node,
-    _BUFFER + "SharedBufferNode$SharedBufferNodeSerializer$SharedBufferNodeSerializerSnapshot": _legacy_node,
+    _BUFFER + "LockableTypeSerializerSnapshot": composite_body(LockableTypeSerializer, 1),
+    _EVENT_ID: simple_body(EventIdSerializer()),
+    _DEWEY_NUMBER: simple_body(DeweyNumberSerializer()),
+    _NODE_ID: composite_body(NodeIdSerializer, 1),
+    _EDGE: composite_body(SharedBufferEdgeSerializer, 2),
+    _BUFFER + "SharedBufferNodeSerializerSnapshotV2": composite_body(SharedBufferNodeSerializer, 1),
+    _LEGACY_NODE: composite_body(LegacySharedBufferNodeSerializer, 1),
     _NFA + "NFAStateSerializerSnapshot": _nfa_state,
-    _NFA + "NFA$MigratedNFASerializerSnapshot": _migrated_nfa,
+    _NFA + "NFA$MigratedNFASerializerSnapshot": composite_body(MigratedNFASerializer, 2),
     _NFA + "SharedBuffer$SharedBufferSerializerSnapshot": _paged_buffer,
 }

@@ -13,17 +13,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
 from readers.decode.program import Program
 from readers.keygroups import hash_sequence
-from readers.serializers.base import Serializer, SnapshotBody
+from readers.serializers.base import Serializer
 from readers.serializers.primitives import BASE
-
-if TYPE_CHECKING:
-    from readers.snapshots.reading import SnapshotReader
+from readers.serializers.snapshot import Snapshot, SnapshotBody, composite_body
 
 
 @dataclass(frozen=True)
@@ -188,34 +186,14 @@ class EnumSerializer(Serializer):
         return self.constants.index(value).to_bytes(4, "big") if value in self.constants else None
 
 
-def _list(snapshot: SnapshotReader) -> Serializer:
-    snapshot.composite()
-    return ListSerializer(*snapshot.nested(1))
-
-
-def _array_list(snapshot: SnapshotReader) -> Serializer:
-    snapshot.composite()
-    return ArrayListSerializer(*snapshot.nested(1))
-
-
-def _set(snapshot: SnapshotReader) -> Serializer:
-    snapshot.composite()
-    return SetSerializer(*snapshot.nested(1))
-
-
-def _map(snapshot: SnapshotReader) -> Serializer:
-    snapshot.composite()
-    return MapSerializer(*snapshot.nested(2))
-
-
-def _generic_array(snapshot: SnapshotReader) -> Serializer:
+def _generic_array(snapshot: Snapshot) -> Serializer:
     snapshot.composite()
     component = snapshot.cursor.utf("component class")
     (element,) = snapshot.nested(1)
     return GenericArraySerializer(element, component)
 
 
-def _nullable(snapshot: SnapshotReader) -> Serializer:
+def _nullable(snapshot: Snapshot) -> Serializer:
     snapshot.composite()
     padding = snapshot.cursor.i4()
     if padding < 0:
@@ -224,17 +202,17 @@ def _nullable(snapshot: SnapshotReader) -> Serializer:
     return NullableSerializer(inner, padding)
 
 
-def _enum(snapshot: SnapshotReader) -> Serializer:
+def _enum(snapshot: Snapshot) -> Serializer:
     enum_class = snapshot.cursor.utf("enum class")
     count = snapshot.cursor.count("enum constants", 2)
     return EnumSerializer(enum_class, tuple(snapshot.cursor.utf("enum constant") for _ in range(count)))
 
 
 SNAPSHOTS: dict[str, SnapshotBody] = {
-    BASE + "ListSerializerSnapshot": _list,
-    "org.apache.flink.runtime.state.ArrayListSerializerSnapshot": _array_list,
-    BASE + "SetSerializerSnapshot": _set,
-    BASE + "MapSerializerSnapshot": _map,
+    BASE + "ListSerializerSnapshot": composite_body(ListSerializer, 1),
+    "org.apache.flink.runtime.state.ArrayListSerializerSnapshot": composite_body(ArrayListSerializer, 1),
+    BASE + "SetSerializerSnapshot": composite_body(SetSerializer, 1),
+    BASE + "MapSerializerSnapshot": composite_body(MapSerializer, 2),
     BASE + "GenericArraySerializerSnapshot": _generic_array,
     BASE + "GenericArraySerializerConfigSnapshot": _generic_array,
     "org.apache.flink.api.java.typeutils.runtime.NullableSerializer$NullableSerializerSnapshot": _nullable,

@@ -14,16 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
 from readers.decode.program import Program
-from readers.serializers.base import Problem, Serializer, SnapshotBody
-from readers.serializers.primitives import BasicSerializer, LongSerializer, NothingSerializer, simple_body
-
-if TYPE_CHECKING:
-    from readers.snapshots.reading import SnapshotReader
+from readers.serializers.base import Problem, Serializer
+from readers.serializers.primitives import BasicSerializer, LongSerializer, NothingSerializer
+from readers.serializers.snapshot import Snapshot, SnapshotBody, composite_body, simple_body
 
 _STREAMING = "org.apache.flink.streaming.api.windowing.windows."
 _TABLE = "org.apache.flink.table.runtime.operators.window."
@@ -162,18 +160,13 @@ class UnshownSerializer(Serializer):
             self.value.emit(program)
 
 
-def _timer(snapshot: SnapshotReader) -> Serializer:
-    snapshot.composite()
-    return TimerSerializer(*snapshot.nested(2))
-
-
-def _ttl(snapshot: SnapshotReader) -> Serializer:
+def _ttl(snapshot: Snapshot) -> Serializer:
     snapshot.composite()
     _, value = snapshot.nested(2)
     return TtlSerializer(value)
 
 
-def _ttl_aware(snapshot: SnapshotReader) -> Serializer:
+def _ttl_aware(snapshot: Snapshot) -> Serializer:
     snapshot.cursor.boolean()
     return snapshot.versioned()
 
@@ -186,7 +179,7 @@ SNAPSHOTS: dict[str, SnapshotBody] = {
     ),
     _TABLE + "GlobalWindow$Serializer$GlobalWindowSerializerSnapshot": simple_body(GlobalWindowSerializer()),
     _TABLE + "CountWindow$Serializer$CountWindowSerializerSnapshot": simple_body(CountWindowSerializer()),
-    "org.apache.flink.streaming.api.operators.TimerSerializerSnapshot": _timer,
+    "org.apache.flink.streaming.api.operators.TimerSerializerSnapshot": composite_body(TimerSerializer, 2),
     "org.apache.flink.runtime.state.ttl.TtlStateFactory$TtlSerializerSnapshot": _ttl,
     "org.apache.flink.runtime.state.v2.ttl.TtlStateFactory$TtlSerializerSnapshot": _ttl,
     "org.apache.flink.runtime.state.ttl.TtlAwareSerializerSnapshot": _ttl_aware,

@@ -18,15 +18,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import pyarrow as pa
 
 from readers.decode.program import Program
-from readers.serializers.base import OpaqueSerializer, Serializer, SnapshotBody, rebuilt
-
-if TYPE_CHECKING:
-    from readers.snapshots.reading import SnapshotReader
+from readers.serializers.base import OpaqueSerializer, Serializer, rebuilt
+from readers.serializers.snapshot import Snapshot, SnapshotBody
 
 Subclasses: TypeAlias = Mapping[str, Mapping[str, Serializer]]
 """By POJO class: the name and the serializer of each subclass that is not registered."""
@@ -218,7 +216,7 @@ def _is_opaque(serializer: Serializer) -> bool:
     return isinstance(serializer, OpaqueSerializer)
 
 
-def _pojo(snapshot: SnapshotReader) -> Serializer:
+def _pojo(snapshot: Snapshot) -> Serializer:
     pojo_class = snapshot.cursor.utf("POJO class")
     fields = tuple(
         PojoField(entry.name, snapshot.framed(entry), hidden=entry.key is None)

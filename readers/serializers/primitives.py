@@ -31,7 +31,8 @@ from readers.keygroups import (
     hash_long,
     hash_string,
 )
-from readers.serializers.base import Serializer, SnapshotBody
+from readers.serializers.base import Serializer
+from readers.serializers.snapshot import SnapshotBody, simple_body
 
 BASE = "org.apache.flink.api.common.typeutils.base."
 
@@ -398,17 +399,6 @@ def simple(serializer: type[BasicSerializer]) -> tuple[str, SnapshotBody]:
     instance = serializer()
     name = serializer.java_class
     return f"{name}${name.rsplit('.', 1)[-1]}Snapshot", simple_body(instance)
-
-
-def simple_body(serializer: Serializer) -> SnapshotBody:
-    """The body reader of a `SimpleTypeSerializerSnapshot` of `serializer`."""
-
-    def read(snapshot: Any) -> Serializer:
-        if snapshot.version < 3:
-            snapshot.cursor.utf("serializer class")
-        return serializer
-
-    return read
 
 
 SNAPSHOTS: dict[str, SnapshotBody] = dict(

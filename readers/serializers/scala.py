@@ -18,18 +18,16 @@ Field names are not in the savepoint: `_1`, `_2`, … as Scala's own tuples call
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
 from readers.decode.program import Program
-from readers.serializers.base import Serializer, SnapshotBody
+from readers.serializers.base import Serializer
 from readers.serializers.containers import GenericArraySerializer
-from readers.serializers.primitives import NothingSerializer, simple_body
+from readers.serializers.primitives import NothingSerializer
+from readers.serializers.snapshot import Snapshot, SnapshotBody, composite_body, simple_body
 from readers.serializers.tuples import EitherSerializer, TupleSerializer
-
-if TYPE_CHECKING:
-    from readers.snapshots.reading import SnapshotReader
 
 SCALA = "org.apache.flink.api.scala.typeutils."
 _MAX_ENUM_IDS = 4096  # constants by id are a jump table
@@ -157,35 +155,20 @@ class ScalaNothingSerializer(NothingSerializer):
     name, fixed_length, padding = "Nothing", 0, 0
 
 
-def _option(snapshot: SnapshotReader) -> Serializer:
-    snapshot.composite()
-    return OptionSerializer(*snapshot.nested(1))
-
-
-def _either(snapshot: SnapshotReader) -> Serializer:
-    snapshot.composite()
-    return ScalaEitherSerializer(*snapshot.nested(2))
-
-
-def _try(snapshot: SnapshotReader) -> Serializer:
-    snapshot.composite()
-    return TrySerializer(*snapshot.nested(2))
-
-
-def _traversable(snapshot: SnapshotReader) -> Serializer:
+def _traversable(snapshot: Snapshot) -> Serializer:
     snapshot.composite()
     can_build_from = snapshot.cursor.utf("CanBuildFrom")
     (element,) = snapshot.nested(1)
     return TraversableSerializer(element, can_build_from)
 
 
-def _case_class(snapshot: SnapshotReader) -> Serializer:
+def _case_class(snapshot: Snapshot) -> Serializer:
     snapshot.composite()
     case_class = snapshot.cursor.utf("case class")
     return ScalaCaseClassSerializer(case_class, snapshot.nested())
 
 
-def _enumeration(snapshot: SnapshotReader) -> Serializer:
+def _enumeration(snapshot: Snapshot) -> Serializer:
     enumeration = snapshot.cursor.utf("Enumeration class")
     count = snapshot.cursor.count("enumeration values", 6)
     constants = tuple((snapshot.cursor.utf("enumeration value"), snapshot.cursor.i4()) for _ in range(count))
@@ -193,9 +176,9 @@ def _enumeration(snapshot: SnapshotReader) -> Serializer:
 
 
 SNAPSHOTS: dict[str, SnapshotBody] = {
-    SCALA + "ScalaOptionSerializerSnapshot": _option,
-    SCALA + "ScalaEitherSerializerSnapshot": _either,
-    SCALA + "ScalaTrySerializerSnapshot": _try,
+    SCALA + "ScalaOptionSerializerSnapshot": composite_body(OptionSerializer, 1),
+    SCALA + "ScalaEitherSerializerSnapshot": composite_body(ScalaEitherSerializer, 2),
+    SCALA + "ScalaTrySerializerSnapshot": composite_body(TrySerializer, 2),
     SCALA + "TraversableSerializerSnapshot": _traversable,
     SCALA + "ScalaCaseClassSerializerSnapshot": _case_class,
     SCALA + "Tuple2CaseClassSerializerSnapshot": _case_class,

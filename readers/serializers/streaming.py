@@ -20,19 +20,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from readers.cursor import Cursor
 from readers.decode.program import Program, PythonLeaf
 from readers.javaio import read_object
-from readers.serializers.base import Serializer, SnapshotBody
+from readers.serializers.base import Serializer
 from readers.serializers.leaves import json_of, json_text
-from readers.serializers.primitives import BasicSerializer, simple_body
-
-if TYPE_CHECKING:
-    from readers.snapshots.reading import SnapshotReader
+from readers.serializers.primitives import BasicSerializer
+from readers.serializers.snapshot import SnapshotBody, composite_body, simple_body
 
 STREAMING = "org.apache.flink.streaming."
 
@@ -212,25 +209,14 @@ class JavaSerializer(BasicSerializer):
         program.python(JavaLeaf())
 
 
-def _stream_element(snapshot: SnapshotReader) -> Serializer:
-    snapshot.composite()
-    return StreamElementSerializer(*snapshot.nested(1))
-
-
-def _union(snapshot: SnapshotReader) -> Serializer:
-    snapshot.composite()
-    return UnionSerializer(*snapshot.nested(2))
-
-
-def _buffer_entry(snapshot: SnapshotReader) -> Serializer:
-    snapshot.composite()
-    return BufferEntrySerializer(*snapshot.nested(1))
-
-
 SNAPSHOTS: dict[str, SnapshotBody] = {
     STREAMING
-    + "runtime.streamrecord.StreamElementSerializer$StreamElementSerializerSnapshot": _stream_element,
-    STREAMING + "api.datastream.CoGroupedStreams$UnionSerializerSnapshot": _union,
-    STREAMING + "api.operators.co.IntervalJoinOperator$BufferEntrySerializerSnapshot": _buffer_entry,
+    + "runtime.streamrecord.StreamElementSerializer$StreamElementSerializerSnapshot": composite_body(
+        StreamElementSerializer, 1
+    ),
+    STREAMING + "api.datastream.CoGroupedStreams$UnionSerializerSnapshot": composite_body(UnionSerializer, 2),
+    STREAMING + "api.operators.co.IntervalJoinOperator$BufferEntrySerializerSnapshot": composite_body(
+        BufferEntrySerializer, 1
+    ),
     "org.apache.flink.runtime.state.JavaSerializer$JavaSerializerSnapshot": simple_body(JavaSerializer()),
 }

@@ -23,8 +23,8 @@ import pyarrow as pa
 
 from readers.decode.program import Program
 from readers.keygroups import hash_instant, hash_local_date, hash_long
-from readers.serializers.base import SnapshotBody
 from readers.serializers.primitives import BASE, BasicSerializer, simple
+from readers.serializers.snapshot import SnapshotBody
 
 _EPOCH = datetime.datetime(1970, 1, 1)  # columns carry no zone
 _MICROSECOND = datetime.timedelta(microseconds=1)

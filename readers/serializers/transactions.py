@@ -18,16 +18,13 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from readers.decode.program import Program
-from readers.serializers.base import Serializer, SnapshotBody
-from readers.serializers.primitives import BasicSerializer, simple_body
-
-if TYPE_CHECKING:
-    from readers.snapshots.reading import SnapshotReader
+from readers.serializers.base import Serializer
+from readers.serializers.primitives import BasicSerializer
+from readers.serializers.snapshot import Snapshot, SnapshotBody, simple_body
 
 _SINK = "org.apache.flink.streaming.api.functions.sink."
 TWO_PHASE_COMMIT = _SINK + "TwoPhaseCommitSinkFunction$StateSerializer"
@@ -139,7 +136,7 @@ class NextTransactionalIdHintSerializer(BasicSerializer):
             program.fixed(4)
 
 
-def _state(snapshot: SnapshotReader) -> Serializer:
+def _state(snapshot: Snapshot) -> Serializer:
     version = snapshot.composite()
     may_be_null = version == _NULLABLE_SINCE or (version >= _SAID_SINCE and snapshot.cursor.boolean())
     transaction, context = snapshot.nested(2)

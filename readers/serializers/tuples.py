@@ -13,16 +13,14 @@ The mask has 2 bits of row kind and a bit a field (1 null), most significant bit
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
 from readers.decode.program import Program
 from readers.keygroups import hash_row, hash_tuple
-from readers.serializers.base import RecordSerializer, Serializer, SnapshotBody, field_names
-
-if TYPE_CHECKING:
-    from readers.snapshots.reading import SnapshotReader
+from readers.serializers.base import RecordSerializer, Serializer, field_names
+from readers.serializers.snapshot import Snapshot, SnapshotBody, composite_body
 
 RUNTIME = "org.apache.flink.api.java.typeutils.runtime."
 ROW_KIND = "__row_kind"
@@ -201,32 +199,22 @@ def _field_codes(children: tuple[tuple[str, Serializer], ...], value: Any) -> li
     return codes
 
 
-def _tuple(snapshot: SnapshotReader) -> Serializer:
+def _tuple(snapshot: Snapshot) -> Serializer:
     snapshot.composite()
     tuple_class = snapshot.cursor.utf("tuple class")
     return TupleSerializer(tuple_class, snapshot.nested())
 
 
-def _row(snapshot: SnapshotReader) -> Serializer:
+def _row(snapshot: Snapshot) -> Serializer:
     version = snapshot.composite()
     has_row_kind = snapshot.cursor.boolean() if version >= 4 else version == 3
     return RowSerializer(snapshot.nested(), has_row_kind)
 
 
-def _either(snapshot: SnapshotReader) -> Serializer:
-    snapshot.composite()
-    return EitherSerializer(*snapshot.nested(2))
-
-
-def _crow(snapshot: SnapshotReader) -> Serializer:
-    snapshot.composite()
-    return CRowSerializer(*snapshot.nested(1))
-
-
 SNAPSHOTS: dict[str, SnapshotBody] = {
     RUNTIME + "TupleSerializerSnapshot": _tuple,
     RUNTIME + "RowSerializer$RowSerializerSnapshot": _row,
-    RUNTIME + "JavaEitherSerializerSnapshot": _either,
-    RUNTIME + "EitherSerializerSnapshot": _either,
-    "org.apache.flink.table.runtime.types.CRowSerializerSnapshot": _crow,
+    RUNTIME + "JavaEitherSerializerSnapshot": composite_body(EitherSerializer, 2),
+    RUNTIME + "EitherSerializerSnapshot": composite_body(EitherSerializer, 2),
+    "org.apache.flink.table.runtime.types.CRowSerializerSnapshot": composite_body(CRowSerializer, 1),
 }

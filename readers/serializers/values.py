@@ -20,7 +20,7 @@ from typing import Any
 import pyarrow as pa
 
 from readers.decode.program import Program
-from readers.serializers.base import OpaqueSerializer, Serializer, SnapshotBody
+from readers.serializers.base import OpaqueSerializer, Serializer
 from readers.serializers.primitives import (
     BASE,
     BooleanValueSerializer,
@@ -34,6 +34,7 @@ from readers.serializers.primitives import (
     ShortValueSerializer,
     StringValueSerializer,
 )
+from readers.serializers.snapshot import SnapshotBody
 from readers.serializers.tuples import RUNTIME
 
 

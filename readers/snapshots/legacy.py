@@ -32,7 +32,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import Protocol, TypeAlias, TypeVar
 
 from readers.cursor import Cursor
 from readers.errors import CorruptDataError, UnsupportedSerializerError, UnsupportedVersionError
@@ -46,7 +46,7 @@ from readers.javaio import (
     read_object,
 )
 from readers.serializers import cep, operators, primitives, scala, streaming, temporal
-from readers.serializers.base import OpaqueSerializer, Serializer, SnapshotBody
+from readers.serializers.base import OpaqueSerializer, Serializer
 from readers.serializers.cep import (
     DeweyNumberSerializer,
     EventIdSerializer,
@@ -79,13 +79,11 @@ from readers.serializers.scala import (
     TraversableSerializer,
     TrySerializer,
 )
+from readers.serializers.snapshot import Snapshot
 from readers.serializers.streaming import BufferEntrySerializer, StreamElementSerializer, UnionSerializer
 from readers.serializers.transactions import KAFKA_SERIALIZERS, TWO_PHASE_COMMIT, TransactionsSerializer
 from readers.serializers.tuples import RUNTIME, EitherSerializer, RowSerializer, TupleSerializer
 from readers.serializers.values import CopyableValueSerializer, ValueSerializer, value_serializer
-
-if TYPE_CHECKING:
-    from readers.snapshots.reading import SnapshotReader
 
 _PROXY_VERSION = 1
 _KRYO_UNSPECIFIED, _KRYO_CLASS, _KRYO_INSTANCE = range(3)
@@ -111,6 +109,28 @@ _T = TypeVar("_T")
 JavaReader: TypeAlias = "Callable[[_Conversion, JavaObject], Serializer]"
 
 
+class ConfigSnapshot(Snapshot, Protocol):
+    """The body of a config snapshot, whose nested serializers are *pairs*.
+
+    Attributes:
+        serializer: the Java stream of the serializer beside the snapshot; None where none stands there.
+    """
+
+    serializer: Cursor | None
+
+    def pairs(self, expected: int | None = None) -> tuple[Serializer, ...]:
+        """Read pairs of a Java-serialised serializer and its snapshot: `expected` of them, if given."""
+        ...
+
+    def pairs_at(self, buffer: Cursor, offsets: list[int]) -> tuple[Serializer, ...]:
+        """Read the pairs at `offsets` of a buffer."""
+        ...
+
+
+ConfigSnapshotBody: TypeAlias = Callable[[ConfigSnapshot], Serializer]
+"""Reads the body of one config snapshot class."""
+
+
 @dataclass(frozen=True)
 class OrdinalSerializer(IntSerializer):
     """An enum whose constants are not stored (1.2): the number that Flink wrote."""
@@ -124,7 +144,7 @@ class OrdinalSerializer(IntSerializer):
         return self.enum_class
 
 
-def config_snapshot_body(class_name: str) -> SnapshotBody | None:
+def config_snapshot_body(class_name: str) -> ConfigSnapshotBody | None:
     """The reader of a config snapshot class; None where it is not known."""
     return _find(CONFIG_SNAPSHOTS, class_name)
 
@@ -364,16 +384,16 @@ def _constants(value: JavaValue) -> tuple[str, ...]:
 # ---- config snapshots ----
 
 
-def _from_pairs(serializer: Callable[..., Serializer], count: int) -> SnapshotBody:
+def _from_pairs(serializer: Callable[..., Serializer], count: int) -> ConfigSnapshotBody:
     """A config snapshot that is a list of `count` pairs."""
 
-    def read(snapshot: SnapshotReader) -> Serializer:
+    def read(snapshot: ConfigSnapshot) -> Serializer:
         return serializer(*snapshot.pairs(count))
 
     return read
 
 
-def _parameterless(snapshot: SnapshotReader) -> Serializer:
+def _parameterless(snapshot: ConfigSnapshot) -> Serializer:
     """The name is the canonical one, with a dot before a nested class; or the binary one, of windows and CEP."""
     name = snapshot.cursor.utf("serializer class")
     serializer = _find(CANONICAL_SERIALIZERS, name) or _find(PLAIN_SERIALIZERS, name)
@@ -382,17 +402,17 @@ def _parameterless(snapshot: SnapshotReader) -> Serializer:
     return serializer
 
 
-def _row(snapshot: SnapshotReader) -> Serializer:
+def _row(snapshot: ConfigSnapshot) -> Serializer:
     return RowSerializer(snapshot.pairs(), has_row_kind=False)
 
 
-def _ttl(snapshot: SnapshotReader) -> Serializer:
+def _ttl(snapshot: ConfigSnapshot) -> Serializer:
     """`CompositeSerializer$ConfigSnapshot`: in Flink, TTL state alone has it."""
     _, value = snapshot.pairs(2)
     return TtlSerializer(value)
 
 
-def _tuple(snapshot: SnapshotReader) -> Serializer:
+def _tuple(snapshot: ConfigSnapshot) -> Serializer:
     """Scala's case classes share the config snapshot of Java's tuples: the serializer beside it tells them apart."""
     fields = snapshot.pairs()
     tuple_class = _java_class(snapshot)
@@ -407,13 +427,13 @@ def _is_case_class(stream: Cursor | None) -> bool:
     return any(java_class.name == _CASE_CLASS for java_class in hierarchy)
 
 
-def _paged_buffer(snapshot: SnapshotReader) -> Serializer:
+def _paged_buffer(snapshot: ConfigSnapshot) -> Serializer:
     """The third pair, where there is one, is of the versions."""
     name, event, *_ = snapshot.pairs()
     return PagedBufferSerializer(name, event)
 
 
-def _generic_array(snapshot: SnapshotReader) -> Serializer:
+def _generic_array(snapshot: ConfigSnapshot) -> Serializer:
     if snapshot.version == 1:
         elements = snapshot.pairs(1)
         return GenericArraySerializer(elements[0], component_class=_java_class(snapshot))
@@ -421,7 +441,7 @@ def _generic_array(snapshot: SnapshotReader) -> Serializer:
     return GenericArraySerializer(snapshot.nested(1)[0], component_class=component)
 
 
-def _nullable(snapshot: SnapshotReader) -> Serializer:
+def _nullable(snapshot: ConfigSnapshot) -> Serializer:
     """The padding is in the Java object alone."""
     inner = snapshot.pairs(1)
     java = None if snapshot.serializer is None else _java_value(snapshot.serializer)
@@ -430,7 +450,7 @@ def _nullable(snapshot: SnapshotReader) -> Serializer:
     return NullableSerializer(inner[0], padding=_padding(java))
 
 
-def _enum(snapshot: SnapshotReader) -> Serializer:
+def _enum(snapshot: ConfigSnapshot) -> Serializer:
     enum_class = snapshot.cursor.utf("enum class")
     if snapshot.version == 1:
         return EnumSerializer(enum_class, _constants(read_object(snapshot.cursor)))
@@ -438,7 +458,7 @@ def _enum(snapshot: SnapshotReader) -> Serializer:
     return EnumSerializer(enum_class, tuple(snapshot.cursor.utf("enum constant") for _ in range(count)))
 
 
-def _enumeration(snapshot: SnapshotReader) -> Serializer:
+def _enumeration(snapshot: ConfigSnapshot) -> Serializer:
     """Version 1, without the names (up to 1.2), was never written."""
     enumeration = snapshot.cursor.utf("Enumeration class")
     count = snapshot.cursor.count("enumeration values", 6)
@@ -446,11 +466,11 @@ def _enumeration(snapshot: SnapshotReader) -> Serializer:
     return EnumValueSerializer(enumeration, constants)
 
 
-def _copyable_value(snapshot: SnapshotReader) -> Serializer:
+def _copyable_value(snapshot: ConfigSnapshot) -> Serializer:
     return value_serializer(CopyableValueSerializer, snapshot.cursor.utf("value class"))
 
 
-def _value(snapshot: SnapshotReader) -> Serializer:
+def _value(snapshot: ConfigSnapshot) -> Serializer:
     """The registrations are those with which the class is copied, not written."""
     cursor = snapshot.cursor
     value_class = cursor.utf("value class")
@@ -459,7 +479,7 @@ def _value(snapshot: SnapshotReader) -> Serializer:
     return value_serializer(ValueSerializer, value_class)
 
 
-def _kryo(snapshot: SnapshotReader) -> Serializer:
+def _kryo(snapshot: ConfigSnapshot) -> Serializer:
     """Flink: KryoRegistrationSerializerConfigSnapshot#write; only Kryo 2 was there then."""
     cursor = snapshot.cursor
     type_class = cursor.utf("generic type class")
@@ -486,7 +506,7 @@ def _kryo_registration(cursor: Cursor) -> KryoRegistration:
     return KryoRegistration(class_name=class_name, serializer=serializer)
 
 
-def _pojo(snapshot: SnapshotReader) -> Serializer:
+def _pojo(snapshot: ConfigSnapshot) -> Serializer:
     cursor = snapshot.cursor
     pojo_class = cursor.utf("POJO class")
     offsets: list[int] = []
@@ -523,14 +543,14 @@ def _name_before(buffer: Cursor, offset: int) -> str:
     raise buffer.corrupt("expected the name of a field or class before its serializer", end)
 
 
-def _java_class(snapshot: SnapshotReader) -> str:
+def _java_class(snapshot: ConfigSnapshot) -> str:
     value = read_object(snapshot.cursor)
     if not isinstance(value, JavaClass):
         raise snapshot.cursor.corrupt(f"expected a class, found {value!r:.100}")
     return value.name
 
 
-def _unsupported(snapshot: SnapshotReader, message: str) -> UnsupportedSerializerError:
+def _unsupported(snapshot: ConfigSnapshot, message: str) -> UnsupportedSerializerError:
     return UnsupportedSerializerError(
         message,
         path=snapshot.cursor.path,
@@ -579,7 +599,7 @@ PLAIN_SERIALIZERS: dict[str, Serializer] = {
 
 CANONICAL_SERIALIZERS = {name.replace("$", "."): serializer for name, serializer in PLAIN_SERIALIZERS.items()}
 
-CONFIG_SNAPSHOTS: dict[str, SnapshotBody] = {
+CONFIG_SNAPSHOTS: dict[str, ConfigSnapshotBody] = {
     "org.apache.flink.api.common.typeutils.ParameterlessTypeSerializerConfig": _parameterless,
     BASE + "CollectionSerializerConfigSnapshot": _from_pairs(ListSerializer, 1),
     BASE + "MapSerializerConfigSnapshot": _from_pairs(MapSerializer, 2),

@@ -19,13 +19,13 @@ A snapshot is `utf class, i4 version, body`, and the body has no length: its cla
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TypeAlias
 
 from readers.cursor import Cursor
 from readers.errors import ReaderError, UnsupportedSerializerError, UnsupportedVersionError
 from readers.serializers.base import OpaqueSerializer, Serializer
+from readers.serializers.snapshot import OptionalEntry
 from readers.snapshots.legacy import as_stored, config_snapshot_body, read_serializer_proxy, serializer_of
 from readers.snapshots.registry import snapshot_body
 
@@ -36,15 +36,6 @@ ADAPTER_VERSION = 0x7A53C4F0
 BLOCK_VERSIONS = (1, 2)
 _COMPOSITE_VERSION = 3
 _MAX_DEPTH = 48
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OptionalEntry:
-    """One entry of a `LinkedOptionalMap`: the frames are None where the class or field had vanished."""
-
-    name: str
-    key: Cursor | None
-    value: Cursor | None
 
 
 UnknownSnapshot: TypeAlias = "Callable[[SnapshotReader, UnsupportedError], Serializer]"

@@ -19,8 +19,8 @@ from readers.serializers import (
     tuples,
     values,
 )
-from readers.serializers.base import SnapshotBody
 from readers.serializers.kryo import serializer as kryo
+from readers.serializers.snapshot import SnapshotBody
 from readers.serializers.table import rowdata, variants
 
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
@@ -31,14 +31,12 @@ from readers.decode.program import Program, PythonLeaf
 from readers.errors import ReaderError, UnsupportedSerializerError
 from readers.javaio import JavaObject, read_object
 from readers.keygroups import hash_long
-from readers.serializers.base import Problem, Serializer, SnapshotBody, rebuilt
+from readers.serializers.base import Problem, Serializer, rebuilt
 from readers.serializers.kryo.input import KryoInput
 from readers.serializers.kryo.objects import KryoClass, KryoReader, KryoRegistration, KryoSettings
 from readers.serializers.leaves import json_bytes, json_text
 from readers.serializers.protobuf.descriptors import Descriptors
-
-if TYPE_CHECKING:
-    from readers.snapshots.reading import OptionalEntry, SnapshotReader
+from readers.serializers.snapshot import OptionalEntry, Snapshot, SnapshotBody
 
 KRYO_1 = 2
 KRYO_2 = 5
@@ -158,7 +156,7 @@ def informed(
     return rebuilt(serializer, inform)
 
 
-def _kryo(snapshot: SnapshotReader) -> Serializer:
+def _kryo(snapshot: Snapshot) -> Serializer:
     type_class = snapshot.cursor.utf("generic type class")
     registrations, versions = [], []
     for entry in snapshot.optional_map():

@@ -29,7 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
@@ -37,7 +37,7 @@ from readers.decode.program import Program
 from readers.errors import CorruptDataError, UnsupportedSerializerError
 from readers.javaio import JavaObject, JavaValue, read_object
 from readers.keygroups import hash_binary_row
-from readers.serializers.base import Problem, RecordSerializer, Serializer, SnapshotBody
+from readers.serializers.base import Problem, RecordSerializer, Serializer
 from readers.serializers.containers import MapSerializer
 from readers.serializers.primitives import (
     BasicSerializer,
@@ -50,8 +50,8 @@ from readers.serializers.primitives import (
     LongSerializer,
     NothingSerializer,
     ShortSerializer,
-    simple_body,
 )
+from readers.serializers.snapshot import Snapshot, SnapshotBody, composite_body, simple_body
 from readers.serializers.table.logicaltypes import (
     BIGINT,
     BOOLEAN,
@@ -76,9 +76,6 @@ from readers.serializers.table.logicaltypes import (
     timestamp_type,
 )
 from readers.serializers.tuples import ROW_KIND, ROW_KINDS
-
-if TYPE_CHECKING:
-    from readers.snapshots.reading import SnapshotReader
 
 TABLE = "org.apache.flink.table.runtime.typeutils."
 _DATA_VIEW = "org.apache.flink.table.dataview."
@@ -497,7 +494,7 @@ class LinkedPartsSerializer(Serializer):
                 part.emit(program)
 
 
-def _row(snapshot: SnapshotReader) -> Serializer:
+def _row(snapshot: Snapshot) -> Serializer:
     """Where a type is of a class that is not known, the serializers of the fields tell how they are laid out."""
     cursor = snapshot.cursor
     count = cursor.count("row fields", _MIN_TYPE_BYTES)
@@ -531,7 +528,7 @@ def _physical_type(serializer: Serializer) -> LogicalType:
     return PhysicalType(_PHYSICAL_TYPES.get(type(serializer)) or BytesType(serializer.type_name))
 
 
-def _element_type(snapshot: SnapshotReader) -> LogicalType:
+def _element_type(snapshot: Snapshot) -> LogicalType:
     """The type of an element, which nothing else tells."""
     start = snapshot.cursor.position
     value = read_object(snapshot.cursor)
@@ -547,43 +544,38 @@ def _element_type(snapshot: SnapshotReader) -> LogicalType:
     return kind
 
 
-def _array(snapshot: SnapshotReader) -> Serializer:
+def _array(snapshot: Snapshot) -> Serializer:
     element = _element_type(snapshot)
     read_object(snapshot.cursor)
     return ArrayDataSerializer(element)
 
 
-def _map(snapshot: SnapshotReader) -> Serializer:
+def _map(snapshot: Snapshot) -> Serializer:
     key, value = _element_type(snapshot), _element_type(snapshot)
     for _ in range(2):
         read_object(snapshot.cursor)
     return MapDataSerializer(key, value)
 
 
-def _decimal(snapshot: SnapshotReader) -> Serializer:
+def _decimal(snapshot: Snapshot) -> Serializer:
     precision, scale = snapshot.cursor.i4(), snapshot.cursor.i4()
     return DecimalDataSerializer(decimal_type(precision, scale))
 
 
-def _timestamp(snapshot: SnapshotReader) -> Serializer:
+def _timestamp(snapshot: Snapshot) -> Serializer:
     return TimestampDataSerializer(snapshot.cursor.i4())
 
 
-def _raw_value(snapshot: SnapshotReader) -> Serializer:
-    snapshot.composite()
-    return RawValueDataSerializer(*snapshot.nested(1))
-
-
-def _binary_row(snapshot: SnapshotReader) -> Serializer:
+def _binary_row(snapshot: Snapshot) -> Serializer:
     return BinaryRowDataSerializer(snapshot.cursor.i4())
 
 
-def _sorted_map(snapshot: SnapshotReader) -> Serializer:
+def _sorted_map(snapshot: Snapshot) -> Serializer:
     read_object(snapshot.cursor)
     return SortedMapSerializer(*snapshot.nested(2))
 
 
-def _external(snapshot: SnapshotReader) -> Serializer:
+def _external(snapshot: Snapshot) -> Serializer:
     """The `DataType` knows the names of a row's own fields."""
     snapshot.composite()
     data_type = read_object(snapshot.cursor)
@@ -596,34 +588,14 @@ def _external(snapshot: SnapshotReader) -> Serializer:
     return ExternalSerializer(inner)
 
 
-def _linked_list(snapshot: SnapshotReader) -> Serializer:
+def _linked_list(snapshot: Snapshot) -> Serializer:
     version = snapshot.composite()
     has_null_mask = snapshot.cursor.boolean() if version >= 3 else version == 2
     (element,) = snapshot.nested(1)
     return LinkedListSerializer(element, has_null_mask)
 
 
-def _window_key(snapshot: SnapshotReader) -> Serializer:
-    snapshot.composite()
-    return WindowKeySerializer(*snapshot.nested(1))
-
-
-def _list_view(snapshot: SnapshotReader) -> Serializer:
-    snapshot.composite()
-    return ListViewSerializer(*snapshot.nested(1))
-
-
-def _map_view(snapshot: SnapshotReader) -> Serializer:
-    snapshot.composite()
-    return MapViewSerializer(*snapshot.nested(1))
-
-
-def _null_aware_map(snapshot: SnapshotReader) -> Serializer:
-    snapshot.composite()
-    return NullAwareMapSerializer(*snapshot.nested(2))
-
-
-def _row_data_key(snapshot: SnapshotReader) -> Serializer:
+def _row_data_key(snapshot: Snapshot) -> Serializer:
     for what in ("equaliser", "hash function"):
         snapshot.cursor.blob(what)
     return RowDataKeySerializer(snapshot.versioned())
@@ -632,7 +604,7 @@ def _row_data_key(snapshot: SnapshotReader) -> Serializer:
 def _linked(*names: str) -> SnapshotBody:
     """The body of a composite whose parts are called `names`."""
 
-    def read(snapshot: SnapshotReader) -> Serializer:
+    def read(snapshot: Snapshot) -> Serializer:
         snapshot.composite()
         return LinkedPartsSerializer(snapshot.nested(len(names)), names)
 
@@ -659,15 +631,17 @@ SNAPSHOTS: dict[str, SnapshotBody] = {
     TABLE + "StringDataSerializer$StringDataSerializerSnapshot": simple_body(StringDataSerializer()),
     TABLE + "DecimalDataSerializer$DecimalSerializerSnapshot": _decimal,
     TABLE + "TimestampDataSerializer$TimestampDataSerializerSnapshot": _timestamp,
-    TABLE + "RawValueDataSerializer$RawValueDataSerializerSnapshot": _raw_value,
+    TABLE + "RawValueDataSerializer$RawValueDataSerializerSnapshot": composite_body(
+        RawValueDataSerializer, 1
+    ),
     TABLE + "BinaryRowDataSerializer$BinaryRowDataSerializerSnapshot": _binary_row,
     TABLE + "SortedMapSerializerSnapshot": _sorted_map,
     TABLE + "ExternalSerializer$ExternalSerializerSnapshot": _external,
     TABLE + "LinkedListSerializer$LinkedListSerializerSnapshot": _linked_list,
-    TABLE + "WindowKeySerializer$WindowKeySerializerSnapshot": _window_key,
-    _DATA_VIEW + "ListViewSerializerSnapshot": _list_view,
-    _DATA_VIEW + "MapViewSerializerSnapshot": _map_view,
-    _DATA_VIEW + "NullAwareMapSerializerSnapshot": _null_aware_map,
+    TABLE + "WindowKeySerializer$WindowKeySerializerSnapshot": composite_body(WindowKeySerializer, 1),
+    _DATA_VIEW + "ListViewSerializerSnapshot": composite_body(ListViewSerializer, 1),
+    _DATA_VIEW + "MapViewSerializerSnapshot": composite_body(MapViewSerializer, 1),
+    _DATA_VIEW + "NullAwareMapSerializerSnapshot": composite_body(NullAwareMapSerializer, 2),
     _DATA_VIEW + "NullSerializer$NullSerializerSnapshot": simple_body(NullSerializer()),
     _SINK + "SortedLongSerializer$SortedLongSerializerSnapshot": simple_body(SortedLongSerializer()),
     _LINKED + "RowDataKeySerializerSnapshot": _row_data_key,

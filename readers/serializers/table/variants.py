@@ -30,9 +30,9 @@ import pyarrow as pa
 
 from readers.cursor import Cursor
 from readers.decode.program import Program, PythonLeaf
-from readers.serializers.base import SnapshotBody
 from readers.serializers.leaves import MAX_NODES, json_bytes, json_float, json_text
 from readers.serializers.primitives import BASE, BasicSerializer, simple
+from readers.serializers.snapshot import SnapshotBody
 
 _PRIMITIVE, _SHORT_TEXT, _OBJECT, _ARRAY = range(4)
 _MAX_DEPTH = 100
