@@ -8,7 +8,6 @@ stays with DuckDB, whatever its size.
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 
 from service.engines.spark.engine import translation
@@ -29,17 +28,18 @@ class Choice:
     reason: str
 
 
-def choose(plan: Plan, size_bytes: int, settings: SparkSettings | None) -> Choice:
+def choose(plan: Plan, size_bytes: int, settings: SparkSettings | None, memory_bytes: int) -> Choice:
     """The engine for a plan.
 
     Args:
         plan: what is to run.
         size_bytes: that it reads, after pruning.
         settings: Spark's; None where there is none.
+        memory_bytes: of this machine.
     """
     if settings is None or settings.is_local:
         return Choice(DUCKDB, "it runs on this machine and needs no start, and no Spark cluster is set")
-    limit_bytes = memory_bytes() if settings.threshold_bytes is None else settings.threshold_bytes
+    limit_bytes = memory_bytes if settings.threshold_bytes is None else settings.threshold_bytes
     limit = f"{'the memory of this machine' if settings.threshold_bytes is None else 'the threshold'}"
     read = f"{shown_bytes(size_bytes)} to read"
     if size_bytes <= limit_bytes:
@@ -50,11 +50,6 @@ def choose(plan: Plan, size_bytes: int, settings: SparkSettings | None) -> Choic
     except QueryError as error:
         return Choice(DUCKDB, f"{over}, but {error.message}")
     return Choice(SPARK, f"{over}: Spark at {settings.place}")
-
-
-def memory_bytes() -> int:
-    """The memory of this machine."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def shown_bytes(size_bytes: int) -> str:

@@ -20,6 +20,7 @@ from pathlib import Path
 from readers import COMPILED_UNITS, cache_directory, is_url, missing_units
 from service.engines.spark.session import check_java
 from service.errors import EngineUnavailableError
+from service.process import machine
 from service.settings import Settings
 
 OK, MISSING, WRONG = "ok", "missing", "wrong"
@@ -84,8 +85,8 @@ def _java() -> Check:
 
 
 def _memory() -> Check:
-    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    found = f"{total / (1 << 30):.1f} GiB, {os.cpu_count()} cores"
+    total = machine.memory_bytes()
+    found = f"{total / (1 << 30):.1f} GiB, {machine.cores()} cores"
     return Check(name="memory", state=OK if total >= _LEAST_MEMORY else WRONG, found=found)
 
 

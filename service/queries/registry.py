@@ -12,7 +12,6 @@ query is found by its id, by its user, until its answer was read; after that its
 from __future__ import annotations
 
 import atexit
-import os
 import threading
 import time
 from collections import Counter
@@ -33,6 +32,7 @@ from service.errors import (
     TooManyQueriesError,
     query_error_of,
 )
+from service.process import machine
 from service.queries.history import History, QueryRecord
 from service.queries.origin import Origin
 from service.queries.query import AUTO, Query, QueryRequest, stalled
@@ -312,7 +312,7 @@ class Queries:
         """The engine of a query, and why that one."""
         if name != AUTO:
             return self._engines[name], "the request names it"
-        choice = choose(plan, size_bytes, self._spark)
+        choice = choose(plan, size_bytes, self._spark, machine.memory_bytes())
         return self._engines[choice.engine], choice.reason
 
 
@@ -342,7 +342,7 @@ def _ending() -> ServiceEndingError:
 
 def slot_limits(settings: Settings) -> SlotLimits:
     """How many queries may run and wait, where the settings leave it open by the cores of the machine."""
-    cores = settings.threads or os.cpu_count() or 1
+    cores = settings.threads or machine.cores()
     running = settings.max_running or max(_LEAST_RUNNING, _RUNNING_A_CORE * cores)
     return SlotLimits(
         running=running,

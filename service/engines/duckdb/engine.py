@@ -16,7 +16,6 @@ in it: a statement that it reads differently from sqlglot is refused.
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 import threading
 import time
@@ -50,6 +49,7 @@ from service.errors import (
     query_error_of,
     without_folders,
 )
+from service.process import machine
 from service.settings import Settings
 from service.sql.functions import MACROS, is_allowed_function, is_allowed_table_function
 from service.sql.planner import Plan, TableReference
@@ -107,7 +107,7 @@ class DuckDBEngine:
     name = "duckdb"
 
     def __init__(self, settings: Settings) -> None:
-        self._threads = settings.threads or os.cpu_count() or 1
+        self._threads = settings.threads or machine.cores()
         self._spill = SpillFolder(settings.temp_directory)
         self._settings = _engine_settings(settings, self._threads, self._spill.path)
         self._lock = threading.Lock()

@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any
 
 from service.engines.spark.packages import package_folders, write_packages
 from service.errors import EngineUnavailableError
+from service.process import machine
 from service.settings import InvalidSettingError, Settings
 
 if TYPE_CHECKING:
@@ -291,7 +292,7 @@ class SparkSessions:
             options |= {
                 "spark.driver.host": "127.0.0.1",
                 "spark.driver.bindAddress": "127.0.0.1",
-                "spark.sql.shuffle.partitions": str(max(2, os.cpu_count() or 2)),
+                "spark.sql.shuffle.partitions": str(max(2, machine.cores())),
                 "spark.executorEnv.PYTHONPATH": os.pathsep.join(map(str, package_folders())),
             }
         else:

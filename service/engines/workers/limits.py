@@ -6,17 +6,14 @@ others were promised. DuckDB gets 60 % of that and spills beyond; the rest is fo
 
 from __future__ import annotations
 
-import os
-from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 
+from service.process import machine
 from service.settings import Settings, bytes_of
 
 _OF_MACHINE = 0.8
 _OF_WORKER = 0.6
 _LEAST_BYTES = 512 << 20
-_CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
 
 def worker_memory_bytes(settings: Settings, running: int) -> int:
@@ -28,7 +25,7 @@ def worker_memory_bytes(settings: Settings, running: int) -> int:
     """
     if settings.worker_memory:
         return bytes_of(settings.worker_memory)
-    return max(_LEAST_BYTES, int(memory_bytes() * _OF_MACHINE / running))
+    return max(_LEAST_BYTES, int(machine.memory_bytes() * _OF_MACHINE / running))
 
 
 def engine_settings(settings: Settings, worker_bytes: int) -> Settings:
@@ -40,13 +37,4 @@ def engine_settings(settings: Settings, worker_bytes: int) -> Settings:
 
 def waiting_workers(settings: Settings) -> int:
     """How many workers wait for queries."""
-    return settings.workers or (settings.threads or os.cpu_count() or 1) + 2
-
-
-def memory_bytes() -> int:
-    """The memory of the machine, or of the container."""
-    found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
-    for path in _CGROUP_LIMITS:
-        with suppress(OSError, ValueError):
-            found.append(int(Path(path).read_text(encoding="ascii")))
-    return min(found)
+    return settings.workers or (settings.threads or machine.cores()) + 2

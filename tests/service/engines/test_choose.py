@@ -35,6 +35,7 @@ from tests.support.paths import DATA
 FLINK = DATA / "flink" / "2.3.0"
 CLUSTER = SparkSettings(master="spark://host:7077", threshold_bytes=10)
 GONE = Settings(spark_master="spark://127.0.0.1:1", spark_threshold_bytes=1)
+MEMORY = 1 << 30
 COUNT = "SELECT count(*) AS n FROM w.aggregate__count"
 
 
@@ -54,13 +55,15 @@ def wordcount() -> Catalog:
 def test_without_a_cluster_duckdb_answers(wordcount: Catalog) -> None:
     planned = plan("SELECT sum(value) FROM w.aggregate__count", wordcount)
 
-    assert choose(planned, 1000, None).engine == "duckdb"
-    assert choose(planned, 1000, SparkSettings()).engine == "duckdb"
-    assert choose(planned, 1000, SparkSettings(master="local[4]", threshold_bytes=0)).engine == "duckdb"
+    assert choose(planned, 1000, None, MEMORY).engine == "duckdb"
+    assert choose(planned, 1000, SparkSettings(), MEMORY).engine == "duckdb"
+    assert (
+        choose(planned, 1000, SparkSettings(master="local[4]", threshold_bytes=0), MEMORY).engine == "duckdb"
+    )
 
 
 def test_a_cluster_answers_what_is_more_than_the_threshold(wordcount: Catalog) -> None:
-    choice = choose(plan("SELECT sum(value) FROM w.aggregate__count", wordcount), 11, CLUSTER)
+    choice = choose(plan("SELECT sum(value) FROM w.aggregate__count", wordcount), 11, CLUSTER, MEMORY)
 
     assert choice.engine == "spark"
     assert "more than the threshold, 10 bytes: Spark at spark://host:7077" in choice.reason
@@ -71,22 +74,25 @@ def test_what_is_pruned_is_not_counted(wordcount: Catalog) -> None:
     one_key = plan("SELECT value FROM w.aggregate__count WHERE key = 'key_1'", wordcount)
     settings = SparkSettings(master="spark://host:7077", threshold_bytes=whole.size_bytes // 2)
 
-    assert choose(whole, whole.size_bytes, settings).engine == "spark"
-    assert choose(one_key, one_key.size_bytes, settings).engine == "duckdb"
+    assert choose(whole, whole.size_bytes, settings, MEMORY).engine == "spark"
+    assert choose(one_key, one_key.size_bytes, settings, MEMORY).engine == "duckdb"
 
 
 def test_what_spark_would_answer_differently_stays_with_duckdb(wordcount: Catalog) -> None:
-    choice = choose(plan("SELECT approx_count_distinct(key) FROM w.aggregate__count", wordcount), 11, CLUSTER)
+    choice = choose(
+        plan("SELECT approx_count_distinct(key) FROM w.aggregate__count", wordcount), 11, CLUSTER, MEMORY
+    )
 
     assert choice.engine == "duckdb"
     assert "is not answered by Spark as by DuckDB" in choice.reason
 
 
 def test_the_memory_of_the_machine_is_the_threshold_by_default(wordcount: Catalog) -> None:
-    choice = choose(plan("FROM w.aggregate__count", wordcount), 1000, SparkSettings(master="yarn"))
+    planned, settings = plan("FROM w.aggregate__count", wordcount), SparkSettings(master="yarn")
+    small, large = (choose(planned, 1000, settings, memory_bytes) for memory_bytes in (1000, 999))
 
-    assert choice.engine == "duckdb"
-    assert "the memory of this machine" in choice.reason
+    assert (small.engine, large.engine) == ("duckdb", "spark")
+    assert "the memory of this machine, 1.0 KB" in small.reason
 
 
 @pytest.mark.parametrize(
