@@ -16,7 +16,8 @@ from pathlib import Path
 from readers import formats
 from readers.formats.changelog.source import ChangelogSource
 from readers.formats.channelstate.source import ChannelSource
-from readers.formats.keyedstream import FullSource, HeapSource
+from readers.formats.full.source import FullSource
+from readers.formats.heap.source import HeapSource
 from readers.formats.opaque import BytesSource
 from readers.formats.operatorstate.source import OperatorSource
 from readers.formats.rawtimers.source import RawTimerSource

@@ -23,7 +23,8 @@ A format knows where entries stand and in which order their parts come; it never
 
 from readers.formats.changelog.source import ChangelogSource
 from readers.formats.channelstate.source import ChannelSource
-from readers.formats.keyedstream import FullSource, HeapSource
+from readers.formats.full.source import FullSource
+from readers.formats.heap.source import HeapSource
 from readers.formats.opaque import BytesSource
 from readers.formats.opening import (
     coordinator_source,

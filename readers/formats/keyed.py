@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from readers.errors import UnsupportedStateError
+from readers.formats.full.source import FullSource
 from readers.formats.heap import layout as heap
-from readers.formats.keyedstream import FullSource, HeapSource
+from readers.formats.heap.source import HeapSource
 from readers.formats.rocksdb.source import RocksSource
 from readers.formats.source import Source
 from readers.metadata import IncrementalRemoteKeyedStateHandle, KeyedStateHandle, KeyGroupsStateHandle

@@ -26,9 +26,10 @@ from readers.decode.page import Page
 from readers.decode.program import Code, Program
 from readers.errors import CorruptDataError, ReaderError, UnsupportedSerializerError
 from readers.formats.entry import Entry, EntryLayout, StateKind
+from readers.formats.full.source import FullSource
 from readers.formats.heap import entries as heapentries
 from readers.formats.heap.layout import HeapKeyGroupReader
-from readers.formats.keyedstream import FullSource, HeapSource
+from readers.formats.heap.source import HeapSource
 from readers.formats.operatorstate.source import OperatorSource
 from readers.formats.source import Selection, Source
 from readers.keygroups import operator_id_of

@@ -1,0 +1,118 @@
+"""The source of the full layout: canonical savepoints, and full checkpoints of RocksDB."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from readers.cursor import Cursor
+from readers.decode.page import Page
+from readers.formats.beginning import regions_of
+from readers.formats.composite import layout as composite
+from readers.formats.composite.source import CompositeSource
+from readers.formats.entry import StateKind
+from readers.formats.full import layout as full
+from readers.formats.full.lookup import LookupTarget, Search, in_rounds
+from readers.formats.keyedstream import KeyedStreamSource
+from readers.formats.source import Selection, StateName
+from readers.formats.unpacked import UnpackedWindows
+from readers.keygroups import key_group_bytes
+from readers.serializers.primitives import VoidNamespaceSerializer
+from readers.storage.filesystems import StreamWindows, Windows
+
+_MOST_AT_ONCE = 16
+_OF_SEVERAL = frozenset({StateKind.MAP, StateKind.TIMER})
+"""The kinds of which a key has more than one entry."""
+
+
+class FullSource(KeyedStreamSource, CompositeSource):
+    """The full layout."""
+
+    def pages(self, state: StateName, selection: Selection) -> Iterator[Page]:
+        if selection.keys is not None:
+            yield from self._looked_up(self._targets(state, selection.keys), selection)
+            return
+        number = self._id_of(state)
+        for body in self._bodies(selection):
+            data, first, last = body.data, body.first, body.last
+            ranges = self._ranges[body.key_group]
+            for starts, ends, _ in full.cut_key_group(
+                data, first, last, number, body.path, body.release, ranges
+            ):
+                yield self._page(body, (starts, ends))
+
+    def counts(self, state: StateName, selection: Selection) -> Iterator[tuple[int, int]]:
+        if selection.keys is not None:
+            yield from super().counts(state, selection)
+            return
+        number = self._id_of(state)
+        for body in self._bodies(selection):
+            data, first, last = body.data, body.first, body.last
+            ranges = self._ranges[body.key_group]
+            count = full.count_key_group(data, first, last, number, body.path, body.release, ranges)
+            yield body.key_group, count
+
+    def _targets(self, state: StateName, keys: tuple[tuple[int, Any], ...]) -> dict[int, LookupTarget]:
+        """What is to be looked up in which key groups; all entries of the state where the bytes of a key are not known."""
+        entry, width = self.entries[state], key_group_bytes(self.max_parallelism)
+        encoded: defaultdict[int, set[bytes | None]] = defaultdict(set)
+        for key_group, key in keys:
+            prefix = composite.encode_key_prefix(entry, key, key_group, self.max_parallelism)
+            encoded[key_group].add(None if prefix is None else prefix[width:])
+        is_single = entry.kind not in _OF_SEVERAL and isinstance(entry.namespace, VoidNamespaceSerializer)
+        return {
+            key_group: LookupTarget(
+                state=self._id_of(state),
+                width=width,
+                keys=() if None in found else tuple(sorted(key for key in found if key is not None)),
+                is_single=is_single,
+            )
+            for key_group, found in encoded.items()
+        }
+
+    def _looked_up(self, targets: dict[int, LookupTarget], selection: Selection) -> Iterator[Page]:
+        regions = [
+            region for region in self._regions() if region[0] in targets and selection.wants(region[0])
+        ]
+        for lot in self._lots(regions):
+            searches = {
+                key_group: Search(windows, targets[key_group], self._ranges[key_group], selection.account)
+                for key_group, windows in lot.items()
+            }
+            for key_group, (data, starts, ends) in in_rounds(searches):
+                yield Page(
+                    data=data,
+                    starts=starts,
+                    ends=ends,
+                    key_groups=np.full(len(starts), key_group, dtype=np.int32),
+                    subtask=self.subtask,
+                    path=lot[key_group].path,
+                )
+
+    def _lots(self, regions: list[tuple[int, int, int]]) -> Iterator[dict[int, Windows]]:
+        """The bytes of key groups that are looked into at the same time: few in windows, of many each is read as for a scan."""
+        if len(regions) <= _MOST_AT_ONCE:
+            yield {region[0]: self._plain(self.stream.windows(*region[1:])) for region in regions}
+            return
+        spans = self.stream.spans([region[1:] for region in regions])
+        for (key_group, start, end), span in zip(regions, spans, strict=True):
+            yield {key_group: self._plain(StreamWindows(self.stream, span, start, end))}
+
+    def _plain(self, windows: Windows) -> Windows:
+        return UnpackedWindows(windows) if self.header.compressed else windows
+
+    @cached_property
+    def _ranges(self) -> defaultdict[int, full.StateRanges]:
+        """Of the key groups, as far as they are known."""
+        return defaultdict(full.StateRanges)
+
+    def _beginning(self, span: NDArray[np.uint8], key_group: int, start: int, end: int) -> Cursor:
+        return Cursor(span, path=self.path, position=start, end=end)
+
+    def _regions(self) -> Iterator[tuple[int, int, int]]:
+        return regions_of(self.handle, self.stream, absent=0)

@@ -1,0 +1,119 @@
+"""The source of the native layout of the hashmap backend."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from readers.cursor import Cursor
+from readers.decode.page import Page
+from readers.decode.program import Program
+from readers.errors import ReaderError, UnsupportedSerializerError
+from readers.formats.beginning import regions_of
+from readers.formats.entry import Entry, EntryLayout
+from readers.formats.heap import layout as heap
+from readers.formats.heap import maps as heapmaps
+from readers.formats.keyedstream import KeyedStreamSource, KeyGroupBody
+from readers.formats.source import Selection, StateName
+
+_ORDER_TRIES = 8
+
+
+class HeapSource(KeyedStreamSource):
+    """The native layout of the hashmap backend."""
+
+    backend = "hashmap"
+    frames_values = True
+    frames_entries = False
+
+    def columns(self, entry: Entry) -> dict[str, pa.DataType]:
+        return heap.heap_columns(entry)
+
+    def emit(self, program: Program, layout: EntryLayout, entry: Entry) -> None:
+        heap.emit_heap(program, layout, entry, by_namespace=self._by_namespace)
+
+    def emit_undescribed(self, program: Program, layout: EntryLayout, entry: Entry) -> None:
+        heap.emit_heap(program, layout, entry, undescribed=True, by_namespace=self._by_namespace)
+
+    @property
+    def _by_namespace(self) -> bool:
+        return self.header.version <= heapmaps.LAST_HEADER_VERSION
+
+    def pages(self, state: StateName, selection: Selection) -> Iterator[Page]:
+        number = self._id_of(state)
+        for body, reader in self._read_bodies(selection):
+            with _located(body):
+                for cut in reader.cuts(body.data, body.first, body.last, number, body.key_group):
+                    if cut.partial is not None:
+                        page = self._page(body, (cut.starts, cut.ends), cut.partial.data)
+                        yield replace(page, first_index=cut.partial.first_index)
+                    elif len(cut.starts):
+                        page = self._page(body, (cut.starts, cut.ends))
+                        yield replace(page, undivided=cut.undivided)
+
+    def counts(self, state: StateName, selection: Selection) -> Iterator[tuple[int, int]]:
+        number = self._id_of(state)
+        for body, reader in self._read_bodies(selection):
+            with _located(body):
+                count = reader.count(body.data, body.first, body.last, number, body.key_group)
+            yield body.key_group, count
+
+    def _read_bodies(
+        self, selection: Selection
+    ) -> Iterator[tuple[KeyGroupBody, heap.HeapKeyGroupReader | heapmaps.HeapMapsKeyGroupReader]]:
+        """The wanted key groups, and what walks them."""
+        reader = self._reader()
+        for body in self._bodies(selection):
+            reader.release = body.release
+            yield body, reader
+
+    @cached_property
+    def _order(self) -> tuple[int, ...]:
+        """The state ids in the order of the key groups, from the smallest that can be walked; empty if none can."""
+        reader = self._heap_reader()
+        regions = sorted(self._regions(), key=lambda region: region[2] - region[1])
+        for region in regions[:_ORDER_TRIES]:
+            try:
+                body = self._body(self.stream.span(*region[1:]), *region)
+                return reader.order(body.data, body.first, body.last)
+            except UnsupportedSerializerError:
+                continue
+        return ()
+
+    @cached_property
+    def _ends(self) -> dict[tuple[int, int], int | ReaderError]:
+        """Where states that cannot be walked end, as far as that was asked for."""
+        return {}
+
+    def _reader(self) -> heap.HeapKeyGroupReader | heapmaps.HeapMapsKeyGroupReader:
+        if self._by_namespace:
+            return heapmaps.HeapMapsKeyGroupReader([self.entries[name] for name in self._names], self.path)
+        return self._heap_reader()
+
+    def _heap_reader(self) -> heap.HeapKeyGroupReader:
+        states = [(name.name, self.entries[name]) for name in self._names]
+        return heap.HeapKeyGroupReader(
+            states, lambda: self._order, self._ends, self.max_parallelism, self.path
+        )
+
+    def _beginning(self, span: NDArray[np.uint8], key_group: int, start: int, end: int) -> Cursor:
+        return heap.key_group_body(span, key_group, start, end, self.path)
+
+    def _regions(self) -> Iterator[tuple[int, int, int]]:
+        return regions_of(self.handle, self.stream, absent=None)
+
+
+@contextmanager
+def _located(body: KeyGroupBody) -> Iterator[None]:
+    """Errors say where a key group stands, as all positions in them are within it."""
+    try:
+        yield
+    except ReaderError as error:
+        error.path = body.path
+        raise
