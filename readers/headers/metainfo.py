@@ -1,4 +1,4 @@
-"""One registered state as the header of a state file describes it: `StateMetaInfoSnapshot`.
+"""One registered state, as the header of a state file describes it: `StateMetaInfoSnapshot`.
 
 | format | bytes | Flink |
 |---|---|---|
@@ -10,7 +10,7 @@
 | M5 | utf name, i4 kind, i4 n, n × (utf option, utf value), i4 m, m × utf key, m pairs | 1.6 |
 | M6 | utf name, i4 kind, i4 n, n × (utf option, utf value), i4 m, m × (utf key, block) | since 1.7 |
 
-1.18 calls M6 version 7. *Pairs* and *block* as in `snapshots`. `kind` is the ordinal of
+1.18 calls M6 version 7. `readers.snapshots.reading` explains *pairs* and *block*. `kind` is the ordinal of
 `StateMetaInfoSnapshot.BackendStateType`.
 
 Flink: StateMetaInfoSnapshotReadersWriters, LegacyStateMetaInfoReaders
@@ -22,17 +22,15 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from readers.cursor import Cursor
 from readers.errors import UnsupportedVersionError
 from readers.javaio import read_object
+from readers.serializers.base import Serializer
 from readers.serializers.containers import ListSerializer
 from readers.snapshots.legacy import read_serializer_proxy, serializer_of
 from readers.snapshots.reading import UnknownSnapshot, read_block, read_pairs, refuse
-
-if TYPE_CHECKING:
-    from readers.serializers.base import Serializer
 
 KEYED_STATE_TYPE = "KEYED_STATE_TYPE"
 DISTRIBUTION_MODE = "OPERATOR_STATE_DISTRIBUTION_MODE"
@@ -45,7 +43,7 @@ SERIALIZER_KEYS = (KEY, NAMESPACE, VALUE, USER_KEY)
 
 
 class BackendStateType(Enum):
-    """How a backend holds a state; in the order of Flink's enum."""
+    """The way a backend holds a state, in the order of Flink's enum."""
 
     KEY_VALUE = 0
     OPERATOR = 1
@@ -54,10 +52,12 @@ class BackendStateType(Enum):
     KEY_VALUE_V2 = 4
 
 
-# `StateDescriptor.Type` and `OperatorStateHandle.Mode`. Until 1.4 the second mode was called BROADCAST, and
-# meant union.
+# `StateDescriptor.Type` and `OperatorStateHandle.Mode`, in Flink's order. Until 1.4 the second mode was called BROADCAST
+# and meant union.
 _STATE_TYPES = ("UNKNOWN", "VALUE", "LIST", "REDUCING", "FOLDING", "AGGREGATING", "MAP")
 _MODES = ("SPLIT_DISTRIBUTE", "UNION", "BROADCAST")
+# Flink's options are constants of an enum: other text shows that the bytes are no meta info, which the search behind
+# unknown snapshots relies on.
 _OPTION = re.compile(r"[A-Z][A-Z_]*")
 
 
@@ -67,7 +67,7 @@ class StateMetaInfo:
 
     Attributes:
         name: unique among the states of one kind.
-        kind: how the backend holds it.
+        kind: the way the backend holds it.
         options: by `StateMetaInfoSnapshot.CommonOptionsKeys`.
         serializers: by `StateMetaInfoSnapshot.CommonSerializerKeys`.
     """
@@ -79,39 +79,40 @@ class StateMetaInfo:
 
     @property
     def keyed_state_type(self) -> str | None:
-        """VALUE, LIST, REDUCING, FOLDING, AGGREGATING or MAP; None for what is not keyed state."""
+        """VALUE, LIST, REDUCING, FOLDING, AGGREGATING or MAP; None for other than keyed state."""
         return self.options.get(KEYED_STATE_TYPE)
 
     @property
     def distribution_mode(self) -> str | None:
-        """SPLIT_DISTRIBUTE, UNION or BROADCAST; None for what is not operator state."""
+        """SPLIT_DISTRIBUTE, UNION or BROADCAST; None for other than operator state."""
         return self.options.get(DISTRIBUTION_MODE)
 
     @property
     def key_serializer(self) -> Serializer | None:
-        """Of the keys of a broadcast state. The key of keyed state is in the header."""
+        """Serializer of the keys of a broadcast state. That of keyed state is in the header."""
         return self.serializers.get(KEY)
 
     @property
     def namespace_serializer(self) -> Serializer | None:
+        """Serializer of the namespaces of keyed state."""
         return self.serializers.get(NAMESPACE)
 
     @property
     def value_serializer(self) -> Serializer | None:
-        """Of the list or map as a whole in KEY_VALUE, of one element or map value in all other kinds."""
+        """Serializer of the whole list or map in KEY_VALUE, of one element or map value in all other kinds."""
         return self.serializers.get(VALUE)
 
     @property
     def user_key_serializer(self) -> Serializer | None:
-        """Of the map keys of a KEY_VALUE_V2 map."""
+        """Serializer of the map keys of a KEY_VALUE_V2 map."""
         return self.serializers.get(USER_KEY)
 
 
 def read_meta_info(cursor: Cursor, unknown: UnknownSnapshot = refuse) -> StateMetaInfo:
-    """M6, as also changelogs have it.
+    """Read M6, which changelogs hold too.
 
     Raises:
-        UnsupportedSerializerError: a snapshot that is not known, and `unknown` gave up.
+        UnsupportedSerializerError: a snapshot is not known, and `unknown` refused it.
         CorruptDataError: the bytes are no state meta info.
     """
     name, kind, options = _common(cursor)
@@ -120,6 +121,19 @@ def read_meta_info(cursor: Cursor, unknown: UnknownSnapshot = refuse) -> StateMe
         key = _serializer_key(cursor)
         serializers[key] = read_block(cursor, unknown=unknown)
     return StateMetaInfo(name=name, kind=kind, options=options, serializers=serializers)
+
+
+def read_states(cursor: Cursor, read: MetaInfoReader, unknown: UnknownSnapshot) -> tuple[StateMetaInfo, ...]:
+    """Read i2 n and n meta infos.
+
+    Raises:
+        CorruptDataError: a negative number of states, or the bytes are no meta info.
+    """
+    start = cursor.position
+    count = cursor.i2()
+    if count < 0:
+        raise cursor.corrupt(f"expected a number of states, found {count}", start)
+    return tuple(read(cursor, unknown) for _ in range(count))
 
 
 def _m5(cursor: Cursor, _unknown: UnknownSnapshot) -> StateMetaInfo:
@@ -156,9 +170,9 @@ def _serializer_key(cursor: Cursor) -> str:
 
 
 def _keyed_v1(cursor: Cursor, _unknown: UnknownSnapshot) -> StateMetaInfo:
-    """For a list, RocksDB's backend of 1.2 stored the serializer of an element, the heap's of the list."""
     state_type, name = _keyed_legacy(cursor)
     namespace, value = (serializer_of(read_serializer_proxy(cursor)) for _ in range(2))
+    # For a list state the RocksDB backend of 1.2 stored the serializer of an element, the heap backend that of the list.
     if state_type == "LIST" and not isinstance(value, ListSerializer):
         value = ListSerializer(value)
     return _key_value(name, state_type, namespace, value)
@@ -186,6 +200,7 @@ def _key_value(name: str, state_type: str, namespace: Serializer, value: Seriali
 
 def _operator_v1(cursor: Cursor, _unknown: UnknownSnapshot) -> StateMetaInfo:
     name, mode = _operator_legacy(cursor)
+    # The stream has no length: it is read once to find its end, and again by `serializer_of`.
     stream = Cursor(cursor.data, path=cursor.path, position=cursor.position, end=cursor.end)
     read_object(cursor)
     return _operator(name, mode, serializer_of(stream))
@@ -236,10 +251,10 @@ def _ordinal(found: int, size: int, what: str, cursor: Cursor) -> int:
 
 
 def check_version(version: int, known: Mapping[int, MetaInfoReader], what: str, cursor: Cursor) -> None:
-    """Refuse a version of a header that has no meta info reader.
+    """Refuse a header version without a meta info reader.
 
     Raises:
-        UnsupportedVersionError: it is not in `known`.
+        UnsupportedVersionError: the version is not in `known`.
     """
     if version not in known:
         raise UnsupportedVersionError(

@@ -1,9 +1,11 @@
 """The one table of serializer snapshot classes: class name → reader of the snapshot's body.
 
-To add a type: write its class and its line in the family's `SNAPSHOTS`; nothing else knows type names.
+To add a type: write its serializer and its line in the `SNAPSHOTS` of its family; nothing else names types.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 from readers.serializers import (
     avro,
@@ -25,8 +27,9 @@ from readers.serializers.table import rowdata, variants
 
 
 def snapshot_body(class_name: str) -> SnapshotBody | None:
-    """The reader for a snapshot class; None where it is not known. Shaded Flink classes are found by their tail."""
+    """Return the reader for a snapshot class; None where it is not known."""
     body = SNAPSHOTS.get(class_name)
+    # Jars that shade Flink put a prefix of their own before its package.
     if body is None and not class_name.startswith(_FLINK):
         at = class_name.find("." + _FLINK)
         body = SNAPSHOTS.get(class_name[at + 1 :]) if at >= 0 else None
@@ -35,20 +38,26 @@ def snapshot_body(class_name: str) -> SnapshotBody | None:
 
 _FLINK = "org.apache.flink."
 
-SNAPSHOTS: dict[str, SnapshotBody] = {
-    **primitives.SNAPSHOTS,
-    **temporal.SNAPSHOTS,
-    **containers.SNAPSHOTS,
-    **tuples.SNAPSHOTS,
-    **values.SNAPSHOTS,
-    **variants.SNAPSHOTS,
-    **pojo.SNAPSHOTS,
-    **operators.SNAPSHOTS,
-    **scala.SNAPSHOTS,
-    **kryo.SNAPSHOTS,
-    **avro.SNAPSHOTS,
-    **rowdata.SNAPSHOTS,
-    **streaming.SNAPSHOTS,
-    **transactions.SNAPSHOTS,
-    **cep.SNAPSHOTS,
+FAMILIES: dict[str, Mapping[str, SnapshotBody]] = {
+    "numbers, text, bytes": primitives.SNAPSHOTS,
+    "times": temporal.SNAPSHOTS,
+    "lists, maps, arrays, enums": containers.SNAPSHOTS,
+    "tuples, rows": tuples.SNAPSHOTS,
+    "value classes": values.SNAPSHOTS,
+    "POJOs, records": pojo.SNAPSHOTS,
+    "Kryo 2 and 5": kryo.SNAPSHOTS,
+    "Avro": avro.SNAPSHOTS,
+    "Scala": scala.SNAPSHOTS,
+    "SQL": rowdata.SNAPSHOTS,
+    "windows, timers, TTL": operators.SNAPSHOTS,
+    "variants": variants.SNAPSHOTS,
+    "stream operators": streaming.SNAPSHOTS,
+    "transactions of sinks": transactions.SNAPSHOTS,
+    "CEP": cep.SNAPSHOTS,
 }
+"""Title, as the README shows it → the snapshot classes of one family."""
+
+SNAPSHOTS: dict[str, SnapshotBody] = {
+    class_name: body for family in FAMILIES.values() for class_name, body in family.items()
+}
+"""The snapshot classes of all families."""

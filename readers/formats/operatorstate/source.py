@@ -16,7 +16,7 @@ from readers.formats.entry import Entry, EntryLayout, StateKind, operator_entry
 from readers.formats.operatorstate import layout as operatorstate
 from readers.formats.operatorstate.layout import element_bounds
 from readers.formats.source import Selection, Source, StateName
-from readers.headers.keyed import OperatorHeader, read_known_operator_header, read_operator_header
+from readers.headers.operator import OperatorHeader, read_known_operator_header, read_operator_header
 from readers.metadata import OperatorStreamStateHandle
 from readers.storage.location import Stream
 

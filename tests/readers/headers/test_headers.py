@@ -25,13 +25,9 @@ from readers.errors import (
     UnsupportedVersionError,
 )
 from readers.formats.beginning import header_of
-from readers.headers.keyed import (
-    KeyedHeader,
-    OperatorHeader,
-    read_keyed_header,
-    read_operator_header,
-)
+from readers.headers.keyed import KeyedHeader, read_keyed_header
 from readers.headers.metainfo import BackendStateType, StateMetaInfo
+from readers.headers.operator import OperatorHeader, read_operator_header
 from readers.javaio import STREAM_HEADER, read_object
 from readers.metadata import model, read_metadata
 from readers.serializers.base import OpaqueSerializer, Serializer
