@@ -70,7 +70,7 @@ def create_app(
         duckdb=duckdb,
     )
     app.state.trino = trino.Statements(catalog, all_queries, settings)
-    app.add_middleware(RequestSizeLimit, max_bytes=settings.max_request_bytes)
+    app.add_middleware(RequestSizeLimit, max_bytes=settings.server.max_request_bytes)
     app.add_middleware(Gate, authenticator=authenticator, hosts=_hosts(settings, authenticator))
     install_error_handlers(app)
     for module in (query, queries, databases, docs, health, trino):
@@ -81,7 +81,7 @@ def create_app(
 
 def _hosts(settings: Settings, authenticator: Authenticator) -> frozenset[str]:
     """What requests may call this service; anything where empty."""
-    named = frozenset(host.strip() for host in settings.allowed_hosts.split(",") if host.strip())
-    if authenticator.is_open and not settings.allow_anonymous:
+    named = frozenset(host.strip() for host in settings.server.allowed_hosts.split(",") if host.strip())
+    if authenticator.is_open and not settings.auth.allow_anonymous:
         return named | loopback_hosts()
     return named

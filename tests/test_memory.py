@@ -35,7 +35,7 @@ from service.engines import DuckDBEngine
 from service.queries.registry import Queries, QueryRequest
 from service.settings import Settings
 
-settings = Settings(timeout_s=600.0, threads=2)
+settings = Settings.of(timeout_s=600.0, threads=2)
 with closing(Queries(catalog.connect(sys.argv[1]), {"duckdb": DuckDBEngine(settings)}, settings)) as queries:
     with queries.start(QueryRequest(sql=sys.argv[2])) as query:
 """

@@ -39,7 +39,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 def queries(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Queries]:
     path = tmp_path_factory.mktemp("peers") / "savepoint"
     write_savepoint(path, FEW)
-    settings = Settings(timeout_s=600.0)
+    settings = Settings.of(timeout_s=600.0)
     with closing(Queries(catalog.connect(path), {"duckdb": DuckDBEngine(settings)}, settings)) as known:
         yield known
 

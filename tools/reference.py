@@ -1,8 +1,8 @@
-"""The reference pages of the documentation, made from the code. `python -m tools.reference docs/reference.md` writes them.
+"""The reference page of the documentation, made from the code. `python -m tools.reference docs/reference.md` writes it.
 
-settings    the fields of `Settings`
+settings    the table in `service.settings`
 commands    the parsers of `service.cli`
-errors      `QueryError` and what derives from it, with the codes that other rooms' errors are translated to
+errors      `QueryError` and its subclasses, and the codes that errors of the other rooms become
 HTTP        the OpenAPI description of the application
 """
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import fields
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from catalog import Catalog
 from service.app import create_app
 from service.cli import parser_of
 from service.errors import QueryError, translated_codes
-from service.settings import ENVIRONMENT_PREFIX, Settings
+from service.settings import ENVIRONMENT_PREFIX, SETTINGS, Settings
 
 _HEAD = """# Reference
 
@@ -28,7 +28,7 @@ Made from the code (`make reference`).
 
 
 def reference() -> str:
-    """All of it, as Markdown."""
+    """Return the whole page, as Markdown."""
     return "\n".join([_HEAD, *_settings(), *_commands(), *_errors(), *_http()])
 
 
@@ -37,18 +37,24 @@ def _settings() -> Iterator[str]:
     yield (
         "A setting `timeout_s` is `--timeout-s` on the command line, "
         f"`{ENVIRONMENT_PREFIX}TIMEOUT_S` in the environment and `timeout_s` in the TOML file that `--config` names. "
-        "The first of these that has it wins. `roots` in the file is a list of `[label=]PATH`.\n"
+        "The command line wins over the environment, and the environment over the file. "
+        "`roots` in the file is a list of `[label=]PATH`.\n"
     )
-    rows = [
-        (f"`{setting.name}`", f"`{setting.default!r}`", str(setting.metadata["help"]))
-        for setting in fields(Settings)
-    ]
-    yield from _table(("setting", "default", "meaning"), rows)
+    for title, settings in groupby(SETTINGS.values(), key=lambda setting: setting.title):
+        yield f"### Settings: {title}\n"
+        rows = [(f"`{setting.key}`", _default(setting.default), setting.meaning) for setting in settings]
+        yield from _table(("setting", "default", "meaning"), rows)
+
+
+def _default(value: object) -> str:
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"  # as TOML and the environment spell it
+    return f"`{value}`" if value != "" else ""
 
 
 def _commands() -> Iterator[str]:
     yield "## Commands\n"
-    known = {f"--{setting.name.replace('_', '-')}" for setting in fields(Settings)}
+    known = {setting.option for setting in SETTINGS.values()}
     for name, parser in _parsers(parser_of(), "savepointdb"):
         rows = []
         for action in parser._actions:
@@ -63,15 +69,15 @@ def _commands() -> Iterator[str]:
         yield f"### `{name}`\n"
         yield f"{parser.description or ''}\n"
         yield from _table(("argument", "meaning"), rows)
-    yield "Commands also take the settings that are of use to them; `--help` lists them.\n"
+    yield "Commands also take the settings that they use; `--help` of a command lists them.\n"
 
 
 def _parsers(parser: argparse.ArgumentParser, name: str) -> Iterator[tuple[str, argparse.ArgumentParser]]:
     yield name, parser
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
-            for below, found in action.choices.items():
-                yield from _parsers(found, f"{name} {below}")
+            for below, subparser in action.choices.items():
+                yield from _parsers(subparser, f"{name} {below}")
 
 
 def _errors() -> Iterator[str]:
@@ -94,7 +100,7 @@ def _below(kind: type[QueryError]) -> Iterator[type[QueryError]]:
 
 def _http() -> Iterator[str]:
     yield "## HTTP\n"
-    yield "`/docs` of a running service describes bodies and answers.\n"
+    yield "A running service describes request bodies and answers at `/docs`.\n"
     description: dict[str, Any] = create_app(Settings(), Catalog()).openapi()
     rows = [
         (f"`{method.upper()} {path}`", str(call.get("description", call.get("summary", ""))).splitlines()[0])

@@ -65,7 +65,7 @@ class _Asked:
     def figures(self) -> dict[str, Any]:
         """All that is measured."""
         started = time.perf_counter()
-        settings = Settings(max_timeout_s=_TIMEOUT_S)
+        settings = Settings.of(max_timeout_s=_TIMEOUT_S)
         with closing(Queries(Catalog(), {"duckdb": DuckDBEngine(settings)}, settings)) as queries:
             self._opened_and_asked(queries)
             first_s = time.perf_counter() - started

@@ -140,7 +140,7 @@ def max_rows_of(asked: int | None, wanted: Format, settings: Settings) -> int | 
     """How many rows an answer in this format may have."""
     if wanted is not JSON:
         return asked
-    return min(settings.max_rows if asked is None else asked, settings.max_rows_limit)
+    return min(settings.queries.max_rows if asked is None else asked, settings.queries.max_rows_limit)
 
 
 async def answer(request: Request, service: ServiceState, query: Query, wanted: Format) -> Response:
@@ -173,8 +173,8 @@ async def answer(request: Request, service: ServiceState, query: Query, wanted: 
 async def _whole(request: Request, service: ServiceState, query: Query) -> Response:
     """The JSON answer, when all its rows are known."""
     settings = service.settings
-    file = service.queries.spool.file(settings.max_answer_bytes)
-    rows = AnswerBuffer(settings.result_buffer_bytes, settings.max_answer_bytes, file)
+    file = service.queries.spool.file(settings.queries.max_answer_bytes)
+    rows = AnswerBuffer(settings.queries.result_buffer_bytes, settings.queries.max_answer_bytes, file)
     try:
         async with cancelled_on_disconnect(request, query):
             await wait_until_ready(query)

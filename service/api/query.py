@@ -63,7 +63,7 @@ class QueryBody(BaseModel):
             user=user,
             principal=principal,
             source=request.headers.get("user-agent", "")[:_LONGEST_SOURCE],
-            abandoned_after_s=service.settings.abandoned_after_s,
+            abandoned_after_s=service.settings.queries.abandoned_after_s,
         )
 
 

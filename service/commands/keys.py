@@ -18,7 +18,7 @@ def main(options: Namespace) -> int:
 
 
 def _keys(options: Namespace) -> None:
-    path = settings_of(vars(options), os.environ).keys_file
+    path = settings_of(vars(options), os.environ).auth.keys_file
     if not path:
         raise WrongUsageError(
             "expected --keys-file or SAVEPOINTDB_KEYS_FILE: the file that holds the hashes of keys"

@@ -8,7 +8,6 @@ import ssl
 import sys
 import threading
 from argparse import Namespace
-from dataclasses import replace
 from types import FrameType
 
 import uvicorn
@@ -68,13 +67,13 @@ def _serve(options: Namespace) -> None:
     if not sources:
         raise WrongUsageError("expected --root, or roots in the settings file")
     try:
-        logs.install(replace(settings, log_level="info") if options.verbose else settings)
+        logs.install(settings.replaced({"log_level": "info"}) if options.verbose else settings)
     except ValueError as error:
         raise WrongUsageError(str(error)) from error
     tell_what_is_compiled()
     compile_all()
     cache = cache_of(settings, writes=True)
-    catalog = catalog_of(sources, options, rescan_after_s=settings.rescan_after_s, cache=cache)
+    catalog = catalog_of(sources, options, rescan_after_s=settings.storage.rescan_after_s, cache=cache)
     authenticator = authenticator_of(settings)
     _check_address(settings, authenticator)
     roots = [root.path for root in roots_of(sources)]
@@ -82,19 +81,19 @@ def _serve(options: Namespace) -> None:
     sys.setswitchinterval(_SWITCH_S)
     with _listening(settings) as listener:
         host, port = listener.getsockname()[:2]
-        count, scheme = len(catalog.databases), "https" if settings.tls_certificate else "http"
+        count, scheme = len(catalog.databases), "https" if settings.server.tls_certificate else "http"
         print(
             f"savepointdb serves {count} savepoint{'' if count == 1 else 's'} at {scheme}://{host}:{port}/",
             file=sys.stderr,
         )
         config = uvicorn.Config(
             app,
-            http=protocol_of(settings.stall_timeout_s),
+            http=protocol_of(settings.server.stall_timeout_s),
             log_config=None,
             access_log=options.verbose,
             server_header=False,
-            ssl_certfile=settings.tls_certificate or None,
-            ssl_keyfile=settings.tls_key or None,
+            ssl_certfile=settings.server.tls_certificate or None,
+            ssl_keyfile=settings.server.tls_key or None,
             h11_max_incomplete_event_size=_MAX_HEADER_BYTES,
             timeout_keep_alive=_IDLE_S,
             timeout_graceful_shutdown=_LAST_ANSWERS_S,
@@ -103,7 +102,7 @@ def _serve(options: Namespace) -> None:
             config.load()
         except (OSError, ssl.SSLError) as error:
             raise WrongUsageError(f"expected a certificate and its key in PEM, found {error}") from error
-        _Server(config, app.state.service.queries, settings.drain_s).run(sockets=[listener])
+        _Server(config, app.state.service.queries, settings.server.drain_s).run(sockets=[listener])
 
 
 def _configured_roots(options: Namespace) -> tuple[str, ...]:
@@ -118,39 +117,39 @@ def authenticator_of(settings: Settings) -> Authenticator:
         WrongUsageError: files or grants that cannot be used.
     """
     try:
-        keys = KeyFile(settings.keys_file) if settings.keys_file else None
-        grants = checked_grants(settings.oidc_default_grants.split())
+        keys = KeyFile(settings.auth.keys_file) if settings.auth.keys_file else None
+        grants = checked_grants(settings.auth.oidc_default_grants.split())
     except ValueError as error:
         raise WrongUsageError(str(error)) from error
-    if not settings.oidc_issuer:
+    if not settings.auth.oidc_issuer:
         return Authenticator(keys)
-    if not settings.oidc_audience:
+    if not settings.auth.oidc_audience:
         raise WrongUsageError(
             "expected the setting oidc_audience beside oidc_issuer: tokens for others are not valid"
         )
     provider = Provider(
-        issuer=settings.oidc_issuer,
-        audience=settings.oidc_audience,
-        keys_url=settings.oidc_keys_url,
-        user_claim=settings.oidc_user_claim,
-        grants_claim=settings.oidc_grants_claim,
+        issuer=settings.auth.oidc_issuer,
+        audience=settings.auth.oidc_audience,
+        keys_url=settings.auth.oidc_keys_url,
+        user_claim=settings.auth.oidc_user_claim,
+        grants_claim=settings.auth.oidc_grants_claim,
         default_grants=grants,
     )
     return Authenticator(keys, TokenVerifier(provider))
 
 
 def _check_address(settings: Settings, authenticator: Authenticator) -> None:
-    if authenticator.is_open and not settings.allow_anonymous and not is_loopback(settings.host):
+    if authenticator.is_open and not settings.auth.allow_anonymous and not is_loopback(settings.server.host):
         raise WrongUsageError(
-            f"expected keys or an identity provider to listen on {settings.host}, for others reach it: "
+            f"expected keys or an identity provider to listen on {settings.server.host}, for others reach it: "
             "give --keys-file (savepointdb keys create), or --allow-anonymous if something in front decides who comes"
         )
 
 
 def _listening(settings: Settings) -> socket.socket:
     try:
-        return listening(settings.host, settings.port)
+        return listening(settings.server.host, settings.server.port)
     except OSError as error:
         raise WrongUsageError(
-            f"cannot listen on {settings.host} port {settings.port}: {error.strerror}; take another --port"
+            f"cannot listen on {settings.server.host} port {settings.server.port}: {error.strerror}; take another --port"
         ) from error

@@ -50,9 +50,9 @@ def catalog_of(
 def storage_options(settings: Settings) -> StorageOptions:
     """How files are reached."""
     return StorageOptions(
-        allow_http=settings.allow_http,
-        cache_directory=settings.file_cache_directory,
-        cache_bytes=settings.file_cache_bytes,
+        allow_http=settings.storage.allow_http,
+        cache_directory=settings.storage.file_cache_directory,
+        cache_bytes=settings.storage.file_cache_bytes,
     )
 
 
@@ -66,12 +66,12 @@ def cache_of(settings: Settings, *, writes: bool) -> StateCache | None:
     Raises:
         InvalidSettingError: `cache` is neither on nor off.
     """
-    if settings.cache not in ("on", "off"):
-        raise InvalidSettingError(f"cache: expected on or off, found {settings.cache!r}")
-    if settings.cache == "off":
+    if settings.cache.mode not in ("on", "off"):
+        raise InvalidSettingError(f"cache: expected on or off, found {settings.cache.mode!r}")
+    if settings.cache.mode == "off":
         return None
-    directory = Path(settings.cache_directory) if settings.cache_directory else cache_directory() / "states"
-    return StateCache(directory, settings.cache_bytes, writes=writes)
+    directory = Path(settings.cache.directory) if settings.cache.directory else cache_directory() / "states"
+    return StateCache(directory, settings.cache.size_bytes, writes=writes)
 
 
 def roots_of(sources: Iterable[str]) -> list[Root]:

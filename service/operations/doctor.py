@@ -91,7 +91,7 @@ def _memory() -> Check:
 
 
 def _folders(settings: Settings) -> Iterator[Check]:
-    yield _writable("temp directory", settings.temp_directory or tempfile.gettempdir())
+    yield _writable("temp directory", settings.storage.temp_directory or tempfile.gettempdir())
     yield _writable("cache", str(cache_directory()))
 
 
@@ -115,11 +115,11 @@ def _writable(name: str, folder: str) -> Check:
 
 
 def _keys(settings: Settings) -> Check:
-    if not settings.keys_file and not settings.oidc_issuer:
+    if not settings.auth.keys_file and not settings.auth.oidc_issuer:
         return Check(name="keys", state=MISSING, found="none; without them this machine only is served")
-    path = Path(settings.keys_file)
-    if not settings.keys_file:
-        return Check(name="keys", state=OK, found=f"tokens of {settings.oidc_issuer}")
+    path = Path(settings.auth.keys_file)
+    if not settings.auth.keys_file:
+        return Check(name="keys", state=OK, found=f"tokens of {settings.auth.oidc_issuer}")
     if not path.is_file():
         return Check(name="keys", state=WRONG, found=f"{path} is not there: savepointdb keys create")
     shared = path.stat().st_mode & 0o077

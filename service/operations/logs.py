@@ -58,19 +58,19 @@ def install(settings: Settings) -> None:
     Raises:
         ValueError: a level or format that is not known.
     """
-    level = logging.getLevelNamesMapping().get(settings.log_level.upper())
-    if level is None or settings.log_format not in FORMATS:
+    level = logging.getLevelNamesMapping().get(settings.logs.level.upper())
+    if level is None or settings.logs.format not in FORMATS:
         raise ValueError(
             f"expected a log_level such as info and a log_format of {' or '.join(FORMATS)}, "
-            f"found {settings.log_level!r} and {settings.log_format!r}"
+            f"found {settings.logs.level!r} and {settings.logs.format!r}"
         )
     handler = logging.StreamHandler()
-    handler.setFormatter(JsonFormatter() if settings.log_format == "json" else TextFormatter())
+    handler.setFormatter(JsonFormatter() if settings.logs.format == "json" else TextFormatter())
     for name in ("savepointdb", "uvicorn"):
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate = [handler], False
         logger.setLevel(level)
-    logging.getLogger(AUDIT).setLevel(logging.INFO if settings.audit_log else logging.CRITICAL)
+    logging.getLogger(AUDIT).setLevel(logging.INFO if settings.logs.audit else logging.CRITICAL)
 
 
 def audit(query: Query) -> None:

@@ -77,8 +77,8 @@ class Queries:
         self._spark = spark_settings(settings) if _SPARK in engines else None
         self._limits = slot_limits(settings)
         self._slots = Slots(self._limits)
-        self.spool = Spool(settings.temp_directory, settings.spool_total_bytes)
-        self._history = History(settings.history_length)
+        self.spool = Spool(settings.storage.temp_directory, settings.queries.spool_total_bytes)
+        self._history = History(settings.queries.history_length)
         self.is_ending = False
         self._observers: list[Callable[[Query], None]] = []
         self._lock = threading.Lock()
@@ -102,7 +102,7 @@ class Queries:
         started = time.monotonic()
         try:
             plan = planned(
-                request, self.catalog.visible(request.principal.sees), self._settings.max_sql_bytes
+                request, self.catalog.visible(request.principal.sees), self._settings.queries.max_sql_bytes
             )
             if request.explain and not plan.prefix:
                 plan = replace(plan, prefix="EXPLAIN")
@@ -123,13 +123,14 @@ class Queries:
             fallback=self._engines[_DUCKDB] if request.engine == AUTO and engine.name != _DUCKDB else None,
             timeout_s=timeout_s,
             started=started,
-            is_large=size_bytes > self._settings.large_scan_bytes,
+            is_large=size_bytes > self._settings.slots.large_scan_bytes,
             is_lookup=is_lookup(plan, size_bytes),
             size_bytes=size_bytes,
             results=ResultBuffer(
-                self._settings.result_buffer_bytes, self.spool.file(self._settings.spool_bytes)
+                self._settings.queries.result_buffer_bytes,
+                self.spool.file(self._settings.queries.spool_bytes),
             ),
-            stall_timeout_s=self._settings.stall_timeout_s,
+            stall_timeout_s=self._settings.server.stall_timeout_s,
             slots=self._slots,
             owner=self,
         )
@@ -287,14 +288,16 @@ class Queries:
     def _timeout_s(self, request: QueryRequest) -> float:
         if request.max_rows is not None and request.max_rows < 0:
             raise InvalidRequestError(f"expected max_rows of 0 or more, found {request.max_rows}")
-        timeout_s = self._settings.timeout_s if request.timeout_s is None else request.timeout_s
+        timeout_s = self._settings.queries.timeout_s if request.timeout_s is None else request.timeout_s
         if not timeout_s > 0:
             raise InvalidRequestError(f"expected timeout_s above 0, found {timeout_s}")
-        return min(timeout_s, self._settings.max_timeout_s)
+        return min(timeout_s, self._settings.queries.max_timeout_s)
 
     def _check_scan(self, size_bytes: int, request: QueryRequest) -> None:
         limits = [
-            limit for limit in (self._settings.max_scan_bytes or None, request.max_bytes) if limit is not None
+            limit
+            for limit in (self._settings.queries.max_scan_bytes or None, request.max_bytes)
+            if limit is not None
         ]
         if limits and size_bytes > min(limits):
             raise LimitExceededError(
@@ -342,14 +345,14 @@ def _ending() -> ServiceEndingError:
 
 def slot_limits(settings: Settings) -> SlotLimits:
     """How many queries may run and wait, where the settings leave it open by the cores of the machine."""
-    cores = settings.threads or machine.cores()
-    running = settings.max_running or max(_LEAST_RUNNING, _RUNNING_A_CORE * cores)
+    cores = settings.duckdb.threads or machine.cores()
+    running = settings.slots.max_running or max(_LEAST_RUNNING, _RUNNING_A_CORE * cores)
     return SlotLimits(
         running=running,
-        running_per_user=settings.max_running_per_user or max(1, running // 2),
-        queued=settings.max_queued,
-        queued_per_user=settings.max_queued_per_user,
-        stalled=settings.max_stalled,
+        running_per_user=settings.slots.max_running_per_user or max(1, running // 2),
+        queued=settings.slots.max_queued,
+        queued_per_user=settings.slots.max_queued_per_user,
+        stalled=settings.slots.max_stalled,
     )
 
 

@@ -86,7 +86,7 @@ def client() -> Iterator[httpx.Client]:
     Paths under the fixtures of Flink 2.3.0 may be registered.
     """
     catalog = Catalog([Root(path=str(NATIVE.parent))])
-    settings = Settings(max_sql_bytes=64 * 1024, max_request_bytes=128 * 1024)
+    settings = Settings.of(max_sql_bytes=64 * 1024, max_request_bytes=128 * 1024)
     app = create_app(settings, catalog, roots=[str(FLINK / "2.3.0")])
     with listening(app) as address, httpx.Client(base_url=address, timeout=60) as http:
         yield http

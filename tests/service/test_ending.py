@@ -45,7 +45,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def http(folder: Path, serving: Serving) -> Iterator[httpx.Client]:
-    app = create_app(Settings(workers=1), Catalog([Root(path=str(folder))]))
+    app = create_app(Settings.of(workers=1), Catalog([Root(path=str(folder))]))
     with serving(app) as address, httpx.Client(base_url=address, timeout=60) as client:
         yield client
 

@@ -87,7 +87,7 @@ def job(tmp_path: Path) -> Path:
 @contextmanager
 def following(job: Path, serving: Serving) -> Iterator[httpx.Client]:
     """A service that looks at the job's folder before every query."""
-    app = create_app(Settings(workers=1), Catalog([Root(path=str(job), label="prod")], rescan_after_s=0))
+    app = create_app(Settings.of(workers=1), Catalog([Root(path=str(job), label="prod")], rescan_after_s=0))
     with serving(app) as address, httpx.Client(base_url=address, timeout=60) as http:
         yield http
 

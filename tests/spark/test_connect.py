@@ -379,7 +379,7 @@ def test_a_server_without_duckdb_gives_rows_and_it_is_told(
 def test_the_service_goes_on_when_the_server_goes_and_comes_back(
     server: ConnectServer, savepoints: Catalog
 ) -> None:
-    settings = Settings(
+    settings = Settings.of(
         spark_remote=f"{server.url}/;user_id=tests", spark_threshold_bytes=1, max_timeout_s=600
     )
 

@@ -30,7 +30,7 @@ ARROW = "application/vnd.apache.arrow.stream"
 @pytest.fixture(scope="module")
 def client(spark: SparkSession, savepoints: Catalog) -> Iterator[httpx.Client]:
     """A client of the service, whose Spark is that of the tests."""
-    app = create_app(Settings(max_timeout_s=600), savepoints)
+    app = create_app(Settings.of(max_timeout_s=600), savepoints)
     with listening(app) as address, httpx.Client(base_url=address, timeout=120) as http:
         yield http
 

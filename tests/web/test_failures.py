@@ -27,7 +27,7 @@ RESULT = "**/api/queries/*/result"
 @pytest.fixture
 def one() -> FastAPI:
     """A service of its own."""
-    return create_app(Settings(max_rows_limit=50), Catalog([Root(path=str(ROOTS["words"] / "native"))]))
+    return create_app(Settings.of(max_rows_limit=50), Catalog([Root(path=str(ROOTS["words"] / "native"))]))
 
 
 @pytest.mark.parametrize(

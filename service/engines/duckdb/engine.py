@@ -107,8 +107,8 @@ class DuckDBEngine:
     name = "duckdb"
 
     def __init__(self, settings: Settings) -> None:
-        self._threads = settings.threads or machine.cores()
-        self._spill = SpillFolder(settings.temp_directory)
+        self._threads = settings.duckdb.threads or machine.cores()
+        self._spill = SpillFolder(settings.storage.temp_directory)
         self._settings = _engine_settings(settings, self._threads, self._spill.path)
         self._lock = threading.Lock()
         self._root = self._connected()
@@ -399,11 +399,11 @@ def _engine_settings(settings: Settings, threads: int, spill: str) -> dict[str, 
     """
     limits: dict[str, str | int | bool] = {
         "temp_directory": spill,
-        "max_temp_directory_size": settings.max_temp_size,
+        "max_temp_directory_size": settings.duckdb.max_temp_size,
         "threads": threads,
     }
-    if settings.memory_limit:
-        limits["memory_limit"] = settings.memory_limit
+    if settings.duckdb.memory_limit:
+        limits["memory_limit"] = settings.duckdb.memory_limit
     return limits | {
         "TimeZone": "UTC",
         "autoinstall_known_extensions": False,

@@ -92,7 +92,7 @@ class SparkEngine:
         Raises:
             InvalidSettingError: they contradict each other.
         """
-        return cls(spark_settings(settings), duckdb, _temporary(settings.temp_directory))
+        return cls(spark_settings(settings), duckdb, _temporary(settings.storage.temp_directory))
 
     def execution(self, plan: Plan, max_rows: int | None = None) -> Execution:
         """As `Engine.execution`."""

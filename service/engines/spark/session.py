@@ -87,15 +87,15 @@ def spark_settings(settings: Settings) -> SparkSettings:
     Raises:
         InvalidSettingError: `spark_options` are not NAME=VALUE, or both a master and a Connect server are set.
     """
-    if settings.spark_master and settings.spark_remote:
+    if settings.spark.master and settings.spark.remote:
         raise InvalidSettingError("expected spark_master or spark_remote, found both")
     return SparkSettings(
-        master=settings.spark_master,
-        remote=settings.spark_remote,
-        python=settings.spark_python,
-        options=_named(settings.spark_options),
-        export_directory=settings.spark_export_directory,
-        threshold_bytes=settings.spark_threshold_bytes or None,
+        master=settings.spark.master,
+        remote=settings.spark.remote,
+        python=settings.spark.python,
+        options=_named(settings.spark.options),
+        export_directory=settings.spark.export_directory,
+        threshold_bytes=settings.spark.threshold_bytes or None,
     )
 
 

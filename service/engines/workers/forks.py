@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from select import POLLIN, poll
 from time import monotonic
@@ -119,7 +119,7 @@ class ForkServer:
 
     def __init__(self, settings: Settings, memory_bytes: int) -> None:
         self._lock = threading.Lock()
-        self._spill = SpillFolder(settings.temp_directory)
+        self._spill = SpillFolder(settings.storage.temp_directory)
         self._control, control = socket.socketpair()
         lifeline, self._lifeline = os.pipe()
         with control:
@@ -133,7 +133,7 @@ class ForkServer:
         os.close(lifeline)
         assert self._process.stdin is not None
         with suppress(OSError), self._process.stdin as file:
-            pickle.dump((replace(settings, temp_directory=self._spill.path), memory_bytes), file)
+            pickle.dump((settings.replaced({"temp_directory": self._spill.path}), memory_bytes), file)
         try:
             self._answer()
         except EngineUnavailableError:

@@ -6,8 +6,6 @@ others were promised. DuckDB gets 60 % of that and spills beyond; the rest is fo
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from service.process import machine
 from service.settings import Settings, bytes_of
 
@@ -23,18 +21,18 @@ def worker_memory_bytes(settings: Settings, running: int) -> int:
         settings: say it, or not.
         running: how many run at a time.
     """
-    if settings.worker_memory:
-        return bytes_of(settings.worker_memory)
+    if settings.workers.memory:
+        return bytes_of(settings.workers.memory)
     return max(_LEAST_BYTES, int(machine.memory_bytes() * _OF_MACHINE / running))
 
 
 def engine_settings(settings: Settings, worker_bytes: int) -> Settings:
     """The settings of the engine in a worker of so much memory."""
     most = int(worker_bytes * _OF_WORKER)
-    asked = bytes_of(settings.memory_limit) if settings.memory_limit else most
-    return replace(settings, memory_limit=f"{min(most, asked)}B")
+    asked = bytes_of(settings.duckdb.memory_limit) if settings.duckdb.memory_limit else most
+    return settings.replaced({"memory_limit": f"{min(most, asked)}B"})
 
 
 def waiting_workers(settings: Settings) -> int:
     """How many workers wait for queries."""
-    return settings.workers or (settings.threads or machine.cores()) + 2
+    return settings.workers.count or (settings.duckdb.threads or machine.cores()) + 2

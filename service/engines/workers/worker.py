@@ -12,7 +12,6 @@ import queue
 import resource
 import threading
 import time
-from dataclasses import replace
 
 from catalog.cache.states import StateCache
 from service.engines.duckdb.engine import DuckDBEngine, DuckDBExecution
@@ -50,9 +49,9 @@ class Worker:
         self._settings = settings
         if memory_bytes:
             _limit_memory(memory_bytes)
-        spill = os.path.join(settings.temp_directory, str(os.getpid()))
+        spill = os.path.join(settings.storage.temp_directory, str(os.getpid()))
         os.mkdir(spill)  # the server removes it, for this process may be killed
-        self._engine = DuckDBEngine(replace(settings, temp_directory=spill))
+        self._engine = DuckDBEngine(settings.replaced({"temp_directory": spill}))
         growth = min(_WORN_BYTES, memory_bytes // _WORN_PART) if memory_bytes else _WORN_BYTES
         self._worn_bytes = data_bytes() + growth
         self._tasks: queue.SimpleQueue[bytearray | None] = queue.SimpleQueue()
@@ -95,7 +94,7 @@ class Worker:
             self._channel.send(Frame.COLUMNS, columns_content(execution.columns))
             self._channel.send(Frame.BATCH, batch_content(reader.schema, None))
             for batch in reader:
-                for piece in pieces(batch, self._settings.max_row_bytes):
+                for piece in pieces(batch, self._settings.queries.max_row_bytes):
                     self._channel.send(Frame.BATCH, batch_content(reader.schema, piece))
         finally:
             self._is_running.clear()

@@ -61,10 +61,10 @@ class Statements:
         """
         principal = principal_of(request)
         session = session_of(request.headers, principal)
-        check_length(sql, self._settings.max_sql_bytes)
+        check_length(sql, self._settings.queries.max_sql_bytes)
         self._forget()
         self._queries.check_room(session.user)
-        if len(self._statements) >= _STATEMENTS_PER_QUEUED * (self._settings.max_queued + 1):
+        if len(self._statements) >= _STATEMENTS_PER_QUEUED * (self._settings.slots.max_queued + 1):
             raise TooManyQueriesError("too many statements are read already", retry_after_s=_RETRY_AFTER_S)
         query_id = secrets.token_hex(16)
         catalog = self._catalog.visible(principal.sees)
@@ -90,7 +90,7 @@ class Statements:
         """Let go of statements that ended, and of those that nobody asks for: their queries end by themselves."""
         now = time.monotonic()
         for statement in list(self._statements.values()):
-            limit_s = _KEPT_AFTER_END_S if statement.has_ended else self._settings.abandoned_after_s
+            limit_s = _KEPT_AFTER_END_S if statement.has_ended else self._settings.queries.abandoned_after_s
             if now - statement.touched > limit_s:
                 del self._statements[statement.id]
 

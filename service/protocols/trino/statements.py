@@ -174,7 +174,7 @@ class Interpreter:
                 "current_schema": self.session.schema or "",
                 "version": installed_version(),
             },
-            abandoned_after_s=self.settings.abandoned_after_s,
+            abandoned_after_s=self.settings.queries.abandoned_after_s,
             query_id=self.query_id,
         )
 
@@ -191,7 +191,7 @@ class Interpreter:
 
     def _io(self, sql: str) -> str:
         """What a query reads; about, before it runs."""
-        plan = planned(self._request(sql), self.catalog, self.settings.max_sql_bytes)
+        plan = planned(self._request(sql), self.catalog, self.settings.queries.max_sql_bytes)
         inputs: list[dict[str, Any]] = [
             {
                 "table": {
@@ -208,7 +208,7 @@ class Interpreter:
         return orjson.dumps({"inputTableColumnInfos": inputs, "estimate": _estimate(size_bytes)}).decode()
 
     def _size_bytes(self, sql: str) -> int:
-        return planned(self._request(sql), self.catalog, self.settings.max_sql_bytes).size_bytes
+        return planned(self._request(sql), self.catalog, self.settings.queries.max_sql_bytes).size_bytes
 
     def _execute(self, sql: str, words: Sequence[Word]) -> QueryStatement | ImmediateAnswer:
         if len(words) > 2 and words[1].keyword == "IMMEDIATE" and words[2].kind == "string":
@@ -258,7 +258,7 @@ class Interpreter:
             QueryError: it means nothing.
         """
         request = self._request(with_arguments(statement, ["NULL"] * len(placeholders_of(statement))))
-        planned(request, self.catalog, self.settings.max_sql_bytes)
+        planned(request, self.catalog, self.settings.queries.max_sql_bytes)
         return request
 
     def _deallocate(self, sql: str, words: Sequence[Word]) -> ImmediateAnswer:

@@ -287,7 +287,7 @@ def test_a_link_that_leads_out_of_the_roots_cannot_be_registered(serving: Servin
     root = tmp_path / "root"
     root.mkdir()
     (root / "link").symlink_to(HASHMAP / "native")
-    app = create_app(Settings(workers=1), connect(root), roots=[str(root)])
+    app = create_app(Settings.of(workers=1), connect(root), roots=[str(root)])
 
     with serving(app) as address:
         body = {"name": "outside", "path": str(root / "link")}
@@ -349,7 +349,7 @@ def damaged(tmp_path: Path, serving: Serving) -> Any:
             FLINK / "2.3.0" / "wordcount-rocksdb-checkpoint-incremental" / "checkpoint", tmp_path / "job"
         )
         damage(tmp_path / "job")
-        return serving(create_app(Settings(workers=1), connect(tmp_path / "job")))
+        return serving(create_app(Settings.of(workers=1), connect(tmp_path / "job")))
 
     return serve
 

@@ -35,7 +35,7 @@ Serving = Callable[[FastAPI], AbstractContextManager[str]]
 
 @pytest.fixture(scope="module")
 def http(serving: Serving) -> Iterator[httpx.Client]:
-    limits = Settings(workers=1, max_answer_bytes=MOST_BYTES, result_buffer_bytes=10_000)
+    limits = Settings.of(workers=1, max_answer_bytes=MOST_BYTES, result_buffer_bytes=10_000)
     app = create_app(limits, connect(NATIVE))
     with serving(app) as address, httpx.Client(base_url=address, timeout=60) as client:
         yield client
@@ -98,7 +98,7 @@ def test_what_was_collected_is_let_go_of(http: httpx.Client) -> None:
 
 
 def test_an_answer_that_has_no_room_on_the_disk_is_an_error(serving: Serving) -> None:
-    limits = Settings(workers=1, spool_total_bytes=0, result_buffer_bytes=10_000)
+    limits = Settings.of(workers=1, spool_total_bytes=0, result_buffer_bytes=10_000)
     with serving(create_app(limits, Catalog())) as address:
         short = httpx.post(f"{address}/api/query", json={"sql": "SELECT 1"}, timeout=60)
         long = httpx.post(f"{address}/api/query", json={"sql": MANY}, timeout=60)

@@ -96,7 +96,7 @@ def door(key_file: Path, serving: Serving) -> Iterator[Door]:
         "gone": keys.create("gone", ["*"], datetime.now(UTC) - timedelta(seconds=1)),
     }
     app = create_app(
-        Settings(workers=1),
+        Settings.of(workers=1),
         Catalog([Root(path=str(FLINK))]),
         roots=[str(FLINK)],
         authenticator=Authenticator(keys),
@@ -585,7 +585,7 @@ def lobby(provider: IdentityProvider, serving: Serving) -> Iterator[Door]:
     """A service that the provider's tokens open."""
     verifier = TokenVerifier(Provider(issuer=provider.issuer, audience=AUDIENCE))
     app = create_app(
-        Settings(workers=1), Catalog([Root(path=str(FLINK))]), authenticator=Authenticator(tokens=verifier)
+        Settings.of(workers=1), Catalog([Root(path=str(FLINK))]), authenticator=Authenticator(tokens=verifier)
     )
     with serving(app) as address:
         yield Door(address, {})
@@ -681,7 +681,7 @@ def test_keys_are_fetched_where_the_provider_says_and_kept(lobby: Door, provider
 def test_a_provider_that_does_not_answer_is_told(serving: Serving, provider: IdentityProvider) -> None:
     verifier = TokenVerifier(Provider(issuer="http://127.0.0.1:9", audience=AUDIENCE))
     app = create_app(
-        Settings(workers=1), Catalog([Root(path=str(FLINK))]), authenticator=Authenticator(tokens=verifier)
+        Settings.of(workers=1), Catalog([Root(path=str(FLINK))]), authenticator=Authenticator(tokens=verifier)
     )
 
     with serving(app) as address:

@@ -294,7 +294,7 @@ def test_settings_come_from_the_command_line_then_the_environment() -> None:
 
     found = settings_of({"port": 1, "host": None, "root": ["x"]}, environment)
 
-    assert found == Settings(port=1, timeout_s=5.0)
+    assert found == Settings.of(port=1, timeout_s=5.0)
     with pytest.raises(InvalidSettingError, match="SAVEPOINTDB_PORT"):
         settings_of({}, {"SAVEPOINTDB_PORT": "many"})
 
@@ -576,7 +576,7 @@ def test_path_maps_of_the_environment_and_the_command_line(monkeypatch: pytest.M
 
 @pytest.mark.parametrize(("text", "value"), [("true", True), ("0", False), ("No", False)])
 def test_settings_that_are_switches(text: str, value: bool) -> None:
-    assert settings_of({}, {"SAVEPOINTDB_ALLOW_HTTP": text}).allow_http is value
+    assert settings_of({}, {"SAVEPOINTDB_ALLOW_HTTP": text}).storage.allow_http is value
 
 
 def test_a_switch_is_on_or_off() -> None:

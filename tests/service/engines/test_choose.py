@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +33,7 @@ from tests.support.paths import DATA
 
 FLINK = DATA / "flink" / "2.3.0"
 CLUSTER = SparkSettings(master="spark://host:7077", threshold_bytes=10)
-GONE = Settings(spark_master="spark://127.0.0.1:1", spark_threshold_bytes=1)
+GONE = Settings.of(spark_master="spark://127.0.0.1:1", spark_threshold_bytes=1)
 MEMORY = 1 << 30
 COUNT = "SELECT count(*) AS n FROM w.aggregate__count"
 
@@ -169,7 +168,7 @@ def test_errors_of_spark_are_told_without_java(text: str, code: str, message: st
 
 def test_settings_are_those_of_the_service() -> None:
     found = spark_settings(
-        Settings(
+        Settings.of(
             spark_master="spark://host:7077",
             spark_python="/opt/python",
             spark_options="spark.executor.memory=4g 'spark.executor.extraJavaOptions=-Xss4m -ea'",
@@ -191,10 +190,10 @@ def test_settings_are_those_of_the_service() -> None:
 @pytest.mark.parametrize(
     "settings",
     [
-        Settings(spark_options="executor.memory=4g"),
-        Settings(spark_options="spark.executor.memory"),
-        Settings(spark_options="spark.executor.memory='4g"),
-        Settings(spark_master="yarn", spark_remote="sc://host"),
+        Settings.of(spark_options="executor.memory=4g"),
+        Settings.of(spark_options="spark.executor.memory"),
+        Settings.of(spark_options="spark.executor.memory='4g"),
+        Settings.of(spark_master="yarn", spark_remote="sc://host"),
     ],
 )
 def test_settings_that_contradict_are_refused(settings: Settings) -> None:
@@ -267,7 +266,7 @@ def test_explain_shows_the_choice(wordcount: Catalog) -> None:
 @pytest.fixture(scope="module")
 def address(wordcount: Catalog, serving: Callable[..., Any]) -> Iterator[str]:
     """Where a service listens whose cluster is gone."""
-    with serving(create_app(replace(GONE, workers=1), wordcount)) as found:
+    with serving(create_app(GONE.replaced({"workers": 1}), wordcount)) as found:
         yield found
 
 
@@ -289,7 +288,7 @@ def test_over_http(address: str, body: dict[str, str], status: int, code: str | 
 
 
 def test_nothing_is_made_before_spark_is_wanted(tmp_path: Path, wordcount: Catalog) -> None:
-    settings = Settings(temp_directory=str(tmp_path))
+    settings = Settings.of(temp_directory=str(tmp_path))
     duckdb = DuckDBEngine(settings)
     before = set(tmp_path.iterdir())
 

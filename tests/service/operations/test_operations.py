@@ -32,7 +32,7 @@ FLINK = DATA / "flink" / "2.3.0" / "wordcount-rocksdb-savepoints"
 
 @contextmanager
 def audited(serving: Serving) -> Iterator[httpx.Client]:
-    app = create_app(Settings(audit_log=True, workers=1), Catalog([Root(path=str(FLINK))]))
+    app = create_app(Settings.of(audit_log=True, workers=1), Catalog([Root(path=str(FLINK))]))
     with serving(app) as address, httpx.Client(base_url=address, timeout=60) as client:
         yield client
 
@@ -117,7 +117,7 @@ def test_a_line_of_the_log_is_one_line() -> None:
     assert JsonFormatter().format(record).count("\n") == 0
 
 
-@pytest.mark.parametrize("settings", [Settings(log_level="loud"), Settings(log_format="xml")])
+@pytest.mark.parametrize("settings", [Settings.of(log_level="loud"), Settings.of(log_format="xml")])
 def test_a_level_or_format_that_is_not_known_is_refused(settings: Settings) -> None:
     with pytest.raises(ValueError, match="expected a log_level"):
         install(settings)
@@ -140,8 +140,8 @@ def test_the_command_line_wins_over_the_environment_and_that_over_the_file(tmp_p
         {"SAVEPOINTDB_PORT": "2", "SAVEPOINTDB_HOST": "b", "SAVEPOINTDB_AUDIT_LOG": "yes"},
     )
 
-    assert found == Settings(port=3, host="b", timeout_s=2.0, allow_anonymous=True, audit_log=True)
-    assert settings_of({}, {"SAVEPOINTDB_CONFIG": path}).port == 1
+    assert found == Settings.of(port=3, host="b", timeout_s=2.0, allow_anonymous=True, audit_log=True)
+    assert settings_of({}, {"SAVEPOINTDB_CONFIG": path}).server.port == 1
     assert read_config(path).roots == ("x=/y",)
 
 
@@ -220,7 +220,7 @@ def test_what_has_to_be_mended_is_told(tmp_path: Path, capsys: pytest.CaptureFix
     keys = tmp_path / "keys.json"
     keys.write_text("{}")
     keys.chmod(0o644)
-    settings = Settings(keys_file=str(keys), temp_directory=str(keys / "below"))
+    settings = Settings.of(keys_file=str(keys), temp_directory=str(keys / "below"))
 
     checked = found(settings, str(tmp_path / "none"))
 

@@ -44,7 +44,7 @@ Serving = Callable[[FastAPI], AbstractContextManager[str]]
 @contextmanager
 def queries_of(catalog: Catalog, **settings: Any) -> Iterator[Queries]:
     """Queries with these settings."""
-    limits = Settings(**settings)
+    limits = Settings.of(**settings)
     queries = Queries(catalog, {"duckdb": DuckDBEngine(limits)}, limits)
     try:
         yield queries
@@ -245,7 +245,7 @@ def test_what_may_take_any_time_is_no_lookup(sql: str, native: Any) -> None:
 
 
 def test_too_many_queries_are_told_to_come_again(serving: Serving) -> None:
-    app = create_app(Settings(workers=1, max_running=1, max_queued=1), connect(NATIVE))
+    app = create_app(Settings.of(workers=1, max_running=1, max_queued=1), connect(NATIVE))
     with serving(app) as address, httpx.Client(base_url=address, timeout=30) as http:
         ids = [start(http, ENDLESS) for _ in range(2)]
         wait_until(lambda: status(http, ids[0])["state"] == "running")
@@ -261,7 +261,7 @@ def test_too_many_queries_are_told_to_come_again(serving: Serving) -> None:
 
 
 def test_others_are_answered_while_a_stream_waits_for_a_slot(serving: Serving) -> None:
-    app = create_app(Settings(workers=1, max_running=1), connect(NATIVE))
+    app = create_app(Settings.of(workers=1, max_running=1), connect(NATIVE))
     with (
         serving(app) as address,
         httpx.Client(base_url=address, timeout=30) as http,

@@ -40,7 +40,7 @@ Serving = Callable[[FastAPI], AbstractContextManager[str]]
 
 @contextmanager
 def queries_of(**settings: Any) -> Iterator[Queries]:
-    limits = Settings(**{"result_buffer_bytes": 1 << 20, **settings})
+    limits = Settings.of(**{"result_buffer_bytes": 1 << 20, **settings})
     with closing(Queries(connect(NATIVE), {"duckdb": DuckDBEngine(limits)}, limits)) as queries:
         yield queries
 
@@ -245,7 +245,7 @@ def test_forty_readers_that_stall_cost_little_and_others_are_answered(tmp_path: 
                 f"{address}/api/query", json={"sql": "SELECT count(*) FROM aggregate__count"}, timeout=60
             )
             assert answer.json()["rows"] == [[100_000]]
-        wait_until(lambda: open_queries(address) <= Settings().max_stalled)
+        wait_until(lambda: open_queries(address) <= Settings().slots.max_stalled)
         wait_until(lambda: shared_bytes(server.pid) - before < MOST_BYTES)
 
 

@@ -111,9 +111,9 @@ def test_a_query_that_stops_early_is_no_whole_scan(cached: Asker) -> None:
 
 
 def test_settings_turn_the_cache_off_and_place_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert cache_of(Settings(cache="off"), writes=True) is None
+    assert cache_of(Settings.of(cache="off"), writes=True) is None
     with pytest.raises(InvalidSettingError, match="expected on or off, found 'maybe'"):
-        cache_of(Settings(cache="maybe"), writes=True)
+        cache_of(Settings.of(cache="maybe"), writes=True)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
     monkeypatch.delenv("SAVEPOINTDB_CACHE_DIR", raising=False)
 
@@ -125,4 +125,4 @@ def test_settings_turn_the_cache_off_and_place_it(tmp_path: Path, monkeypatch: p
     assert place(Settings()) == tmp_path / "xdg" / "savepointdb" / "states"
     monkeypatch.setenv("SAVEPOINTDB_CACHE_DIR", str(tmp_path / "own"))
     assert place(Settings()) == tmp_path / "own" / "states"
-    assert place(Settings(cache_directory=str(tmp_path / "set"))) == tmp_path / "set"
+    assert place(Settings.of(cache_directory=str(tmp_path / "set"))) == tmp_path / "set"

@@ -98,7 +98,7 @@ class NumberTable(Table):
 
 @pytest.fixture
 def engine() -> Iterator[DuckDBEngine]:
-    made = DuckDBEngine(Settings(threads=4, memory_limit="200MB"))
+    made = DuckDBEngine(Settings.of(threads=4, memory_limit="200MB"))
     yield made
     made.close()
 
@@ -423,7 +423,7 @@ def test_settings_are_locked(engine: DuckDBEngine) -> None:
 
 
 def test_the_spill_folder_goes_with_the_engine(tmp_path: Path) -> None:
-    engine = DuckDBEngine(Settings(temp_directory=str(tmp_path)))
+    engine = DuckDBEngine(Settings.of(temp_directory=str(tmp_path)))
     made = list(tmp_path.iterdir())
 
     engine.close()

@@ -36,7 +36,7 @@ STATEMENTS = [
 
 @pytest.fixture
 def engine() -> Iterator[DuckDBEngine]:
-    made = DuckDBEngine(Settings(threads=2))
+    made = DuckDBEngine(Settings.of(threads=2))
     yield made
     made.close()
 
@@ -55,7 +55,7 @@ def answer(engine: DuckDBEngine, planned: Any) -> tuple[Any, list[Any]]:
 def test_asked_again_a_statement_has_the_answer_of_a_new_engine(
     native: Any, engine: DuckDBEngine, sql: str
 ) -> None:
-    fresh = DuckDBEngine(Settings(threads=2))
+    fresh = DuckDBEngine(Settings.of(threads=2))
 
     found = [answer(engine, plan(sql, native.catalog)) for _ in range(3)]
 
@@ -67,7 +67,7 @@ def test_asked_again_a_statement_has_the_answer_of_a_new_engine(
 def test_other_texts_over_the_same_tables_have_the_answers_of_a_new_engine(
     native: Any, engine: DuckDBEngine
 ) -> None:
-    fresh = DuckDBEngine(Settings(threads=2))
+    fresh = DuckDBEngine(Settings.of(threads=2))
     texts = [
         f"SELECT key, value + {number} FROM aggregate__count WHERE key = 'key_{number}'"
         for number in range(50)

@@ -44,7 +44,7 @@ def planned(sql: str, batch: pa.RecordBatch = BATCH) -> Plan:
 
 @pytest.fixture(scope="module")
 def engine() -> Iterator[DuckDBEngine]:
-    made = DuckDBEngine(Settings(threads=2))
+    made = DuckDBEngine(Settings.of(threads=2))
     yield made
     made.close()
 

@@ -73,7 +73,9 @@ class Service:
     """Queries of workers over some savepoints."""
 
     def __init__(self, catalog: Catalog, **settings: Any) -> None:
-        limits = Settings(**{"worker_memory": "500MB", "workers": 1, "max_row_bytes": 5_000_000, **settings})
+        limits = Settings.of(
+            **{"worker_memory": "500MB", "workers": 1, "max_row_bytes": 5_000_000, **settings}
+        )
         self.engine = WorkerEngine(limits, running=8)
         self.queries = Queries(catalog, {"duckdb": self.engine}, limits)
 
@@ -392,7 +394,7 @@ from service.queries.registry import Queries, QueryRequest
 from service.queries.state import QueryState
 from service.settings import Settings
 from service.engines.workers import WorkerEngine
-settings = Settings(workers=2, worker_memory="2GB")
+settings = Settings.of(workers=2, worker_memory="2GB")
 engine = WorkerEngine(settings, running=8)
 queries = Queries(connect(sys.argv[1]), {"duckdb": engine}, settings)
 running = [queries.start(QueryRequest(sql=sql)) for sql in sys.argv[2:]]

@@ -72,7 +72,7 @@ class Speaker:
 @pytest.fixture(scope="session")
 def address(serving: Serving) -> Iterator[str]:
     """Where the service listens: over both savepoints of the sample job, `canonical` and `native`."""
-    settings = Settings(max_sql_bytes=64 * 1024, max_request_bytes=128 * 1024)
+    settings = Settings.of(max_sql_bytes=64 * 1024, max_request_bytes=128 * 1024)
     with serving(create_app(settings, Catalog([Root(path=str(JOB))]))) as found:
         yield found
 

@@ -27,7 +27,7 @@ Serving = Callable[[FastAPI], AbstractContextManager[str]]
 @pytest.fixture
 def small(serving: Serving, trino: Any) -> Iterator[Any]:
     """A service with low limits: one query at a time, one that waits."""
-    settings = Settings(workers=1, max_running=1, max_queued=1, abandoned_after_s=1)
+    settings = Settings.of(workers=1, max_running=1, max_queued=1, abandoned_after_s=1)
     with serving(create_app(settings, connect(NATIVE))) as address, type(trino)(address) as speaker:
         yield speaker
 
