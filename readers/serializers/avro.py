@@ -36,6 +36,7 @@ from readers.errors import CorruptDataError
 from readers.serializers.base import OpaqueSerializer, Serializer
 from readers.serializers.leaves import MAX_NODES, json_bytes, json_float, json_map, json_text
 from readers.serializers.snapshot import Snapshot, SnapshotBody
+from readers.serializers.struct import StructLayout
 
 _F4 = struct.Struct(">f")
 _F8 = struct.Struct(">d")
@@ -210,13 +211,10 @@ class AvroRecord(AvroType):
     fields: tuple[tuple[str, AvroType], ...]
 
     def arrow(self) -> pa.DataType:
-        return pa.struct([pa.field(name, kind.arrow()) for name, kind in self.fields])
+        return StructLayout(*self.fields).arrow()
 
     def emit(self, program: Program) -> None:
-        program.struct()
-        for index, (name, kind) in enumerate(self.fields):
-            with program.field(index, name):
-                kind.emit(program)
+        StructLayout(*self.fields).emit(program)
 
     def read(self, cursor: AvroCursor, depth: int) -> Any:
         if depth > _MAX_DEPTH:

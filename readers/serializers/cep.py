@@ -37,57 +37,43 @@ from readers.serializers.base import Serializer
 from readers.serializers.leaves import json_text
 from readers.serializers.primitives import BasicSerializer
 from readers.serializers.snapshot import Snapshot, SnapshotBody, composite_body, simple_body
+from readers.serializers.struct import (
+    BOOLEAN,
+    INT,
+    INTS,
+    LONG,
+    MILLISECONDS,
+    STRING,
+    AbsentLayout,
+    ListLayout,
+    OptionalLayout,
+    ScalarLayout,
+    StructLayout,
+    StructSerializer,
+)
 
 _NFA = "org.apache.flink.cep.nfa."
 _BUFFER = _NFA + "sharedbuffer."
 _STATE_TYPES = ("Start", "Final", "Normal", "Stop")
 _ACTIONS = ("TAKE", "IGNORE", "PROCEED")
-_COMPUTATION = (
-    pa.field("state", pa.string()),
-    pa.field("previous", pa.string()),
-    pa.field("timestamp", pa.timestamp("ms")),
-    pa.field("version", pa.list_(pa.int32())),
-    pa.field("start_timestamp", pa.timestamp("ms")),
-    pa.field("counter", pa.int32()),
-)
 
 
 @dataclass(frozen=True)
-class LockableTypeSerializer(Serializer):
+class LockableTypeSerializer(StructSerializer):
     element: Serializer
 
     java_class = _BUFFER + "Lockable$LockableTypeSerializer"
+    name = "Lockable"
 
     @property
-    def type_name(self) -> str:
-        return f"Lockable<{self.element.type_name}>"
-
-    @property
-    def children(self) -> tuple[tuple[str, Serializer], ...]:
-        return (("element", self.element),)
-
-    def arrow(self) -> pa.DataType:
-        return pa.struct([pa.field("references", pa.int32()), pa.field("element", self.element.arrow())])
-
-    def emit(self, program: Program) -> None:
-        program.struct()
-        with program.field(0):
-            program.fixed(4)
-        with program.field(1):
-            self.element.emit(program)
+    def layout(self) -> StructLayout:
+        return StructLayout(("references", INT), ("element", self.element))
 
 
-class EventIdSerializer(BasicSerializer):
+class EventIdSerializer(StructSerializer, BasicSerializer):
     java_class = _BUFFER + "EventId$EventIdSerializer"
     name, fixed_length = "EventId", 12
-    arrow_type = pa.struct([pa.field("id", pa.int32()), pa.field("timestamp", pa.timestamp("ms"))])
-
-    def emit(self, program: Program) -> None:
-        program.struct()
-        with program.field(0):
-            program.fixed(4)
-        with program.field(1):
-            program.fixed(8)
+    layout = StructLayout(("id", INT), ("timestamp", MILLISECONDS))
 
 
 class DeweyNumberSerializer(BasicSerializer):
@@ -99,54 +85,31 @@ class DeweyNumberSerializer(BasicSerializer):
 
 
 @dataclass(frozen=True)
-class NodeIdSerializer(Serializer):
+class NodeIdSerializer(StructSerializer):
     event_id: Serializer
 
     java_class = _BUFFER + "NodeId$NodeIdSerializer"
+    type_name = "NodeId"
 
     @property
-    def type_name(self) -> str:
-        return "NodeId"
-
-    @property
-    def children(self) -> tuple[tuple[str, Serializer], ...]:
-        return (("event_id", self.event_id),)
-
-    def arrow(self) -> pa.DataType:
-        return pa.struct([pa.field("event_id", self.event_id.arrow()), pa.field("page", pa.string())])
+    def layout(self) -> StructLayout:
+        return StructLayout(("event_id", self.event_id), ("page", STRING))
 
     def emit(self, program: Program) -> None:
-        with program.nullable(null_flag=False):
-            program.struct()
-            with program.field(0):
-                self.event_id.emit(program)
-            with program.field(1):
-                program.string()
+        OptionalLayout(self.layout).emit(program)
 
 
 @dataclass(frozen=True)
-class SharedBufferEdgeSerializer(Serializer):
+class SharedBufferEdgeSerializer(StructSerializer):
     node_id: Serializer
     version: Serializer
 
     java_class = _BUFFER + "SharedBufferEdge$SharedBufferEdgeSerializer"
+    type_name = "SharedBufferEdge"
 
     @property
-    def type_name(self) -> str:
-        return "SharedBufferEdge"
-
-    @property
-    def children(self) -> tuple[tuple[str, Serializer], ...]:
-        return (("target", self.node_id), ("version", self.version))
-
-    def arrow(self) -> pa.DataType:
-        return pa.struct([pa.field(name, part.arrow()) for name, part in self.children])
-
-    def emit(self, program: Program) -> None:
-        program.struct()
-        for index, (_, part) in enumerate(self.children):
-            with program.field(index):
-                part.emit(program)
+    def layout(self) -> StructLayout:
+        return StructLayout(("target", self.node_id), ("version", self.version))
 
 
 @dataclass(frozen=True)
@@ -156,34 +119,31 @@ class SharedBufferNodeSerializer(Serializer):
     edge: Serializer
 
     java_class = _BUFFER + "SharedBufferNodeSerializer"
-
-    @property
-    def type_name(self) -> str:
-        return "SharedBufferNode"
+    type_name = "SharedBufferNode"
 
     @property
     def children(self) -> tuple[tuple[str, Serializer], ...]:
         return (("[]", self.edge),)
 
+    @property
+    def _layout(self) -> ListLayout:
+        return ListLayout(LockableTypeSerializer(self.edge))
+
     def arrow(self) -> pa.DataType:
-        return pa.list_(LockableTypeSerializer(self.edge).arrow())
+        return self._layout.arrow()
 
     def emit(self, program: Program) -> None:
-        with program.list():
-            LockableTypeSerializer(self.edge).emit(program)
+        self._layout.emit(program)
 
 
 @dataclass(frozen=True)
 class LegacySharedBufferNodeSerializer(Serializer):
-    """A list of edges."""
+    """A list of edges, written by the list's own serializer (up to 1.13)."""
 
     edges: Serializer
 
     java_class = _BUFFER + "SharedBufferNode$SharedBufferNodeSerializer"
-
-    @property
-    def type_name(self) -> str:
-        return "SharedBufferNode"
+    type_name = "SharedBufferNode"
 
     @property
     def children(self) -> tuple[tuple[str, Serializer], ...]:
@@ -197,59 +157,34 @@ class LegacySharedBufferNodeSerializer(Serializer):
 
 
 @dataclass(frozen=True)
-class NFAStateSerializer(Serializer):
+class NFAStateSerializer(StructSerializer):
     version: Serializer
     node_id: Serializer
     event_id: Serializer
     has_previous_timestamps: bool
 
     java_class = _NFA + "NFAStateSerializer"
-
-    @property
-    def type_name(self) -> str:
-        return "NFAState"
+    type_name = "NFAState"
 
     @property
     def children(self) -> tuple[tuple[str, Serializer], ...]:
         return (("version", self.version), ("previous", self.node_id), ("start_event", self.event_id))
 
-    def arrow(self) -> pa.DataType:
-        computation = pa.struct(
-            [
-                pa.field("state", pa.string()),
-                pa.field("previous", self.node_id.arrow()),
-                pa.field("version", self.version.arrow()),
-                pa.field("start_timestamp", pa.timestamp("ms")),
-                pa.field("previous_timestamp", pa.timestamp("ms")),
-                pa.field("start_event", self.event_id.arrow()),
-            ]
+    @property
+    def layout(self) -> StructLayout:
+        computation = StructLayout(
+            ("state", STRING),
+            ("previous", self.node_id),
+            ("version", self.version),
+            ("start_timestamp", MILLISECONDS),
+            (
+                "previous_timestamp",
+                MILLISECONDS if self.has_previous_timestamps else AbsentLayout(MILLISECONDS),
+            ),
+            ("start_event", OptionalLayout(self.event_id)),
         )
-        matches = pa.list_(computation)
-        return pa.struct([pa.field("partial_matches", matches), pa.field("completed_matches", matches)])
-
-    def emit(self, program: Program) -> None:
-        program.struct()
-        for index in range(2):
-            with program.field(index), program.list():
-                self._emit_computation(program)
-
-    def _emit_computation(self, program: Program) -> None:
-        program.struct()
-        with program.field(0):
-            program.string()
-        with program.field(1):
-            self.node_id.emit(program)
-        with program.field(2):
-            self.version.emit(program)
-        with program.field(3):
-            program.fixed(8)
-        with program.field(4):
-            if self.has_previous_timestamps:
-                program.fixed(8)
-            else:
-                program.null()
-        with program.field(5), program.nullable(null_flag=False):
-            self.event_id.emit(program)
+        matches = ListLayout(computation)
+        return StructLayout(("partial_matches", matches), ("completed_matches", matches))
 
 
 class StatesLeaf:
@@ -294,10 +229,10 @@ def _named(cursor: Cursor, names: tuple[str, ...]) -> str:
 
 
 @dataclass(frozen=True)
-class PagedBufferSerializer(Serializer):
+class PagedBufferSerializer(StructSerializer):
     """The shared buffer of up to 1.5."""
 
-    name: Serializer
+    page_name: Serializer
     event: Serializer
 
     java_class = _NFA + "SharedBuffer$SharedBufferSerializer"
@@ -308,56 +243,20 @@ class PagedBufferSerializer(Serializer):
 
     @property
     def children(self) -> tuple[tuple[str, Serializer], ...]:
-        return (("name", self.name), ("event", self.event))
+        return (("name", self.page_name), ("event", self.event))
 
-    def arrow(self) -> pa.DataType:
-        entry = pa.struct(
-            [
-                pa.field("event", self.event.arrow()),
-                pa.field("timestamp", pa.timestamp("ms")),
-                pa.field("counter", pa.int32()),
-                pa.field("references", pa.int32()),
-            ]
+    @property
+    def layout(self) -> StructLayout:
+        entry = StructLayout(
+            ("event", self.event), ("timestamp", MILLISECONDS), ("counter", INT), ("references", INT)
         )
-        page = pa.struct([pa.field("name", self.name.arrow()), pa.field("entries", pa.list_(entry))])
-        edge = pa.struct(
-            [
-                pa.field("from", pa.int32()),
-                pa.field("to", pa.int32()),
-                pa.field("version", pa.list_(pa.int32())),
-            ]
-        )
-        return pa.struct([pa.field("pages", pa.list_(page)), pa.field("edges", pa.list_(edge))])
-
-    def emit(self, program: Program) -> None:
-        program.struct()
-        with program.field(0), program.list():
-            program.struct()
-            with program.field(0):
-                self.name.emit(program)
-            with program.field(1), program.list():
-                self._emit_entry(program)
-        with program.field(1), program.list():
-            program.struct()
-            for index in range(2):
-                with program.field(index):
-                    program.fixed(4)
-            with program.field(2):
-                program.primitives(4)
-
-    def _emit_entry(self, program: Program) -> None:
-        program.struct()
-        with program.field(0):
-            self.event.emit(program)
-        with program.field(1):
-            program.fixed(8)
-        for index in (2, 3):
-            with program.field(index):
-                program.fixed(4)
+        page = StructLayout(("name", self.page_name), ("entries", ListLayout(entry)))
+        edge = StructLayout(("from", INT), ("to", INT), ("version", INTS))
+        return StructLayout(("pages", ListLayout(page)), ("edges", ListLayout(edge)))
 
 
 @dataclass(frozen=True)
-class MigratedNFASerializer(Serializer):
+class MigratedNFASerializer(StructSerializer):
     """The automaton of up to 1.5, with all that a key keeps."""
 
     event: Serializer
@@ -373,45 +272,27 @@ class MigratedNFASerializer(Serializer):
     def children(self) -> tuple[tuple[str, Serializer], ...]:
         return (("event", self.event), ("buffer", self.buffer))
 
-    def arrow(self) -> pa.DataType:
-        return pa.struct(
-            [
-                pa.field("states", pa.string()),
-                pa.field("window_time", pa.int64()),
-                pa.field("handle_timeout", pa.bool_()),
-                pa.field("buffer", self.buffer.arrow()),
-                pa.field(
-                    "computations",
-                    pa.list_(pa.struct([*_COMPUTATION, pa.field("event", self.event.arrow())])),
-                ),
-            ]
+    @property
+    def layout(self) -> StructLayout:
+        computation = StructLayout(
+            ("state", STRING),
+            ("previous", STRING),
+            ("timestamp", MILLISECONDS),
+            ("version", INTS),
+            ("start_timestamp", MILLISECONDS),
+            ("counter", INT),
+            ("event", OptionalLayout(self.event)),
+        )
+        return StructLayout(
+            ("states", _STATES),
+            ("window_time", LONG),
+            ("handle_timeout", BOOLEAN),
+            ("buffer", self.buffer),
+            ("computations", ListLayout(computation)),
         )
 
-    def emit(self, program: Program) -> None:
-        program.struct()
-        with program.field(0):
-            program.python(StatesLeaf())
-        with program.field(1):
-            program.fixed(8)
-        with program.field(2):
-            program.boolean()
-        with program.field(3):
-            self.buffer.emit(program)
-        with program.field(4), program.list():
-            self._emit_computation(program)
 
-    def _emit_computation(self, program: Program) -> None:
-        program.struct()
-        for index, field in enumerate(_COMPUTATION):
-            with program.field(index):
-                if pa.types.is_string(field.type):
-                    program.string()
-                elif pa.types.is_list(field.type):
-                    program.primitives(4)
-                else:
-                    program.fixed(4 if field.type == pa.int32() else 8)
-        with program.field(len(_COMPUTATION)), program.nullable(null_flag=False):
-            self.event.emit(program)
+_STATES = ScalarLayout(pa.string(), lambda program: program.python(StatesLeaf()))
 
 
 def _nfa_state(snapshot: Snapshot) -> Serializer:

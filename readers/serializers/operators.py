@@ -22,21 +22,16 @@ from readers.decode.program import Program
 from readers.serializers.base import Problem, Serializer
 from readers.serializers.primitives import BasicSerializer, LongSerializer, NothingSerializer
 from readers.serializers.snapshot import Snapshot, SnapshotBody, composite_body, simple_body
+from readers.serializers.struct import MILLISECONDS, SORTED_MILLISECONDS, StructLayout, StructSerializer
 
 _STREAMING = "org.apache.flink.streaming.api.windowing.windows."
 _TABLE = "org.apache.flink.table.runtime.operators.window."
 
 
-class TimeWindowSerializer(BasicSerializer):
+class TimeWindowSerializer(StructSerializer, BasicSerializer):
     java_class = _STREAMING + "TimeWindow$Serializer"
     name, fixed_length = "TimeWindow", 16
-    arrow_type = pa.struct([pa.field("start", pa.timestamp("ms")), pa.field("end", pa.timestamp("ms"))])
-
-    def emit(self, program: Program) -> None:
-        program.struct()
-        for index in range(2):
-            with program.field(index):
-                program.fixed(8)
+    layout = StructLayout(("start", MILLISECONDS), ("end", MILLISECONDS))
 
 
 class GlobalWindowSerializer(NothingSerializer):
@@ -62,39 +57,20 @@ class CountWindowSerializer(LongSerializer):
 
 
 @dataclass(frozen=True)
-class TimerSerializer(Serializer):
-    """What a timer's element is made of; the rows come from the columns of `TimersLayout`."""
+class TimerSerializer(StructSerializer):
+    """One timer. The columns of timer states are built by `readers.formats`, from the key and namespace in it."""
 
     key: Serializer
     namespace: Serializer
 
     java_class = "org.apache.flink.streaming.api.operators.TimerSerializer"
+    name = "Timer"
 
     @property
-    def type_name(self) -> str:
-        return f"Timer<{self.key.type_name}, {self.namespace.type_name}>"
-
-    @property
-    def children(self) -> tuple[tuple[str, Serializer], ...]:
-        return (("key", self.key), ("namespace", self.namespace))
-
-    def arrow(self) -> pa.DataType:
-        return pa.struct(
-            [
-                pa.field("timestamp", pa.timestamp("ms")),
-                pa.field("key", self.key.arrow()),
-                pa.field("namespace", self.namespace.arrow()),
-            ]
+    def layout(self) -> StructLayout:
+        return StructLayout(
+            ("timestamp", SORTED_MILLISECONDS), ("key", self.key), ("namespace", self.namespace)
         )
-
-    def emit(self, program: Program) -> None:
-        program.struct()
-        with program.field(0):
-            program.flipped()
-        with program.field(1):
-            self.key.emit(program)
-        with program.field(2):
-            self.namespace.emit(program)
 
 
 @dataclass(frozen=True)

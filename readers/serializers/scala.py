@@ -27,6 +27,7 @@ from readers.serializers.base import Serializer
 from readers.serializers.containers import GenericArraySerializer
 from readers.serializers.primitives import NothingSerializer
 from readers.serializers.snapshot import Snapshot, SnapshotBody, composite_body, simple_body
+from readers.serializers.struct import StructLayout
 from readers.serializers.tuples import EitherSerializer, TupleSerializer
 
 SCALA = "org.apache.flink.api.scala.typeutils."
@@ -100,9 +101,9 @@ class ScalaCaseClassSerializer(TupleSerializer):
         return f"{simple_name}[{', '.join(field.type_name for field in self.fields)}]"
 
     @property
-    def children(self) -> tuple[tuple[str, Serializer], ...]:
+    def layout(self) -> StructLayout:
         names = self.names or tuple(f"_{index}" for index in range(1, self.width + 1))
-        return tuple(zip(names, self.fields, strict=True))
+        return StructLayout(*zip(names, self.fields, strict=True))
 
     def hash_code(self, value: Any) -> int | None:
         """Unknown: `ScalaRunTime#_hashCode` differs between Scala versions, and case classes may override it."""

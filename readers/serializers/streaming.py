@@ -30,6 +30,7 @@ from readers.serializers.base import Serializer
 from readers.serializers.leaves import json_of, json_text
 from readers.serializers.primitives import BasicSerializer
 from readers.serializers.snapshot import SnapshotBody, composite_body, simple_body
+from readers.serializers.struct import BOOLEAN, StructLayout, StructSerializer
 
 STREAMING = "org.apache.flink.streaming."
 
@@ -166,28 +167,15 @@ class UnionSerializer(Serializer):
 
 
 @dataclass(frozen=True)
-class BufferEntrySerializer(Serializer):
+class BufferEntrySerializer(StructSerializer):
     element: Serializer
 
     java_class = STREAMING + "api.operators.co.IntervalJoinOperator$BufferEntrySerializer"
+    name = "BufferEntry"
 
     @property
-    def type_name(self) -> str:
-        return f"BufferEntry<{self.element.type_name}>"
-
-    @property
-    def children(self) -> tuple[tuple[str, Serializer], ...]:
-        return (("element", self.element),)
-
-    def arrow(self) -> pa.DataType:
-        return pa.struct([pa.field("has_been_joined", pa.bool_()), pa.field("element", self.element.arrow())])
-
-    def emit(self, program: Program) -> None:
-        program.struct()
-        with program.field(0):
-            program.boolean()
-        with program.field(1):
-            self.element.emit(program)
+    def layout(self) -> StructLayout:
+        return StructLayout(("has_been_joined", BOOLEAN), ("element", self.element))
 
 
 class JavaLeaf:

@@ -16,7 +16,6 @@ Flink: TwoPhaseCommitSinkFunction, FlinkKafkaProducer, FlinkKafkaProducer011
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -25,6 +24,17 @@ from readers.decode.program import Program
 from readers.serializers.base import Serializer
 from readers.serializers.primitives import BasicSerializer
 from readers.serializers.snapshot import Snapshot, SnapshotBody, simple_body
+from readers.serializers.struct import (
+    INT,
+    LONG,
+    MILLISECONDS,
+    SHORT,
+    UTF,
+    ListLayout,
+    OptionalLayout,
+    StructLayout,
+    StructSerializer,
+)
 
 _SINK = "org.apache.flink.streaming.api.functions.sink."
 TWO_PHASE_COMMIT = _SINK + "TwoPhaseCommitSinkFunction$StateSerializer"
@@ -33,79 +43,36 @@ _NULLABLE_SINCE, _SAID_SINCE = 3, 4
 
 
 @dataclass(frozen=True)
-class TransactionsSerializer(Serializer):
-    """The open transaction, those that wait for their commit, and what the sink keeps besides."""
+class TransactionsSerializer(StructSerializer):
+    """The open transaction, those that wait for their commit, and the sink's own context."""
 
     transaction: Serializer
     context: Serializer
     may_be_null: bool = False
 
     java_class = TWO_PHASE_COMMIT
-
-    @property
-    def type_name(self) -> str:
-        return f"Transactions<{self.transaction.type_name}, {self.context.type_name}>"
+    name = "Transactions"
 
     @property
     def children(self) -> tuple[tuple[str, Serializer], ...]:
         return (("transaction", self.transaction), ("context", self.context))
 
-    def arrow(self) -> pa.DataType:
-        holder = pa.struct(
-            [
-                pa.field("transaction", self.transaction.arrow()),
-                pa.field("start_time", pa.timestamp("ms")),
-            ]
-        )
-        return pa.struct(
-            [
-                pa.field("pending", holder),
-                pa.field("pending_commits", pa.list_(holder)),
-                pa.field("context", self.context.arrow()),
-            ]
+    @property
+    def layout(self) -> StructLayout:
+        holder = StructLayout(("transaction", self.transaction), ("start_time", MILLISECONDS))
+        return StructLayout(
+            ("pending", OptionalLayout(holder) if self.may_be_null else holder),
+            ("pending_commits", ListLayout(holder)),
+            ("context", OptionalLayout(self.context)),
         )
 
-    def emit(self, program: Program) -> None:
-        program.struct()
-        with (
-            program.field(0, "pending"),
-            program.nullable(null_flag=False) if self.may_be_null else nullcontext(),
-        ):
-            self._emit_holder(program)
-        with program.field(1, "pending_commits"), program.list():
-            self._emit_holder(program)
-        with program.field(2, "context"), program.nullable(null_flag=False):
-            self.context.emit(program)
 
-    def _emit_holder(self, program: Program) -> None:
-        program.struct()
-        with program.field(0, "transaction"):
-            self.transaction.emit(program)
-        with program.field(1, "start_time"):
-            program.fixed(8)
-
-
-class TransactionStateSerializer(BasicSerializer):
+class TransactionStateSerializer(StructSerializer, BasicSerializer):
     """A transaction of a Kafka producer; without an id the producer is not transactional."""
 
     java_class = _KAFKA + "FlinkKafkaProducer$TransactionStateSerializer"
     name = "KafkaTransactionState"
-    arrow_type = pa.struct(
-        [
-            pa.field("transactional_id", pa.string()),
-            pa.field("producer_id", pa.int64()),
-            pa.field("epoch", pa.int16()),
-        ]
-    )
-
-    def emit(self, program: Program) -> None:
-        program.struct()
-        with program.field(0), program.nullable(null_flag=False):
-            program.utf()
-        with program.field(1):
-            program.fixed(8)
-        with program.field(2):
-            program.fixed(2)
+    layout = StructLayout(("transactional_id", OptionalLayout(UTF)), ("producer_id", LONG), ("epoch", SHORT))
 
 
 class ContextStateSerializer(BasicSerializer):
@@ -119,21 +86,12 @@ class ContextStateSerializer(BasicSerializer):
             program.utf()
 
 
-class NextTransactionalIdHintSerializer(BasicSerializer):
-    """Which ids a Kafka producer may take when it is started with another parallelism."""
+class NextTransactionalIdHintSerializer(StructSerializer, BasicSerializer):
+    """The ids that a Kafka producer may take when it starts with another parallelism."""
 
     java_class = _KAFKA + "FlinkKafkaProducer$NextTransactionalIdHintSerializer"
     name, fixed_length = "NextTransactionalIdHint", 12
-    arrow_type = pa.struct(
-        [pa.field("next_free_transactional_id", pa.int64()), pa.field("last_parallelism", pa.int32())]
-    )
-
-    def emit(self, program: Program) -> None:
-        program.struct()
-        with program.field(0):
-            program.fixed(8)
-        with program.field(1):
-            program.fixed(4)
+    layout = StructLayout(("next_free_transactional_id", LONG), ("last_parallelism", INT))
 
 
 def _state(snapshot: Snapshot) -> Serializer:

@@ -21,6 +21,7 @@ from readers.decode.program import Program
 from readers.keygroups import hash_row, hash_tuple
 from readers.serializers.base import RecordSerializer, Serializer, field_names
 from readers.serializers.snapshot import Snapshot, SnapshotBody, composite_body
+from readers.serializers.struct import BOOLEAN, StructLayout, StructSerializer
 
 RUNTIME = "org.apache.flink.api.java.typeutils.runtime."
 ROW_KIND = "__row_kind"
@@ -28,12 +29,16 @@ ROW_KINDS = ["+I", "-U", "+U", "-D"]
 
 
 @dataclass(frozen=True)
-class TupleSerializer(RecordSerializer):
+class TupleSerializer(StructSerializer, RecordSerializer):
     tuple_class: str
     fields: tuple[Serializer, ...]
     names: tuple[str, ...] = ()
 
     java_class = RUNTIME + "TupleSerializer"
+
+    @property
+    def layout(self) -> StructLayout:
+        return StructLayout(*zip(field_names(self.width, self.names), self.fields, strict=True))
 
     @property
     def fixed_length(self) -> int:  # type: ignore[override]  # derived here
@@ -52,19 +57,6 @@ class TupleSerializer(RecordSerializer):
         simple_name = self.tuple_class.rsplit(".", 1)[-1]
         return f"{simple_name}<{', '.join(field.type_name for field in self.fields)}>"
 
-    @property
-    def children(self) -> tuple[tuple[str, Serializer], ...]:
-        return tuple(zip(field_names(self.width, self.names), self.fields, strict=True))
-
-    def arrow(self) -> pa.DataType:
-        return pa.struct([pa.field(name, field.arrow()) for name, field in self.children])
-
-    def emit(self, program: Program) -> None:
-        program.struct()
-        for index, (name, field) in enumerate(self.children):
-            with program.field(index, name):
-                field.emit(program)
-
     def hash_code(self, value: Any) -> int | None:
         codes = _field_codes(self.children, value)
         return None if codes is None else hash_tuple([code or 0 for code in codes])
@@ -72,8 +64,8 @@ class TupleSerializer(RecordSerializer):
     def encode(self, value: Any) -> bytes | None:
         if not isinstance(value, dict) or set(value) != {name for name, _ in self.children}:
             return None
-        parts = [field.encode(value[name]) for name, field in self.children]
-        return None if any(part is None for part in parts) else b"".join(part or b"" for part in parts)
+        fields = [field.encode(value[name]) for name, field in self.children]
+        return None if any(field is None for field in fields) else b"".join(field or b"" for field in fields)
 
 
 @dataclass(frozen=True)
@@ -162,28 +154,17 @@ class EitherSerializer(Serializer):
 
 
 @dataclass(frozen=True)
-class CRowSerializer(Serializer):
+class CRowSerializer(StructSerializer):
+    """A row of the SQL planner before 1.14, with a flag: False retracts the row."""
+
     row: Serializer
 
     java_class = "org.apache.flink.table.runtime.types.CRowSerializer"
+    name = "CRow"
 
     @property
-    def type_name(self) -> str:
-        return f"CRow<{self.row.type_name}>"
-
-    @property
-    def children(self) -> tuple[tuple[str, Serializer], ...]:
-        return (("row", self.row),)
-
-    def arrow(self) -> pa.DataType:
-        return pa.struct([pa.field("row", self.row.arrow()), pa.field("is_added", pa.bool_())])
-
-    def emit(self, program: Program) -> None:
-        program.struct()
-        with program.field(0):
-            self.row.emit(program)
-        with program.field(1):
-            program.boolean()
+    def layout(self) -> StructLayout:
+        return StructLayout(("row", self.row), ("is_added", BOOLEAN))
 
 
 def _field_codes(children: tuple[tuple[str, Serializer], ...], value: Any) -> list[int | None] | None:

@@ -52,6 +52,7 @@ from readers.serializers.primitives import (
     ShortSerializer,
 )
 from readers.serializers.snapshot import Snapshot, SnapshotBody, composite_body, simple_body
+from readers.serializers.struct import LONG, StructLayout, StructSerializer
 from readers.serializers.table.logicaltypes import (
     BIGINT,
     BOOLEAN,
@@ -400,28 +401,15 @@ class LinkedListSerializer(Serializer):
 
 
 @dataclass(frozen=True)
-class WindowKeySerializer(Serializer):
+class WindowKeySerializer(StructSerializer):
     key: Serializer
 
     java_class = TABLE + "WindowKeySerializer"
+    name = "WindowKey"
 
     @property
-    def type_name(self) -> str:
-        return f"WindowKey<{self.key.type_name}>"
-
-    @property
-    def children(self) -> tuple[tuple[str, Serializer], ...]:
-        return (("key", self.key),)
-
-    def arrow(self) -> pa.DataType:
-        return pa.struct([pa.field("window", pa.int64()), pa.field("key", self.key.arrow())])
-
-    def emit(self, program: Program) -> None:
-        program.struct()
-        with program.field(0):
-            program.fixed(8)
-        with program.field(1):
-            self.key.emit(program)
+    def layout(self) -> StructLayout:
+        return StructLayout(("window", LONG), ("key", self.key))
 
 
 @dataclass(frozen=True)
@@ -468,30 +456,17 @@ class SortedLongSerializer(BasicSerializer):
 
 
 @dataclass(frozen=True)
-class LinkedPartsSerializer(Serializer):
-    """A record of the linked multiset (since 2.3): its parts, one after the other."""
+class LinkedRecordSerializer(StructSerializer):
+    """A record of the linked multiset (since 2.3)."""
+
+    fields: tuple[tuple[str, Serializer], ...]
 
     java_class = _LINKED + "NodeSerializer"
-
-    parts: tuple[Serializer, ...]
-    names: tuple[str, ...]
+    name = "Node"
 
     @property
-    def type_name(self) -> str:
-        return f"Node<{', '.join(part.type_name for part in self.parts)}>"
-
-    @property
-    def children(self) -> tuple[tuple[str, Serializer], ...]:
-        return tuple(zip(self.names, self.parts, strict=True))
-
-    def arrow(self) -> pa.DataType:
-        return pa.struct([pa.field(name, part.arrow()) for name, part in self.children])
-
-    def emit(self, program: Program) -> None:
-        program.struct()
-        for index, (name, part) in enumerate(self.children):
-            with program.field(index, name):
-                part.emit(program)
+    def layout(self) -> StructLayout:
+        return StructLayout(*self.fields)
 
 
 def _row(snapshot: Snapshot) -> Serializer:
@@ -602,11 +577,11 @@ def _row_data_key(snapshot: Snapshot) -> Serializer:
 
 
 def _linked(*names: str) -> SnapshotBody:
-    """The body of a composite whose parts are called `names`."""
+    """Return the reader of a composite whose nested serializers are the fields `names`."""
 
     def read(snapshot: Snapshot) -> Serializer:
         snapshot.composite()
-        return LinkedPartsSerializer(snapshot.nested(len(names)), names)
+        return LinkedRecordSerializer(tuple(zip(names, snapshot.nested(len(names)), strict=True)))
 
     return read
 

@@ -1,0 +1,154 @@
+"""`StructSerializer`: values whose fields stand one after the other. They declare their fields; the rest is here.
+
+A layout is what a program needs of one value: the type of its column and the instructions that read its bytes. Every
+serializer is a layout. The others are the parts of a value that have no serializer of their own in Flink:
+
+| layout | bytes | column |
+|---|---|---|
+| `ScalarLayout`: INT, LONG, STRING … | those of one instruction | as declared |
+| `StructLayout` | the fields, in order, without flags | struct |
+| `ListLayout` | i4 n, n × element | list |
+| `OptionalLayout` | bool is present, value | that of the value |
+| `AbsentLayout` | – | that of the value, always null |
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+import pyarrow as pa
+
+from readers.decode.program import Program
+from readers.serializers.base import Serializer
+
+
+class Layout(Protocol):
+    """The column type and the bytes of one value."""
+
+    def arrow(self) -> pa.DataType:
+        """Return the column type."""
+        ...
+
+    def emit(self, program: Program) -> None:
+        """Declare the layout of one value, into the current column of `program`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarLayout:
+    """A value that one instruction reads."""
+
+    arrow_type: pa.DataType
+    instruction: Callable[[Program], None]
+
+    def arrow(self) -> pa.DataType:
+        return self.arrow_type
+
+    def emit(self, program: Program) -> None:
+        self.instruction(program)
+
+
+class StructLayout:
+    """Named fields, one after the other."""
+
+    __slots__ = ("fields",)
+
+    def __init__(self, *fields: tuple[str, Layout]) -> None:
+        self.fields = fields
+
+    def arrow(self) -> pa.DataType:
+        return pa.struct([pa.field(name, layout.arrow()) for name, layout in self.fields])
+
+    def emit(self, program: Program) -> None:
+        program.struct()
+        for index, (name, layout) in enumerate(self.fields):
+            with program.field(index, name):
+                layout.emit(program)
+
+
+@dataclass(frozen=True, slots=True)
+class ListLayout:
+    """A count and that many elements."""
+
+    element: Layout
+
+    def arrow(self) -> pa.DataType:
+        return pa.list_(self.element.arrow())
+
+    def emit(self, program: Program) -> None:
+        with program.list():
+            self.element.emit(program)
+
+
+@dataclass(frozen=True, slots=True)
+class OptionalLayout:
+    """A flag, and the value if the flag is set."""
+
+    value: Layout
+
+    def arrow(self) -> pa.DataType:
+        return self.value.arrow()
+
+    def emit(self, program: Program) -> None:
+        with program.nullable(null_flag=False):
+            self.value.emit(program)
+
+
+@dataclass(frozen=True, slots=True)
+class AbsentLayout:
+    """A field that other versions of the bytes hold, and these do not."""
+
+    value: Layout
+
+    def arrow(self) -> pa.DataType:
+        return self.value.arrow()
+
+    def emit(self, program: Program) -> None:
+        program.null()
+
+
+BOOLEAN = ScalarLayout(pa.bool_(), Program.boolean)
+SHORT = ScalarLayout(pa.int16(), lambda program: program.fixed(2))
+INT = ScalarLayout(pa.int32(), lambda program: program.fixed(4))
+LONG = ScalarLayout(pa.int64(), lambda program: program.fixed(8))
+MILLISECONDS = ScalarLayout(pa.timestamp("ms"), lambda program: program.fixed(8))
+# Timers sort by their bytes, so Flink inverts the sign bit.
+SORTED_MILLISECONDS = ScalarLayout(pa.timestamp("ms"), Program.flipped)
+STRING = ScalarLayout(pa.string(), lambda program: program.string())
+UTF = ScalarLayout(pa.string(), Program.utf)
+INTS = ScalarLayout(pa.list_(pa.int32()), lambda program: program.primitives(4))
+
+
+class StructSerializer(Serializer):
+    """A serializer that writes its fields in order: a subclass declares `layout`.
+
+    Attributes:
+        name: the type as a Flink user writes it, without its parameters.
+    """
+
+    __slots__ = ()
+
+    name: ClassVar[str]
+
+    @property
+    @abstractmethod
+    def layout(self) -> StructLayout:
+        """The fields with their names, in the order of the bytes."""
+
+    @property
+    def children(self) -> tuple[tuple[str, Serializer], ...]:
+        return tuple((name, field) for name, field in self.layout.fields if isinstance(field, Serializer))
+
+    @property
+    def type_name(self) -> str:
+        parameters = ", ".join(child.type_name for _, child in self.children)
+        return f"{self.name}<{parameters}>" if parameters else self.name
+
+    def arrow(self) -> pa.DataType:
+        return self.layout.arrow()
+
+    def emit(self, program: Program) -> None:
+        self.layout.emit(program)
