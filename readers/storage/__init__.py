@@ -1,1 +1,11 @@
-"""Where the bytes of a savepoint are, and how they are opened: local files and object stores."""
+"""The storage of savepoints: local files, object stores, and the caches of this machine.
+
+In: a path or URL from the user, and the handles of `_metadata`. Out: streams of bytes. In reading order:
+
+    filesystems.py  locations, streams and windows of bytes; local files, memory-mapped
+    remote.py       files behind a network, read by ranges
+    schemes.py      URL schemes, the client of each, its options and credentials
+    location.py     one savepoint: which files it may refer to, and where they are
+    filecache.py    fetched files on a local disk
+    cachefolder.py  the folder of this machine's caches
+"""

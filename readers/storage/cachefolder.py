@@ -1,9 +1,9 @@
-"""Where this machine keeps what it need not do again: object code in `kernels`, decoded states in `states`.
+"""The folder of this machine's caches: object code in `kernels`, decoded states in `states`.
 
 | variable | meaning |
 |---|---|
 | SAVEPOINTDB_CACHE_DIR | the folder |
-| XDG_CACHE_HOME | the folder is `savepointdb` in it, where that is not set; in ~/.cache if neither is |
+| XDG_CACHE_HOME | without the first variable the folder is `savepointdb` in this one, else in ~/.cache |
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ CACHE_VARIABLE = "SAVEPOINTDB_CACHE_DIR"
 
 
 def cache_directory() -> Path:
-    """The folder, whether or not it is there. Asks the environment each time."""
+    """Return the folder, which need not exist. Reads the environment at each call."""
     named = os.environ.get(CACHE_VARIABLE)
     if named:
         return Path(named)

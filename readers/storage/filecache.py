@@ -1,9 +1,9 @@
-"""Fetched files, kept on a local disk up to a number of bytes; those that were not used for longest go first.
+"""A cache of fetched files on a local disk, limited in bytes; the least recently used files are removed first.
 
-A kept file is named by the SHA-256 of what identifies it: where it is, its length, its version. It gets its name when it is
-whole, so it is whole whoever finds it; any number of processes may share the folder. Who uses a file has a link to it in a
-folder of his own beside them, so it may be dropped at any time. Folders and parts that a killed process left are removed
-when they are a day old.
+A cached file is named by the SHA-256 of its identity: its location, length and version. It gets this name when it is
+complete, so every process that finds it reads a whole file; any number of processes may share the folder. A process
+uses a file through a hard link in a folder of its own, so the cache may remove the file at any time. Folders and
+unfinished files of a killed process are removed when they are a day old.
 """
 
 from __future__ import annotations
@@ -28,20 +28,21 @@ _PART = "part-"
 
 
 class FileCache:
-    """Kept files.
+    """A cache of fetched files.
 
     Args:
-        directory: where; empty for a folder of this user's in the system's temporary one.
-        max_bytes: of all files together; a larger file is not kept, and none is where 0.
+        directory: its folder; empty for a folder of this user in the system's temporary folder.
+        max_bytes: limit for all files together; a larger file is not kept, and 0 keeps no file.
 
     Raises:
-        StorageError: the folder belongs to somebody else.
+        StorageError: the folder belongs to another user.
     """
 
     def __init__(self, directory: str, max_bytes: int) -> None:
         self._directory = Path(directory or os.path.join(tempfile.gettempdir(), f"savepointdb-{os.getuid()}"))
         self._max_bytes = max_bytes
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # The temporary folder is shared: another user may have made a folder of this name, or a link, to feed us files.
         status = self._directory.lstat()
         if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
             raise StorageError(
@@ -49,22 +50,23 @@ class FileCache:
             )
 
     def folder(self) -> Path:
-        """A new folder that links to kept files can be made in; who asks for it removes it."""
+        """Make a new folder for links to cached files; the caller removes it."""
         return Path(tempfile.mkdtemp(prefix=_IN_USE, dir=self._directory))
 
     def fetch(self, identity: str, size_bytes: int, write: Callable[[Path], None], target: Path) -> None:
-        """Put a file at `target`, in one of `folder`'s: the kept one, or a new one.
+        """Put a file at `target`, from the cache or newly written.
 
         Args:
-            identity: what tells it from all others.
-            size_bytes: its length.
-            write: writes it to a path.
-            target: nothing is there yet.
+            identity: text that no other file has.
+            size_bytes: length of the file.
+            write: writes the file to a path.
+            target: a path in a folder that `folder` made; no file is there yet.
         """
         kept = self._directory / hashlib.sha256(identity.encode()).hexdigest()
         with suppress(FileNotFoundError):
             _link(kept, target)
             if target.stat().st_size == size_bytes:
+                # The link shares its time with the cached file: this marks it as recently used.
                 os.utime(target)
                 return
             target.unlink()
@@ -85,10 +87,11 @@ class FileCache:
         self._drop()
 
     def _drop(self) -> None:
-        """What is more than may be kept, and what was left behind."""
+        """Remove the oldest files above the limit, and what killed processes left behind."""
         now = time.time()
         files = []
         for entry in os.scandir(self._directory):
+            # Another process may remove the same file.
             with suppress(FileNotFoundError):
                 status = entry.stat(follow_symlinks=False)
                 if not entry.name.startswith((_IN_USE, _PART)):
@@ -104,7 +107,7 @@ class FileCache:
 
 
 def _link(file: Path, target: Path) -> None:
-    """A second name, or a copy where the target is on another disk: whole at once, too."""
+    """Give a file a second name, or copy it if the target is on another disk. The target appears complete."""
     try:
         os.link(file, target)
     except OSError as error:

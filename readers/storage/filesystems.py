@@ -1,17 +1,17 @@
 """File systems and the streams they open.
 
-    Location       an absolute path in some file system
+    Location       an absolute path in a file system
     FileSystem     `LocalFileSystem` here, `RemoteFileSystem` in `readers.storage.remote`
-    Stream         some bytes: `span(start, end)`, `spans(places)`, `view(start, length)`, `data`, `windows(start, end)`
-    Windows         some bytes for who does not know yet how many of them it will take
+    Stream         the bytes of a handle: `span(start, end)`, `spans(ranges)`, `view(start, length)`, `data`, `windows(start, end)`
+    Windows        bytes that a reader walks through until it has found what it needs
 
-Local files are memory-mapped. A file that shrinks under its map ends the process with SIGBUS when a page is touched that
-is no more. Flink never changes a file, but a copy that is still running, or a careless hand, may: so the length is looked
-at again before every span, and a file that is shorter than it was is a `FileChangedError`. What shrinks between that and the
-decoding of the span, some milliseconds later, is not caught. (Reading into memory instead would be safe. On a canonical
-savepoint in the page cache it costs a copy of every byte, which no span needs otherwise.)
+Local files are memory-mapped. If a file shrinks under its map, the process ends with SIGBUS when it touches a page
+that no longer exists. Flink never changes a file, but a copy that is still running may, so the length is checked again
+before every span, and a file that became shorter raises `FileChangedError`. A file that shrinks between this check and
+the decoding of the span, some milliseconds later, is not detected. (Reading into memory instead would be safe, but on a
+canonical savepoint in the page cache it copies every byte, which nothing else needs.)
 
-Nothing here judges whether a path may be opened: that is what `readers.storage.location` is for.
+This module does not check whether a path may be opened: `readers.storage.location` does.
 """
 
 from __future__ import annotations
@@ -35,23 +35,24 @@ from readers.errors import CorruptDataError, FileChangedError, MissingFileError,
 
 Bytes = npt.NDArray[np.uint8]
 
+# Windows of local bytes end this far ahead, and walked pages are given back in steps of it.
 _STRETCH_BYTES = 4 << 20
 
 URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?://([^/]*))?(/.*|)", re.DOTALL)
 
 
 def is_url(text: str) -> bool:
-    """Whether it names a place by its scheme; a path of this machine does not."""
+    """Return whether a text begins with a URL scheme; a path of this machine does not."""
     return URL.fullmatch(text) is not None
 
 
 def absolute(text: str) -> str:
-    """A path or URL, so that it means the same in any working directory."""
+    """Make a path or URL independent of the working directory."""
     return text if is_url(text) else os.path.abspath(text)
 
 
 class ReadCounter:
-    """How many bytes were read; shared by threads. A pickled copy counts on its own, from 0."""
+    """A count of bytes read, shared by threads. A pickled copy counts for itself, from 0."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -70,17 +71,16 @@ class ReadCounter:
 
 
 class FileIdentity(NamedTuple):
-    """What changes when a file does: the key of caches."""
+    """Size and time of a file. They change with the file, so caches use them as a key."""
 
     size_bytes: int
     mtime_ns: int
 
 
 class Location(NamedTuple):
-    """An absolute path in some file system.
+    """An absolute path in a file system.
 
-    `scheme` is the family ("s3" also for s3a and s3p, "abfs" also for abfss, …), `authority` the bucket or
-    host.
+    `scheme` is the family ("s3" also for s3a and s3p, "abfs" also for abfss, …), `authority` the bucket or host.
     """
 
     scheme: str
@@ -89,7 +89,7 @@ class Location(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Location:
-        """From a URL or an absolute path. Not percent-decoded: Flink's `Path` is not encoded."""
+        """Parse a URL or an absolute path. Nothing is percent-decoded: Flink's `Path` is not encoded."""
         match = URL.fullmatch(text)
         if match is None:
             return cls("file", "", _normalized(text))
@@ -120,7 +120,7 @@ class Location(NamedTuple):
 
 
 def _normalized(path: str) -> str:
-    """Without doubled slashes; `posixpath.normpath` keeps two leading ones."""
+    """Normalize a path, also two leading slashes, which `posixpath.normpath` keeps."""
     return "/" + posixpath.normpath("/" + path).lstrip("/")
 
 
@@ -128,12 +128,12 @@ def _normalized(path: str) -> str:
 
 
 class Stream(ABC):
-    """The bytes of one handle. Arrays given out stay valid after `close`.
+    """The bytes of one handle. Arrays that it returned stay valid after `close`.
 
     Attributes:
-        path: the file, as opened; the name of the handle for inline state.
+        path: the opened file; the name of the handle for inline state.
         size_bytes: length.
-        is_remote: what is not asked for is not there, and asking takes a while.
+        is_remote: True if bytes have to be fetched, which takes time.
     """
 
     is_remote = False
@@ -146,33 +146,33 @@ class Stream(ABC):
     @property
     @abstractmethod
     def data(self) -> Bytes:
-        """All bytes, read-only. Free for local and inline state; a remote file is read whole and kept.
+        """All bytes, read-only. Free for local and inline state; a remote file is fetched whole and kept.
 
-        Local reads through it are not counted: nobody knows which pages get touched.
+        Local reads through it are not counted, because it is not known which pages are touched.
         """
 
     @abstractmethod
     def span(self, start: int, end: int) -> Bytes:
-        """Bytes `[start, end)`, each at its own position in the stream: positions mean the same as in `data`.
+        """Return an array in which bytes `[start, end)` stand at their own positions, as in `data`.
 
-        Local: `data`. Remote: these bytes are fetched, and nothing else is there: what lies before `start` reads as
-        zeros and takes no memory, and the array ends at `end`.
+        Local: `data`. Remote: only these bytes are fetched; bytes before `start` are zeros that take no memory, and
+        the array ends at `end`.
 
         Raises:
             CorruptDataError: out of bounds.
             FileChangedError: a local file is shorter than it was when it was opened.
         """
 
-    def spans(self, places: Sequence[tuple[int, int]]) -> Iterator[Bytes]:
-        """`span` of one place after the other; remote ones are fetched ahead, and neighbours at once.
+    def spans(self, ranges: Sequence[tuple[int, int]]) -> Iterator[Bytes]:
+        """Yield the `span` of each range; remote ranges are fetched ahead, and neighbours in one request.
 
         Args:
-            places: start and end, in ascending order.
+            ranges: start and end, in ascending order.
         """
-        return (self.span(start, end) for start, end in places)
+        return (self.span(start, end) for start, end in ranges)
 
     def windows(self, start: int, end: int) -> Windows:
-        """Bytes `[start, end)` for who will stop somewhere in them; remote ones are fetched as far as they are asked for.
+        """Return bytes `[start, end)` for a reader that may stop before `end`; remote bytes are fetched on demand.
 
         Raises:
             CorruptDataError, FileChangedError: as `span`.
@@ -191,7 +191,7 @@ class Stream(ABC):
             )
 
     def view(self, start: int, length: int) -> Bytes:
-        """Bytes `[start, start + length)` as a read-only uint8 array, counted; no copy if local or inline.
+        """Return bytes `[start, start + length)` as a read-only uint8 array, counted; no copy if local or inline.
 
         Raises:
             CorruptDataError: out of bounds.
@@ -202,15 +202,15 @@ class Stream(ABC):
         return view
 
     def read(self, start: int, length: int) -> bytes:
-        """As `view`, copied."""
+        """Return a copy of the bytes that `view` returns."""
         return self.view(start, length).tobytes()
 
     def release(self, start: int, length: int) -> None:  # noqa: B027  # most streams have nothing to give back
-        """These bytes are not needed for now: a memory map gives its pages back. Arrays into it stay valid."""
+        """Give back the pages of bytes that are not needed for now. Arrays into them stay valid."""
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of the bytes. A memory map goes when the last array into it does, never earlier."""
+        """Release the bytes. A memory map is unmapped with the last array into it, never earlier."""
 
     def __enter__(self) -> Self:
         return self
@@ -222,16 +222,16 @@ class Stream(ABC):
 
 
 class Windows:
-    """Bytes `[start, end)` that are walked through in order, to a place that shows on the way.
+    """Bytes `[start, end)` that a reader walks through in order, one window after the other, until it stops.
 
-    Here those that are there already; what was walked through is given back now and then.
+    This class serves bytes that are in memory, and gives back those that were walked through.
 
     Attributes:
         path: the file, for errors.
-        data: what is there, up to the position that `reach` told last; `reach` may replace it.
-        base: the position of the first byte of `data`.
-        start: the position of the first byte.
-        end: the position behind the last byte; more than any length where that is not known yet.
+        data: the bytes of the window, up to the position that `reach` returned; `reach` may replace the array.
+        base: position of the first byte of `data`.
+        start: position of the first byte.
+        end: position behind the last byte; larger than any length while the end is not known.
     """
 
     def __init__(self, path: str, data: Bytes, start: int, end: int) -> None:
@@ -243,31 +243,31 @@ class Windows:
         self._released = start
 
     def ask(self, position: int, needed: int) -> None:
-        """Have the bytes come that `reach` will be asked for with these arguments; waits for none."""
+        """Begin to fetch the bytes that `reach` returns for the same arguments. Does not wait."""
 
     def reach(self, position: int, needed: int) -> int:
-        """Have bytes there.
+        """Move the window until `data` holds the bytes from `position` to `needed`.
 
         Args:
-            position: what stands before it is done with.
-            needed: the position behind what has to be there; at most `end`.
+            position: bytes before it are no longer needed.
+            needed: position behind the last byte that is needed; at most `end`.
 
         Returns:
-            The position behind what is there: at least `needed`, unless `end` stands before it now.
+            The position behind the last byte of the window: at least `needed`, unless `end` turns out to be smaller.
 
         Raises:
-            ReaderError: they cannot be read.
+            ReaderError: the bytes cannot be read.
         """
         if position - self._released >= _STRETCH_BYTES:
             self._give_back(position)
         return min(self.end, max(needed, position + _STRETCH_BYTES))
 
     def taken_bytes(self, begun: int, position: int) -> int:
-        """How many bytes of the file it took to come from one position to another."""
+        """Number of file bytes read to move from one position to another."""
         return min(position, self.end) - begun
 
     def close(self, position: int) -> None:
-        """What stands behind `position` will not be needed."""
+        """End the walk; bytes behind `position` are not needed."""
         self._give_back(position)
 
     def _give_back(self, position: int) -> None:
@@ -276,11 +276,11 @@ class Windows:
             self._released = position
 
     def release(self, start: int, end: int) -> None:
-        """What stands from … to is done with; arrays of it stay valid."""
+        """Give back the memory of bytes `[start, end)`; arrays into it stay valid."""
 
 
 class StreamWindows(Windows):
-    """Bytes of a stream: of a mapped file, what was walked through is memory until it is given back."""
+    """Windows of a stream. Walked pages of a mapped file count as this process's memory until they are released."""
 
     def __init__(self, stream: Stream, data: Bytes, start: int, end: int) -> None:
         super().__init__(stream.path, data, start, end)
@@ -296,8 +296,8 @@ class BufferStream(Stream):
     Args:
         path: the file, or the name of the handle.
         buffer: the bytes.
-        counter: counts what is read.
-        mapped: the map that `buffer` is a part of, and where it begins in it.
+        counter: counts bytes read.
+        mapped: the map that contains `buffer`, and the position of `buffer` in it.
     """
 
     def __init__(
@@ -326,7 +326,7 @@ class BufferStream(Stream):
         return self._data[start : start + length]
 
     def _check_length(self, end: int) -> None:
-        """That the file still reaches to `end`; `mmap.size` asks the file."""
+        """Check that the file still has bytes up to `end`; `mmap.size` asks the file."""
         if self._mapped is None:
             return
         mapped, offset = self._mapped
@@ -340,6 +340,7 @@ class BufferStream(Stream):
         if self._mapped is None:
             return
         mapped, offset = self._mapped
+        # Whole pages only: the first and the last page may hold bytes that are still needed.
         first = -(-(offset + start) // mmap.PAGESIZE) * mmap.PAGESIZE
         pages = (offset + start + length - first) // mmap.PAGESIZE
         if pages > 0:
@@ -355,27 +356,27 @@ class BufferStream(Stream):
 
 
 class Listing(NamedTuple):
-    """The names in a folder. Links to folders are neither: they are not followed."""
+    """Names in a folder. Links to folders are in neither tuple: they are not followed."""
 
     folders: tuple[str, ...]
     files: tuple[str, ...]
 
 
 class FileSystem(ABC):
-    """What a location needs of a file system. Paths are absolute; none of these methods checks roots."""
+    """A file system as a location uses it. Paths are absolute; no method checks roots."""
 
     is_local = False
 
     @abstractmethod
     def canonical(self, location: Location) -> Location:
-        """With all symbolic links followed."""
+        """Follow all symbolic links."""
 
     @abstractmethod
     def identity(self, location: Location) -> FileIdentity | None:
-        """None if it does not exist.
+        """Return size and time of a file; None if it does not exist.
 
         Raises:
-            StorageError: it is a directory or a device, or cannot be looked at.
+            StorageError: it is a directory or a device, or its status cannot be read.
         """
 
     @abstractmethod
@@ -383,24 +384,24 @@ class FileSystem(ABC):
 
     @abstractmethod
     def is_there(self, location: Location) -> bool:
-        """Whether there is such a file now; asks again, whatever was known of it."""
+        """Return whether the file exists now; always asks the file system again."""
 
     @abstractmethod
     def folder(self, location: Location) -> Listing:
-        """What is in a folder.
+        """List a folder.
 
         Raises:
-            MissingFileError: it is not there. An object store has no empty folders.
-            AccessDeniedError: it may not be listed.
+            MissingFileError: it does not exist. An object store has no empty folders.
+            AccessDeniedError: listing is not permitted.
         """
 
     @abstractmethod
     def open(self, location: Location, start: int, size_bytes: int, counter: ReadCounter) -> Stream:
-        """Bytes `[start, start + size_bytes)` of a file that has them (see `identity`)."""
+        """Open bytes `[start, start + size_bytes)` of a file; `identity` gives the file's size."""
 
 
 class LocalFileSystem(FileSystem):
-    """Files of this machine, memory-mapped: they must not shrink meanwhile (Flink never changes one)."""
+    """Files of this machine, memory-mapped: they must not shrink while they are open (Flink never changes a file)."""
 
     is_local = True
 
@@ -433,8 +434,9 @@ class LocalFileSystem(FileSystem):
         )
 
     def open(self, location: Location, start: int, size_bytes: int, counter: ReadCounter) -> Stream:
-        """The path is canonical, so a link in its last place was put there after it was checked: refused."""
+        """Map a file. The path is canonical, so a link as its last name was made after the check: it is refused."""
         with storage_errors(location.path):
+            # O_NONBLOCK: opening a pipe that replaced the file would wait for a writer.
             descriptor = os.open(location.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
             try:
                 status = os.fstat(descriptor)
@@ -442,7 +444,7 @@ class LocalFileSystem(FileSystem):
                     raise FileChangedError(
                         "expected the file that was there a moment ago", path=location.path
                     )
-                if size_bytes == 0:
+                if size_bytes == 0:  # mmap refuses to map nothing
                     return BufferStream(location.path, b"", counter)
                 mapped = mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)
             finally:
@@ -453,14 +455,14 @@ class LocalFileSystem(FileSystem):
 
 @contextmanager
 def storage_errors(path: str) -> Iterator[None]:
-    """The one place where errors of file systems become ours; pyarrow adds ValueError, for bad options."""
+    """Translate errors of file systems to ours, in one place for the whole room."""
     try:
         yield
     except ReaderError:
         raise
     except FileNotFoundError as error:
         raise MissingFileError("expected a file, found nothing", path=path) from error
-    except (OSError, ValueError, ImportError) as error:
+    except (OSError, ValueError, ImportError) as error:  # pyarrow raises ValueError for invalid options
         reason = getattr(error, "strerror", None) or str(error)
         raise StorageError(f"expected to read: {reason}", path=path) from error
 

@@ -1,26 +1,25 @@
-"""Where the bytes of a savepoint are, and how they are opened.
+"""The location of a savepoint: its `_metadata`, and the files that its handles name.
 
-    SavepointLocation   finds `_metadata` and every file its handles name; lets no path out of the allowed
-    roots
-    ResolvedFile        where a handle's bytes are: a file, and the part of it that is meant
+    SavepointLocation   finds `_metadata` and the file of every handle; allows no path outside the roots
+    ResolvedFile        the file of a handle, and the range of its bytes there
     Stream              the bytes of a handle, from `readers.storage.filesystems`
 
-A path in `_metadata` was right where Flink wrote it, and savepoints get moved. It is looked for, in this
+A path in `_metadata` was right where Flink wrote the savepoint, but savepoints get moved. The file is looked for in this
 order:
 
-| where | for |
+| place | for |
 |---|---|
-| the path itself, after `path_map` | savepoints that were not moved, or as the user says |
+| the path itself, after `path_map` | savepoints that were not moved, or that the user maps |
 | `<exclusive directory>/<file name>` | savepoints (up to 1.10 with absolute paths of such files) |
 | `<job directory>/<tail>` | checkpoints: the tail begins at `shared/`, `taskowned/`, `chk-*/` or `dstl/` |
 | `<beside the job directory>/dstl/…` | changelogs, which have a base directory of their own |
 
-The exclusive directory is the one that holds `_metadata`, the job directory its parent. Only a directory
-named `chk-*` has a job directory: around a savepoint nothing is allowed but the savepoint, unless the user
-names more roots. Of the job directory the folders in the table are allowed, not all of it.
+The exclusive directory is the directory of `_metadata`, the job directory is its parent. Only a directory named `chk-*`
+has a job directory: for a savepoint only its own directory is allowed, unless the user names more roots. Of the job
+directory only the folders in the table are allowed.
 
-`_metadata` is untrusted input: paths with `..` or NUL, web addresses, and links that lead out of the roots
-are refused. Flink: AbstractFsCheckpointStorageAccess, RelativeFileStateHandle, org.apache.flink.core.fs.Path.
+`_metadata` is untrusted input: paths with `..` or NUL, web addresses, and links that lead outside the roots are refused.
+Flink: AbstractFsCheckpointStorageAccess, RelativeFileStateHandle, org.apache.flink.core.fs.Path.
 """
 
 from __future__ import annotations
@@ -81,10 +80,12 @@ METADATA_FILE_NAME = "_metadata"
 CHECKPOINT_DIRECTORY = "chk-*"
 CHANGELOG_DIRECTORY = "dstl"
 
+# Folders in which other checkpoints keep files that this one may refer to.
 _JOB_DIRECTORY_TAILS = ("shared", "taskowned", CHANGELOG_DIRECTORY, CHECKPOINT_DIRECTORY)
 # `dstl/<job>/dstl/<file>` is the longest tail that Flink writes; a hostile path may have 30000 folders.
 _MAX_TAIL_NAMES = 6
 _COPIED_BYTES = 8 << 20
+# Fetched ranges stay in memory until their stream is opened: hostile metadata may name any number of files.
 _MOST_EXPECTED = 1 << 15
 
 Ranges = tuple[tuple[int, int], ...]
@@ -95,7 +96,7 @@ _Result = TypeVar("_Result")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolvedFile:
-    """Where a handle's bytes are: a file inside the roots, its identity, and the part of it that is meant."""
+    """The file of a handle inside the roots, its identity, and the range of the handle's bytes in it."""
 
     location: Location
     identity: FileIdentity
@@ -117,13 +118,13 @@ class ResolvedFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StorageOptions:
-    """What holds for all savepoints of a process.
+    """Options for all savepoints of a process.
 
     Attributes:
-        allow_http: whether `http://` and `https://` are places for savepoints.
-        cache_directory: where fetched RocksDB files are kept; empty for a folder of the user's in the system's temporary one.
-        cache_bytes: how many bytes of them at most; nothing is kept where 0.
-        variables: environment variables, beside those of the process, that `credentials` of a URL may name; never shown.
+        allow_http: True if `http://` and `https://` locations are allowed.
+        cache_directory: folder for fetched RocksDB files; empty for a folder of this user in the system's temporary folder.
+        cache_bytes: limit for these files; 0 keeps no file.
+        variables: environment variables, in addition to those of the process, that `credentials` of a URL may name; never shown.
     """
 
     allow_http: bool = False
@@ -132,7 +133,7 @@ class StorageOptions:
     variables: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
     def elsewhere(self, urls: Iterable[str]) -> StorageOptions:
-        """The same on another machine, with the credentials that these URLs name and its own folder for the cache."""
+        """Return the options for another machine: with the credentials that these URLs name, and its own cache folder."""
         found = dict(self.variables)
         for url in urls:
             found |= credential_variables(url.partition("?")[2])
@@ -143,20 +144,20 @@ DEFAULT_OPTIONS = StorageOptions()
 
 
 class SavepointLocation:
-    """One savepoint or checkpoint and the files it may refer to. Immutable, and pickles.
+    """One savepoint or checkpoint and the files that it may refer to. Immutable; can be pickled.
 
     Args:
-        path: its directory, or the `_metadata` file in it; a path or a URL of this machine, or a remote URL
-            with options behind a `?`: see `readers.storage.schemes`.
-        roots: more directories that its handles may lead into, here or in other file systems.
-        path_map: recorded path prefixes and what stands there now; the new places are allowed roots.
-        counter: counts the bytes read; its own if not given.
-        filesystem: a pyarrow file system to use for a remote path, for credentials that a URL cannot carry.
+        path: its directory, or the `_metadata` file in it; a path or URL of this machine, or a remote URL with options
+            behind a `?`: see `readers.storage.schemes`.
+        roots: more directories that its handles may lead into, on this machine or in other file systems.
+        path_map: recorded path prefix → the prefix to use instead; the new prefixes are allowed roots.
+        counter: counts bytes read; a new one if not given.
+        filesystem: a pyarrow file system for a remote path, for credentials that a URL cannot carry.
         options: see `StorageOptions`.
 
     Raises:
         StorageError: the scheme is unknown, or the file system fails.
-        NotASavepointError: there is no such directory, or no `_metadata` in it.
+        NotASavepointError: the directory does not exist, or has no `_metadata`.
     """
 
     def __init__(
@@ -193,29 +194,30 @@ class SavepointLocation:
         return location
 
     def _connect(self, location: Location, query: str) -> None:
-        """Only what the user names is ever connected to; of one bucket or host, the options that come first count."""
-        place = location[:2]
-        if place not in self._file_systems:
-            self._file_systems[place] = file_system_of(location, query, self.options)
+        """Connect to a bucket or host that the user named, never to others; its first options apply."""
+        authority = location[:2]
+        if authority not in self._file_systems:
+            self._file_systems[authority] = file_system_of(location, query, self.options)
 
     def _find_metadata(self, given: Location) -> Location:
-        """The file in a folder, or the file itself. A remote folder need not be listed to look into it."""
+        """Return the `_metadata` file in a folder, or the given file itself."""
         system = self._system(given)
         given = system.canonical(given)
         metadata = system.canonical(given / METADATA_FILE_NAME)
         if system.is_local:
-            places = [metadata] if system.is_directory(given) else [given]
+            candidates = [metadata] if system.is_directory(given) else [given]
         else:
-            places = [given, metadata] if given.name == METADATA_FILE_NAME else [metadata, given]
-        for place in places:
-            if place is metadata and not metadata.is_inside(given):
+            # No listing: credentials for a bucket often permit reads, but not listings.
+            candidates = [given, metadata] if given.name == METADATA_FILE_NAME else [metadata, given]
+        for candidate in candidates:
+            if candidate is metadata and not metadata.is_inside(given):
                 raise PathOutsideRootError(
                     "expected _metadata, found a link that leads elsewhere", path=str(given)
                 )
-            is_folder = system.is_local and system.is_directory(place)
-            if not is_folder and system.identity(place) is not None:
-                return place
-        if metadata in places and system.is_local:
+            is_folder = system.is_local and system.is_directory(candidate)
+            if not is_folder and system.identity(candidate) is not None:
+                return candidate
+        if metadata in candidates and system.is_local:
             raise NotASavepointError(f"expected a directory with {METADATA_FILE_NAME} in it", path=str(given))
         raise NotASavepointError("expected a savepoint, found nothing", path=str(given))
 
@@ -224,13 +226,13 @@ class SavepointLocation:
         return fnmatch.fnmatchcase(self.exclusive_directory.name, CHECKPOINT_DIRECTORY)
 
     def _default_roots(self) -> Iterator[Location]:
-        """Links are not followed here: a link called `dstl` would make a root of its target."""
+        """Yield the roots that need no permission. Links are not followed: a link named `dstl` would make its target a root."""
         yield self.exclusive_directory
         if self._is_checkpoint:
             yield self.exclusive_directory.parent.parent / CHANGELOG_DIRECTORY
 
     def _is_allowed(self, location: Location) -> bool:
-        """Inside a root, or in one of the folders that Flink makes in a job directory."""
+        """Return whether a file lies inside a root, or in a folder that Flink makes in a job directory."""
         if any(location.is_inside(root) for root in self.roots):
             return True
         job_directory = self.exclusive_directory.parent
@@ -242,7 +244,7 @@ class SavepointLocation:
         return self._system(location).canonical(location) if self._is_reachable(location) else location
 
     def _is_reachable(self, location: Location) -> bool:
-        """Whether the user named its bucket or host: none is contacted because `_metadata` names it."""
+        """Return whether the user named the bucket or host: hosts that only `_metadata` names are never contacted."""
         return location[:2] in self._file_systems
 
     def _system(self, location: Location) -> FileSystem:
@@ -251,23 +253,23 @@ class SavepointLocation:
     # --- streams ---
 
     def open_metadata(self) -> Stream:
-        """The `_metadata` file."""
+        """Open the `_metadata` file."""
         identity = self.identity(self.metadata)
         return self._system(self.metadata).open(self.metadata, 0, identity.size_bytes, self.counter)
 
     def look_beside(self, name: str) -> None:
-        """Ask for a file beside `_metadata` that will be opened in a moment, if asking takes time."""
+        """Begin to request a remote file beside `_metadata` that will be opened soon."""
         system = self._system(self.metadata)
         if isinstance(system, RemoteFileSystem):
             system.look_ahead(self.exclusive_directory / name)
 
     def open_beside(self, name: str, max_bytes: int) -> Stream:
-        """A file beside `_metadata`.
+        """Open a file beside `_metadata`.
 
         Raises:
-            MissingFileError: it is not there.
-            PathOutsideRootError: it is a link that leads elsewhere.
-            StorageError: it is larger than `max_bytes`, or no file.
+            MissingFileError: it does not exist.
+            PathOutsideRootError: it is a link that leads outside the roots.
+            StorageError: it is larger than `max_bytes`, or not a file.
         """
         location = self._canonical(self.exclusive_directory / name)
         identity = self.identity(location)
@@ -278,24 +280,25 @@ class SavepointLocation:
         return self._system(location).open(location, 0, identity.size_bytes, self.counter)
 
     def open_stream(self, handle: StreamStateHandle) -> Stream:
-        """The bytes of a stream handle.
+        """Open the bytes of a stream handle.
 
         Raises:
-            MissingFileError: neither where it is recorded nor where a moved savepoint has it.
-            PathOutsideRootError: the path leads out of the allowed roots.
+            MissingFileError: the file is neither at its recorded path nor where a moved savepoint has it.
+            PathOutsideRootError: the path leads outside the allowed roots.
             CorruptDataError: the file is shorter than recorded.
-            StorageError: a directory, permissions, the network.
+            StorageError: a directory, missing permissions, a network fault.
         """
         inline = handle.inline_data
         if inline is not None:
             return BufferStream(handle.name, inline, self.counter)
         expected = self._expected.get(handle)
         if expected is not None:
+            # A failed prefetch is no error: opening the handle again raises the error where the caller expects it.
             with suppress(ReaderError):
-                parts = expected.result()
+                fetched = expected.result()
                 stream = self._open(handle)
                 if isinstance(stream, RemoteStream):
-                    stream.know(parts)
+                    stream.know(fetched)
                 return stream
         return self._open(handle)
 
@@ -303,28 +306,29 @@ class SavepointLocation:
         file = self.resolve(handle)
         return self._system(file.location).open(file.location, file.start, file.size_bytes, self.counter)
 
-    def expect(self, places: Iterable[tuple[StreamStateHandle, Ranges]]) -> None:
-        """Fetch parts of remote streams that will be opened, of all streams at the same time.
+    def expect(self, wanted: Iterable[tuple[StreamStateHandle, Ranges]]) -> None:
+        """Begin to fetch ranges of remote streams that will be opened, of all streams at the same time.
 
-        What goes wrong is told when they are opened.
+        Errors are raised when the streams are opened.
         """
         system = next(self._remote_systems(), None)
         if system is None:
             return
-        for handle, parts in places:
+        for handle, ranges in wanted:
             is_known = handle in self._expected or len(self._expected) >= _MOST_EXPECTED
             if not is_known and handle.inline_data is None and handle.path is not None:
-                self._expected[handle] = system.threads.submit(self._parts, handle, parts)
+                self._expected[handle] = system.threads.submit(self._fetch, handle, ranges)
 
-    def _parts(self, handle: StreamStateHandle, places: Ranges) -> FetchedRanges:
+    def _fetch(self, handle: StreamStateHandle, ranges: Ranges) -> FetchedRanges:
         stream = self._open(handle)
-        return tuple((start, stream.view(start, end - start)) for start, end in places)
+        return tuple((start, stream.view(start, end - start)) for start, end in ranges)
 
     def __getstate__(self) -> dict[str, Any]:
+        # Requests under way cannot be pickled; the copy sends its own.
         return self.__dict__ | {"_expected": {}}
 
     def exists(self, handle: StreamStateHandle) -> bool:
-        """Whether `open_stream` would find it: for listings, which name what is missing rather than fail."""
+        """Return whether `open_stream` would find the file: listings name missing files instead of failing."""
         if handle.path is None:
             return True
         try:
@@ -334,11 +338,11 @@ class SavepointLocation:
         return True
 
     def identity(self, location: Location | str) -> FileIdentity:
-        """Size and time of change of a file inside the roots.
+        """Return size and time of a file inside the roots.
 
         Raises:
-            MissingFileError: it is not there.
-            PathOutsideRootError: it is outside.
+            MissingFileError: it does not exist.
+            PathOutsideRootError: it is outside the roots.
         """
         if isinstance(location, str):
             location = Location.parse(location)
@@ -353,14 +357,14 @@ class SavepointLocation:
     def materialize(
         self, files: Iterable[tuple[str, StreamStateHandle]], directory: str | os.PathLike[str]
     ) -> None:
-        """Rebuild a directory as RocksDB needs it: links to whole local files, copies of all others.
+        """Rebuild a directory for RocksDB: links to whole local files, copies of all others.
 
         Args:
             files: name in the directory, and handle.
-            directory: exists, and has none of the names.
+            directory: an existing directory without files of these names.
 
         Raises:
-            CorruptDataError: a name is not that of a file in the directory.
+            CorruptDataError: a name would lead out of the directory.
         """
         for local_name, handle in files:
             if local_name in {"", ".", ".."} or "/" in local_name or "\0" in local_name:
@@ -374,7 +378,7 @@ class SavepointLocation:
                     self.bring(handle, target)
 
     def bring(self, handle: StreamStateHandle, target: Path) -> None:
-        """Copy a handle's bytes to a new local file, or link it to the one that is kept of them."""
+        """Copy a handle's bytes to a new local file, or link the file to a cached copy."""
         with self.open_stream(handle) as stream:
             if not stream.is_remote or not self.options.cache_bytes:
                 _copy(stream, target)
@@ -385,24 +389,24 @@ class SavepointLocation:
 
     @cached_property
     def cache(self) -> FileCache:
-        """Of fetched files."""
+        """Cache of fetched files."""
         with storage_errors(self.options.cache_directory):
             return FileCache(self.options.cache_directory, self.options.cache_bytes)
 
     def is_remote(self, handles: Iterable[StreamStateHandle]) -> bool:
-        """Whether files of theirs may have to be fetched.
+        """Return whether files of these handles may have to be fetched.
 
         Raises:
-            ReaderError: as `open_stream`.
+            ReaderError: see `open_stream`.
         """
         if not self._system(self.metadata).is_local or next(self._remote_systems(), None) is None:
             return not self._system(self.metadata).is_local
         return any(handle.path is not None and not self.resolve(handle).is_local for handle in handles)
 
     def each(self, function: Callable[[_Item], _Result], items: Iterable[_Item]) -> list[_Result]:
-        """The results of a function that reads remote files, for many items at the same time.
+        """Apply a function that reads remote files to many items at the same time; return the results in order.
 
-        The function must not use the threads of the file system itself: `Stream.view` does not, `span` does.
+        The function must not use the threads of the file system itself: `Stream.view` does not, `Stream.span` does.
         """
         system = next(self._remote_systems(), None)
         return list(map(function, items) if system is None else system.threads.map(function, items))
@@ -411,7 +415,11 @@ class SavepointLocation:
         return (system for system in self._file_systems.values() if isinstance(system, RemoteFileSystem))
 
     def link_of(self, handle: StreamStateHandle) -> str | None:
-        """The path of a local file that holds these bytes and no others; None if there is none. Raises as `open_stream`."""
+        """Return the path of a local file that holds exactly these bytes; None if there is none.
+
+        Raises:
+            ReaderError: see `open_stream`.
+        """
         if handle.path is None:
             return None
         file = self.resolve(handle)
@@ -420,7 +428,7 @@ class SavepointLocation:
     # --- paths ---
 
     def resolve(self, handle: StreamStateHandle) -> ResolvedFile:
-        """The file of a handle; for errors see `open_stream`. Remote: a request for each place looked at."""
+        """Find the file of a handle; for errors see `open_stream`. Remote: one request per place in the table above."""
         location, identity = self._find(handle)
         start, size_bytes = handle.range_in_file(identity.size_bytes)
         if start + size_bytes > identity.size_bytes:
@@ -442,10 +450,12 @@ class SavepointLocation:
                 continue
             location = self._canonical(candidate)
             if not self._is_allowed(location):
+                # The first place is usually outside: a moved savepoint names the path where it was written.
                 escaped = escaped or self._exists_locally(location)
                 continue
             identity = self._system(location).identity(location)
             if identity is not None:
+                # A relative path has one candidate, so its number means nothing for absolute paths.
                 self._found_at = self._found_at if handle.is_relative else number
                 return location, identity
         if escaped:
@@ -458,17 +468,17 @@ class SavepointLocation:
         )
 
     def _ordered(self, recorded: str, *, relative: bool) -> list[tuple[int, Location]]:
-        """The places with their numbers; of remote ones that where the last file was comes first.
+        """Return numbered candidates; in a remote savepoint the place of the last file found comes first.
 
-        The files of a savepoint move together, and each place that is looked at is a request.
+        The files of a savepoint move together, and each candidate costs a request.
         """
-        places = list(enumerate(self._candidates(recorded, relative=relative)))
+        candidates = list(enumerate(self._candidates(recorded, relative=relative)))
         if self._system(self.metadata).is_local:
-            return places
-        return sorted(places, key=lambda place: place[0] != self._found_at)
+            return candidates
+        return sorted(candidates, key=lambda candidate: candidate[0] != self._found_at)
 
     def _candidates(self, recorded: str, *, relative: bool) -> Iterator[Location]:
-        """The places of the module's table, best first."""
+        """Yield the places of the module's table, best first."""
         if relative:
             yield self.exclusive_directory / recorded
             return
@@ -486,7 +496,7 @@ class SavepointLocation:
                 yield job_directory.parent / "/".join(names[index:])
 
     def _mapped(self, recorded: Location) -> Location:
-        """With the longest prefix of `path_map` that fits replaced."""
+        """Replace the longest prefix of `path_map` that fits."""
         fitting = [old for old in self._path_map if recorded.is_inside(old)]
         if not fitting:
             return recorded
@@ -498,7 +508,7 @@ class SavepointLocation:
 
 
 def given_location(text: str) -> tuple[Location, str]:
-    """A path and options from the user, relative to the working directory; remote ones may have options behind a `?`."""
+    """Parse a location from the user: a path, relative to the working directory, or a URL with options behind a `?`."""
     match = URL.fullmatch(text)
     if match is None:
         return Location("file", "", os.path.abspath(text)), ""
@@ -512,7 +522,7 @@ def given_location(text: str) -> tuple[Location, str]:
 
 
 def file_system_of(location: Location, query: str, options: StorageOptions) -> FileSystem:
-    """What serves a location.
+    """Return the file system of a location.
 
     Raises:
         StorageError: unknown scheme or options.
@@ -533,10 +543,10 @@ def _begins_tail(name: str) -> bool:
 
 
 def _check_recorded(recorded: str) -> None:
-    """Refuse what no Flink writes.
+    """Refuse paths that Flink never writes.
 
     Raises:
-        PathOutsideRootError: a parent folder, a NUL byte, a web address, or no file at all.
+        PathOutsideRootError: the path has a parent folder or a NUL byte, is a web address, or names no file.
     """
     is_web_address = recorded.partition(":")[0].lower() in {"http", "https"}
     if is_web_address or "\0" in recorded or ".." in recorded.split("/") or not recorded.strip("/"):

@@ -1,28 +1,29 @@
-"""Files behind a network: read by ranges, several at a time, again where the network failed.
+"""Files behind a network: read by ranges, several at a time, with retries.
 
-    Client             any file system of pyarrow, and one pool of threads for all that is read from it
+    Client             a file system of pyarrow, and one pool of threads for all reads from it
     RemoteFileSystem   the files of one savepoint in it
-    RemoteStream       a file, or a part of one: fetches what is asked for, and what will be asked for next
+    RemoteStream       a file, or a part of one: fetches requested ranges, and the next ranges ahead
 
-A file is opened with one request (HEAD in object stores), which tells whether it is there, its length and its age; that is
-kept, so it is made once a file. Then every range is one request of at most `_REQUEST_BYTES`.
+Opening a file is one request (HEAD in object stores), which returns its existence, length and age; the answer is kept,
+so it is sent once per file. Then every range is read with requests of at most `_REQUEST_BYTES`.
 
-Who will stop somewhere on the way has pieces: 1 MiB, then twice what was fetched so far, and so on, and what is left where that
-is little. So it waits once more for each factor of three, and fetches four times what it takes at most.
+A reader that may stop early reads windows: 1 MiB, then twice the bytes fetched so far, and so on; a short rest is
+fetched with the window before it. So the reader waits once more for each factor of three, and fetches at most four times
+the bytes that it needs.
 
-`span` gives an array in which bytes stand at their positions in the file, though only some of them were fetched: it lies in
-anonymous memory that is reserved, but takes room only where it is written. So readers and the positions in their errors
-are the same for local and remote files. An array keeps its memory for as long as it is referred to.
+`span` returns an array in which bytes stand at their positions in the file, although only some of them were fetched. The
+array lies in anonymous memory that is reserved, but only written pages take memory. So readers, and the positions in
+their errors, are the same for local and remote files. An array keeps its memory as long as it is referenced.
 
-| fault | what becomes of it |
+| fault | result |
 |---|---|
-| 408, 429, 5xx, timeouts, connections refused or reset, a body that ends early | tried again, `_TRIES` times in all, later each time |
+| 408, 429, 5xx, timeouts, connections refused or reset, a body that ends early | retried, `_TRIES` tries in all, with growing waits |
 | 401, 403, credentials expired or missing | `AccessDeniedError`, at once |
-| 404 | `MissingFileError`, at once; `SavepointGoneError` if it had been there |
-| an answer of another length than asked for | `FileChangedError` |
+| 404 | `MissingFileError`, at once; `SavepointGoneError` if the file existed before |
+| a response of another length than requested | `FileChangedError` |
 
-Waits double from one try to the next and are drawn evenly from zero on ("full jitter"), so that many readers do not come
-back at once.
+The longest wait doubles with each try, and the wait is random between zero and it ("full jitter"), so that many readers
+do not retry at the same time.
 """
 
 from __future__ import annotations
@@ -69,11 +70,13 @@ if TYPE_CHECKING:
 
 THREADS = 16
 _REQUEST_BYTES = 8 << 20
+# Ranges that are fetched while the reader decodes another one: this bounds memory.
 _MOST_AHEAD = 4
 _FIRST_STEP_BYTES = 1 << 20
 _LARGEST_STEP_BYTES = 64 << 20
+# Fetching a gap of this size takes less time than another request.
 _LARGEST_GAP_BYTES = 1 << 16
-# Errors show what stands before their position.
+# Errors show the bytes before their position.
 _MARGIN_BYTES = 16
 _KEPT_FILES = 1 << 16
 _KEPT_CLIENTS = 64
@@ -83,8 +86,10 @@ _TRIES = 6
 _FIRST_WAIT_S = 0.1
 _LONGEST_WAIT_S = 5.0
 
+# Two different marks: the last byte of a file may equal one of them, but not both.
 _SENTINELS = (0xA5, 0x5A)
 
+# Python has no name for MAP_NORESERVE.
 _MAP_NORESERVE = 0x4000 if sys.platform == "linux" else 0
 
 _GONE = re.compile(
@@ -93,7 +98,7 @@ _GONE = re.compile(
 _DENIED = re.compile(
     r"ACCESS_DENIED|HTTP status 40[13]|Expired|InvalidToken|INVALID_(ACCESS_KEY|CLIENT_TOKEN|SIGNATURE)|SIGNATURE_DOES"
     r"|UNRECOGNIZED_CLIENT|MISSING_AUTHENTICATION|UNAUTHENTICATED|PERMISSION_DENIED|\b40[13]\b|Authenticat|Authoriz"
-    # A HEAD has no body: 400 is all that is left of an expired token.
+    # The response to HEAD has no body: the status 400 is the only sign of an expired token.
     r"|HTTP status 400\) during Head"
 )
 _TRANSIENT = re.compile(
@@ -101,7 +106,7 @@ _TRANSIENT = re.compile(
     r"|HTTP status (408|429|5\d\d)|DEADLINE|[Tt]imed? ?out|[Rr]eset|\b(408|429|50[0234])\b"
 )
 _UNKNOWN_HOST = re.compile(r"curlCode: 6\b")
-# The answer did not fit where it was to be written: an error's body, or more than was asked for.
+# The response did not fit into the buffer: the body of an error, or more bytes than requested.
 _UNREADABLE = "Failed to flush response stream"
 _SECRETS = re.compile(r"(?i)\b(sig|signature|token|secret|key|password|credential)=[^&\s]+")
 _HIDDEN = r"\1=…"
@@ -112,9 +117,9 @@ _Result = TypeVar("_Result")
 
 
 class RemoteEntry(NamedTuple):
-    """What a listing tells of a file or folder.
+    """An entry of a listing: a file or a folder.
 
-    `names` lead to it from the folder that was listed; `modified_ns` is since 1970, 0 where it is not told.
+    `names` is the path from the listed folder; `modified_ns` counts from 1970, 0 if the store does not report it.
     """
 
     names: tuple[str, ...]
@@ -123,7 +128,7 @@ class RemoteEntry(NamedTuple):
 
 
 class _RemoteFile(NamedTuple):
-    """A file that is there; holds no connection. `modified_ns` is since 1970, 0 where nobody tells."""
+    """An existing file; holds no connection. `modified_ns` counts from 1970, 0 if the store does not report it."""
 
     file: NativeFile
     identity: FileIdentity
@@ -137,22 +142,22 @@ class Client:
         self.arrow = arrow
         self._lock = threading.Lock()
         self._threads: ThreadPoolExecutor | None = None
-        self._found: tuple[float, Location, _RemoteFile] | None = None
+        self._last_file: tuple[float, Location, _RemoteFile] | None = None
 
-    def found(self, location: Location, opened: _RemoteFile) -> None:
-        """A file was just asked for: who looked for savepoints leaves the answer to who opens one."""
-        self._found = time.monotonic(), location, opened
+    def keep_last_file(self, location: Location, file: _RemoteFile) -> None:
+        """Keep the file that was requested last: discovery requests `_metadata` just before the savepoint is opened."""
+        self._last_file = time.monotonic(), location, file
 
-    def just_found(self, location: Location) -> _RemoteFile | None:
-        """The last file that was asked for, if that was a moment ago."""
-        found = self._found
-        if found is None or found[1] != location or time.monotonic() - found[0] > _A_MOMENT_S:
+    def last_file(self, location: Location) -> _RemoteFile | None:
+        """Return the file that was requested last, if it is this one and the request is recent."""
+        last = self._last_file
+        if last is None or last[1] != location or time.monotonic() - last[0] > _A_MOMENT_S:
             return None
-        return found[2]
+        return last[2]
 
     @property
     def threads(self) -> ThreadPoolExecutor:
-        """What neighbours there waits for nothing else that neighbours there."""
+        """Threads for requests. A task in them must not wait for another task in them, or all could wait for ever."""
         with self._lock:
             if self._threads is None:
                 self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="remote-read")
@@ -166,19 +171,19 @@ class Client:
 def _client(
     scheme: str, authority: str, options: str, allow_http: bool, variables: tuple[tuple[str, str], ...]
 ) -> Client:
-    """Connections are worth keeping: a new one costs several times what a request does."""
+    """Return the shared client of a bucket or host: a new connection costs as much as several requests."""
     location = Location(scheme, authority, "/")
     return Client(arrow_filesystem(location, options, allow_http=allow_http, variables=dict(variables)))
 
 
 class RemoteFileSystem(FileSystem):
-    """The files of a savepoint in any file system of pyarrow. Object stores have no links: every path is canonical.
+    """The files of a savepoint in a file system of pyarrow. Object stores have no links: every path is canonical.
 
-    What it knows of a file it keeps, so each savepoint has one of its own.
+    It keeps the length and age of each file, so each savepoint has a RemoteFileSystem of its own.
 
     Args:
-        client: shared.
-        remade: the arguments of `of` that make the same again in another process; the client travels if not given.
+        client: shared by all savepoints.
+        remade: arguments of `of` that make an equal file system in another process; without them the client is pickled.
     """
 
     def __init__(self, client: Client, remade: tuple[Any, ...] | None = None) -> None:
@@ -186,8 +191,8 @@ class RemoteFileSystem(FileSystem):
         self._arrow = client.arrow
         self._remade = remade
         self._lock = threading.Lock()
-        self._opened: dict[Location, _RemoteFile] = {}
-        self._looked: dict[Location, Future[_RemoteFile]] = {}
+        self._files: dict[Location, _RemoteFile] = {}
+        self._expected: dict[Location, Future[_RemoteFile]] = {}
 
     @classmethod
     def of(
@@ -197,7 +202,7 @@ class RemoteFileSystem(FileSystem):
         allow_http: bool = False,
         variables: tuple[tuple[str, str], ...] = (),
     ) -> RemoteFileSystem:
-        """For a scheme that is known; `options`: the query of its URL, see `readers.storage.schemes`.
+        """Make the file system of a location; `options` is the query of its URL, see `readers.storage.schemes`.
 
         Raises:
             StorageError: unknown scheme or option, missing library.
@@ -213,11 +218,11 @@ class RemoteFileSystem(FileSystem):
 
     @property
     def threads(self) -> ThreadPoolExecutor:
-        """Of the client."""
+        """Threads of the client."""
         return self._client.threads
 
     def _path(self, location: Location) -> str:
-        """As pyarrow wants it: object stores begin with the bucket, the web with all of the address."""
+        """Return a path as pyarrow expects it: it begins with the bucket, on the web with the whole address."""
         if location.scheme in WEB_SCHEMES:
             return str(location)
         if location.scheme in _WITHOUT_AUTHORITY:
@@ -235,8 +240,8 @@ class RemoteFileSystem(FileSystem):
             return None
 
     def is_directory(self, location: Location) -> bool:
-        """A file is a file whatever lies below its name: that takes no permission to list."""
-        if location in self._opened:
+        """Return whether a location is a folder. A file that was opened needs no request, and no permission to list."""
+        if location in self._files:
             return False
         info = self.tried(location, lambda: self._arrow.get_file_info(self._path(location)))
         return bool(info.type.name == "Directory")
@@ -249,16 +254,16 @@ class RemoteFileSystem(FileSystem):
         )
 
     def modified_ns(self, location: Location) -> int:
-        """When a file was modified, since 1970; 0 where nobody tells. Takes no request where `identity` was asked before."""
+        """Return the time of modification since 1970; 0 if unknown. Needs no request after `identity`."""
         try:
             return self._open(location).modified_ns
         except MissingFileError:
             return 0
 
     def below(self, location: Location, *, recursive: bool) -> list[RemoteEntry]:
-        """Each file and folder in a folder.
+        """List the files and folders in a folder; if `recursive`, in all folders below it, in no order.
 
-        A request a thousand names; if `recursive`, of all folders below, in no order.
+        Takes one request per thousand names.
         """
         from pyarrow import fs  # heavy, and not needed for local savepoints
 
@@ -288,33 +293,35 @@ class RemoteFileSystem(FileSystem):
         return True
 
     def _open(self, location: Location) -> _RemoteFile:
-        """The file; asked for once, unless it was not there.
+        """Return a file; requests it once, and again only if it did not exist.
 
         Raises:
-            MissingFileError: it is not there, or it is a folder.
+            MissingFileError: it does not exist, or it is a folder.
         """
         with self._lock:
-            opened = self._opened.get(location) or self._client.just_found(location)
-            looked = self._looked.pop(location, None)
-        if opened is None:
-            opened = self.tried(location, lambda: self._ask(location)) if looked is None else looked.result()
-            self._client.found(location, opened)
+            file = self._files.get(location) or self._client.last_file(location)
+            expected = self._expected.pop(location, None)
+        if file is None:
+            file = (
+                self.tried(location, lambda: self._ask(location)) if expected is None else expected.result()
+            )
+            self._client.keep_last_file(location, file)
         with self._lock:
-            if len(self._opened) >= _KEPT_FILES:
-                self._opened.clear()
-            self._opened[location] = opened
-        return opened
+            if len(self._files) >= _KEPT_FILES:
+                self._files.clear()
+            self._files[location] = file
+        return file
 
     def look_ahead(self, location: Location) -> None:
-        """Ask now for a file that may be there, and will be opened in a moment."""
+        """Begin to request a file that may exist and will be opened soon."""
         with self._lock:
-            if location not in self._opened and location not in self._looked:
-                self._looked[location] = self.threads.submit(
+            if location not in self._files and location not in self._expected:
+                self._expected[location] = self.threads.submit(
                     lambda: self.tried(location, lambda: self._ask(location))
                 )
 
     def _ask(self, location: Location) -> _RemoteFile:
-        """Object stores tell a file's age when it is opened, others have to be asked for it."""
+        """Request a file with its age: object stores send it in the same response, other systems take a second request."""
         path = self._path(location)
         file = self._arrow.open_input_file(path)
         try:
@@ -326,23 +333,24 @@ class RemoteFileSystem(FileSystem):
         modified_ns = _nanoseconds(modified.decode("latin-1"))
         if not modified_ns:
             modified_ns = self._arrow.get_file_info(path).mtime_ns or 0
+        # The ETag changes with the content even where the time has only seconds.
         version = int.from_bytes(b"/".join((etag, modified))[:48], "big") if etag or modified else modified_ns
         return _RemoteFile(file, FileIdentity(file.size(), version), modified_ns)
 
     def tried(self, location: Location, request: Callable[[], _Result]) -> _Result:
-        """The result of a request, tried again after faults that pass.
+        """Return the result of a request, which is retried after transient faults.
 
         Raises:
             MissingFileError: 404.
             AccessDeniedError: 401, 403.
-            StorageError: all else, and what did not pass.
+            StorageError: any other fault, and a transient one that lasts.
         """
         for number in range(_TRIES):
             try:
                 return request()
             except ReaderError:
                 raise
-            except Exception as error:  # clients behind fsspec raise what they like
+            except Exception as error:  # clients behind fsspec raise errors of any class
                 text = _without_names(str(error), location)
                 if isinstance(error, FileNotFoundError) or _GONE.search(text):
                     raise MissingFileError("expected a file, found nothing", path=str(location)) from error
@@ -366,11 +374,11 @@ class RemoteFileSystem(FileSystem):
         )
 
     def read_into(self, location: Location, buffer: Bytes, position: int) -> None:
-        """Fill a buffer with the bytes of a file from `position` on: one request, tried again.
+        """Fill a buffer with the bytes of a file from `position` on: one request, with retries.
 
         Raises:
-            SavepointGoneError: it was deleted since it was opened.
-            FileChangedError: the file does not have that many, any more.
+            SavepointGoneError: the file was deleted after it was opened.
+            FileChangedError: the file has become shorter.
         """
         file = self._open(location).file
         try:
@@ -381,20 +389,21 @@ class RemoteFileSystem(FileSystem):
             ) from error
 
     def _read_into(self, file: NativeFile, location: Location, buffer: Bytes, position: int) -> None:
-        """A client of S3 says the whole length was read where the answer was shorter, so we look for ourselves.
+        """Fill a buffer, and detect a response that is too short.
 
-        It shows in the last byte: a mark there is still there. If the file happens to have just that byte, another mark tells.
+        The S3 client of Arrow reports the full length even for a shorter response. So a mark is written to the last byte of
+        the buffer first: if it is still there, the response was short, or the file has this byte; a second mark decides.
         """
         length = len(buffer)
         for sentinel in _SENTINELS:
-            # An error's body is written here, too, and understood up to the first zero behind it.
+            # The client also writes the body of an error here, and parses it up to the first zero byte.
             buffer.fill(0)
             buffer[-1] = sentinel
             try:
                 with closing(file.get_stream(position, length)) as stream:
                     count = stream.readinto(memoryview(buffer))
             except OSError as error:
-                if _UNREADABLE in str(error):
+                if _UNREADABLE in str(error):  # opening the file again raises the real error, such as 404
                     self._arrow.open_input_file(self._path(location))
                 raise
             if count != length:
@@ -421,22 +430,22 @@ class RemoteStream(Stream):
         self._location = location
         self._start = start
         self._whole: Bytes | None = None
-        self._parts: FetchedRanges = ()
+        self._fetched: FetchedRanges = ()
 
-    def know(self, parts: FetchedRanges) -> None:
-        """What somebody fetched already."""
-        self._parts = parts
+    def know(self, fetched: FetchedRanges) -> None:
+        """Keep ranges that were fetched before the stream was opened."""
+        self._fetched = fetched
 
     def _known(self, start: int, end: int) -> Bytes | None:
-        for begin, part in self._parts:
-            if begin <= start and end <= begin + len(part):
-                return part[start - begin : end - begin]
+        for begin, data in self._fetched:
+            if begin <= start and end <= begin + len(data):
+                return data[start - begin : end - begin]
         return None
 
     @property
     def _beginning(self) -> Bytes:
-        """A part that spans begin with; empty if there is none."""
-        return next((part for begin, part in self._parts if begin == 0), np.empty(0, dtype=np.uint8))
+        """Fetched bytes from the beginning of the stream; empty if there are none."""
+        return next((data for begin, data in self._fetched if begin == 0), np.empty(0, dtype=np.uint8))
 
     @property
     def data(self) -> Bytes:
@@ -452,17 +461,17 @@ class RemoteStream(Stream):
             return self._beginning
         return self._fetch(max(0, start - _MARGIN_BYTES), end).result()
 
-    def spans(self, places: Sequence[tuple[int, int]]) -> Iterator[Bytes]:
-        """As `Stream.spans`: neighbours of neighbours are fetched as one; the next ones while this one is read.
+    def spans(self, ranges: Sequence[tuple[int, int]]) -> Iterator[Bytes]:
+        """Yield the span of each range; neighbours are fetched together, and the next ones while a span is decoded.
 
-        How far it reads ahead grows with what was asked for: the first place alone, if no more is wanted.
+        The number of spans fetched ahead grows: a reader that stops after the first span fetches no other.
         """
-        for start, end in places:
+        for start, end in ranges:
             self._check_bounds(start, end - start)
-        if max((end for _, end in places), default=0) <= len(self._beginning):
-            yield from (self._beginning for _ in places)
+        if max((end for _, end in ranges), default=0) <= len(self._beginning):
+            yield from (self._beginning for _ in ranges)
             return
-        neighbours = deque(_neighbours(places))
+        neighbours = deque(_neighbours(ranges))
         ahead: deque[tuple[_Fetch, int]] = deque()
         wanted = 1
         try:
@@ -508,7 +517,7 @@ class RemoteStream(Stream):
         return fetch
 
     def fetch_into(self, memory: Bytes, start: int, end: int) -> _Fetch:
-        """Begin to fetch bytes, each to its position in `memory`."""
+        """Begin to fetch bytes `[start, end)`, each to its position in `memory`."""
         requests = []
         for first in range(start, end, _REQUEST_BYTES):
             buffer = memory[first : min(first + _REQUEST_BYTES, end)]
@@ -521,7 +530,7 @@ class RemoteStream(Stream):
 
 
 class _Fetch:
-    """Bytes on their way."""
+    """Requests that fill a part of an array."""
 
     def __init__(
         self,
@@ -536,10 +545,10 @@ class _Fetch:
         ]
 
     def result(self) -> Bytes:
-        """The bytes, when all are there.
+        """Wait for all requests, and return the array.
 
         Raises:
-            ReaderError: one could not be read; the others are given up.
+            ReaderError: a request failed; the others are cancelled.
         """
         try:
             for future in self._futures:
@@ -550,15 +559,16 @@ class _Fetch:
         return self._memory
 
     def cancel(self) -> None:
-        """Do not begin what has not begun."""
+        """Cancel the requests that have not begun."""
         for future in self._futures:
             future.cancel()
 
 
 class _RemoteWindows(Windows):
-    """Bytes that are fetched as far as they are asked for, and somewhat further; each stands at its position in `data`."""
+    """Windows of remote bytes, fetched on demand and somewhat ahead; each byte stands at its position in `data`."""
 
     def __init__(self, stream: RemoteStream, start: int, end: int) -> None:
+        # The requests write to the memory; readers get a view that they cannot write to.
         memory = _reserved(end)
         shown = memory.view()
         shown.flags.writeable = False
@@ -575,6 +585,7 @@ class _RemoteWindows(Windows):
         first = max(self._there, position - _MARGIN_BYTES)
         step = min(max(_FIRST_STEP_BYTES, 2 * self._fetched_bytes), _LARGEST_STEP_BYTES)
         behind = min(max(needed, first + step), self.end)
+        # A short rest is not worth a request of its own.
         if self.end - behind < step // 2:
             behind = self.end
         self._fetched_bytes += behind - first
@@ -595,7 +606,7 @@ class _RemoteWindows(Windows):
 
 
 def _first_names(entries: Iterable[RemoteEntry]) -> Iterator[RemoteEntry]:
-    """The files, and the folders that the others are in."""
+    """Reduce a recursive listing to the files and folders of the listed folder itself."""
     folders: dict[str, int] = {}
     for entry in entries:
         if len(entry.names) == 1 and not entry.is_folder:
@@ -607,7 +618,7 @@ def _first_names(entries: Iterable[RemoteEntry]) -> Iterator[RemoteEntry]:
 
 
 def _nanoseconds(text: str) -> int:
-    """An ISO date since 1970; 0 if it is none."""
+    """Convert an ISO date to nanoseconds since 1970; 0 for any other text."""
     try:
         return round(datetime.fromisoformat(text).timestamp()) * 1_000_000_000
     except ValueError:
@@ -615,17 +626,17 @@ def _nanoseconds(text: str) -> int:
 
 
 def _without_names(text: str, location: Location) -> str:
-    """A message without the names in it, which may look like anything: `exports/404`."""
+    """Remove the location's names from a message: they could look like a status, as in `exports/404`."""
     for name in (location.path.strip("/"), location.authority):
         if name:
             text = text.replace(name, "…")
     return text
 
 
-def _neighbours(places: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int, int]]:
-    """Neighbouring places as one: start, end, how many; no longer than a piece, unless one place is."""
+def _neighbours(ranges: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int, int]]:
+    """Merge neighbouring ranges to (start, end, number of ranges); merged ranges are no longer than a request."""
     start = end = count = 0
-    for first, last in places:
+    for first, last in ranges:
         if count and first >= end and first - end <= _LARGEST_GAP_BYTES and last - start <= _REQUEST_BYTES:
             end, count = last, count + 1
             continue
@@ -637,7 +648,7 @@ def _neighbours(places: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int, i
 
 
 def _reserved(length: int) -> Bytes:
-    """Zeros that take room only where something else is written."""
+    """Return zeros that take memory only where other bytes are written."""
     if length == 0:
         return np.empty(0, dtype=np.uint8)
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE
@@ -646,5 +657,5 @@ def _reserved(length: int) -> Bytes:
 
 
 _WITHOUT_AUTHORITY = frozenset({"hdfs", "webhdfs"})
-# Its client lists a folder in a folder only if there is an object of that name, which some writers make.
+# The client of GCS lists a nested folder only if an object of its name exists, which only some writers make.
 _WITHOUT_FOLDERS = frozenset({"gs"})

@@ -1,6 +1,6 @@
-"""Which client serves which scheme, and what it has to be told.
+"""URL schemes: the client of each, its options and its credentials.
 
-| scheme | client | credentials, if the URL does not say otherwise |
+| scheme | client | credentials, if the URL has no other |
 |---|---|---|
 | s3, s3a, s3n, s3p | pyarrow | AWS_ACCESS_KEY_ID …, the profile (AWS_PROFILE), the role of the instance or the pod |
 | gs, gcs | pyarrow | GOOGLE_APPLICATION_CREDENTIALS, `gcloud auth application-default login`, the service account of the instance |
@@ -8,11 +8,11 @@
 | oss | pyarrow (its S3 interface) | OSS_ACCESS_KEY_ID, OSS_ACCESS_KEY_SECRET |
 | hdfs | pyarrow with libhdfs | Kerberos ticket (`kinit`), or none |
 | webhdfs | fsspec | the user of this machine, or `?user=` |
-| http, https | fsspec; off, unless allowed by a setting | none |
+| http, https | fsspec; only if a setting allows it | none |
 
-What differs from one root to another stands behind the `?` of its URL: `s3://bucket/savepoints?region=eu-west-1`. The table
-`OPTIONS` has them all. Secrets do not belong there, for URLs get listed and logged, and are refused: `credentials=PROD`
-names environment variables instead, PROD_ACCESS_KEY_ID, PROD_SECRET_ACCESS_KEY and PROD_SESSION_TOKEN.
+Options of one root stand behind the `?` of its URL: `s3://bucket/savepoints?region=eu-west-1`. The table `OPTIONS` lists
+them. Secrets in a URL are refused, because URLs are listed and logged: `credentials=PROD` names environment variables
+instead, PROD_ACCESS_KEY_ID, PROD_SECRET_ACCESS_KEY and PROD_SESSION_TOKEN.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _CONNECT_TIMEOUT_S = 5.0
 _REQUEST_TIMEOUT_S = 30.0
-# Its client has retries that cannot be turned off.
+# The client of GCS retries itself, and this cannot be turned off.
 _GCS_RETRIES = timedelta(seconds=30)
 _AZURE_TRIAL_TIMEOUT_S = 60.0
 _AZURE_TRIAL = """
@@ -53,17 +53,17 @@ _SECRET_OPTION = re.compile(r"(?i)key|secret|token|sas|password|sig")
 def arrow_filesystem(
     location: Location, options: str, *, allow_http: bool = False, variables: Mapping[str, str] | None = None
 ) -> fs.FileSystem:
-    """The file system of a location.
+    """Return the pyarrow file system of a location.
 
     Args:
-        location: its scheme and authority are looked at.
+        location: only its scheme and authority are used.
         options: the query of the URL.
-        allow_http: whether a web address is welcome.
-        variables: environment variables beside those of this process, for `credentials`.
+        allow_http: True if web addresses are allowed.
+        variables: environment variables in addition to those of this process, for `credentials`.
 
     Raises:
         StorageError: unknown scheme or option, secrets in the URL, missing library.
-        OSError, ValueError, ImportError: as the client does.
+        OSError, ValueError, ImportError: from the client.
     """
     scheme = location.scheme
     if scheme not in _CLIENTS or (scheme in WEB_SCHEMES and not allow_http):
@@ -84,27 +84,27 @@ def arrow_filesystem(
         else:
             message = f"expected options of {scheme}, which are {sorted(OPTIONS[scheme])}, found {name}"
         raise StorageError(message, path=public(location))
-    found = {name: OPTIONS[scheme][name](value) for name, value in given.items()}
-    prefix = found.pop("credentials", None)
+    arguments = {name: OPTIONS[scheme][name](value) for name, value in given.items()}
+    prefix = arguments.pop("credentials", None)
     if prefix is not None:
-        found |= _named_credentials(prefix, {**os.environ, **(variables or {})})
-    return _CLIENTS[scheme](location, found)
+        arguments |= _named_credentials(prefix, {**os.environ, **(variables or {})})
+    return _CLIENTS[scheme](location, arguments)
 
 
 def credential_variables(options: str) -> dict[str, str]:
-    """The environment variables, of those that are set, which `credentials` in the query of a URL names."""
+    """Return the environment variables that `credentials` in the query of a URL names, as far as they are set."""
     prefix = dict(parse_qsl(options)).get("credentials")
     names = [f"{prefix}_{name}" for name in _CREDENTIAL_NAMES] if prefix else []
     return {name: os.environ[name] for name in names if name in os.environ}
 
 
 def needed_credentials(scheme: str) -> str:
-    """Where the credentials of a scheme are looked for."""
+    """Name the places where credentials of a scheme are looked for, as the end of an error message."""
     return f"{scheme} takes {_CREDENTIALS.get(scheme, 'none')}"
 
 
 def public(location: Location) -> str:
-    """The location, without credentials that somebody wrote into it."""
+    """Return the location as text, without credentials in it."""
     return str(location._replace(authority=location.authority.rpartition("@")[2]))
 
 
@@ -117,13 +117,14 @@ def _boolean(text: str) -> bool:
 def _s3(location: Location, options: Mapping[str, Any]) -> fs.FileSystem:
     from pyarrow import fs  # heavy, and not needed for local savepoints
 
+    # One attempt: `readers.storage.remote` retries, for all clients by the same rules.
     return fs.S3FileSystem(
         **_s3_arguments(options), retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=1)
     )
 
 
 def _s3_arguments(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The client's own retries are off: `readers.storage.remote` knows what passes."""
+    """Return arguments of pyarrow's S3 client."""
     arguments = {"connect_timeout": _CONNECT_TIMEOUT_S, "request_timeout": _REQUEST_TIMEOUT_S, **options}
     endpoint = arguments.pop("endpoint", None)
     if endpoint is not None:
@@ -180,10 +181,10 @@ def _abfs(location: Location, options: Mapping[str, Any]) -> fs.FileSystem:
 
 
 def _check_azure(account: str, location: Location, options: Mapping[str, Any]) -> None:
-    """That a token can be had: where none can, the client ends its process, so another one tries first.
+    """Check in another process that Azure gives a token: without a token the client ends its process.
 
     Raises:
-        AccessDeniedError: it ended.
+        AccessDeniedError: the other process ended by a signal, or did not end in time.
     """
     container = location.authority.partition("@")[0]
     command = [sys.executable, "-c", _AZURE_TRIAL, account, json.dumps(options), container]
@@ -224,14 +225,14 @@ def _through_fsspec(location: Location, options: Mapping[str, Any]) -> fs.FileSy
     if location.scheme not in WEB_SCHEMES:
         host, _, port = location.authority.partition(":")
         arguments |= {"host": host, **({"port": int(port)} if port else {})}
-    return fs.PyFileSystem(fs.FSSpecHandler(_Exact(fsspec.filesystem(location.scheme, **arguments))))
+    return fs.PyFileSystem(fs.FSSpecHandler(_ArrowAdapter(fsspec.filesystem(location.scheme, **arguments))))
 
 
-class _Exact:
-    """A file system of fsspec as pyarrow is to see it.
+class _ArrowAdapter:
+    """A file system of fsspec, adapted for pyarrow.
 
-    What fails, fails, where `isfile` of fsspec says that there is no file; a range is read as it is asked for, where files of
-    fsspec read 5 MB ahead; and `mtime` tells when a file was modified, in seconds.
+    Errors are raised, where `isfile` of fsspec returns False for any error. A read fetches exactly the requested range,
+    where files of fsspec read 5 MB ahead. `mtime` is the time of modification in seconds.
     """
 
     def __init__(self, system: Any) -> None:
@@ -241,27 +242,27 @@ class _Exact:
         return getattr(self._system, name)
 
     def info(self, path: str) -> dict[str, Any]:
-        """Of one file or folder."""
-        return _dated(self._system.info(path))
+        """Return the facts of one file or folder."""
+        return _with_mtime(self._system.info(path))
 
     def find(self, path: str, **options: Any) -> dict[str, dict[str, Any]]:
-        """Of all in a folder."""
-        return {name: _dated(info) for name, info in self._system.find(path, **options).items()}
+        """Return the facts of all files in a folder."""
+        return {name: _with_mtime(info) for name, info in self._system.find(path, **options).items()}
 
     def isfile(self, path: str) -> bool:
-        """Whether there is such a file."""
+        """Return whether the path is an existing file."""
         try:
             return bool(self._system.info(path)["type"] == "file")
         except FileNotFoundError:
             return False
 
     def open(self, path: str, mode: str) -> Any:
-        """A block of no bytes would mean a stream that cannot seek."""
+        """Open a file without read-ahead: blocks of one byte, because 0 means a stream that cannot seek."""
         return self._system.open(path, mode=mode, block_size=1)
 
 
-def _dated(info: dict[str, Any]) -> dict[str, Any]:
-    """With the time that WebHDFS calls otherwise, and has in milliseconds."""
+def _with_mtime(info: dict[str, Any]) -> dict[str, Any]:
+    """Add `mtime` from the time of WebHDFS, which has another name and is in milliseconds."""
     return info | {"mtime": info["modificationTime"] / 1000} if "modificationTime" in info else info
 
 
