@@ -16,7 +16,8 @@ from pathlib import Path
 from catalog import Catalog, connect
 from catalog.cache.states import StateCache
 from catalog.statetables import StatesTable
-from service.engines import DuckDBEngine, Progress
+from service.engines.duckdb.engine import DuckDBEngine
+from service.engines.engine import Progress
 from service.queries.registry import Queries, QueryRequest
 from service.settings import Settings
 

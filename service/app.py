@@ -11,7 +11,7 @@ from catalog import Catalog
 from service.api import databases, docs, health, queries, query
 from service.api.state import ServiceState
 from service.auth.gate import Authenticator, Gate, loopback_hosts
-from service.engines.spark.engine import SparkEngine
+from service.engines.registry import open_engines
 from service.engines.workers import WorkerEngine
 from service.http.body import RequestSizeLimit
 from service.http.errors import install_error_handlers
@@ -40,13 +40,12 @@ def create_app(
         authenticator: knows who asks; anybody may where None.
     """
     authenticator = authenticator or Authenticator()
-    duckdb = WorkerEngine(settings, slot_limits(settings).running)
-    spark = SparkEngine.of(settings, duckdb)
-    all_queries = Queries(catalog, {duckdb.name: duckdb, spark.name: spark}, settings)
+    workers = WorkerEngine(settings, slot_limits(settings).running)
+    all_queries = Queries(catalog, open_engines(settings, workers), settings)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-        duckdb.start()
+        workers.start()
         yield
         all_queries.close()
         if catalog.cache is not None:
@@ -67,7 +66,7 @@ def create_app(
         queries=all_queries,
         roots=tuple(roots),
         metrics=Metrics(all_queries, catalog),
-        duckdb=duckdb,
+        workers=workers,
     )
     app.state.trino = trino.Statements(catalog, all_queries, settings)
     app.add_middleware(RequestSizeLimit, max_bytes=settings.server.max_request_bytes)

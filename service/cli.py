@@ -18,6 +18,7 @@ from types import ModuleType
 from typing import NoReturn
 
 from service import settings
+from service.engines import registry
 from service.process import memory
 
 _FORMATS = ("table", "json", "jsonl", "csv", "arrow", "parquet")
@@ -26,7 +27,7 @@ _STORAGE_SETTINGS = ("allow_http", "file_cache_directory", "file_cache_bytes")
 _QUERY_SETTINGS = (
     *("timeout_s", "temp_directory"),
     *_STORAGE_SETTINGS,
-    *settings.keys_of("duckdb", "cache", "spark"),
+    *settings.keys_of("cache", *registry.names()),
 )
 
 
@@ -117,8 +118,8 @@ def _add_query(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--engine",
-        default="auto",
-        choices=("auto", "duckdb", "spark"),
+        default=registry.AUTO,
+        choices=registry.choices(),
         help="Engine that runs the statement.",
     )
     parser.add_argument(

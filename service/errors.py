@@ -10,7 +10,7 @@
         TableNotFoundError           404 TABLE_NOT_FOUND
         DatabaseNotFoundError        404 DATABASE_NOT_FOUND
         InvalidValueError            400 INVALID_VALUE        a cast or computation that fails on the data
-        NotOnSparkError              400 NOT_ON_SPARK         Spark cannot answer it, or would answer otherwise
+        EngineRefusesError           400 (of the engine)      the engine cannot answer it, or would answer otherwise
       UnauthorizedError              401 UNAUTHORIZED         no credentials, or wrong ones
       ForbiddenError                 403 FORBIDDEN            SQL that does more than read tables of the catalog
       ConflictError                  409 CONFLICT             a database name that is taken
@@ -175,17 +175,11 @@ class InvalidValueError(InvalidQueryError):
     code = "INVALID_VALUE"
 
 
-class NotOnSparkError(InvalidQueryError):
-    """A statement that Spark cannot answer, or would answer differently from DuckDB.
+class EngineRefusesError(InvalidQueryError):
+    """A statement that an engine cannot answer, or would answer differently from the local engine.
 
-    Args:
-        what: the part of the statement; the message goes on behind it.
+    Each engine that refuses statements has a class of its own below this one, with a code.
     """
-
-    code = "NOT_ON_SPARK"
-
-    def __init__(self, what: str) -> None:
-        super().__init__(f"{what} is not answered by Spark as by DuckDB", hint='ask for "engine": "duckdb"')
 
 
 class UnauthorizedError(QueryError):

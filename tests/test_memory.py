@@ -31,7 +31,7 @@ from contextlib import closing
 from pathlib import Path
 import catalog
 from service.encode import FORMATS
-from service.engines import DuckDBEngine
+from service.engines.duckdb.engine import DuckDBEngine
 from service.queries.registry import Queries, QueryRequest
 from service.settings import Settings
 

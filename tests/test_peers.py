@@ -26,7 +26,7 @@ from benchmarks.peers.targets import CANONICAL, KEYS, NATIVE, verdicts
 from benchmarks.peers.written import totals
 from benchmarks.savepoints import write_savepoint
 from service.encode import FORMATS
-from service.engines import DuckDBEngine
+from service.engines.duckdb.engine import DuckDBEngine
 from service.queries.registry import Queries, QueryRequest
 from service.settings import Settings
 from tests.support.paths import PROJECT

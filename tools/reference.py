@@ -18,6 +18,7 @@ from typing import Any
 from catalog import Catalog
 from service.app import create_app
 from service.cli import parser_of
+from service.engines.registry import ENGINES
 from service.errors import QueryError, translated_codes
 from service.settings import ENVIRONMENT_PREFIX, SETTINGS, Settings
 
@@ -83,10 +84,12 @@ def _parsers(parser: argparse.ArgumentParser, name: str) -> Iterator[tuple[str, 
 def _errors() -> Iterator[str]:
     yield "## Errors\n"
     yield '`{"error": {"code", "message", "hint", "position": {"line", "column"}}}`, with the status.\n'
-    rows = {
-        kind.code: (f"`{kind.code}`", str(kind.status), (kind.__doc__ or "").splitlines()[0])
-        for kind in _below(QueryError)
-    }
+    for engine in ENGINES:
+        engine.load()  # an engine's own errors are known once it is loaded
+    rows: dict[str, tuple[str, str, str]] = {}
+    for kind in _below(QueryError):
+        # A class without a code of its own has that of the class above it.
+        rows.setdefault(kind.code, (f"`{kind.code}`", str(kind.status), (kind.__doc__ or "").splitlines()[0]))
     for code, status, meaning in translated_codes():
         rows.setdefault(code, (f"`{code}`", str(status), meaning))
     yield from _table(("code", "status", "meaning"), sorted(rows.values()))

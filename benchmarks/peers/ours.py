@@ -28,7 +28,7 @@ from catalog import Catalog
 from catalog.cache.states import StateCache
 from catalog.references import open_savepoint
 from service.encode import FORMATS
-from service.engines import DuckDBEngine
+from service.engines.duckdb.engine import DuckDBEngine
 from service.process.memory import keep_little
 from service.queries.registry import Queries, QueryRequest
 from service.settings import Settings

@@ -29,7 +29,7 @@ async def health() -> Health:
 @router.get("/readyz", responses={503: {"model": Health}})
 async def ready(service: State, response: Response) -> Health:
     """Readiness: the service takes queries. 503 until its first worker has started, and when it is told to stop."""
-    if service.queries.is_ending or not service.duckdb.is_ready:
+    if service.queries.is_ending or not service.workers.is_ready:
         response.status_code = HTTPStatus.SERVICE_UNAVAILABLE
         return Health(status="ending" if service.queries.is_ending else "starting")
     return Health()

@@ -17,7 +17,8 @@ from service.api.state import ServiceState, State
 from service.auth.principal import Principal
 from service.auth.user import Caller, User
 from service.encode import Format
-from service.queries.query import AUTO, QueryRequest
+from service.engines.registry import AUTO, Role, choices_text, local_engine, titles_of
+from service.queries.query import QueryRequest
 from service.sql.planner import DIALECT
 
 router = APIRouter(prefix="/api", tags=["query"])
@@ -32,7 +33,8 @@ class QueryBody(BaseModel):
     sql: str = Field(description="one SELECT, EXPLAIN, SHOW or DESCRIBE")
     engine: str = Field(
         default=AUTO,
-        description="auto, duckdb or spark; auto is DuckDB, or Spark for what outgrows this machine",
+        description=f"{choices_text()}; {AUTO} is {local_engine().title}, "
+        f"or {titles_of(Role.CLUSTER)} for what outgrows this machine",
     )
     max_rows: int | None = Field(
         None, ge=0, description="rows at most; 10000 for JSON if not given, else all"

@@ -25,7 +25,7 @@ class ServiceState:
         queries: what runs.
         roots: folders from which databases may be registered.
         metrics: its numbers.
-        duckdb: what answers most queries.
+        workers: the local engine, in processes of its own.
     """
 
     settings: Settings
@@ -33,7 +33,7 @@ class ServiceState:
     queries: Queries
     roots: tuple[str, ...]
     metrics: Metrics
-    duckdb: WorkerEngine
+    workers: WorkerEngine
 
 
 async def _service_state(request: Request) -> ServiceState:

@@ -13,8 +13,7 @@ from service.commands.outcome import ended
 from service.commands.output import check_output, write_rows
 from service.commands.progress import Progress
 from service.commands.sources import cache_of, catalog_of
-from service.engines import DuckDBEngine
-from service.engines.spark.engine import SparkEngine
+from service.engines.registry import open_engines
 from service.queries.registry import Queries, QueryRequest
 from service.settings import settings_of
 
@@ -32,9 +31,7 @@ def _query(options: Namespace) -> None:
     # Before the query's time begins: where it is not compiled yet, that takes a while.
     tell_what_is_compiled()
     load_machine()
-    duckdb = DuckDBEngine(settings)
-    spark = SparkEngine.of(settings, duckdb)
-    with closing(Queries(catalog, {duckdb.name: duckdb, spark.name: spark}, settings)) as queries:
+    with closing(Queries(catalog, open_engines(settings), settings)) as queries:
         request = QueryRequest(
             sql=sql, engine=options.engine, max_rows=options.max_rows, timeout_s=options.timeout_s
         )

@@ -1,59 +1,63 @@
-"""Which engine answers, where the request leaves it open, and why.
+"""The engine of a query whose request names none, and the reason for it.
 
-DuckDB answers what this machine can read: in this process it is many times as fast as a Spark of this machine, and it
-spills what does not fit into memory. So Spark answers only where it has a cluster, and the plan reads more, after pruning,
-than this machine should: `threshold_bytes`, or as much as the machine has memory. What Spark would answer differently
-stays with DuckDB, whatever its size.
+The local engine answers what this machine can read: it needs no start, it is many times as fast as a cluster engine on the
+same machine, and it spills what does not fit into memory. So a cluster engine answers only if it has a cluster and the plan
+reads more, after pruning, than this machine should: more than the engine's threshold, or more than the memory of the
+machine. The local engine keeps what the cluster engine refuses, whatever its size.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from service.engines.spark.engine import translation
-from service.engines.spark.session import SparkSettings
-from service.errors import QueryError
+from service.engines.engine import Engine
+from service.engines.registry import Role, local_engine, title_of, titles_of
 from service.sql.planner import Plan
 
-DUCKDB, SPARK = "duckdb", "spark"
 _UNITS = ("bytes", "KB", "MB", "GB", "TB", "PB")
 _STEP = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """An engine, and why: for people."""
+    """The name of an engine, and the reason for it as people read it."""
 
     engine: str
     reason: str
 
 
-def choose(plan: Plan, size_bytes: int, settings: SparkSettings | None, memory_bytes: int) -> Choice:
-    """The engine for a plan.
+def choose(plan: Plan, size_bytes: int, engines: Mapping[str, Engine], memory_bytes: int) -> Choice:
+    """Choose the engine for a plan.
 
     Args:
         plan: what is to run.
-        size_bytes: that it reads, after pruning.
-        settings: Spark's; None where there is none.
-        memory_bytes: of this machine.
+        size_bytes: bytes that it reads, after pruning.
+        engines: the open engines, by name.
+        memory_bytes: memory of this machine.
     """
-    if settings is None or settings.is_local:
-        return Choice(DUCKDB, "it runs on this machine and needs no start, and no Spark cluster is set")
-    limit_bytes = memory_bytes if settings.threshold_bytes is None else settings.threshold_bytes
-    limit = f"{'the memory of this machine' if settings.threshold_bytes is None else 'the threshold'}"
-    read = f"{shown_bytes(size_bytes)} to read"
-    if size_bytes <= limit_bytes:
-        return Choice(DUCKDB, f"{read}, not more than {limit}, {shown_bytes(limit_bytes)}")
-    over = f"{read}, more than {limit}, {shown_bytes(limit_bytes)}"
-    try:
-        translation(plan)
-    except QueryError as error:
-        return Choice(DUCKDB, f"{over}, but {error.message}")
-    return Choice(SPARK, f"{over}: Spark at {settings.place}")
+    reason = f"it runs on this machine and needs no start, and no {titles_of(Role.CLUSTER)} cluster is set"
+    for engine in engines.values():
+        cluster = engine.cluster
+        if cluster is None:
+            continue
+        limit_bytes = memory_bytes if cluster.threshold_bytes is None else cluster.threshold_bytes
+        limit = "the memory of this machine" if cluster.threshold_bytes is None else "the threshold"
+        read, limit = f"{shown_bytes(size_bytes)} to read", f"{limit}, {shown_bytes(limit_bytes)}"
+        if size_bytes <= limit_bytes:
+            reason = f"{read}, not more than {limit}"
+            continue
+        refusal = engine.refusal(plan)
+        if refusal is None:
+            return Choice(
+                engine.name, f"{read}, more than {limit}: {title_of(engine.name)} at {cluster.address}"
+            )
+        reason = f"{read}, more than {limit}, but {refusal.message}"
+    return Choice(local_engine().name, reason)
 
 
 def shown_bytes(size_bytes: int) -> str:
-    """`12.3 MB`."""
+    """Return a size for people: `12.3 MB`."""
     value = float(size_bytes)
     for unit in _UNITS:
         if value < _STEP or unit == _UNITS[-1]:

@@ -1,7 +1,7 @@
-"""What an engine is: the seam between queries and DuckDB, Spark and whatever comes.
+"""The seam between queries and engines: `Engine` runs plans, an `Execution` is one plan that runs.
 
 A query takes an `Execution` from its engine, opens it, reads it, and closes it. `cancel` may come at any time, from any
-thread; what was given to it is then raised by `open` or by the reader.
+thread; then `open` or the reader raises the error that `cancel` was given.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from service.sql.types import Column
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """What has been read, of all scans started so far.
+    """What an execution has read, of all scans that it has started.
 
     Attributes:
-        bytes_read: of savepoints.
-        bytes_total: about how many there are to read.
-        bytes_cached: of the cache of decoded states.
-        cache_hits: scans of which the cache had something.
-        rows_read: as the scans gave them; None where that is not known.
-        splits_read: those that were read to their end; None where that is not known.
-        splits_total: None where that is not known.
+        bytes_read: bytes of savepoints.
+        bytes_total: estimate of the bytes of savepoints that it reads to its end.
+        bytes_cached: bytes that came from the cache of decoded states.
+        cache_hits: scans that found something in the cache.
+        rows_read: rows that the scans returned; None if not known.
+        splits_read: splits that were read to their end; None if not known.
+        splits_total: splits of the scans; None if not known.
     """
 
     bytes_read: int = 0
@@ -43,14 +43,15 @@ class Execution(Protocol):
     """A plan that runs, once.
 
     Attributes:
-        is_long: whether it goes behind all others, where the engine can tell; said before it is opened.
+        is_long: whether the query reads so much that it runs behind all others, if the engine has priorities; set
+            before `open`.
     """
 
     is_long: bool = False
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """The columns of the answer; known once it is open."""
+        """The columns of the answer; known after `open`."""
 
     @property
     def bytes_read(self) -> int:
@@ -58,47 +59,70 @@ class Execution(Protocol):
 
     @property
     def bytes_total(self) -> int:
-        """About how many bytes the scans started so far are going to read."""
+        """Estimate of the bytes that the scans started so far read to their end."""
 
     @property
     def progress(self) -> Progress:
-        """What it has read; may be asked from any thread, also when it is closed."""
+        """What the execution has read; any thread may ask, also after `close`."""
         return Progress(bytes_read=self.bytes_read, bytes_total=self.bytes_total)
 
     @property
     def remark(self) -> str:
-        """What is to be told of how it runs, beside why this engine; known once it is open. Empty for nothing."""
+        """A note on how the plan runs, for the reason of the choice; known after `open`, empty for none."""
         return ""
 
     def open(self) -> pa.RecordBatchReader:
-        """Start; returns when the first rows are there. The reader raises QueryError as `open` does.
+        """Start; return when the first rows are there. The reader raises QueryError as `open` does.
 
         Raises:
             QueryError: the statement means nothing to the engine, or it failed.
         """
 
     def cancel(self, error: QueryError) -> None:
-        """End it as soon as possible with this error. May be called again until it has ended."""
+        """End the execution as soon as possible with this error. May be called again until it has ended."""
 
     def close(self) -> None:
-        """Let go of everything; ends it if it has not ended."""
+        """Release everything; ends the execution if it has not ended."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """The machines on which an engine runs, if it does not run on this one.
+
+    Attributes:
+        address: for people; without credentials.
+        threshold_bytes: a plan that reads more belongs there; None for the memory of this machine.
+    """
+
+    address: str
+    threshold_bytes: int | None = None
 
 
 class Engine(Protocol):
-    """Something that runs plans, many at a time."""
+    """Runs plans, many at a time."""
 
     @property
     def name(self) -> str:
-        """As requests call it."""
+        """The name in requests and in `service.engines.registry`."""
+
+    @property
+    def cluster(self) -> Cluster | None:
+        """The cluster on which the engine runs; None for this machine."""
+        return None
+
+    def refusal(self, plan: Plan) -> QueryError | None:
+        """Return why the engine does not answer a plan, as far as it knows without running it; None if it does."""
+        return None
 
     def execution(self, plan: Plan, max_rows: int | None = None) -> Execution:
-        """A run of this plan, not yet started.
+        """Return a new execution of this plan, not yet started.
 
         Args:
             plan: what runs.
-            max_rows: rows that are wanted at most, None for all. One more tells that there are more; what comes beyond
-                that is passed over, so an engine that fetches rows before they are read stops there.
+            max_rows: rows of the answer that the query keeps, None for all. The query needs one more to know that the
+                answer is cut off, and drops what comes after that, so an engine that fetches rows before they are read
+                may stop there.
         """
 
     def close(self) -> None:
-        """Let go of everything; no execution may be open."""
+        """Release everything; no execution may be open."""

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from service.engines import Progress
+from service.engines.engine import Progress
 from service.errors import QueryError
 from service.queries.origin import Origin
 from service.queries.state import QueryState

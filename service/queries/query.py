@@ -21,10 +21,11 @@ import pyarrow as pa
 
 from catalog import Database
 from service.auth.principal import ANYBODY, Principal
-from service.engines import Engine, Execution, Progress
+from service.engines.engine import Engine, Execution, Progress
+from service.engines.registry import AUTO
 from service.errors import (
+    EngineRefusesError,
     EngineUnavailableError,
-    NotOnSparkError,
     QueryCancelledError,
     QueryError,
     QueryTimeoutError,
@@ -41,7 +42,6 @@ from service.sql.explain import Explanation
 from service.sql.planner import DIALECT, Plan, SystemTables
 from service.sql.types import Column
 
-AUTO = "auto"
 _STALLED_AFTER_S = 0.5
 _LOOK_UP_S = 0.1
 _LISTED_SQL = 10_000
@@ -457,7 +457,7 @@ class Query:
         """What runs, and its rows."""
         try:
             return self._opened_by(self._engine)
-        except (EngineUnavailableError, NotOnSparkError) as error:
+        except (EngineRefusesError, EngineUnavailableError) as error:
             if self._fallback is None or self._failure is not None or self._execution is None:
                 raise
             self._execution.close()

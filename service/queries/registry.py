@@ -20,9 +20,9 @@ from dataclasses import replace
 
 from catalog import Catalog, CatalogError
 from readers import ReaderError
-from service.engines import Engine
 from service.engines.choose import choose
-from service.engines.spark.session import spark_settings
+from service.engines.engine import Engine
+from service.engines.registry import AUTO, local_engine
 from service.errors import (
     ConflictError,
     InvalidRequestError,
@@ -35,7 +35,7 @@ from service.errors import (
 from service.process import machine
 from service.queries.history import History, QueryRecord
 from service.queries.origin import Origin
-from service.queries.query import AUTO, Query, QueryRequest, stalled
+from service.queries.query import Query, QueryRequest, stalled
 from service.queries.results import ResultBuffer
 from service.queries.slots import SlotLimits, Slots
 from service.queries.spool import Spool
@@ -46,14 +46,13 @@ from service.sql.explain import explanation_of
 from service.sql.lookups import is_lookup
 from service.sql.planner import Plan
 
-__all__ = ["AUTO", "Queries", "Query", "QueryRequest"]
+__all__ = ["Queries", "Query", "QueryRequest"]
 
 _CHECK_EVERY_S = 0.1
 _MAY_STALL_S = 2.0
 _RETRY_AFTER_S = 5
 _RUNNING_A_CORE = 4
 _LEAST_RUNNING = 8
-_DUCKDB, _SPARK = "duckdb", "spark"
 
 
 class Queries:
@@ -61,7 +60,7 @@ class Queries:
 
     Args:
         catalog: what they read.
-        engines: by name. Where a request does not say, DuckDB is taken, or Spark if there is one and the query is for it.
+        engines: by name; the local one among them.
         settings: their limits.
 
     Attributes:
@@ -74,7 +73,8 @@ class Queries:
         self.catalog = catalog
         self._engines = engines
         self._settings = settings
-        self._spark = spark_settings(settings) if _SPARK in engines else None
+        self._local = engines[local_engine().name]
+        self._memory_bytes = machine.memory_bytes()
         self._limits = slot_limits(settings)
         self._slots = Slots(self._limits)
         self.spool = Spool(settings.storage.temp_directory, settings.queries.spool_total_bytes)
@@ -120,7 +120,7 @@ class Queries:
             engine=engine,
             engine_reason=reason,
             explanation=explanation,
-            fallback=self._engines[_DUCKDB] if request.engine == AUTO and engine.name != _DUCKDB else None,
+            fallback=self._local if request.engine == AUTO and engine is not self._local else None,
             timeout_s=timeout_s,
             started=started,
             is_large=size_bytes > self._settings.slots.large_scan_bytes,
@@ -315,7 +315,7 @@ class Queries:
         """The engine of a query, and why that one."""
         if name != AUTO:
             return self._engines[name], "the request names it"
-        choice = choose(plan, size_bytes, self._spark, machine.memory_bytes())
+        choice = choose(plan, size_bytes, self._engines, self._memory_bytes)
         return self._engines[choice.engine], choice.reason
 
 

@@ -15,7 +15,8 @@ from fastapi import FastAPI
 from catalog import Catalog, connect
 from catalog.catalog import Root
 from service.app import create_app
-from service.engines import DuckDBEngine, Progress
+from service.engines.duckdb.engine import DuckDBEngine
+from service.engines.engine import Progress
 from service.http import connections
 from service.queries.registry import Queries, QueryRequest
 from service.settings import Settings

@@ -19,7 +19,7 @@ import pytest
 
 from catalog import Catalog
 from catalog.catalog import Root
-from service.engines import DuckDBEngine
+from service.engines.duckdb.engine import DuckDBEngine
 from service.engines.spark.engine import SparkEngine
 from service.engines.spark.session import SparkSettings
 from service.settings import Settings

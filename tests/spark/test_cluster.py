@@ -30,7 +30,7 @@ from concurrent.futures import ThreadPoolExecutor
 from catalog import Catalog
 from catalog.catalog import Root
 from readers.jsontext import json_text
-from service.engines import DuckDBEngine
+from service.engines.duckdb.engine import DuckDBEngine
 from service.engines.spark.engine import SparkEngine
 from service.engines.spark.session import SparkSettings
 from service.errors import QueryCancelledError, QueryError

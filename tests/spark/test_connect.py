@@ -21,7 +21,7 @@ from catalog import Catalog, connect
 from catalog.catalog import Root
 from readers.storage.location import StorageOptions
 from service.app import create_app
-from service.engines import DuckDBEngine
+from service.engines.duckdb.engine import DuckDBEngine
 from service.engines.engine import Execution
 from service.engines.spark.connect import ConnectSessions
 from service.engines.spark.engine import SparkEngine
@@ -443,7 +443,7 @@ def test_without_its_packages_it_is_told_what_to_install(package: str, is_file: 
         "import sys\n"
         f"sys.modules[{package!r}] = None\n"
         "from catalog import Catalog\n"
-        "from service.engines import DuckDBEngine\n"
+        "from service.engines.duckdb.engine import DuckDBEngine\n"
         "from service.engines.spark.engine import SparkEngine\n"
         "from service.engines.spark.session import SparkSettings\n"
         "from service.errors import EngineUnavailableError\n"

@@ -7,7 +7,7 @@ import pytest
 
 from catalog import Catalog, connect
 from readers.jsontext import json_text
-from service.engines import DuckDBEngine
+from service.engines.duckdb.engine import DuckDBEngine
 from service.engines.engine import Execution
 from service.engines.spark.engine import SparkEngine
 from service.sql.planner import plan

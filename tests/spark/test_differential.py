@@ -13,10 +13,10 @@ import pytest
 
 from catalog import Catalog
 from readers.jsontext import json_text
-from service.engines import DuckDBEngine
+from service.engines.duckdb.engine import DuckDBEngine
 from service.engines.engine import Execution
 from service.engines.spark.engine import SparkEngine, translation
-from service.errors import NotOnSparkError
+from service.engines.spark.refusal import NotOnSparkError
 from service.sql.planner import plan
 from service.sql.types import Column
 

@@ -15,7 +15,7 @@ from catalog import Catalog
 from catalog.catalog import Root
 from readers.errors import MissingFileError
 from readers.storage.location import StorageOptions
-from service.engines import DuckDBEngine
+from service.engines.duckdb.engine import DuckDBEngine
 from service.engines.spark.engine import SparkEngine, SparkExecution
 from service.engines.spark.errors import spark_error_of
 from service.engines.spark.files import rows_of_files
@@ -214,7 +214,7 @@ def test_what_does_not_notice_a_cancel_does_not_run_on(tmp_path: Path) -> None:
         "import sys, threading, time\n"
         "from catalog import Catalog\n"
         "from catalog.catalog import Root\n"
-        "from service.engines import DuckDBEngine\n"
+        "from service.engines.duckdb.engine import DuckDBEngine\n"
         "from service.engines.spark.engine import SparkEngine\n"
         "from service.engines.spark.session import SparkSettings\n"
         "from service.errors import QueryCancelledError\n"

@@ -32,7 +32,7 @@ from catalog.errors import near_names
 from service.encode.columns import decoded, decoded_schema
 from service.engines.duckdb.session import IdleSessions, Session, SessionKey
 from service.engines.duckdb.unchanged import answer_schema, as_they_are, unchanged_columns
-from service.engines.engine import Execution, Progress
+from service.engines.engine import Engine, Execution, Progress
 from service.engines.parallel import SplitCount, read_splits
 from service.engines.spill import SpillFolder
 from service.errors import (
@@ -97,7 +97,7 @@ _END_OF_MESSAGE = re.compile(
 )
 
 
-class DuckDBEngine:
+class DuckDBEngine(Engine):
     """DuckDB with the settings' limits.
 
     Args:

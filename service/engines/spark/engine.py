@@ -28,11 +28,12 @@ from typing import TYPE_CHECKING, TypeAlias
 import pyarrow as pa
 from sqlglot import exp
 
-from service.engines.engine import Engine, Execution, Progress
+from service.engines.engine import Cluster, Engine, Execution, Progress
 from service.engines.spark.connect import ConnectSessions
 from service.engines.spark.errors import missing_module, spark_error_of
 from service.engines.spark.expressions import AVERAGE
 from service.engines.spark.files import rows_of_files, written
+from service.engines.spark.refusal import NotOnSparkError
 from service.engines.spark.session import SparkSessions, SparkSettings, spark_settings
 from service.engines.spark.sql import SparkQuery, spark_query
 from service.engines.spark.tables import (
@@ -48,7 +49,6 @@ from service.errors import (
     EngineError,
     EngineUnavailableError,
     InvalidQueryError,
-    NotOnSparkError,
     QueryCancelledError,
     QueryError,
     without_folders,
@@ -67,7 +67,7 @@ _INTERRUPT_AGAIN_S = 0.5
 _MOST_COLLECTED_ROWS = 1_000_000
 
 
-class SparkEngine:
+class SparkEngine(Engine):
     """Spark, by these settings. It starts with the first query.
 
     Args:
@@ -99,6 +99,21 @@ class SparkEngine:
         if plan.prefix == "DESCRIBE":
             return self._duckdb.execution(plan)
         return SparkExecution(plan, max_rows, self._duckdb, self._sessions, self._exports())
+
+    @property
+    def cluster(self) -> Cluster | None:
+        """The cluster of the settings; None if Spark runs on this machine."""
+        if self.settings.is_local:
+            return None
+        return Cluster(address=self.settings.place, threshold_bytes=self.settings.threshold_bytes)
+
+    def refusal(self, plan: Plan) -> QueryError | None:
+        """Implement `Engine.refusal`: translate the plan, without Spark."""
+        try:
+            translation(plan)
+        except QueryError as error:
+            return error
+        return None
 
     def translation(self, plan: Plan) -> SparkQuery:
         """The query of a plan for Spark.

@@ -13,12 +13,12 @@ import catalog.errors
 import readers
 from service.engines.duckdb.engine import duckdb_error_of
 from service.engines.spark.files import SHARED
+from service.engines.spark.refusal import NotOnSparkError
 from service.errors import (
     EngineError,
     EngineUnavailableError,
     InvalidQueryError,
     InvalidValueError,
-    NotOnSparkError,
     QueryError,
     query_error_of,
     without_folders,

@@ -36,8 +36,9 @@ from service.engines.spark.partial import (
     partial_select,
     row_by_row,
 )
+from service.engines.spark.refusal import NotOnSparkError
 from service.engines.spark.types import HUGEINT, Typed, common_type, is_nested
-from service.errors import InvalidQueryError, NotOnSparkError
+from service.errors import InvalidQueryError
 from service.sql.types import sql_type
 
 Columns = list[tuple[str, pa.DataType]]

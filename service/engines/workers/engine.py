@@ -13,7 +13,8 @@ import pyarrow as pa
 
 from catalog import CatalogError
 from readers import ReaderError
-from service.engines.engine import Execution, Progress
+from service.engines.engine import Engine, Execution, Progress
+from service.engines.registry import local_engine
 from service.engines.workers.channel import ChannelClosedError, Frame
 from service.engines.workers.forks import WorkerProcess
 from service.engines.workers.limits import engine_settings, waiting_workers, worker_memory_bytes
@@ -31,7 +32,7 @@ _SHORT_S = 0.01
 _TRIES = 4
 
 
-class WorkerEngine:
+class WorkerEngine(Engine):
     """DuckDB, each query in a process of its own.
 
     Args:
@@ -39,7 +40,7 @@ class WorkerEngine:
         running: how many queries run at a time.
     """
 
-    name = "duckdb"
+    name = local_engine().name
 
     def __init__(self, settings: Settings, running: int) -> None:
         memory_bytes = worker_memory_bytes(settings, running)

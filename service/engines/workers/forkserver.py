@@ -28,6 +28,7 @@ import sys
 from collections.abc import Callable
 
 from readers import warm
+from service.engines.registry import local_engine
 from service.engines.workers.channel import FORK, NUMBER, Channel
 from service.engines.workers.worker import Worker, yield_to_the_server
 
@@ -39,6 +40,8 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     yield_to_the_server()
     settings, memory_bytes = pickle.load(sys.stdin.buffer)  # from the server, which started this process
+    # Loaded before the first fork: all workers share the pages of its modules.
+    open_engine = local_engine().load()
     warm()
     gc.collect()
     gc.freeze()
@@ -46,7 +49,7 @@ def main() -> None:
 
     def work(connection: socket.socket) -> None:
         control.close()
-        Worker(Channel(connection), settings, memory_bytes).run()
+        Worker(Channel(connection), settings, memory_bytes, open_engine).run()
 
     control.sendall(NUMBER.pack(os.getpid()))
     while True:

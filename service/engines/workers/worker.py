@@ -12,10 +12,10 @@ import queue
 import resource
 import threading
 import time
+from collections.abc import Callable
 
 from catalog.cache.states import StateCache
-from service.engines.duckdb.engine import DuckDBEngine, DuckDBExecution
-from service.engines.engine import Progress
+from service.engines.engine import Engine, Execution, Progress
 from service.engines.workers.channel import Channel, ChannelClosedError, Frame
 from service.engines.workers.messages import (
     End,
@@ -42,23 +42,30 @@ class Worker:
         channel: to the server.
         settings: limits of the engine.
         memory_bytes: that this process may take beyond what it has; any where 0.
+        open_engine: opens the engine that runs the tasks.
     """
 
-    def __init__(self, channel: Channel, settings: Settings, memory_bytes: int) -> None:
+    def __init__(
+        self,
+        channel: Channel,
+        settings: Settings,
+        memory_bytes: int,
+        open_engine: Callable[[Settings], Engine],
+    ) -> None:
         self._channel = channel
         self._settings = settings
         if memory_bytes:
             _limit_memory(memory_bytes)
         spill = os.path.join(settings.storage.temp_directory, str(os.getpid()))
         os.mkdir(spill)  # the server removes it, for this process may be killed
-        self._engine = DuckDBEngine(settings.replaced({"temp_directory": spill}))
+        self._engine = open_engine(settings.replaced({"temp_directory": spill}))
         growth = min(_WORN_BYTES, memory_bytes // _WORN_PART) if memory_bytes else _WORN_BYTES
         self._worn_bytes = data_bytes() + growth
         self._tasks: queue.SimpleQueue[bytearray | None] = queue.SimpleQueue()
         self._caches: set[StateCache] = set()
         self._lock = threading.Lock()
         self._is_cancelled = False
-        self._execution: DuckDBExecution | None = None
+        self._execution: Execution | None = None
         self._is_running = threading.Event()
 
     def run(self) -> None:

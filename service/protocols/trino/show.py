@@ -18,6 +18,7 @@ from typing import Any
 import pyarrow as pa
 
 from catalog import Catalog, NoSuchDatabaseError, Table
+from service.engines.registry import AUTO, choices, choices_text
 from service.errors import (
     DatabaseNotFoundError,
     InvalidQueryError,
@@ -35,7 +36,6 @@ from service.sql.information_schema import INFORMATION_SCHEMA
 from service.sql.planner import CATALOG, like_pattern
 
 _SYSTEM_SCHEMAS = (INFORMATION_SCHEMA, "jdbc", "metadata", "runtime")
-_ENGINES = ("auto", "duckdb", "spark")
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,9 +258,9 @@ class ShowStatements:
 
 
 def _check_engine(value: str) -> None:
-    if value not in _ENGINES:
+    if value not in choices():
         raise InvalidRequestError(
-            f"expected one of {', '.join(_ENGINES)}, found {value[:50]!r}", code="INVALID_SESSION_PROPERTY"
+            f"expected one of {', '.join(choices())}, found {value[:50]!r}", code="INVALID_SESSION_PROPERTY"
         )
 
 
@@ -311,9 +311,9 @@ _FUNCTIONS = {
 }
 SESSION_PROPERTIES: dict[str, SessionProperty] = {
     "engine": SessionProperty(
-        default="auto",
+        default=AUTO,
         type="varchar",
-        meaning="what runs queries: auto, duckdb or spark",
+        meaning=f"what runs queries: {choices_text()}",
         check=_check_engine,
     ),
     "query_max_execution_time": SessionProperty(

@@ -30,6 +30,7 @@ import pyarrow as pa
 
 from catalog import Catalog, CatalogError
 from readers import ReaderError
+from service.engines.registry import AUTO
 from service.errors import (
     DatabaseNotFoundError,
     ForbiddenError,
@@ -50,7 +51,7 @@ from service.protocols.trino.lexer import (
 from service.protocols.trino.session import Session, data_size_bytes, duration_s
 from service.protocols.trino.show import SESSION_PROPERTIES, AnswerTable, ShowStatements
 from service.protocols.trino.systemtables import TrinoTables
-from service.queries.registry import AUTO, Queries, QueryRequest
+from service.queries.registry import Queries, QueryRequest
 from service.settings import Settings
 from service.sql.dialects import TRINO, planned
 from service.sql.planner import CATALOG

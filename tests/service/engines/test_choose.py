@@ -14,8 +14,9 @@ import pytest
 from catalog import Catalog
 from catalog.catalog import Root
 from service.app import create_app
-from service.engines import DuckDBEngine
-from service.engines.choose import choose, shown_bytes
+from service.engines.choose import Choice, choose, shown_bytes
+from service.engines.duckdb.engine import DuckDBEngine
+from service.engines.engine import Engine
 from service.engines.spark.engine import SparkEngine
 from service.engines.spark.errors import spark_error_of
 from service.engines.spark.session import (
@@ -47,51 +48,66 @@ def queries_of(catalog: Catalog, settings: Settings) -> Iterator[Queries]:
 
 
 @pytest.fixture(scope="module")
+def duckdb() -> Iterator[Engine]:
+    with closing(DuckDBEngine(Settings())) as engine:
+        yield engine
+
+
+@pytest.fixture(scope="module")
 def wordcount() -> Catalog:
     return Catalog([Root(path=str(FLINK / "wordcount-rocksdb-savepoints" / "canonical"), label="w")])
 
 
-def test_without_a_cluster_duckdb_answers(wordcount: Catalog) -> None:
-    planned = plan("SELECT sum(value) FROM w.aggregate__count", wordcount)
+def chosen(sql: str, catalog: Catalog, size_bytes: int, duckdb: Engine, spark: SparkSettings) -> Choice:
+    engines = {"duckdb": duckdb, "spark": SparkEngine(spark, duckdb)}
+    return choose(plan(sql, catalog), size_bytes, engines, MEMORY)
 
-    assert choose(planned, 1000, None, MEMORY).engine == "duckdb"
-    assert choose(planned, 1000, SparkSettings(), MEMORY).engine == "duckdb"
-    assert (
-        choose(planned, 1000, SparkSettings(master="local[4]", threshold_bytes=0), MEMORY).engine == "duckdb"
+
+def test_without_a_cluster_duckdb_answers(wordcount: Catalog, duckdb: Engine) -> None:
+    sql, local = (
+        "SELECT sum(value) FROM w.aggregate__count",
+        SparkSettings(master="local[4]", threshold_bytes=0),
     )
 
+    assert choose(plan(sql, wordcount), 1000, {"duckdb": duckdb}, MEMORY).engine == "duckdb"
+    assert chosen(sql, wordcount, 1000, duckdb, SparkSettings()).engine == "duckdb"
+    assert chosen(sql, wordcount, 1000, duckdb, local).engine == "duckdb"
 
-def test_a_cluster_answers_what_is_more_than_the_threshold(wordcount: Catalog) -> None:
-    choice = choose(plan("SELECT sum(value) FROM w.aggregate__count", wordcount), 11, CLUSTER, MEMORY)
+
+def test_a_cluster_answers_what_is_more_than_the_threshold(wordcount: Catalog, duckdb: Engine) -> None:
+    choice = chosen("SELECT sum(value) FROM w.aggregate__count", wordcount, 11, duckdb, CLUSTER)
 
     assert choice.engine == "spark"
     assert "more than the threshold, 10 bytes: Spark at spark://host:7077" in choice.reason
 
 
-def test_what_is_pruned_is_not_counted(wordcount: Catalog) -> None:
-    whole = plan("SELECT value FROM w.aggregate__count", wordcount)
-    one_key = plan("SELECT value FROM w.aggregate__count WHERE key = 'key_1'", wordcount)
-    settings = SparkSettings(master="spark://host:7077", threshold_bytes=whole.size_bytes // 2)
+def test_what_is_pruned_is_not_counted(wordcount: Catalog, duckdb: Engine) -> None:
+    whole, one_key = (
+        "SELECT value FROM w.aggregate__count",
+        "SELECT value FROM w.aggregate__count WHERE key = 'key_1'",
+    )
+    whole_bytes, key_bytes = (plan(sql, wordcount).size_bytes for sql in (whole, one_key))
+    settings = SparkSettings(master="spark://host:7077", threshold_bytes=whole_bytes // 2)
 
-    assert choose(whole, whole.size_bytes, settings, MEMORY).engine == "spark"
-    assert choose(one_key, one_key.size_bytes, settings, MEMORY).engine == "duckdb"
+    assert chosen(whole, wordcount, whole_bytes, duckdb, settings).engine == "spark"
+    assert chosen(one_key, wordcount, key_bytes, duckdb, settings).engine == "duckdb"
 
 
-def test_what_spark_would_answer_differently_stays_with_duckdb(wordcount: Catalog) -> None:
-    choice = choose(
-        plan("SELECT approx_count_distinct(key) FROM w.aggregate__count", wordcount), 11, CLUSTER, MEMORY
+def test_what_spark_would_answer_differently_stays_with_duckdb(wordcount: Catalog, duckdb: Engine) -> None:
+    choice = chosen(
+        "SELECT approx_count_distinct(key) FROM w.aggregate__count", wordcount, 11, duckdb, CLUSTER
     )
 
     assert choice.engine == "duckdb"
     assert "is not answered by Spark as by DuckDB" in choice.reason
 
 
-def test_the_memory_of_the_machine_is_the_threshold_by_default(wordcount: Catalog) -> None:
-    planned, settings = plan("FROM w.aggregate__count", wordcount), SparkSettings(master="yarn")
-    small, large = (choose(planned, 1000, settings, memory_bytes) for memory_bytes in (1000, 999))
+def test_the_memory_of_the_machine_is_the_threshold_by_default(wordcount: Catalog, duckdb: Engine) -> None:
+    sql, settings = "FROM w.aggregate__count", SparkSettings(master="yarn")
+    small, large = (chosen(sql, wordcount, size, duckdb, settings) for size in (MEMORY, MEMORY + 1))
 
     assert (small.engine, large.engine) == ("duckdb", "spark")
-    assert "the memory of this machine, 1.0 KB" in small.reason
+    assert "the memory of this machine, 1.1 GB" in small.reason
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from catalog import Catalog, connect
 from service.app import create_app
-from service.engines import DuckDBEngine
+from service.engines.duckdb.engine import DuckDBEngine
 from service.errors import QueryCancelledError, QueryNotFoundError, TooManyQueriesError
 from service.queries.registry import Queries, Query, QueryRequest
 from service.queries.results import ResultBuffer

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from benchmarks.load import served, share_bytes, workers_of
 from benchmarks.savepoints import write_savepoint
 from catalog import connect
-from service.engines import DuckDBEngine
+from service.engines.duckdb.engine import DuckDBEngine
 from service.errors import QueryCancelledError, ReaderStalledError
 from service.queries.query import Query
 from service.queries.registry import Queries, QueryRequest

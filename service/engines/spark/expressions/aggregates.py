@@ -28,8 +28,8 @@ from service.engines.spark.expressions.terms import (
     translate,
 )
 from service.engines.spark.partial import MergedAvg, MergedCount
+from service.engines.spark.refusal import NotOnSparkError
 from service.engines.spark.types import HUGEINT, Typed, is_nested, is_number
-from service.errors import NotOnSparkError
 
 Wrap = Callable[[exp.Expr], exp.Expr]
 AVERAGE = "savepointdb_average"

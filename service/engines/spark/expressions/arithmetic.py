@@ -29,6 +29,7 @@ from service.engines.spark.expressions.terms import (
     text_of,
     translate,
 )
+from service.engines.spark.refusal import NotOnSparkError
 from service.engines.spark.types import (
     HUGEINT,
     TIMESTAMP,
@@ -39,7 +40,6 @@ from service.engines.spark.types import (
     is_integer,
     is_number,
 )
-from service.errors import NotOnSparkError
 
 _INTERVALS = frozenset({"YEAR", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND"})
 

@@ -27,6 +27,7 @@ from service.engines.spark.expressions.terms import (
     text_of,
     translate,
 )
+from service.engines.spark.refusal import NotOnSparkError
 from service.engines.spark.types import (
     HUGEINT,
     TIMESTAMP,
@@ -36,7 +37,6 @@ from service.engines.spark.types import (
     is_nanoseconds,
     spark_name,
 )
-from service.errors import NotOnSparkError
 
 _INTEGER_TEXT = "^-?[0-9]+$"
 _NUMBER_TEXT = "^-?[0-9]+([.][0-9]+)?([eE][+-]?[0-9]{1,3})?$"

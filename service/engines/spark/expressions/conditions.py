@@ -15,8 +15,8 @@ from service.engines.spark.expressions.terms import (
     knows,
     translate,
 )
+from service.engines.spark.refusal import NotOnSparkError
 from service.engines.spark.types import Typed, common_type, is_nested
-from service.errors import NotOnSparkError
 
 
 def ordered(node: exp.Expr, scope: Scope) -> exp.Ordered:

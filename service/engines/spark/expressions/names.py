@@ -23,8 +23,8 @@ from service.engines.spark.expressions.terms import (
     text_of,
     translate,
 )
+from service.engines.spark.refusal import NotOnSparkError
 from service.engines.spark.types import Typed, common_type, decimal, integer_type, is_integer, spark_name
-from service.errors import NotOnSparkError
 
 
 def _column(node: exp.Expr, scope: Scope) -> Typed:

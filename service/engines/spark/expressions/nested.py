@@ -18,8 +18,8 @@ from service.engines.spark.expressions.terms import (
     text_of,
     translate,
 )
+from service.engines.spark.refusal import NotOnSparkError
 from service.engines.spark.types import Typed, common_type, is_nested
-from service.errors import NotOnSparkError
 
 
 def _struct(node: exp.Expr, scope: Scope) -> Typed:

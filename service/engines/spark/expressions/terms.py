@@ -11,6 +11,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
 
+from service.engines.spark.refusal import NotOnSparkError
 from service.engines.spark.types import (
     HUGEINT,
     TIMESTAMP,
@@ -20,7 +21,6 @@ from service.engines.spark.types import (
     is_nanoseconds,
     spark_name,
 )
-from service.errors import NotOnSparkError
 
 DOUBLE, BIGINT, INTEGER, TEXT, BOOLEAN, DATE = (
     pa.float64(),

@@ -20,8 +20,8 @@ from service.engines.spark.expressions.terms import (
     text_of,
     translate,
 )
+from service.engines.spark.refusal import NotOnSparkError
 from service.engines.spark.types import Typed, is_integer
-from service.errors import NotOnSparkError
 
 # Letters that become several, or another one at the end of a word, in Java's toLowerCase and toUpperCase.
 _ODD_LOWER = "[\\u0130\\u03A3]"

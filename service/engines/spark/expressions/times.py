@@ -22,8 +22,8 @@ from service.engines.spark.expressions.terms import (
     text_of,
     translate,
 )
+from service.engines.spark.refusal import NotOnSparkError
 from service.engines.spark.types import TIMESTAMP, Typed, is_nanoseconds
-from service.errors import NotOnSparkError
 
 _TRUNCATED_TO = frozenset({"YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND"})
 

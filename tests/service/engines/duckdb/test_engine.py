@@ -23,7 +23,7 @@ from catalog.scan import Split
 from catalog.statetables import FactsTable, Table
 from readers.errors import CorruptDataError
 from readers.storage.location import ReadCounter
-from service.engines import DuckDBEngine
+from service.engines.duckdb.engine import DuckDBEngine
 from service.errors import (
     ForbiddenError,
     InvalidQueryError,
@@ -436,7 +436,7 @@ def test_the_interpreter_ends_quietly_with_a_query_unread(native: Any) -> None:
     path = native.catalog.database("native").path
     script = f"""
 import catalog
-from service.engines import DuckDBEngine
+from service.engines.duckdb.engine import DuckDBEngine
 from service.queries.registry import Queries, QueryRequest
 from service.settings import Settings
 engine = DuckDBEngine(Settings())

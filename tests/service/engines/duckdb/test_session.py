@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from catalog.statetables import FactsTable
-from service.engines import DuckDBEngine
+from service.engines.duckdb.engine import DuckDBEngine
 from service.engines.duckdb.session import IdleSessions, Session, SessionKey
 from service.errors import QueryCancelledError, QueryError
 from service.queries.registry import QueryRequest

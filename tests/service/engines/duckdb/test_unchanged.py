@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from catalog import connect
 from catalog.statetables import FactsTable
 from service.encode.columns import json_column
-from service.engines import DuckDBEngine
+from service.engines.duckdb.engine import DuckDBEngine
 from service.engines.duckdb.unchanged import as_they_are, unchanged_columns
 from service.settings import Settings
 from service.sql.planner import Plan, TableReference, plan

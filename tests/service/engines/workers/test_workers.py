@@ -25,7 +25,7 @@ from catalog import Catalog, connect
 from catalog.cache.states import StateCache
 from catalog.catalog import Root
 from service.encode import json_rows
-from service.engines import DuckDBEngine
+from service.engines.duckdb.engine import DuckDBEngine
 from service.engines.workers import WorkerEngine
 from service.engines.workers.channel import Channel, ChannelClosedError, Frame
 from service.engines.workers.messages import End, pieces

@@ -1,0 +1,116 @@
+"""All engines, one line each: to add an engine, write its module and add its line to `ENGINES`.
+
+The command line, the schema of the API, Trino's session properties, the choice of an engine and the workers read this
+table, and no other module names an engine. The table holds names and import paths only: the command line lists the
+engines before it loads anything, so an engine's modules are loaded when it is opened.
+
+What an engine can do it answers itself, once it is open (`service.engines.engine.Engine`): `cluster` is what it runs on,
+`refusal` is why it does not answer a plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from importlib import import_module
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from service.engines.engine import Engine
+    from service.settings import Settings
+
+AUTO = "auto"
+"""The request leaves the choice of an engine to `service.engines.choose`."""
+
+
+class Role(Enum):
+    """When an engine runs a query whose request names none.
+
+    Attributes:
+        LOCAL: unless another takes it; exactly one engine. It runs on this machine, and the others may use it.
+        CLUSTER: when the query reads more than this machine should, and the engine has a cluster.
+        NAMED: never; only a request that names the engine gets it.
+    """
+
+    LOCAL = 1
+    CLUSTER = 2
+    NAMED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredEngine:
+    """An engine that is not opened yet.
+
+    Attributes:
+        name: as requests call it.
+        title: for texts.
+        role: when it runs a query whose request names no engine.
+        opener: `module:name` of a function or class: the local engine is made of the settings, any other of the
+            settings and the local engine.
+    """
+
+    name: str
+    title: str
+    role: Role
+    opener: str
+
+    def load(self) -> Callable[..., Engine]:
+        """Load the engine's modules and return its opener."""
+        module, _, name = self.opener.partition(":")
+        opener: Callable[..., Any] = attrgetter(name)(import_module(module))
+        return opener
+
+
+def local_engine() -> RegisteredEngine:
+    """Return the engine that runs on this machine."""
+    return next(engine for engine in ENGINES if engine.role is Role.LOCAL)
+
+
+def open_engines(settings: Settings, local: Engine | None = None) -> dict[str, Engine]:
+    """Open all engines and return them by name, the local one first.
+
+    Args:
+        settings: of the service.
+        local: the local engine, if it is open already; it is opened in this process if None.
+
+    Raises:
+        InvalidSettingError: settings of one engine contradict each other.
+    """
+    first = local_engine()
+    local = first.load()(settings) if local is None else local
+    others = {engine.name: engine.load()(settings, local) for engine in ENGINES if engine is not first}
+    return {first.name: local, **others}
+
+
+def names() -> tuple[str, ...]:
+    """Return the names of all engines; the settings of an engine are in the group of its name."""
+    return tuple(engine.name for engine in ENGINES)
+
+
+def choices() -> tuple[str, ...]:
+    """Return all names that a request may give."""
+    return (AUTO, *names())
+
+
+def choices_text() -> str:
+    """Return the names for a text: `auto, one or another`."""
+    *others, last = choices()
+    return f"{', '.join(others)} or {last}"
+
+
+def titles_of(role: Role) -> str:
+    """Return the titles of the engines of a role for a text; empty if it has none."""
+    return " or ".join(engine.title for engine in ENGINES if engine.role is role)
+
+
+def title_of(name: str) -> str:
+    """Return the title of an engine for a text."""
+    return next(engine.title for engine in ENGINES if engine.name == name)
+
+
+ENGINES = (
+    RegisteredEngine("duckdb", "DuckDB", Role.LOCAL, "service.engines.duckdb.engine:DuckDBEngine"),
+    RegisteredEngine("spark", "Spark", Role.CLUSTER, "service.engines.spark.engine:SparkEngine.of"),
+)

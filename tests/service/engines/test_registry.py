@@ -1,0 +1,161 @@
+"""A toy engine, added by its line in the registry alone, answers queries.
+
+"I want to add an engine" touches:
+
+    service/engines/NAME.py (or NAME/)   the engine: `Engine` and `Execution` of service/engines/engine.py
+    service/engines/registry.py          its line in `ENGINES`
+    service/settings                     its settings, if it has some
+"""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from typing import Any
+
+import httpx
+import pyarrow as pa
+import pytest
+
+from catalog import Catalog
+from catalog.catalog import Root
+from service.app import create_app
+from service.cli import parser_of
+from service.engines import registry
+from service.engines.engine import Engine, Execution
+from service.engines.registry import ENGINES, RegisteredEngine, Role, open_engines
+from service.errors import EngineRefusesError, InvalidRequestError, QueryError
+from service.protocols.trino.show import SESSION_PROPERTIES
+from service.queries.registry import Queries, QueryRequest
+from service.settings import Settings
+from service.sql.planner import Plan
+from service.sql.types import Column
+from tests.support.paths import DATA, PROJECT
+
+WORDCOUNT = DATA / "flink" / "2.3.0" / "wordcount-rocksdb-savepoints" / "canonical"
+COUNT = "SELECT count(*) AS n FROM w.aggregate__count"
+
+
+class ToyExecution(Execution):
+    """Answers every plan with 42."""
+
+    columns = (Column("answer", "BIGINT"),)
+    bytes_read = bytes_total = 0
+
+    def open(self) -> pa.RecordBatchReader:
+        return pa.table({"answer": pa.array([42], pa.int64())}).to_reader()
+
+    def cancel(self, error: QueryError) -> None:
+        """It has ended already."""
+
+    def close(self) -> None:
+        """It holds nothing."""
+
+
+class ToyEngine(Engine):
+    name = "toy"
+
+    def __init__(self, settings: Settings, local: Engine) -> None:
+        self.settings = settings
+        self.local = local
+
+    def execution(self, plan: Plan, max_rows: int | None = None) -> Execution:
+        if plan.prefix:
+            raise EngineRefusesError("the toy explains nothing")
+        return ToyExecution()
+
+    def close(self) -> None:
+        """It holds nothing."""
+
+
+@pytest.fixture(autouse=True)
+def _toy(monkeypatch: pytest.MonkeyPatch) -> None:
+    toy = RegisteredEngine("toy", "Toy", Role.NAMED, f"{__name__}:ToyEngine")
+    monkeypatch.setattr(registry, "ENGINES", (*ENGINES, toy))
+
+
+@pytest.fixture(scope="module")
+def wordcount() -> Catalog:
+    return Catalog([Root(path=str(WORDCOUNT), label="w")])
+
+
+@pytest.fixture
+def queries(wordcount: Catalog) -> Iterator[Queries]:
+    settings = Settings()
+    with closing(Queries(wordcount, open_engines(settings), settings)) as queries:
+        yield queries
+
+
+def test_a_registered_engine_answers_a_request_that_names_it(queries: Queries) -> None:
+    with queries.start(QueryRequest(sql=COUNT, engine="toy")) as query:
+        rows = [row for batch in query.batches() for row in batch.to_pylist()]
+
+    assert (query.engine, rows) == ("toy", [{"answer": 42}])
+
+
+def test_a_named_engine_answers_no_other_request(queries: Queries) -> None:
+    with queries.start(QueryRequest(sql=COUNT)) as query:
+        rows = [row for batch in query.batches() for row in batch.to_pylist()]
+
+    assert (query.engine, rows) == ("duckdb", [{"n": 1000}])
+
+
+def test_what_a_named_engine_refuses_is_an_error(queries: Queries) -> None:
+    with (
+        queries.start(QueryRequest(sql=f"EXPLAIN {COUNT}", engine="toy")) as query,
+        pytest.raises(EngineRefusesError, match="the toy explains nothing"),
+    ):
+        list(query.batches())
+
+
+def test_a_registered_engine_answers_over_http(wordcount: Catalog, serving: Callable[..., Any]) -> None:
+    with serving(create_app(Settings().replaced({"workers": 1}), wordcount)) as address:
+        response = httpx.post(f"{address}/api/query", json={"sql": COUNT, "engine": "toy"}, timeout=60)
+
+    answer = response.json()
+    assert (answer["engine"], answer["rows"]) == ("toy", [[42]])
+
+
+def test_the_command_line_and_trino_know_a_registered_engine() -> None:
+    options = parser_of().parse_args(["query", COUNT, "--savepoint", "x", "--engine", "toy"])
+
+    assert options.engine == "toy"
+    SESSION_PROPERTIES["engine"].check("toy")
+    with pytest.raises(InvalidRequestError, match="expected one of auto, duckdb, spark, toy, found 'other'"):
+        SESSION_PROPERTIES["engine"].check("other")
+
+
+def test_a_request_for_an_unknown_engine_lists_those_that_there_are(queries: Queries) -> None:
+    with pytest.raises(InvalidRequestError) as raised:
+        queries.start(QueryRequest(sql=COUNT, engine="other"))
+
+    assert raised.value.hint == "engines are auto, duckdb, spark, toy"
+
+
+def test_the_registry_is_light_to_import() -> None:
+    program = "import sys, service.engines.registry; print(*sys.modules)"
+    shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+
+    assert {"pyarrow", "duckdb", "sqlglot", "pyspark"} & set(shown.split()) == set()
+
+
+def test_no_other_module_names_an_engine() -> None:
+    """But for the dialect of SQL that is DuckDB's, the groups of settings and the packages that doctor-env looks for."""
+    names = {engine.name for engine in ENGINES}
+    others = [
+        path
+        for path in (PROJECT / "service").rglob("*.py")
+        if path.relative_to(PROJECT / "service").parts[0] not in ("engines", "settings", "spark", "sql")
+        and path.name != "doctor.py"
+    ]
+
+    assert others
+    assert [
+        f"{path}:{node.lineno}"
+        for path in others
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Constant) and node.value in names
+    ] == []
