@@ -34,7 +34,7 @@ from readers.cursor import Cursor
 from readers.decode.program import Program, PythonLeaf
 from readers.errors import CorruptDataError
 from readers.serializers.base import OpaqueSerializer, Serializer
-from readers.serializers.leaves import MAX_NODES, json_bytes, json_float, json_map, json_text
+from readers.serializers.jsontree import MAX_NODES, json_bytes, json_float, json_map, json_text
 from readers.serializers.snapshot import Snapshot, SnapshotBody
 from readers.serializers.struct import StructLayout
 

@@ -34,7 +34,7 @@ from readers.cursor import Cursor
 from readers.decode.program import Program, PythonLeaf
 from readers.javaio import JavaObject, read_object
 from readers.serializers.base import Serializer
-from readers.serializers.leaves import json_text
+from readers.serializers.jsontree import json_text
 from readers.serializers.primitives import BasicSerializer
 from readers.serializers.snapshot import Snapshot, SnapshotBody, composite_body, simple_body
 from readers.serializers.struct import (

@@ -27,7 +27,7 @@ from readers.cursor import Cursor
 from readers.decode.program import Program, PythonLeaf
 from readers.javaio import read_object
 from readers.serializers.base import Serializer
-from readers.serializers.leaves import json_of, json_text
+from readers.serializers.jsontree import json_of, json_text
 from readers.serializers.primitives import BasicSerializer
 from readers.serializers.snapshot import SnapshotBody, composite_body, simple_body
 from readers.serializers.struct import BOOLEAN, StructLayout, StructSerializer

@@ -17,7 +17,7 @@ import struct
 from typing import Any
 
 from readers.cursor import Cursor
-from readers.serializers.leaves import MAX_NODES, clean_text
+from readers.serializers.jsontree import MAX_NODES, clean_text
 
 _MAX_ZIGZAG_BYTES = 9
 

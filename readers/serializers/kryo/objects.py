@@ -24,6 +24,7 @@ from typing import Any
 
 from readers.errors import UnsupportedSerializerError
 from readers.javaio import STREAM_HEADER, read_object
+from readers.serializers.jsontree import MAX_NODES, clean_text, json_bytes, json_float, json_map, json_of
 from readers.serializers.kryo.classes import (
     ARRAY_CODES,
     ARRAY_COMPONENTS,
@@ -42,7 +43,6 @@ from readers.serializers.kryo.classes import (
     java_util,
 )
 from readers.serializers.kryo.input import KryoInput
-from readers.serializers.leaves import MAX_NODES, clean_text, json_bytes, json_float, json_map, json_of
 from readers.serializers.protobuf.descriptors import Descriptors
 from readers.serializers.protobuf.serializer import ProtobufReader
 from readers.timetext import date_text, duration_text, instant_text, time_text

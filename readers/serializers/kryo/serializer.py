@@ -32,9 +32,9 @@ from readers.errors import ReaderError, UnsupportedSerializerError
 from readers.javaio import JavaObject, read_object
 from readers.keygroups import hash_long
 from readers.serializers.base import Problem, Serializer, rebuilt
+from readers.serializers.jsontree import json_bytes, json_text
 from readers.serializers.kryo.input import KryoInput
 from readers.serializers.kryo.objects import KryoClass, KryoReader, KryoRegistration, KryoSettings
-from readers.serializers.leaves import json_bytes, json_text
 from readers.serializers.protobuf.descriptors import Descriptors
 from readers.serializers.snapshot import OptionalEntry, Snapshot, SnapshotBody
 

@@ -24,7 +24,7 @@ import pyarrow as pa
 from readers.cursor import Cursor
 from readers.decode.program import Program, PythonLeaf
 from readers.serializers.base import Serializer
-from readers.serializers.leaves import MAX_NODES, clean_text, json_bytes, json_float, json_map, json_text
+from readers.serializers.jsontree import MAX_NODES, clean_text, json_bytes, json_float, json_map, json_text
 from readers.serializers.protobuf.descriptors import (
     Descriptors,
     Field,

@@ -30,7 +30,7 @@ import pyarrow as pa
 
 from readers.cursor import Cursor
 from readers.decode.program import Program, PythonLeaf
-from readers.serializers.leaves import MAX_NODES, json_bytes, json_float, json_text
+from readers.serializers.jsontree import MAX_NODES, json_bytes, json_float, json_text
 from readers.serializers.primitives import BASE, BasicSerializer, simple
 from readers.serializers.snapshot import SnapshotBody
 
