@@ -27,7 +27,6 @@ import pyarrow.compute as pc
 from readers.timetext import civil_from_days, date_text
 
 _NEEDS_ESCAPE = '["\\\\\\x00-\\x1f]'
-_OUT_OF_RANGE = "<value out of range"
 _NOT_FINITE = {"nan": "NaN", "-nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 _UNITS = {"s": 1, "ms": 1000, "us": 1_000_000, "ns": 1_000_000_000}
 _DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}

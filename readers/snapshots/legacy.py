@@ -66,8 +66,8 @@ from readers.serializers.containers import (
     MapSerializer,
     NullableSerializer,
 )
-from readers.serializers.kryo.objects import KryoRegistration, KryoSettings
 from readers.serializers.kryo.serializer import KRYO_1, KryoSerializer
+from readers.serializers.kryo.settings import KryoRegistration, KryoSettings
 from readers.serializers.operators import TimerSerializer, TtlSerializer
 from readers.serializers.pojo import PojoField, PojoSerializer
 from readers.serializers.primitives import BASE, BasicSerializer, IntSerializer

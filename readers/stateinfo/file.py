@@ -37,7 +37,7 @@ from readers.errors import (
     UnsupportedVersionError,
 )
 from readers.formats.entry import StateKind
-from readers.serializers.kryo.objects import KryoClass
+from readers.serializers.kryo.settings import KryoClass
 from readers.serializers.named import serializer_named
 from readers.serializers.protobuf.descriptors import Descriptors, read_descriptors
 from readers.serializers.tuples import ROW_KIND

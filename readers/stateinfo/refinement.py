@@ -12,8 +12,8 @@ from typing import Any
 
 from readers.formats.entry import Entry, StateKind
 from readers.serializers.base import RecordSerializer, Serializer, rebuilt
-from readers.serializers.kryo.objects import KryoClass
 from readers.serializers.kryo.serializer import KRYO_1, KRYO_2, informed
+from readers.serializers.kryo.settings import KryoClass
 from readers.serializers.named import serializer_named
 from readers.serializers.operators import TtlSerializer
 from readers.serializers.pojo import PojoField, PojoSerializer, with_subclasses

@@ -26,8 +26,8 @@ from readers.offsets import source_offsets
 from readers.rows import SUBTASK
 from readers.savepoint import Savepoint, State
 from readers.serializers.base import Serializer
-from readers.serializers.kryo.objects import KryoClass
 from readers.serializers.kryo.serializer import KRYO_1, informed
+from readers.serializers.kryo.settings import KryoClass
 from readers.serializers.primitives import LongSerializer
 from readers.snapshots.reading import read_block, read_pairs, read_versioned
 from readers.stateinfo.file import NOTHING, SavepointInfo

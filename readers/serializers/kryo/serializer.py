@@ -34,7 +34,8 @@ from readers.keygroups import hash_long
 from readers.serializers.base import Problem, Serializer, rebuilt
 from readers.serializers.jsontree import json_bytes, json_text
 from readers.serializers.kryo.input import KryoInput
-from readers.serializers.kryo.objects import KryoClass, KryoReader, KryoRegistration, KryoSettings
+from readers.serializers.kryo.objects import is_readable, read_value
+from readers.serializers.kryo.settings import KryoClass, KryoRegistration, KryoSettings
 from readers.serializers.protobuf.descriptors import Descriptors
 from readers.serializers.snapshot import OptionalEntry, Snapshot, SnapshotBody
 
@@ -60,7 +61,7 @@ class KryoLeaf:
     def read(self, data: memoryview, position: int, limit: int) -> tuple[bytes | None, int]:
         input_ = KryoInput(data, self.settings.version, position=position, end=limit)
         try:
-            value = KryoReader(self.settings, input_).any()
+            value = read_value(self.settings, input_)
         except UnsupportedSerializerError as error:
             if not self.is_last:
                 raise
@@ -113,7 +114,7 @@ class KryoSerializer(Serializer):
             yield Problem(
                 path=(), reason=f"{self.type_class}: whether Kryo 2 or 5 wrote it is not known", sized=False
             )
-        elif not self.settings.reads(self.type_class):
+        elif not is_readable(self.settings, self.type_class):
             yield Problem(path=(), reason=f"{self.type_class}: Kryo stores no field names", sized=False)
         elif self.settings.lacks_descriptor(self.type_class):
             yield Problem(

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from readers.errors import CorruptDataError, ReaderError, UnsupportedSerializerError
 from readers.keygroups import hash_long
 from readers.serializers.containers import ListSerializer
-from readers.serializers.kryo.objects import KryoClass, KryoRegistration, KryoSettings, KryoType, kryo_type
 from readers.serializers.kryo.serializer import KRYO_1, KRYO_2, KryoSerializer, informed
+from readers.serializers.kryo.settings import KryoClass, KryoRegistration, KryoSettings, KryoType, kryo_type
 from readers.serializers.primitives import IntSerializer
 from readers.serializers.tuples import TupleSerializer
 from tests.support.single_values import decode, decode_columns, decode_one, serializer_of, vector, vectors_of

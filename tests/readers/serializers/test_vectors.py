@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from readers.connectors import files, kafka
-from readers.serializers.kryo.objects import KryoClass
 from readers.serializers.kryo.serializer import informed
+from readers.serializers.kryo.settings import KryoClass
 from tests.readers.serializers import test_rowdata, test_serializers, test_streaming
 from tests.support.single_values import VECTORS, decode_one, serializer_of, vectors, vectors_of
 

@@ -20,7 +20,7 @@ from readers.errors import (
 )
 from readers.formats.entry import StateKind
 from readers.savepoint import Savepoint, State
-from readers.serializers.kryo.objects import KryoClass
+from readers.serializers.kryo.settings import KryoClass
 from readers.stateinfo import file as stateinfo
 from readers.stateinfo.file import (
     MAX_STATE_INFO_BYTES,
