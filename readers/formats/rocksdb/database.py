@@ -34,18 +34,20 @@ _FILE_NAME = re.compile(r"\d+\.sst|MANIFEST-\d+|CURRENT|OPTIONS-\d+|IDENTITY|\d+
 _FOREIGN_FOLDERS = re.compile(rb"(db_log_dir|wal_dir|db_paths|cf_paths)=[^\n]*")
 _FORST_FOLDER = re.compile(rb"__attempt_\d+/db")
 _ROCKSDB_FOLDER = re.compile(rb"__uuid_[0-9a-f-]+/db")
-# A prefix of key groups; whoever asks for a longer one knows the key.
-_LONGEST_SCAN_KEY = 2
-# After so many of them RocksDB would have been opened in the time that it saves by each.
-_SEEKS_WITHOUT_ROCKSDB = 32
+# A range that begins with more bytes than a key group has begins with a known key.
+_LONGEST_KEY_GROUP_BYTES = 2
 
 
 class RocksDatabase:
     """One RocksDB instance, for reading.
 
-    Scans go through `readers.formats.rocksdb.sst`, and so without RocksDB, which takes longer to open an instance than to read a small one,
-    and so do the first seeks; what that cannot read, and more seeks, go to RocksDB, which finds a key faster than a scan is
-    planned. But seeks in remote files do not, for RocksDB would need all of them.
+    `entries` is the only place that chooses a reader. Our reader of SST files (`sst/`) reads every range; RocksDB itself, which
+    needs all files in one local folder, is opened only when our reader refuses one (`NotReadHereError`).
+    docs/decisions.md has the measurements.
+
+    Args:
+        files: the files of the instance.
+        path: the path for errors.
     """
 
     def __init__(self, files: Files, path: str) -> None:
@@ -54,7 +56,6 @@ class RocksDatabase:
         self._tables = SstDatabase(files, path)
         self._lock = threading.Lock()
         self._database: rocksdict.Rdict | None = None
-        self._seeks = 0
 
     def close(self) -> None:
         """Release the files."""
@@ -75,27 +76,22 @@ class RocksDatabase:
             CorruptDataError: the bytes contradict the format, or RocksDB cannot open what is there.
             StorageError: the file system or RocksDB fails to read.
         """
-        few = len(first) > _LONGEST_SCAN_KEY
-        if few and self._files.is_local and self._is_worth_opening():
-            yield from self._seek(family, first, behind)
-            return
+        few = len(first) > _LONGEST_KEY_GROUP_BYTES
         rest = first
         try:
             with storage_errors(self._path):
-                found = self._tables.entries(family, first, behind, few=few, keys_only=keys_only)
-                for data, starts, ends in found:
+                for data, starts, ends in self._tables.entries(
+                    family, first, behind, few=few, keys_only=keys_only
+                ):
                     yield data, starts, ends
+                    # The least key that is greater than the last one.
                     rest = data[starts[-1, 0] : ends[-1, 0]].tobytes() + b"\0"
         except NotReadHereError:
-            yield from self._seek(family, rest, behind)
+            # As a rule nothing was read yet: all but the types of entries is known from MANIFEST and table footers.
+            yield from self._through_rocksdb(family, rest, behind)
 
-    def _is_worth_opening(self) -> bool:
-        """Whether the next seek is one for RocksDB."""
-        self._seeks += 1
-        return self._database is not None or self._seeks > _SEEKS_WITHOUT_ROCKSDB
-
-    def _seek(self, family: str, first: bytes, behind: bytes | None) -> Iterator[Entries]:
-        """The same, row by row through RocksDB."""
+    def _through_rocksdb(self, family: str, first: bytes, behind: bytes | None) -> Iterator[Entries]:
+        """Yield the same entries through RocksDB, row by row."""
         keys: list[bytes] = []
         values: list[bytes] = []
         size = 0

@@ -90,6 +90,8 @@ class LocalFiles(HandleFiles):
     ) -> None:
         super().__init__(storage, handles, copy_all)
         self._folder: Path | None = None
+        # Lookups open the same tables again and again, and finding a path takes longer than reading a block.
+        self._paths: dict[str, Path | None] = {}
         for handle in handles.values():
             if handle.path is not None:
                 storage.resolve(handle)
@@ -102,8 +104,11 @@ class LocalFiles(HandleFiles):
         return self._whole(name)
 
     def open(self, name: str) -> TableBytes:
-        link = self._storage.link_of(self._handle(name))
-        return StreamBytes(self._stream(name)) if link is None else LocalBytes(Path(link))
+        if name not in self._paths:
+            link = self._storage.link_of(self._handle(name))
+            self._paths[name] = None if link is None else Path(link)
+        path = self._paths[name]
+        return StreamBytes(self._stream(name)) if path is None else LocalBytes(path)
 
     def directory(self) -> Path:
         with self._lock:

@@ -308,6 +308,58 @@ def test_headers_of_entries_are_those_of_their_source(data: np.ndarray, start: i
         assert kernel(*arguments) == interpreted(kernel)(*arguments)
 
 
+def index_block(keys: list[bytes], shared: int) -> bytes:
+    """A plain index block without delta encoding, every entry of which is a restart, but those that share bytes."""
+    block, restarts = b"", []
+    for number, key in enumerate(keys):
+        internal, handle = key + bytes(8), bytes([number, 1])
+        same = shared if number % 2 and keys[number - 1][:shared] == key[:shared] else 0
+        if not same:
+            restarts.append(len(block))
+        block += bytes([same, len(internal) - same, len(handle)]) + internal[same:] + handle
+    numbers = [*restarts, len(restarts)]
+    return block + b"".join(value.to_bytes(4, "little") for value in numbers)
+
+
+@given(
+    keys=st.lists(st.binary(min_size=1, max_size=3), max_size=20).map(sorted),
+    shared=st.integers(0, 1),
+    damage=st.lists(st.tuples(st.integers(0, 400), st.integers(0, 255)), max_size=2),
+    first=st.binary(max_size=3),
+    behind=st.one_of(st.none(), st.binary(max_size=3)),
+    delta=st.booleans(),
+)
+def test_walks_of_an_index_are_those_of_their_source(
+    keys: list[bytes],
+    shared: int,
+    damage: list[tuple[int, int]],
+    first: bytes,
+    behind: bytes | None,
+    delta: bool,
+):
+    content = bytearray(index_block(keys, shared))
+    for position, byte in damage:
+        content[position % len(content)] = byte
+    block = np.frombuffer(bytes(content) + bytes(64), dtype=np.uint8)
+    bounds = np.frombuffer(first + bytes(64) + (behind or b"") + bytes(64), dtype=np.uint8)
+    key = np.zeros(len(content) + 128, dtype=np.uint8)
+    found, expected = (np.zeros((30, 2), dtype=np.int64) for _ in range(2))
+    before = (block.ctypes.data, len(content), delta, 8, bounds.ctypes.data, len(first))
+    after = (-1 if behind is None else len(behind), key.ctypes.data, 10_000)
+
+    count = blocks._walk_index(*before, *after, found.ctypes.data, 30)
+
+    assert count == interpreted(blocks._walk_index)(*before, *after, expected.ctypes.data, 30)
+    assert found.tolist() == expected.tolist()
+    if not damage and not delta:
+        candidates = [number for number, key in enumerate(keys) if key >= first]
+        last = next(
+            (at for at, number in enumerate(candidates) if behind is not None and keys[number] >= behind), 30
+        )
+        wanted = candidates[: last + 1]
+        assert found[:count, 0].tolist() == wanted
+
+
 entry = st.tuples(st.binary(min_size=1, max_size=20), st.binary(max_size=20), st.booleans())
 
 

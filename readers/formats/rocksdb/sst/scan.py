@@ -20,7 +20,7 @@ from readers.formats.rocksdb.sst.compression import decompress_elsewhere
 from readers.formats.rocksdb.sst.errors import NotReadHereError
 from readers.formats.rocksdb.sst.files import Files
 from readers.formats.rocksdb.sst.manifest import DataFile, Manifest, read_manifest
-from readers.formats.rocksdb.sst.table import Table, TableFile, read_table
+from readers.formats.rocksdb.sst.table import IndexBlocks, Table, TableFile, read_table
 from readers.formats.rocksdb.sst.words import SLACK_BYTES
 
 Entries = tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]
@@ -48,6 +48,7 @@ class SstDatabase:
         self._path = path
         self._manifest: Manifest | None = None
         self._tables: dict[int, Table] = {}
+        self._index_blocks = IndexBlocks()
 
     def entries(
         self, family: str, first: bytes, behind: bytes | None, *, few: bool = False, keys_only: bool = False
@@ -118,7 +119,7 @@ class SstDatabase:
             raise NotReadHereError("entries that are not there yet")
         table = self._tables.get(file.number)
         if table is None:
-            table = read_table(self._files, _name(file), self._path, file)
+            table = read_table(self._files, _name(file), self._path, file, self._index_blocks)
             self._tables[file.number] = table
         return table
 

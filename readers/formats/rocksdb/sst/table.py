@@ -18,6 +18,8 @@ RocksDB reads them. RocksDB: Footer, BlockBasedTable, TablePropertiesNames.
 
 from __future__ import annotations
 
+import threading
+from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -51,6 +53,7 @@ _OLDEST_FORMAT, _NEWEST_FORMAT = 2, 5
 _BINARY_SEARCH, _TWO_LEVEL = 0, 2
 _MERGE_OPERATOR = b"StringAppendTESTOperator"
 _MAX_META_BYTES = 1 << 26
+_INDEX_BLOCKS_BYTES = 8 << 20  # of an instance; RocksDB's own block cache takes as much by default
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,6 +144,39 @@ class TableFile:
         return plain, length
 
 
+class IndexBlocks:
+    """The plain index blocks that were read last; shared by the tables of an instance, and by threads.
+
+    Without them each lookup reads, checks and decompresses the whole index of every table that may have the key.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._blocks: OrderedDict[tuple[str, int], tuple[NDArray[np.uint8], int]] = OrderedDict()
+        self._size_bytes = 0
+
+    def block(self, opened: TableFile, handle: BlockHandle, checksum: int) -> tuple[NDArray[np.uint8], int]:
+        """Return a block of the index, as `TableFile.block` does; it must not be written to.
+
+        Raises:
+            ReaderError, NotReadHereError: as `TableFile.block`.
+        """
+        key = opened.path, handle.offset
+        with self._lock:
+            if key in self._blocks:
+                self._blocks.move_to_end(key)
+                return self._blocks[key]
+        block, length = opened.block(handle, checksum)
+        with self._lock:
+            if key not in self._blocks:
+                self._blocks[key] = block, length
+                self._size_bytes += len(block)
+            while self._size_bytes > _INDEX_BLOCKS_BYTES:
+                _, (dropped, _) = self._blocks.popitem(last=False)
+                self._size_bytes -= len(dropped)
+        return block, length
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
     """What is known of a table before its data are read.
@@ -156,6 +192,7 @@ class Table:
         has_user_keys: whether its keys are without sequence numbers.
         can_merge: whether merge operands are what a known operator makes of them.
         tombstones: first key and the key behind the last, of each range that was deleted.
+        index_blocks: those at hand.
     """
 
     name: str
@@ -168,6 +205,7 @@ class Table:
     has_user_keys: bool
     can_merge: bool
     tombstones: tuple[tuple[bytes, bytes], ...]
+    index_blocks: IndexBlocks
 
     def has_tombstone(self, first: bytes, behind: bytes | None) -> bool:
         """Whether a range tombstone touches keys from `first` up to (not with) `behind`."""
@@ -197,7 +235,7 @@ class Table:
     def _index(
         self, opened: TableFile, handle: BlockHandle, first: bytes, behind: bytes | None
     ) -> NDArray[np.int64]:
-        block, length = opened.block(handle, self.checksum)
+        block, length = self.index_blocks.block(opened, handle, self.checksum)
         found = index_handles(
             block,
             length,
@@ -212,7 +250,7 @@ class Table:
         return found
 
 
-def read_table(files: Files, name: str, path: str, expected: DataFile) -> Table:
+def read_table(files: Files, name: str, path: str, expected: DataFile, index_blocks: IndexBlocks) -> Table:
     """Footer, properties and range tombstones of a table.
 
     Raises:
@@ -222,12 +260,12 @@ def read_table(files: Files, name: str, path: str, expected: DataFile) -> Table:
     """
     opened = TableFile(files, name, f"{path}/{name}")
     try:
-        return _read_table(opened, name, expected)
+        return _read_table(opened, name, expected, index_blocks)
     finally:
         opened.close()
 
 
-def _read_table(opened: TableFile, name: str, expected: DataFile) -> Table:
+def _read_table(opened: TableFile, name: str, expected: DataFile, index_blocks: IndexBlocks) -> Table:
     if opened.size_bytes != expected.size_bytes or opened.size_bytes < _FOOTER_BYTES:
         raise opened.corrupt(f"expected {expected.size_bytes} bytes, found {opened.size_bytes}", 0)
     footer = Cursor(opened.read(opened.size_bytes - _FOOTER_BYTES, _FOOTER_BYTES), path=opened.path)
@@ -255,6 +293,7 @@ def _read_table(opened: TableFile, name: str, expected: DataFile) -> Table:
         has_user_keys=_flag(properties, b"rocksdb.index.key.is.user.key"),
         can_merge=properties.get(b"rocksdb.merge.operator") == _MERGE_OPERATOR,
         tombstones=_tombstones(opened, meta.get(b"rocksdb.range_del"), checksum),
+        index_blocks=index_blocks,
     )
 
 

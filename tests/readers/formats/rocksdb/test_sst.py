@@ -369,26 +369,28 @@ seek_writes = st.lists(
 
 
 @settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(rounds=st.lists(seek_writes, min_size=1, max_size=3), wanted=st.lists(sought, min_size=1, max_size=5))
-def test_seeks_find_the_same_before_and_after_rocksdb_is_opened(
-    rounds: list[list[Write]], wanted: list[bytes], tmp_path: Path, options_file: Path
+@given(
+    rounds=st.lists(seek_writes, min_size=1, max_size=3),
+    wanted=st.lists(sought, min_size=1, max_size=5),
+    shape=shapes,
+)
+def test_seeks_equal_rocksdb_and_never_open_it(
+    rounds: list[list[Write]], wanted: list[bytes], shape: Shape, tmp_path: Path, options_file: Path
 ):
-    directory = CountedDirectory(written(tmp_path / "db", options_file, rounds))
-    database = RocksDatabase(directory, "db")
+    directory = CountedDirectory(written(tmp_path / "db", options_file, rounds, shape.adjust))
     expected = [through_rocksdb(directory.directory(), "state", key, key + b"\0") for key in wanted]
+    database = RocksDatabase(directory, "db")
     directory.asked = 0
 
-    few = [pairs(database.entries("state", key, key + b"\0")) for key in wanted]
-    asked_by_few = directory.asked
-    many = [[pairs(database.entries("state", key, key + b"\0")) for key in wanted] for _ in range(40)]
+    # Again and again: the second time the index is at hand.
+    found = [[pairs(database.entries("state", key, key + b"\0")) for key in wanted] for _ in range(40)]
 
-    assert few == expected
-    assert many == [expected] * 40
-    assert (asked_by_few, directory.asked) == (0, 1)
+    assert found == [expected] * 40
+    assert directory.asked == 0
     database.close()
 
 
-def test_of_local_files_there_is_a_folder_for_rocksdb_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_lookups_make_no_folder_for_rocksdb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     state = next(
         state
@@ -396,21 +398,27 @@ def test_of_local_files_there_is_a_folder_for_rocksdb_alone(tmp_path: Path, monk
         for state in operator.states
         if any(isinstance(part.source, RocksSource) for part in state.parts)
     )
-    rows = pa.Table.from_batches(state.read())
-    asked = rows["key"].to_pylist()[:40]
+    asked = pa.Table.from_batches(state.read())["key"].to_pylist()[:40]
 
     found = []
-    for key in asked[:3]:
+    for key in asked:
         selection = Selection(keys=state.key_groups_of([key]))
         found += [row for batch in state.read(selection=selection) for row in batch["key"].to_pylist()]
-    folders_of_few = list(tmp_path.iterdir())
-    many = Selection(keys=state.key_groups_of(asked))
-    for _ in range(40):
-        pa.Table.from_batches(state.read(selection=many))
 
-    assert found == asked[:3]
-    assert folders_of_few == []
-    assert {folder.name[:20] for folder in tmp_path.iterdir()} == {"savepointdb-rocksdb-"}
+    assert found == asked
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_index_blocks_that_exceed_their_memory_are_read_again(
+    tmp_path: Path, options_file: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("readers.formats.rocksdb.sst.table._INDEX_BLOCKS_BYTES", 500)
+    rounds = [[(PUT, number(value), b"%d" % value) for value in range(first, 4000, 3)] for first in range(3)]
+    database = SstDatabase(Directory(written(tmp_path, options_file, rounds)), "db")
+
+    for value in [*range(0, 4000, 97), *range(0, 4000, 301)]:
+        key = number(value)
+        assert pairs(database.entries("state", key, key + b"\0", few=True)) == [(key, b"%d" % value)]
 
 
 # --- what is for RocksDB ---
