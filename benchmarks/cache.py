@@ -18,7 +18,8 @@ from catalog.cache.states import StateCache
 from catalog.statetables import StatesTable
 from service.engines.duckdb.engine import DuckDBEngine
 from service.engines.engine import Progress
-from service.queries.registry import Queries, QueryRequest
+from service.queries.registry import Queries
+from service.queries.request import QueryRequest
 from service.settings import Settings
 
 RUNS = 7

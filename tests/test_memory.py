@@ -32,7 +32,8 @@ from pathlib import Path
 import catalog
 from service.encode import FORMATS
 from service.engines.duckdb.engine import DuckDBEngine
-from service.queries.registry import Queries, QueryRequest
+from service.queries.registry import Queries
+from service.queries.request import QueryRequest
 from service.settings import Settings
 
 settings = Settings.of(timeout_s=600.0, threads=2)

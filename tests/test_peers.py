@@ -27,7 +27,8 @@ from benchmarks.peers.written import totals
 from benchmarks.savepoints import write_savepoint
 from service.encode import FORMATS
 from service.engines.duckdb.engine import DuckDBEngine
-from service.queries.registry import Queries, QueryRequest
+from service.queries.registry import Queries
+from service.queries.request import QueryRequest
 from service.settings import Settings
 from tests.support.paths import PROJECT
 

@@ -30,7 +30,8 @@ from catalog.references import open_savepoint
 from service.encode import FORMATS
 from service.engines.duckdb.engine import DuckDBEngine
 from service.process.memory import keep_little
-from service.queries.registry import Queries, QueryRequest
+from service.queries.registry import Queries
+from service.queries.request import QueryRequest
 from service.settings import Settings
 
 _LEAST_RUNS = 3

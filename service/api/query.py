@@ -18,8 +18,8 @@ from service.auth.principal import Principal
 from service.auth.user import Caller, User
 from service.encode import Format
 from service.engines.registry import AUTO, Role, choices_text, local_engine, titles_of
-from service.queries.query import QueryRequest
-from service.sql.planner import DIALECT
+from service.queries.request import QueryRequest
+from service.sql.parser import DIALECT
 
 router = APIRouter(prefix="/api", tags=["query"])
 _LONGEST_SOURCE = 200

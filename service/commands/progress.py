@@ -6,7 +6,7 @@ import sys
 import threading
 from types import TracebackType
 
-from service.queries.registry import Query
+from service.queries.query import Query
 
 _FIRST_AFTER_S = 1.0
 _AGAIN_AFTER_S = 0.2

@@ -14,7 +14,8 @@ from service.commands.output import check_output, write_rows
 from service.commands.progress import Progress
 from service.commands.sources import cache_of, catalog_of
 from service.engines.registry import open_engines
-from service.queries.registry import Queries, QueryRequest
+from service.queries.registry import Queries
+from service.queries.request import QueryRequest
 from service.settings import settings_of
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from service.engines.engine import Engine
 from service.engines.registry import Role, local_engine, title_of, titles_of
-from service.sql.planner import Plan
+from service.sql.plan import Plan
 
 _UNITS = ("bytes", "KB", "MB", "GB", "TB", "PB")
 _STEP = 1000

@@ -12,7 +12,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from service.errors import QueryError
-from service.sql.planner import Plan
+from service.sql.plan import Plan
 from service.sql.types import Column
 
 

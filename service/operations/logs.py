@@ -16,7 +16,7 @@ from sqlglot import exp
 
 from service.queries.query import Query
 from service.settings import Settings
-from service.sql.planner import DIALECT
+from service.sql.parser import DIALECT
 
 AUDIT: Final = "savepointdb.audit"
 _FIELDS: Final = "fields"

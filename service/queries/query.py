@@ -11,18 +11,15 @@ import secrets
 import threading
 import time
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Protocol
 
 import pyarrow as pa
 
 from catalog import Database
-from service.auth.principal import ANYBODY, Principal
 from service.engines.engine import Engine, Execution, Progress
-from service.engines.registry import AUTO
 from service.errors import (
     EngineRefusesError,
     EngineUnavailableError,
@@ -35,56 +32,18 @@ from service.errors import (
 )
 from service.queries.history import QueryRecord
 from service.queries.origin import Origin, metadata_of
+from service.queries.request import QueryRequest
 from service.queries.results import Listener, ResultBuffer
 from service.queries.slots import Slots, Ticket
 from service.queries.state import QueryState
 from service.sql.explain import Explanation
-from service.sql.planner import DIALECT, Plan, SystemTables
+from service.sql.plan import Plan
 from service.sql.types import Column
 
 _STALLED_AFTER_S = 0.5
 _LOOK_UP_S = 0.1
 _LISTED_SQL = 10_000
 _GONE_CODES = frozenset({"MISSING_FILE", "NOT_A_SAVEPOINT", "SAVEPOINT_GONE"})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueryRequest:
-    """What a client asks.
-
-    Attributes:
-        sql: one statement.
-        engine: `auto` or an engine's name.
-        max_rows: rows at most; None for all.
-        max_bytes: bytes of savepoints to read at most; the setting's where None.
-        timeout_s: seconds at most; the setting's where None.
-        dialect: of the statement.
-        user: who asks.
-        principal: what they may see.
-        source: the client, as it calls itself.
-        schema: the database whose tables need no qualifier; the only one there is where None.
-        explain: whether to answer as if EXPLAIN stood before the statement.
-        system_tables: tables beside those of the catalog.
-        constants: values of `current_user` and the like, for dialects that have them.
-        abandoned_after_s: seconds after which nobody's query ends; never where None.
-        query_id: of the query, hard to guess; a new one where None.
-    """
-
-    sql: str
-    engine: str = AUTO
-    max_rows: int | None = None
-    max_bytes: int | None = None
-    timeout_s: float | None = None
-    dialect: str = DIALECT
-    user: str = ""
-    principal: Principal = ANYBODY
-    source: str = ""
-    schema: str | None = None
-    explain: bool = False
-    system_tables: SystemTables | None = None
-    constants: Mapping[str, str] = field(default_factory=dict)
-    abandoned_after_s: float | None = None
-    query_id: str | None = None
 
 
 class Owner(Protocol):

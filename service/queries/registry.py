@@ -35,18 +35,16 @@ from service.errors import (
 from service.process import machine
 from service.queries.history import History, QueryRecord
 from service.queries.origin import Origin
-from service.queries.query import Query, QueryRequest, stalled
+from service.queries.query import Query, stalled
+from service.queries.request import QueryRequest
 from service.queries.results import ResultBuffer
 from service.queries.slots import SlotLimits, Slots
 from service.queries.spool import Spool
 from service.queries.state import QueryState
 from service.settings import Settings
-from service.sql.dialects import planned
 from service.sql.explain import explanation_of
 from service.sql.lookups import is_lookup
-from service.sql.planner import Plan
-
-__all__ = ["Queries", "Query", "QueryRequest"]
+from service.sql.plan import Plan
 
 _CHECK_EVERY_S = 0.1
 _MAY_STALL_S = 2.0
@@ -101,9 +99,8 @@ class Queries:
         self.check_room(request.user)
         started = time.monotonic()
         try:
-            plan = planned(
-                request, self.catalog.visible(request.principal.sees), self._settings.queries.max_sql_bytes
-            )
+            visible = self.catalog.visible(request.principal.sees)
+            plan = request.plan(visible, self._settings.queries.max_sql_bytes)
             if request.explain and not plan.prefix:
                 plan = replace(plan, prefix="EXPLAIN")
             size_bytes = _size_bytes(plan)

@@ -1,1 +1,21 @@
-"""SQL text → a `Plan`: parsed, checked against the allow-list, resolved against the catalog."""
+"""SQL: a text → a `Plan` that an engine runs. It knows the catalog, and no engine.
+
+In: a statement in DuckDB's or Trino's dialect. Out: one query over resolved tables, or a `QueryError` with a position.
+
+    dialects.py            a statement in another dialect → the same in DuckDB's
+    planner.py             the statement: a query, EXPLAIN, SHOW or DESCRIBE → a plan
+    parser.py              texts ↔ syntax trees of sqlglot
+    allowlist.py           what a statement may contain
+    functions.py           which functions a query may call
+    resolver.py            the tables that a query names
+    names.py               their names in the plan
+    information_schema.py  the tables that list the catalog
+    listings.py            which databases a query of such tables asks for
+    pruning.py             conditions that save reading → predicates
+    constants.py           tables of constants in a statement
+    literals.py            constants as values of a column
+    plan.py                `Plan` and `TableReference`
+    explain.py             what a plan is going to read
+    lookups.py             which plans are sure to end soon
+    types.py               the SQL names of Arrow types; columns of answers
+"""

@@ -1,18 +1,18 @@
-"""Statements in other dialects than DuckDB's, as DuckDB says the same. What is allowed is decided behind that, for all alike.
+"""Statements in other dialects than DuckDB's → the same in DuckDB's. The planner checks all of them after that.
 
-Of Trino's dialect sqlglot knows the syntax. What means something else in DuckDB is said anew here:
+sqlglot knows the syntax of Trino's dialect. What means something else in DuckDB is rewritten here:
 
 | Trino | DuckDB |
 |---|---|
-| `a / b` of integers: an integer, cut towards zero; division by zero is an error | `a // b`, which is that for integers only |
-| an output column without a name: `_col0`, by its place | the text of the expression |
+| `a / b` of integers: an integer, cut towards zero; division by zero is an error | `a // b`, which means that for integers only |
+| an output column without a name: `_col0`, by its position | the text of the expression |
 | `date_diff`: full units between two points in time | `date_sub`; its `date_diff` counts borders |
 | `cardinality`: of arrays and maps | a macro |
-| `format_datetime` with a pattern of Joda's | `strftime` |
+| `format_datetime` with a pattern of Joda-Time | `strftime` |
 | `infinity()`, `nan()`, `url_extract_host` and the like | a literal, a pattern |
 | `CAST(x AS decimal)`: no digits behind the point | three of them |
 | `decimal '1.50'` | the number |
-| `current_user`, `current_catalog`, `current_schema`, `version()` | what the session says |
+| `current_user`, `current_catalog`, `current_schema`, `version()` | the values of the session |
 
 Decimals divide as DOUBLE: no digits are lost that Trino would cut.
 """
@@ -22,26 +22,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from sqlglot import ErrorLevel, exp, parse, tokenize
-from sqlglot.errors import ParseError, SqlglotError, TokenError, UnsupportedError
-from sqlglot.tokenizer_core import Token, TokenType
+from sqlglot import exp
 
 from catalog import Catalog
-from service.errors import (
-    ForbiddenError,
-    InvalidQueryError,
-    InvalidRequestError,
-    LimitExceededError,
-    QueryError,
-    QuerySyntaxError,
-)
+from service.errors import ForbiddenError, InvalidQueryError, InvalidRequestError, QueryError
 from service.sql.functions import CARDINALITY
-from service.sql.planner import DIALECT, Plan, check_length, plan, position_of_word, syntax_error
-
-if TYPE_CHECKING:
-    from service.queries.query import QueryRequest
+from service.sql.parser import DIALECT, check_length, generated, parsed, position_of_word, too_deep
+from service.sql.plan import Plan
+from service.sql.planner import plan
+from service.sql.resolver import SystemTables
 
 TRINO = "trino"
 _DOUBLES = {"infinity": "inf", "nan": "nan"}
@@ -74,40 +64,43 @@ _WORD_AT = re.compile(r'"((?:[^"]|"")*)"|\w+')
 _EXPLAIN = re.compile(r"EXPLAIN(?:\s+ANALYZE)?\b", re.IGNORECASE)
 
 
-def planned(request: QueryRequest, catalog: Catalog, max_sql_bytes: int) -> Plan:
-    """What a request's statement means, in whichever dialect it is.
+def planned(
+    sql: str,
+    catalog: Catalog,
+    *,
+    dialect: str,
+    max_sql_bytes: int,
+    schema: str | None = None,
+    system_tables: SystemTables | None = None,
+    constants: Mapping[str, str],
+) -> Plan:
+    """Plan one statement in any dialect.
+
+    Args:
+        sql: the statement.
+        catalog: its databases.
+        dialect: `duckdb` or `trino`.
+        max_sql_bytes: length of the longest statement.
+        schema: the database of tables without one; the only database if None.
+        system_tables: tables that hide those of the catalog.
+        constants: values of `current_user` and the like, for dialects that have them.
 
     Raises:
-        QueryError: it means nothing, or may not run; its position is that in the request's text.
+        QueryError: the statement means nothing or is not allowed; the error's position is in `sql`, not in the translation.
     """
-    if request.dialect not in _TRANSLATIONS:
+    if dialect not in _TRANSLATIONS:
         known = " or ".join(repr(name) for name in _TRANSLATIONS)
-        raise InvalidRequestError(f"expected the dialect {known}, found {request.dialect!r}")
-    translate = _TRANSLATIONS[request.dialect]
-    check_length(request.sql, max_sql_bytes)
-    sql = translate(request.sql, request.constants)
+        raise InvalidRequestError(f"expected the dialect {known}, found {dialect!r}")
+    check_length(sql, max_sql_bytes)
+    translation = _TRANSLATIONS[dialect](sql, constants)
     try:
-        found = plan(sql, catalog, schema=request.schema, system_tables=request.system_tables)
+        # The default limit for the translation: it may be longer than the text.
+        result = plan(translation, catalog, schema=schema, system_tables=system_tables)
     except QueryError as error:
-        if sql != request.sql:
-            _relocate(error, sql, request.sql)
+        if translation != sql:
+            _relocate(error, translation, sql)
         raise
-    return found if sql == request.sql else replace(found, sql=request.sql, is_translated=True)
-
-
-def trino_tokens(sql: str) -> list[Token]:
-    """The tokens of a statement in Trino's dialect, without semicolons at the end.
-
-    Raises:
-        QuerySyntaxError: a string, a quoted name or a comment has no end.
-    """
-    try:
-        tokens = tokenize(sql, read=TRINO)
-    except TokenError as error:
-        raise QuerySyntaxError("a string, a quoted name or a comment has no end") from error
-    while tokens and tokens[-1].token_type is TokenType.SEMICOLON:
-        tokens.pop()
-    return tokens
+    return result if translation == sql else replace(result, sql=sql, is_translated=True)
 
 
 def _from_duckdb(sql: str, _constants: Mapping[str, str]) -> str:
@@ -115,45 +108,25 @@ def _from_duckdb(sql: str, _constants: Mapping[str, str]) -> str:
 
 
 def _from_trino(sql: str, constants: Mapping[str, str]) -> str:
-    """A query in Trino's dialect in DuckDB's."""
+    """Translate a query from Trino's dialect to DuckDB's."""
+    # sqlglot takes all that follows EXPLAIN for one token.
     explain = _EXPLAIN.match(sql.lstrip())
     prefix = explain.group() if explain else ""
-    body = sql.lstrip()[len(prefix) :]
     try:
-        tree = _parsed(body)
+        tree = parsed(sql.lstrip()[len(prefix) :], TRINO)
+        if not isinstance(tree, exp.Query):
+            raise ForbiddenError(f"expected a query, found {tree.key.upper()}")
+        # A list, because nodes are replaced meanwhile.
         for node in list(tree.walk()):
             rewrite = _REWRITES.get(type(node))
             if rewrite is not None:
                 rewrite(node, constants)
         for select in tree.find_all(exp.Select):
             _name_columns(select)
-        text = tree.sql(DIALECT, comments=False, unsupported_level=ErrorLevel.RAISE)
     except RecursionError as error:
-        raise LimitExceededError("the statement is nested too deeply") from error
-    except UnsupportedError as error:
-        raise InvalidQueryError(str(error).strip()) from error
-    except ParseError as error:
-        raise syntax_error(error) from error
-    except TokenError as error:
-        raise QuerySyntaxError("a string, a quoted name or a comment has no end") from error
-    except SqlglotError as error:
-        raise QuerySyntaxError("it is not SQL") from error
+        raise too_deep() from error
+    text = generated(tree)
     return f"{prefix} {text}" if prefix else text
-
-
-def _parsed(sql: str) -> exp.Expr:
-    """The tree of the one statement."""
-    trees = [tree for tree in parse(sql, read=TRINO) if tree is not None]
-    if not trees:
-        raise QuerySyntaxError("expected a statement, found none")
-    if len(trees) > 1:
-        raise ForbiddenError("expected one statement, found several")
-    tree = trees[0]
-    if isinstance(tree, exp.Values):
-        return exp.select("*").from_(tree)
-    if not isinstance(tree, exp.Query):
-        raise ForbiddenError(f"expected a query, found {tree.key.upper()}")
-    return tree
 
 
 def _divide(node: exp.Expr, _constants: Mapping[str, str]) -> None:
@@ -187,7 +160,7 @@ def _cast(node: exp.Expr, _constants: Mapping[str, str]) -> None:
 
 
 def _function(node: exp.Expr, _constants: Mapping[str, str]) -> None:
-    """Functions that sqlglot does not know."""
+    """Rewrite a function that sqlglot does not know."""
     name, arguments = node.name.lower(), node.expressions
     if name in _DOUBLES and not arguments:
         node.replace(exp.cast(exp.Literal.string(_DOUBLES[name]), "DOUBLE"))
@@ -201,21 +174,21 @@ def _function(node: exp.Expr, _constants: Mapping[str, str]) -> None:
 
 
 def _strftime(pattern: str) -> str:
-    """A pattern of Joda's, as strftime has it.
+    """Return a pattern of Joda-Time as a pattern of strftime.
 
     Raises:
-        InvalidQueryError: it has a letter that strftime has nothing for.
+        InvalidQueryError: the pattern has a letter without a counterpart.
     """
 
-    def piece(found: re.Match[str]) -> str:
-        text = found.group()
+    def translated(field: re.Match[str]) -> str:
+        text = field.group()
         if text.startswith("'"):
             return (text[1:-1] or "'").replace("%", "%%")
         if text not in _JODA and text[0].isalpha():
             raise InvalidQueryError(f"format_datetime does not know {text!r} here", code="NOT_SUPPORTED")
         return _JODA.get(text, text.replace("%", "%%"))
 
-    return re.sub(r"'[^']*'|([A-Za-z])\1*|[^A-Za-z']+", piece, pattern)
+    return re.sub(r"'[^']*'|([A-Za-z])\1*|[^A-Za-z']+", translated, pattern)
 
 
 def _constant(name: str) -> Callable[[exp.Expr, Mapping[str, str]], None]:
@@ -227,7 +200,7 @@ def _constant(name: str) -> Callable[[exp.Expr, Mapping[str, str]], None]:
 
 
 def _column(node: exp.Expr, constants: Mapping[str, str]) -> None:
-    """`current_catalog` and `current_schema` are names to sqlglot."""
+    # sqlglot reads `current_catalog` and `current_schema` as names of columns.
     assert isinstance(node, exp.Column)
     name = node.name.lower()
     if len(node.parts) == 1 and name in constants and not node.this.args.get("quoted"):
@@ -235,7 +208,7 @@ def _column(node: exp.Expr, constants: Mapping[str, str]) -> None:
 
 
 def _name_columns(select: exp.Select) -> None:
-    """Give the output columns without a name the one that Trino gives them."""
+    """Give output columns without a name the name that Trino gives them."""
     for number, column in enumerate(select.expressions):
         if isinstance(column, exp.Alias | exp.Column | exp.Star | exp.Dot | exp.Aliases) or column.is_star:
             continue
@@ -243,14 +216,14 @@ def _name_columns(select: exp.Select) -> None:
 
 
 def _relocate(error: QueryError, translated: str, sql: str) -> None:
-    """Let an error point to the same word in the text that was given."""
+    """Move the position of an error to the same word in the text as it was given."""
     position, error.position = error.position, None
     if position is None:
         return
     line = translated.split("\n")[position.line - 1]
-    found = _WORD_AT.match(line, position.column - 1)
-    if found is not None:
-        error.position = position_of_word(sql, found[1] or found[0])
+    word = _WORD_AT.match(line, position.column - 1)
+    if word is not None:
+        error.position = position_of_word(sql, word[1] or word[0])
 
 
 _Rewrite = Callable[[exp.Expr, Mapping[str, str]], None]

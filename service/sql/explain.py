@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from service.sql.planner import Plan, TableReference
+from service.sql.plan import Plan, TableReference
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,7 +21,7 @@ from readers import ReaderError
 from service.sql.types import sql_type
 
 INFORMATION_SCHEMA = "information_schema"
-_CATALOG = "flink"
+CATALOG = "flink"
 
 
 def information_schema_table(catalog: Catalog, name: str, databases: Iterable[str] | None = None) -> Table:
@@ -49,13 +49,13 @@ def information_schema_table(catalog: Catalog, name: str, databases: Iterable[st
 
 
 def _schemata(one: Schema) -> Iterator[dict[str, Any]]:
-    yield {"catalog_name": _CATALOG, "schema_name": one.name}
+    yield {"catalog_name": CATALOG, "schema_name": one.name}
 
 
 def _tables(one: Schema) -> Iterator[dict[str, Any]]:
     for table in tables_of(one.database):
         yield {
-            "table_catalog": _CATALOG,
+            "table_catalog": CATALOG,
             "table_schema": one.name,
             "table_name": table.name,
             "table_type": "BASE TABLE",
@@ -67,7 +67,7 @@ def _columns(one: Schema) -> Iterator[dict[str, Any]]:
     for table in tables_of(one.database):
         for position, column in enumerate(table.schema, start=1):
             yield {
-                "table_catalog": _CATALOG,
+                "table_catalog": CATALOG,
                 "table_schema": one.name,
                 "table_name": table.name,
                 "column_name": column.name,

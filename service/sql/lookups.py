@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from service.sql.planner import Plan
+from service.sql.plan import Plan
 
 _MOST_KEYS = 100
 _MOST_BYTES = 4 << 20

@@ -120,6 +120,14 @@ class _Scope:
             yield from pairwise(places)
 
 
+def is_plain(node: exp.Table) -> bool:
+    """Return whether a table stands in FROM or JOIN as it is: not sampled, pivoted, renamed or in parentheses."""
+    alias = node.args.get("alias")
+    changed = any(node.args.get(name) for name in ("joins", "pivots", "sample", "laterals"))
+    direct = isinstance(node.parent, exp.From | exp.Join) and isinstance(node.parent.parent, exp.Select)
+    return direct and not changed and not (alias and alias.args.get("columns"))
+
+
 def _scope_of(select: exp.Select, joins: Sequence[exp.Join], schemas: Mapping[str, pa.Schema]) -> _Scope:
     bare = _Scope(schemas=schemas, merged={}, natural=False)
     merged: dict[str, list[_Place | None]] = {}

@@ -18,7 +18,8 @@ from service.app import create_app
 from service.engines.duckdb.engine import DuckDBEngine
 from service.engines.engine import Progress
 from service.http import connections
-from service.queries.registry import Queries, QueryRequest
+from service.queries.registry import Queries
+from service.queries.request import QueryRequest
 from service.settings import Settings
 from tests.support.paths import DATA
 

@@ -17,7 +17,7 @@ from fastapi import FastAPI
 from catalog import Catalog
 from catalog.catalog import Root
 from service.app import create_app
-from service.queries.query import QueryRequest
+from service.queries.request import QueryRequest
 from service.settings import Settings
 from tests.service.conftest import Asker
 from tests.support.paths import DATA

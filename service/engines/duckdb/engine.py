@@ -52,7 +52,7 @@ from service.errors import (
 from service.process import machine
 from service.settings import Settings
 from service.sql.functions import MACROS, is_allowed_function, is_allowed_table_function
-from service.sql.planner import Plan, TableReference
+from service.sql.plan import Plan, TableReference
 from service.sql.types import Column
 
 # What DuckDB finds at a time: a batch of more rows holds them in its memory and in ours.

@@ -23,7 +23,7 @@ from pyarrow import dataset
 
 from catalog import Scan, Table
 from readers import KEY_GROUP, SUBTASK
-from service.sql.planner import TableReference
+from service.sql.plan import TableReference
 from service.sql.types import Column
 
 # About 40 KiB of memory each, and what their tables hold.

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import pyarrow as pa
 from sqlglot import exp
 
-from service.sql.planner import Plan, TableReference
+from service.sql.plan import Plan, TableReference
 
 _SELECT_PARTS = frozenset({"expressions", "from", "from_"})
 _TABLE_PARTS = frozenset({"this", "db", "catalog", "alias"})

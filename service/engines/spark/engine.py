@@ -54,7 +54,7 @@ from service.errors import (
     without_folders,
 )
 from service.settings import Settings
-from service.sql.planner import Plan, TableReference
+from service.sql.plan import Plan, TableReference
 from service.sql.types import Column
 
 if TYPE_CHECKING:

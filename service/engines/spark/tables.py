@@ -16,7 +16,7 @@ from catalog import Split
 from catalog.statetables import FactsTable
 from service.engines.spark.partial import PartialQuery
 from service.engines.spark.sql import part_name
-from service.sql.planner import TableReference
+from service.sql.plan import TableReference
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -23,7 +23,7 @@ from service.engines.workers.pool import WorkerPool
 from service.errors import QueryCancelledError, QueryError, WorkerLostError, query_error_of
 from service.settings import Settings
 from service.sql.lookups import is_lookup
-from service.sql.planner import Plan
+from service.sql.plan import Plan
 from service.sql.types import Column
 
 # A worker that does not hear a cancel for so long is killed.

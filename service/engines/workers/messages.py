@@ -30,7 +30,7 @@ from catalog.cache.states import StateCache
 from catalog.references import SavepointReference
 from service.engines.engine import Progress
 from service.errors import MemoryExceededError, Position, QueryError
-from service.sql.planner import Plan, TableReference
+from service.sql.plan import Plan, TableReference
 from service.sql.types import Column
 
 _OPEN_DATABASES = 64

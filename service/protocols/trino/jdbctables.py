@@ -14,8 +14,7 @@ import pyarrow as pa
 
 from catalog.freshness import Schema
 from service.protocols.trino.types import trino_type
-from service.sql.information_schema import tables_of
-from service.sql.planner import CATALOG
+from service.sql.information_schema import CATALOG, tables_of
 
 _INT = pa.int64()
 _NULLABLE, _NO_NULLS = 1, 0

@@ -28,7 +28,8 @@ from service.protocols.trino.show import AnswerTable
 from service.protocols.trino.statements import ImmediateAnswer, Interpreter, Shape, output_columns
 from service.protocols.trino.types import column_of, named_column, rows_of, trino_type, values_of
 from service.queries.origin import Origin
-from service.queries.registry import Queries, Query
+from service.queries.query import Query
+from service.queries.registry import Queries
 from service.queries.state import QueryState
 from service.queries.waiting import wait_until_ready
 

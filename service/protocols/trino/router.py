@@ -29,7 +29,7 @@ from service.protocols.trino.statements import Interpreter
 from service.queries.origin import headers_of
 from service.queries.registry import Queries
 from service.settings import Settings
-from service.sql.planner import check_length
+from service.sql.parser import check_length
 from service.version import installed_version
 
 router = APIRouter(prefix="/v1", tags=["trino"], include_in_schema=False)

@@ -32,8 +32,8 @@ from service.protocols.trino.lexer import Word, name_length, names_of
 from service.protocols.trino.session import Session, data_size_bytes, duration_s
 from service.protocols.trino.systemtables import CATALOGS, SYSTEM, TrinoTables
 from service.protocols.trino.types import trino_type
-from service.sql.information_schema import INFORMATION_SCHEMA
-from service.sql.planner import CATALOG, like_pattern
+from service.sql.information_schema import CATALOG, INFORMATION_SCHEMA
+from service.sql.listings import like_pattern
 
 _SYSTEM_SCHEMAS = (INFORMATION_SCHEMA, "jdbc", "metadata", "runtime")
 

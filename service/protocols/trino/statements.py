@@ -13,7 +13,7 @@
 | SHOW …, DESCRIBE table | `show.py` |
 | CALL system.runtime.kill_query | it ends a query of the same user |
 
-What is a query is decided by `service.sql.planner` alone: everything that is none of the others goes there.
+`service.sql` alone decides what a query is: every other statement goes there.
 """
 
 from __future__ import annotations
@@ -51,10 +51,11 @@ from service.protocols.trino.lexer import (
 from service.protocols.trino.session import Session, data_size_bytes, duration_s
 from service.protocols.trino.show import SESSION_PROPERTIES, AnswerTable, ShowStatements
 from service.protocols.trino.systemtables import TrinoTables
-from service.queries.registry import Queries, QueryRequest
+from service.queries.registry import Queries
+from service.queries.request import QueryRequest
 from service.settings import Settings
-from service.sql.dialects import TRINO, planned
-from service.sql.planner import CATALOG
+from service.sql.dialects import TRINO
+from service.sql.information_schema import CATALOG
 from service.version import installed_version
 
 _ISOLATION = frozenset(
@@ -192,7 +193,7 @@ class Interpreter:
 
     def _io(self, sql: str) -> str:
         """What a query reads; about, before it runs."""
-        plan = planned(self._request(sql), self.catalog, self.settings.queries.max_sql_bytes)
+        plan = self._request(sql).plan(self.catalog, self.settings.queries.max_sql_bytes)
         inputs: list[dict[str, Any]] = [
             {
                 "table": {
@@ -209,7 +210,7 @@ class Interpreter:
         return orjson.dumps({"inputTableColumnInfos": inputs, "estimate": _estimate(size_bytes)}).decode()
 
     def _size_bytes(self, sql: str) -> int:
-        return planned(self._request(sql), self.catalog, self.settings.queries.max_sql_bytes).size_bytes
+        return self._request(sql).plan(self.catalog, self.settings.queries.max_sql_bytes).size_bytes
 
     def _execute(self, sql: str, words: Sequence[Word]) -> QueryStatement | ImmediateAnswer:
         if len(words) > 2 and words[1].keyword == "IMMEDIATE" and words[2].kind == "string":
@@ -259,7 +260,7 @@ class Interpreter:
             QueryError: it means nothing.
         """
         request = self._request(with_arguments(statement, ["NULL"] * len(placeholders_of(statement))))
-        planned(request, self.catalog, self.settings.queries.max_sql_bytes)
+        request.plan(self.catalog, self.settings.queries.max_sql_bytes)
         return request
 
     def _deallocate(self, sql: str, words: Sequence[Word]) -> ImmediateAnswer:

@@ -29,8 +29,7 @@ from service.protocols.trino.session import Session
 from service.protocols.trino.types import trino_type
 from service.queries.history import QueryRecord
 from service.queries.registry import Queries
-from service.sql.information_schema import INFORMATION_SCHEMA, tables_of
-from service.sql.planner import CATALOG
+from service.sql.information_schema import CATALOG, INFORMATION_SCHEMA, tables_of
 from service.version import installed_version
 
 SYSTEM = "system"

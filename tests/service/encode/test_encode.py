@@ -20,7 +20,7 @@ from pyarrow import parquet
 
 from service.encode import FORMATS, SPREADSHEET_CSV, json_rows, table_lines
 from service.encode.columns import JSON_TEXT, json_column, text_column
-from service.queries.registry import QueryRequest
+from service.queries.request import QueryRequest
 from service.sql.types import Column, sql_type
 
 LEAVES: list[tuple[pa.DataType, st.SearchStrategy[Any]]] = [

@@ -27,7 +27,8 @@ from service.engines.spark.session import (
     spark_settings,
 )
 from service.errors import EngineUnavailableError
-from service.queries.registry import Queries, QueryRequest
+from service.queries.registry import Queries
+from service.queries.request import QueryRequest
 from service.settings import InvalidSettingError, Settings
 from service.sql.planner import plan
 from tests.support.paths import DATA

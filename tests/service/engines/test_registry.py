@@ -29,9 +29,10 @@ from service.engines.engine import Engine, Execution
 from service.engines.registry import ENGINES, RegisteredEngine, Role, open_engines
 from service.errors import EngineRefusesError, InvalidRequestError, QueryError
 from service.protocols.trino.show import SESSION_PROPERTIES
-from service.queries.registry import Queries, QueryRequest
+from service.queries.registry import Queries
+from service.queries.request import QueryRequest
 from service.settings import Settings
-from service.sql.planner import Plan
+from service.sql.plan import Plan
 from service.sql.types import Column
 from tests.support.paths import DATA, PROJECT
 

@@ -20,14 +20,16 @@ from catalog import Catalog, connect
 from service.app import create_app
 from service.engines.duckdb.engine import DuckDBEngine
 from service.errors import QueryCancelledError, QueryNotFoundError, TooManyQueriesError
-from service.queries.registry import Queries, Query, QueryRequest
+from service.queries.query import Query
+from service.queries.registry import Queries
+from service.queries.request import QueryRequest
 from service.queries.results import ResultBuffer
 from service.queries.slots import SlotLimits, Slots, Ticket
 from service.queries.spool import Spool
 from service.queries.state import QueryState
 from service.settings import Settings
-from service.sql.dialects import planned
 from service.sql.lookups import is_lookup
+from service.sql.planner import plan
 from tests.support.paths import DATA
 from tests.support.waiting import wait_until
 
@@ -215,10 +217,10 @@ def test_a_lookup_is_answered_while_endless_queries_have_all_slots(native: Any) 
     ],
 )
 def test_a_lookup_is_known_by_its_keys(sql: str, native: Any) -> None:
-    plan = planned(QueryRequest(sql=sql), native.catalog, 1 << 20)
+    found = plan(sql, native.catalog)
 
-    assert is_lookup(plan, 1000)
-    assert not is_lookup(plan, 1 << 30)
+    assert is_lookup(found, 1000)
+    assert not is_lookup(found, 1 << 30)
 
 
 @pytest.mark.parametrize(
@@ -241,7 +243,7 @@ def test_a_lookup_is_known_by_its_keys(sql: str, native: Any) -> None:
     ],
 )
 def test_what_may_take_any_time_is_no_lookup(sql: str, native: Any) -> None:
-    assert not is_lookup(planned(QueryRequest(sql=sql), native.catalog, 1 << 20), 0)
+    assert not is_lookup(plan(sql, native.catalog), 0)
 
 
 def test_too_many_queries_are_told_to_come_again(serving: Serving) -> None:

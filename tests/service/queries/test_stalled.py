@@ -21,7 +21,8 @@ from catalog import connect
 from service.engines.duckdb.engine import DuckDBEngine
 from service.errors import QueryCancelledError, ReaderStalledError
 from service.queries.query import Query
-from service.queries.registry import Queries, QueryRequest
+from service.queries.registry import Queries
+from service.queries.request import QueryRequest
 from service.queries.results import ResultBuffer
 from service.queries.spool import Spool
 from service.queries.state import QueryState

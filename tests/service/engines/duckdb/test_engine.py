@@ -35,9 +35,11 @@ from service.errors import (
     QueryTimeoutError,
     SavepointError,
 )
-from service.queries.registry import Queries, QueryRequest
+from service.queries.registry import Queries
+from service.queries.request import QueryRequest
 from service.settings import Settings
-from service.sql.planner import Plan, TableReference, plan
+from service.sql.plan import Plan, TableReference
+from service.sql.planner import plan
 
 ROWS = 1000
 
@@ -437,7 +439,8 @@ def test_the_interpreter_ends_quietly_with_a_query_unread(native: Any) -> None:
     script = f"""
 import catalog
 from service.engines.duckdb.engine import DuckDBEngine
-from service.queries.registry import Queries, QueryRequest
+from service.queries.registry import Queries
+from service.queries.request import QueryRequest
 from service.settings import Settings
 engine = DuckDBEngine(Settings())
 queries = Queries(catalog.connect({path!r}), {{"duckdb": engine}}, Settings())

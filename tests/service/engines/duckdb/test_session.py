@@ -16,9 +16,10 @@ from catalog.statetables import FactsTable
 from service.engines.duckdb.engine import DuckDBEngine
 from service.engines.duckdb.session import IdleSessions, Session, SessionKey
 from service.errors import QueryCancelledError, QueryError
-from service.queries.registry import QueryRequest
+from service.queries.request import QueryRequest
 from service.settings import Settings
-from service.sql.planner import TableReference, plan
+from service.sql.plan import TableReference
+from service.sql.planner import plan
 
 STATEMENTS = [
     "SELECT * FROM aggregate ORDER BY ALL",

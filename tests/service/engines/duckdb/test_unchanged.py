@@ -20,7 +20,8 @@ from service.encode.columns import json_column
 from service.engines.duckdb.engine import DuckDBEngine
 from service.engines.duckdb.unchanged import as_they_are, unchanged_columns
 from service.settings import Settings
-from service.sql.planner import Plan, TableReference, plan
+from service.sql.plan import Plan, TableReference
+from service.sql.planner import plan
 from tests.service.conftest import FLINK, NATIVE
 
 CATALOG = connect(NATIVE)

@@ -38,7 +38,8 @@ from service.errors import (
     QueryTimeoutError,
     WorkerLostError,
 )
-from service.queries.registry import Queries, QueryRequest
+from service.queries.registry import Queries
+from service.queries.request import QueryRequest
 from service.queries.state import QueryState
 from service.settings import InvalidSettingError, Settings, bytes_of
 from service.sql.types import Column
@@ -390,7 +391,8 @@ def test_no_process_and_no_file_is_left_when_the_service_ends(tmp_path: Path) ->
 SERVER = """
 import sys, time, threading
 from catalog import connect
-from service.queries.registry import Queries, QueryRequest
+from service.queries.registry import Queries
+from service.queries.request import QueryRequest
 from service.queries.state import QueryState
 from service.settings import Settings
 from service.engines.workers import WorkerEngine

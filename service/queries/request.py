@@ -1,0 +1,73 @@
+"""What a client asks: a statement and its limits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from catalog import Catalog
+from service.auth.principal import ANYBODY, Principal
+from service.engines.registry import AUTO
+from service.sql.dialects import planned
+from service.sql.parser import DIALECT
+from service.sql.plan import Plan
+from service.sql.resolver import SystemTables
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryRequest:
+    """A query as a client asks for it.
+
+    Attributes:
+        sql: one statement.
+        engine: `auto` or the name of an engine.
+        max_rows: most rows of the answer; None for all.
+        max_bytes: most bytes of savepoints to read; None for the limit of the settings.
+        timeout_s: seconds that the query may take; None for the default of the settings.
+        dialect: of the statement: `duckdb` or `trino`.
+        user: the owner of the query.
+        principal: the databases that the user may see.
+        source: the client, as it calls itself.
+        schema: the database of tables without one; None for the only database.
+        explain: True to answer as if EXPLAIN stood before the statement.
+        system_tables: tables beside those of the catalog.
+        constants: values of `current_user` and the like, for dialects that have them.
+        abandoned_after_s: seconds without a request for the query after which it is cancelled; None for never.
+        query_id: the id of the query, hard to guess; None for a new one.
+    """
+
+    sql: str
+    engine: str = AUTO
+    max_rows: int | None = None
+    max_bytes: int | None = None
+    timeout_s: float | None = None
+    dialect: str = DIALECT
+    user: str = ""
+    principal: Principal = ANYBODY
+    source: str = ""
+    schema: str | None = None
+    explain: bool = False
+    system_tables: SystemTables | None = None
+    constants: Mapping[str, str] = field(default_factory=dict)
+    abandoned_after_s: float | None = None
+    query_id: str | None = None
+
+    def plan(self, catalog: Catalog, max_sql_bytes: int) -> Plan:
+        """Plan the statement.
+
+        Args:
+            catalog: the databases that the statement may name.
+            max_sql_bytes: length of the longest statement.
+
+        Raises:
+            QueryError: the statement means nothing, or is not allowed.
+        """
+        return planned(
+            self.sql,
+            catalog,
+            dialect=self.dialect,
+            max_sql_bytes=max_sql_bytes,
+            schema=self.schema,
+            system_tables=self.system_tables,
+            constants=self.constants,
+        )

@@ -1,0 +1,139 @@
+"""What a statement may contain: queries only. Functions have a list of their own in `functions.py`.
+
+The check walks the parsed tree, and the text that runs is generated from the same tree: an engine never sees what was not checked.
+"""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from service.errors import ForbiddenError, InvalidQueryError, Position, QueryError, QuerySyntaxError
+from service.sql.functions import ALLOWED_TABLE_FUNCTIONS, is_allowed_function, is_allowed_table_function
+
+QUERY_WORDS = frozenset({"SELECT", "WITH", "VALUES", "FROM", "TABLE", "("})
+ALLOWED_STATEMENTS = "SELECT, EXPLAIN, SHOW and DESCRIBE are allowed"
+
+
+def check_tree(tree: exp.Expr) -> None:
+    """Refuse everything but queries, parameters, and functions that compute.
+
+    Raises:
+        ForbiddenError: the tree has a statement or a function that is not allowed.
+        InvalidQueryError: the tree has a parameter.
+    """
+    for node in tree.walk():
+        if isinstance(node, _REFUSED_NODES):
+            raise ForbiddenError(f"{node.key.upper()} is not allowed in a query", hint=ALLOWED_STATEMENTS)
+        if isinstance(node, exp.Placeholder | exp.Parameter):
+            raise InvalidQueryError("parameters are not supported: write their values")
+        # DuckDB lets WITH hold INSERT and the like.
+        if isinstance(node, exp.CTE) and not isinstance(node.this, exp.Query | exp.Values):
+            raise ForbiddenError("expected a query in WITH", hint=ALLOWED_STATEMENTS)
+        # A function that is a table is checked where tables are resolved.
+        if isinstance(node, exp.Func) and not isinstance(node.parent, exp.Table):
+            name = _function_name(node)
+            if not is_allowed_function(name):
+                raise ForbiddenError(f"{name}() is not allowed")
+
+
+def check_table_function(function: exp.Func) -> None:
+    """Refuse a function in FROM that reaches beyond the catalog.
+
+    Raises:
+        ForbiddenError: the function is not allowed.
+    """
+    name = _function_name(function)
+    if not is_allowed_table_function(name):
+        raise ForbiddenError(
+            f"reading from {name}() is not allowed",
+            hint=f"allowed are {', '.join(sorted(ALLOWED_TABLE_FUNCTIONS))}",
+        )
+
+
+def refusal_of(first: str, position: Position) -> QueryError:
+    """Return the error of a statement that is not a query.
+
+    Args:
+        first: its first token, which may hold further words.
+        position: of the token.
+    """
+    word = first.partition(" ")[0].upper()
+    if word in _REFUSED_WORDS:
+        return ForbiddenError(f"{word} is not allowed", hint=ALLOWED_STATEMENTS, position=position)
+    return QuerySyntaxError(
+        f"expected a statement, found {word!r}", hint=ALLOWED_STATEMENTS, position=position
+    )
+
+
+def _function_name(function: exp.Func) -> str:
+    return function.name.lower() if isinstance(function, exp.Anonymous) else function.sql_name().lower()
+
+
+_REFUSED_NODES = (
+    exp.Attach,
+    exp.Command,
+    exp.Copy,
+    exp.Create,
+    exp.Delete,
+    exp.Describe,
+    exp.Detach,
+    exp.Drop,
+    exp.Insert,
+    exp.Into,
+    exp.Lock,
+    exp.Merge,
+    exp.Pragma,
+    exp.Set,
+    exp.Show,
+    exp.Summarize,
+    exp.Update,
+    exp.Use,
+)
+_REFUSED_WORDS = frozenset(
+    {
+        "ADD",
+        "ALTER",
+        "ANALYZE",
+        "ATTACH",
+        "BEGIN",
+        "CACHE",
+        "CALL",
+        "CHECKPOINT",
+        "COMMENT",
+        "COMMIT",
+        "COPY",
+        "CREATE",
+        "DEALLOCATE",
+        "DELETE",
+        "DETACH",
+        "DROP",
+        "EXECUTE",
+        "EXPORT",
+        "FORCE",
+        "GRANT",
+        "IMPORT",
+        "INSERT",
+        "INSTALL",
+        "KILL",
+        "LOAD",
+        "MERGE",
+        "PIVOT",
+        "PRAGMA",
+        "PREPARE",
+        "REFRESH",
+        "RENAME",
+        "REPLACE",
+        "RESET",
+        "REVOKE",
+        "ROLLBACK",
+        "SET",
+        "START",
+        "SUMMARIZE",
+        "TRUNCATE",
+        "UNPIVOT",
+        "UPDATE",
+        "UPSERT",
+        "USE",
+        "VACUUM",
+    }
+)

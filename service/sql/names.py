@@ -1,0 +1,126 @@
+"""Names in a statement: tables get their names in the plan, and qualified columns follow them.
+
+    SELECT "chk-41".orders.key FROM "chk-41".orders
+    SELECT "orders".key FROM "1: chk-41.orders" AS "orders"
+
+Two tables of the same name, from two databases, get the aliases `database.table`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+import pyarrow as pa
+from sqlglot import exp
+
+from service.sql.information_schema import CATALOG, INFORMATION_SCHEMA
+from service.sql.plan import TableReference
+
+# The tables in FROM and JOINs of each SELECT, by the id of its node.
+TablesBySelect = Mapping[int, list[tuple[exp.Table, TableReference]]]
+# The aliases of the tables of each SELECT, by database and table as the statement may write them.
+_Aliases = dict[int, dict[tuple[str, ...], str]]
+
+
+def rename_tables(tree: exp.Expr, tables: TablesBySelect) -> None:
+    """Call tables by their names in the plan, and columns that name a database by the alias of their table."""
+    aliases: _Aliases = {}
+    for select, references in tables.items():
+        unaliased = Counter(node.name.casefold() for node, _ in references if not node.alias)
+        for node, reference in references:
+            if node.alias:
+                _call(node, reference.name)
+                continue
+            is_unique = unaliased[node.name.casefold()] == 1
+            own = reference.database.name if reference.database else INFORMATION_SCHEMA
+            # The name of the database may be an alias of it, such as `latest`.
+            written = (node.db if reference.database else "") or own
+            alias = node.name if is_unique else f"{written}.{node.name}"
+            known = aliases.setdefault(select, {})
+            known[written.casefold(), node.name.casefold()] = alias
+            known.setdefault((own.casefold(), node.name.casefold()), alias)
+            node.set("alias", exp.TableAlias(this=exp.to_identifier(alias, quoted=True)))
+            _call(node, reference.name)
+    for column in tree.find_all(exp.Column):
+        _requalify(column, aliases)
+
+
+def _call(node: exp.Table, name: str) -> None:
+    node.set("this", exp.to_identifier(name, quoted=True))
+    node.set("db", None)
+    node.set("catalog", None)
+
+
+def _requalify(column: exp.Column, aliases: _Aliases) -> None:
+    """Turn `"database".table.column` into `alias.column`, for tables without an alias of their own."""
+    parts = list(column.parts)
+    names = tuple(part.name.casefold() for part in parts)
+    skipped = 1 if names[0] == CATALOG else 0
+    # `value.f0` and `a.value.f0` are fields of columns.
+    if len(names) - skipped < 3:
+        return
+    select = column.find_ancestor(exp.Select)
+    while select is not None:
+        alias = aliases.get(id(select), {}).get(names[skipped : skipped + 2])
+        if alias is not None:
+            left = [exp.to_identifier(alias, quoted=True), *parts[skipped + 2 :]]
+            for argument in ("catalog", "db", "table"):
+                column.set(argument, None)
+            for argument, part in zip(("this", "table", "db", "catalog"), reversed(left), strict=False):
+                column.set(argument, part)
+            return
+        select = select.find_ancestor(exp.Select)
+
+
+def is_common_table(node: exp.Table) -> bool:
+    """Return whether a table is one of a WITH around it: an earlier one, or itself if the WITH is recursive."""
+    if node.args.get("db"):
+        return False
+    name = node.name.casefold()
+    child: exp.Expr = node
+    common: exp.CTE | None = None
+    parent = node.parent
+    while parent is not None:
+        if isinstance(parent, exp.CTE):
+            common = parent
+        with_ = parent.args.get("with_")
+        if isinstance(with_, exp.With) and any(
+            known.alias.casefold() == name for known in _visible(with_, common if child is with_ else None)
+        ):
+            return True
+        child, parent = parent, parent.parent
+    return False
+
+
+def _visible(with_: exp.With, inside: exp.CTE | None) -> Iterator[exp.CTE]:
+    """Yield the common tables of a WITH that the query inside one of them may name."""
+    commons: list[exp.CTE] = with_.expressions
+    for common in commons:
+        if common is inside:
+            if with_.recursive:
+                yield common
+            return
+        yield common
+
+
+def used_names(tree: exp.Expr) -> frozenset[str] | None:
+    """Return all names that may be names of columns; None if the statement may use unnamed columns."""
+    for node in tree.find_all(exp.Star, exp.Columns, exp.Join):
+        is_count = isinstance(node, exp.Star) and isinstance(node.parent, exp.Count)
+        # NATURAL compares columns that it does not name.
+        has_names = isinstance(node, exp.Join) and node.method != "NATURAL"
+        if not is_count and not has_names:
+            return None
+    names = {identifier.name.casefold() for identifier in tree.find_all(exp.Identifier)}
+    aliases = {table.alias.casefold() for table in tree.find_all(exp.Table)}
+    # `SELECT t FROM t` takes a whole row as a struct.
+    bare = (column.name.casefold() for column in tree.find_all(exp.Column) if len(column.parts) == 1)
+    return None if aliases & set(bare) else frozenset(names)
+
+
+def used_columns(schema: pa.Schema, names: frozenset[str] | None) -> tuple[str, ...] | None:
+    """Return the columns of a schema that have one of these names, in any case; None if the names are None."""
+    if names is None:
+        return None
+    return tuple(name for name in schema.names if name.casefold() in names)

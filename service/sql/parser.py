@@ -1,0 +1,121 @@
+"""SQL texts ↔ syntax trees of sqlglot. Errors carry the position in the text."""
+
+from __future__ import annotations
+
+import re
+
+from sqlglot import exp, parse, tokenize
+from sqlglot.errors import ErrorLevel, ParseError, SqlglotError, TokenError, UnsupportedError
+from sqlglot.tokenizer_core import Token, TokenType
+
+from service.errors import (
+    ForbiddenError,
+    InvalidQueryError,
+    LimitExceededError,
+    Position,
+    QuerySyntaxError,
+)
+
+DIALECT = "duckdb"
+
+# sqlglot ends some descriptions with the dump of a token.
+_DUMPED_TOKEN = re.compile(r"\s*but got <Token.*", re.DOTALL)
+
+
+def check_length(sql: str, max_sql_bytes: int) -> None:
+    """Refuse a text that is too long.
+
+    Raises:
+        LimitExceededError: the text has more bytes.
+    """
+    length = len(sql.encode(errors="surrogatepass"))
+    if length > max_sql_bytes:
+        raise LimitExceededError(f"expected a statement of at most {max_sql_bytes} bytes, found {length}")
+
+
+def tokens_of(sql: str) -> list[Token]:
+    """Return the tokens of a text in DuckDB's dialect, without semicolons at the end.
+
+    Raises:
+        QuerySyntaxError: a string, a quoted name or a comment has no end.
+    """
+    try:
+        tokens = tokenize(sql, read=DIALECT)
+    except TokenError as error:
+        raise _unended() from error
+    while tokens and tokens[-1].token_type is TokenType.SEMICOLON:
+        tokens.pop()
+    return tokens
+
+
+def parsed(sql: str, dialect: str = DIALECT) -> exp.Expr:
+    """Parse one statement. VALUES alone becomes `SELECT * FROM (VALUES …)`.
+
+    Raises:
+        QuerySyntaxError: the text is empty or not SQL.
+        ForbiddenError: the text has several statements.
+    """
+    try:
+        trees = [tree for tree in parse(sql, read=dialect) if tree is not None]
+    except ParseError as error:
+        raise _syntax_error(error) from error
+    except TokenError as error:
+        raise _unended() from error
+    except SqlglotError as error:
+        raise QuerySyntaxError("it is not SQL") from error
+    if not trees:
+        raise QuerySyntaxError("expected a statement, found none")
+    if len(trees) > 1:
+        raise ForbiddenError("expected one statement, found several")
+    tree = trees[0]
+    return exp.select("*").from_(tree) if isinstance(tree, exp.Values) else tree
+
+
+def generated(tree: exp.Expr, dialect: str = DIALECT) -> str:
+    """Return the text of a tree.
+
+    Raises:
+        InvalidQueryError: the dialect has no words for some of it.
+        LimitExceededError: the tree is too deep.
+    """
+    try:
+        return tree.sql(dialect, comments=False, unsupported_level=ErrorLevel.RAISE)
+    except RecursionError as error:
+        raise too_deep() from error
+    except UnsupportedError as error:
+        raise InvalidQueryError(str(error).strip()) from error
+    except SqlglotError as error:
+        raise QuerySyntaxError("it is not SQL") from error
+
+
+def blanked(sql: str, length: int) -> str:
+    """Replace the first characters with blanks: what follows keeps its positions."""
+    return re.sub(r"[^\n]", " ", sql[:length]) + sql[length:]
+
+
+def position_of_word(sql: str, word: str) -> Position | None:
+    """Return where a word, in any case, first stands in a text."""
+    match = re.search(rf"(?<!\w){re.escape(word)}(?!\w)", sql, re.IGNORECASE)
+    return Position.of(sql, match.start()) if match else None
+
+
+def too_deep() -> LimitExceededError:
+    """Return the error of a statement that exhausts Python's stack."""
+    return LimitExceededError("the statement is nested too deeply")
+
+
+def _unended() -> QuerySyntaxError:
+    return QuerySyntaxError("a string, a quoted name or a comment has no end")
+
+
+def _syntax_error(error: ParseError) -> QuerySyntaxError:
+    details = error.errors[0] if error.errors else {}
+    description = str(details.get("description") or "it is not SQL")
+    text = _DUMPED_TOKEN.sub("", description).partition(" missing for ")[0]
+    near = details.get("highlight")
+    position = None
+    if details.get("line"):
+        # sqlglot counts to the end of the token that it could not read.
+        column = max(1, int(details["col"]) - len(str(near or " ")) + 1)
+        position = Position(int(details["line"]), column)
+    return QuerySyntaxError(f"{text} near {near!r}" if near else text, position=position)

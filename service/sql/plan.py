@@ -1,0 +1,81 @@
+"""What the planner makes of a statement: a query whose tables are resolved."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from catalog import Database, Predicate, Table
+from catalog.predicate import ANYTHING
+from service.errors import Position
+from service.sql.parser import DIALECT, generated, position_of_word
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableReference:
+    """A table at one place of a statement.
+
+    Attributes:
+        name: its name in the plan's query; unique for each place.
+        database: None for tables that are not part of a savepoint, such as those of `information_schema`.
+        table: the table to read.
+        columns: the columns that the statement may need; None for all.
+        predicate: the conditions that save reading.
+    """
+
+    name: str
+    database: Database | None
+    table: Table
+    columns: tuple[str, ...] | None = None
+    predicate: Predicate = ANYTHING
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """A statement that may run.
+
+    Attributes:
+        sql: the text as it was given.
+        query: the query to run; it calls its tables by the names in `tables`.
+        tables: the tables that the query reads.
+        prefix: `EXPLAIN`, `EXPLAIN ANALYZE`, `DESCRIBE` or empty.
+        is_translated: True if the query was parsed from a translation of the text.
+    """
+
+    sql: str
+    query: exp.Query
+    tables: tuple[TableReference, ...]
+    prefix: str = ""
+    is_translated: bool = False
+
+    @property
+    def databases(self) -> tuple[Database, ...]:
+        """The databases that the query reads, in the order of their names in the text."""
+        databases = {table.database.name: table.database for table in self.tables if table.database}
+        return tuple(databases.values())
+
+    @property
+    def size_bytes(self) -> int:
+        """About how many bytes the query reads."""
+        return sum(
+            reference.table.scan(list(reference.columns or ()) or None, reference.predicate).bytes_total
+            for reference in self.tables
+        )
+
+    def query_sql(self, dialect: str = DIALECT) -> str:
+        """Return the text of the query, without the prefix.
+
+        Raises:
+            InvalidQueryError: the dialect has no words for some of it.
+        """
+        return generated(self.query, dialect)
+
+    def position_of(self, name: str) -> Position | None:
+        """Return where a name first stands in the text."""
+        if self.is_translated:
+            return position_of_word(self.sql, name)
+        for identifier in self.query.find_all(exp.Identifier):
+            if identifier.name.casefold() == name.casefold() and "start" in identifier.meta:
+                return Position.of(self.sql, identifier.meta["start"])
+        return None

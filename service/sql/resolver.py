@@ -1,0 +1,216 @@
+"""The tables of a parsed query: the catalog's, those of `information_schema`, and those that a protocol adds.
+
+| name | table |
+|---|---|
+| `table` | of the default database: the one that the session names, or the only one |
+| `"database".table`, `flink."database".table` | of that database |
+| `information_schema.table` | lists the catalog |
+
+In the plan a table has a name of its own for each place where it stands, so the query never means another table that an
+engine may know by its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from sqlglot import exp
+
+from catalog import Catalog, CatalogError, Database, NoSuchTableError, Predicate, Table
+from catalog.errors import near_names
+from catalog.predicate import ANYTHING
+from service.errors import (
+    DatabaseNotFoundError,
+    ForbiddenError,
+    InvalidQueryError,
+    Position,
+    QueryError,
+    TableNotFoundError,
+    near_names_hint,
+    query_error_of,
+)
+from service.sql.allowlist import check_table_function, check_tree
+from service.sql.information_schema import CATALOG, INFORMATION_SCHEMA, information_schema_table
+from service.sql.listings import requested_databases
+from service.sql.names import TablesBySelect, is_common_table, rename_tables, used_columns, used_names
+from service.sql.plan import Plan, TableReference
+from service.sql.pruning import is_plain, predicates_of
+
+
+class SystemTables(Protocol):
+    """Tables that a protocol has beside those of the catalog."""
+
+    def table(self, path: tuple[str, ...], databases: Sequence[str] | None) -> Table | None:
+        """Return the table that a path names; None if the path names no system table.
+
+        Args:
+            path: the parts of the name, casefolded.
+            databases: the databases of the catalog that the rows may describe; None for all.
+
+        Raises:
+            QueryError: the path names a system schema that has no such table.
+        """
+
+
+class Resolver:
+    """Finds the tables of one statement.
+
+    Args:
+        sql: the text, for positions in errors.
+        catalog: its databases.
+        schema: the database of tables without one; the only database if None.
+        system_tables: tables that hide those of the catalog.
+    """
+
+    def __init__(
+        self, sql: str, catalog: Catalog, schema: str | None, system_tables: SystemTables | None
+    ) -> None:
+        self._sql = sql
+        self._catalog = catalog
+        self._schema = schema
+        self._system_tables = system_tables
+
+    def plan(self, query: exp.Query, prefix: str) -> Plan:
+        """Return the plan of a query; its tree is changed.
+
+        Raises:
+            QueryError: the query has something that is not allowed, or a table that does not exist.
+        """
+        check_tree(query)
+        references: list[TableReference] = []
+        tables: dict[int, list[tuple[exp.Table, TableReference]]] = {}
+        for node in list(query.find_all(exp.Table, bfs=False)):
+            if isinstance(node.this, exp.Func):
+                check_table_function(node.this)
+            elif not is_common_table(node):
+                reference = self._reference(node, len(references) + 1)
+                references.append(reference)
+                tables.setdefault(id(node.find_ancestor(exp.Select)), []).append((node, reference))
+        rename_tables(query, tables)
+        predicates = _predicates(query, tables)
+        names = used_names(query)
+        return Plan(
+            sql=self._sql,
+            prefix=prefix,
+            query=query,
+            tables=tuple(
+                replace(
+                    reference,
+                    columns=used_columns(reference.table.schema, names),
+                    predicate=predicates.get(reference.name, ANYTHING),
+                )
+                for reference in references
+            ),
+        )
+
+    def database(self, name: str, position: Position | None) -> Database:
+        """Return the database of this name or alias.
+
+        Raises:
+            DatabaseNotFoundError: the catalog has no such database.
+        """
+        try:
+            return self._catalog.database(name)
+        except CatalogError as error:
+            raise _at(query_error_of(error), position) from error
+
+    def default_database(self, name: str, position: Position | None = None) -> Database:
+        """Return the database of tables without one.
+
+        Args:
+            name: the table, for the error.
+            position: of the table in the text.
+
+        Raises:
+            InvalidQueryError: the catalog has several databases, and the session names none.
+            DatabaseNotFoundError: the catalog has no database.
+        """
+        if self._schema is not None:
+            return self.database(self._schema, position)
+        database = self._catalog.default
+        if database is not None:
+            return database
+        known = self._catalog.databases
+        if not known:
+            raise DatabaseNotFoundError("there is no database: no savepoint was found", position=position)
+        raise InvalidQueryError(
+            f"{name!r} names no database, and there are {len(known)}",
+            hint=f'name one, such as "{known[0]}"; SHOW SCHEMAS lists them',
+            position=position,
+        )
+
+    def _reference(self, node: exp.Table, number: int) -> TableReference:
+        parts = [part.name for part in node.parts]
+        start = node.this.meta.get("start")
+        position = None if start is None else Position.of(self._sql, start)
+        # DuckDB reads the file that a string in FROM names.
+        if start is not None and self._sql[start] == "'":
+            raise ForbiddenError("reading files is not allowed", position=position)
+        system = self._system_table(parts, node, position)
+        if system is not None:
+            return TableReference(name=f"{number}: {'.'.join(parts)}", database=None, table=system)
+        if len(parts) > 3 or (len(parts) == 3 and parts[0].casefold() != CATALOG):
+            raise TableNotFoundError(
+                f"there is no table {'.'.join(parts)!r}",
+                hint=f'tables are named "database".table or {CATALOG}."database".table',
+                position=position,
+            )
+        qualifier = parts[-2] if len(parts) > 1 else None
+        if qualifier is not None and qualifier.casefold() == INFORMATION_SCHEMA:
+            listing = self._listing(parts[-1], node, position)
+            name = f"{number}: {INFORMATION_SCHEMA}.{listing.name}"
+            return TableReference(name=name, database=None, table=listing)
+        database = (
+            self.database(qualifier, position) if qualifier else self.default_database(parts[-1], position)
+        )
+        table = self._table(database, parts[-1], position)
+        return TableReference(name=f"{number}: {database.name}.{table.name}", database=database, table=table)
+
+    def _system_table(self, parts: Sequence[str], node: exp.Table, position: Position | None) -> Table | None:
+        if self._system_tables is None:
+            return None
+        path = tuple(part.casefold() for part in parts)
+        try:
+            return self._system_tables.table(path, requested_databases(node, self._catalog.schema_names))
+        except QueryError as error:
+            raise _at(error, position) from error
+
+    def _listing(self, name: str, node: exp.Table, position: Position | None) -> Table:
+        databases = requested_databases(node, self._catalog.schema_names)
+        try:
+            return information_schema_table(self._catalog, name, databases)
+        except NoSuchTableError as error:
+            raise _at(query_error_of(error), position) from error
+
+    def _table(self, database: Database, name: str, position: Position | None) -> Table:
+        try:
+            return database.table(name)
+        except NoSuchTableError as error:
+            failure = _at(query_error_of(error), position)
+            # A database may stand where a table is expected: FROM chk-41.
+            near = error.near or near_names(name, self._catalog.schema_names)
+            failure.message = f"there is no table {name!r} in database {database.name!r}"
+            failure.hint = near_names_hint(near) or f'SHOW TABLES FROM "{database.name}" lists its tables'
+            raise failure from error
+
+
+def _predicates(query: exp.Query, tables: TablesBySelect) -> dict[str, Predicate]:
+    """Return the predicates of the tables, by their names in the plan."""
+    predicates: dict[str, Predicate] = {}
+    for select in query.find_all(exp.Select):
+        references = {
+            node.alias.casefold(): reference
+            for node, reference in tables.get(id(select), [])
+            if is_plain(node)
+        }
+        schemas = {alias: reference.table.schema for alias, reference in references.items()}
+        for alias, predicate in predicates_of(select, schemas).items():
+            predicates[references[alias].name] = predicate
+    return predicates
+
+
+def _at(error: QueryError, position: Position | None) -> QueryError:
+    error.position = error.position or position
+    return error
