@@ -173,7 +173,7 @@ def flink_options(savepoint: Path, directory: Path) -> Path:
         for part in (part for state in operator.states for part in state.parts):
             if isinstance(part.source, RocksSource):
                 handle: IncrementalRemoteKeyedStateHandle = part.source.handle
-                read_only_copy(part.source.storage, handle, directory)
+                read_only_copy(part.source.location, handle, directory)
                 return max(directory.glob("OPTIONS-*"))
     raise FileNotFoundError(f"no state of RocksDB in {savepoint}")
 

@@ -12,8 +12,6 @@ import pyarrow as pa
 
 from readers import (
     SOURCE_OFFSETS,
-    ChangelogStateBackendHandle,
-    IncrementalRemoteKeyedStateHandle,
     Operator,
     OperatorState,
     Savepoint,
@@ -162,7 +160,7 @@ def file_rows(savepoint: Savepoint) -> pa.RecordBatch:
             "exists": savepoint.location.exists(stream),
         }
         for operator_id, subtask, kind, handle in _handles(savepoint)
-        for groups in [getattr(handle, "key_group_range", None)]
+        for groups in [handle.key_groups]
         for stream in handle.streams()
     ]
     return pa.RecordBatch.from_pylist(rows, schema=FILES)
@@ -189,7 +187,11 @@ def _handles(savepoint: Savepoint) -> Iterator[tuple[str, int | None, str, State
             named: Iterable[tuple[str, StateObject | None]] = (
                 ("MANAGED_OPERATOR", subtask.managed_operator_state),
                 ("RAW_OPERATOR", subtask.raw_operator_state),
-                (_keyed_kind(subtask.managed_keyed_state), subtask.managed_keyed_state),
+                *(
+                    (keyed.managed_type, keyed)
+                    for keyed in [subtask.managed_keyed_state]
+                    if keyed is not None
+                ),
                 ("RAW_KEYED", subtask.raw_keyed_state),
                 *(("INPUT_CHANNEL", channel) for channel in subtask.input_channels),
                 *(("RESULT_SUBPARTITION", channel) for channel in subtask.result_subpartitions),
@@ -197,12 +199,6 @@ def _handles(savepoint: Savepoint) -> Iterator[tuple[str, int | None, str, State
             for kind, handle in named:
                 if handle is not None:
                     yield operator.operator_id, subtask.index, kind, handle
-
-
-def _keyed_kind(handle: StateObject | None) -> str:
-    if isinstance(handle, IncrementalRemoteKeyedStateHandle):
-        return "MANAGED_KEYED_INCREMENTAL"
-    return "MANAGED_KEYED_CHANGELOG" if isinstance(handle, ChangelogStateBackendHandle) else "MANAGED_KEYED"
 
 
 def _type(serializer: Serializer | None) -> str | None:

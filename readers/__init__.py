@@ -44,22 +44,22 @@ from readers.formats.source import Selection
 from readers.jsontext import iso_timestamp, json_text
 from readers.keygroups import operator_id_of
 from readers.metadata import (
-    ChangelogStateBackendHandle,
-    IncrementalRemoteKeyedStateHandle,
     OperatorState,
     StateObject,
 )
 from readers.metadata.reader import MAGIC
 from readers.offsets import SCHEMA as SOURCE_OFFSETS
 from readers.offsets import source_offsets
+from readers.operators import Operator
 from readers.rows import KEY_GROUP, SUBTASK, conform, is_keyed, merged_type
-from readers.savepoint import Operator, Savepoint, State, StatePart
+from readers.savepoint import Savepoint
 from readers.serializers.base import Serializer
 from readers.serializers.primitives import VoidNamespaceSerializer
 from readers.serializers.protobuf.descriptors import Descriptors, read_descriptors
 from readers.serializers.tuples import ROW_KIND
 from readers.stateinfo.file import STATE_INFO_FILE_NAME, load_state_info, read_bounded
 from readers.stateinfo.plans import load_job_plan
+from readers.states import State, StatePart
 from readers.storage.cachefolder import cache_directory
 from readers.storage.filesystems import FileSystem, Listing, absolute, is_url
 from readers.storage.location import (
@@ -87,12 +87,10 @@ __all__ = [
     "SUBTASK",
     "UNDECODED",
     "AccessDeniedError",
-    "ChangelogStateBackendHandle",
     "CorruptDataError",
     "Descriptors",
     "FileChangedError",
     "FileSystem",
-    "IncrementalRemoteKeyedStateHandle",
     "Listing",
     "Location",
     "MissingFileError",

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from readers.formats.entry import Entry
-from readers.savepoint import Operator, Savepoint, State
+from readers.operators import Operator
+from readers.savepoint import Savepoint
 from readers.serializers.base import Serializer
 from readers.serializers.operators import TtlSerializer
 from readers.serializers.protobuf.descriptors import Descriptors
@@ -19,6 +20,7 @@ from readers.stateinfo.file import (
 )
 from readers.stateinfo.plans import JobPlan, PlannedOperator
 from readers.stateinfo.refinement import record_of
+from readers.states import State
 
 _NOT_PLANNED = PlannedOperator()
 

@@ -34,7 +34,9 @@ from readers.formats.source import Selection
 from readers.serializers.streaming import JavaSerializer
 
 if TYPE_CHECKING:
-    from readers.savepoint import Operator, Savepoint, State, StatePart
+    from readers.operators import Operator
+    from readers.savepoint import Savepoint
+    from readers.states import State, StatePart
 
 SCHEMA = pa.schema(
     [

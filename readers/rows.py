@@ -18,7 +18,7 @@ A list is a row an element, a map a row an entry: so a state of any size streams
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -149,13 +149,12 @@ def counted_rows(
 
 def _repeated(groups: list[int], numbers: list[int], subtask: int, schema: pa.Schema) -> pa.RecordBatch:
     length = sum(numbers)
-    if not schema.names:
-        return _without_columns(length)
-    columns = {
-        KEY_GROUP: lambda: np.repeat(np.array(groups, dtype=np.int32), numbers),
-        SUBTASK: lambda: np.full(length, subtask, dtype=np.int32),
-    }
-    return pa.RecordBatch.from_arrays([pa.array(columns[name]()) for name in schema.names], schema=schema)
+    columns = {}
+    if KEY_GROUP in schema.names:
+        columns[KEY_GROUP] = pa.array(np.repeat(np.array(groups, dtype=np.int32), numbers))
+    if SUBTASK in schema.names:
+        columns[SUBTASK] = pa.array(np.full(length, subtask, dtype=np.int32))
+    return _conformed(columns, schema, length)
 
 
 def rows(batch: Batch, names: list[str], entry: Entry, schema: pa.Schema) -> pa.RecordBatch:
@@ -187,6 +186,11 @@ def rows(batch: Batch, names: list[str], entry: Entry, schema: pa.Schema) -> pa.
     length = len(parents) if parents is not None else len(page)
     if batch.outliers and OUT_OF_RANGE in schema.names:
         columns[OUT_OF_RANGE] = _texts(_placed(batch.outliers, entry, parents), length)
+    return _conformed(columns, schema, length)
+
+
+def _conformed(columns: Mapping[str, pa.Array], schema: pa.Schema, length: int) -> pa.RecordBatch:
+    """Return `length` rows with the columns of a schema; those that are not among `columns` are null."""
     arrays = [
         conform(columns[field.name], field.type) if field.name in columns else pa.nulls(length, field.type)
         for field in schema

@@ -10,7 +10,8 @@ import catalog
 from benchmarks.rocksdb import write_native_savepoint
 from benchmarks.savepoints import STATES, write_savepoint
 from readers.formats.source import Selection
-from readers.savepoint import Savepoint, State
+from readers.savepoint import Savepoint
+from readers.states import State
 
 FLINK = Path(__file__).parent / "data" / "flink" / "2.3.0" / "wordcount-hashmap-savepoints" / "canonical"
 KEYS = 1000

@@ -25,7 +25,7 @@ from typing import Any
 from catalog.catalog import Catalog, Root
 from catalog.database import STATE_META_NAME, TIMERS_NAME, Database
 from readers.errors import ReaderError
-from readers.savepoint import DECODED, PARTIAL, RAW
+from readers.states import DECODED, PARTIAL, RAW
 
 FAILED = "failed"
 _WORDS = (DECODED, PARTIAL, RAW, FAILED)

@@ -10,15 +10,14 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable
-from inspect import isabstract
 from pathlib import Path
 
-from readers import formats
 from readers.formats.changelog.source import ChangelogSource
 from readers.formats.channelstate.source import ChannelSource
 from readers.formats.full.source import FullSource
 from readers.formats.heap.source import HeapSource
 from readers.formats.opaque import BytesSource
+from readers.formats.opening import OPENERS
 from readers.formats.operatorstate.source import OperatorSource
 from readers.formats.rawtimers.source import RawTimerSource
 from readers.formats.rocksdb.source import RocksSource
@@ -164,13 +163,9 @@ def main(paths: list[str]) -> int:
 
 
 def uncovered() -> set[str]:
-    """The kinds of source without a row: none."""
-    kinds = {name for name, kind in vars(formats).items() if isinstance(kind, type) and _is_concrete(kind)}
-    return kinds - {kind.__name__ for kind in BACKENDS}
-
-
-def _is_concrete(kind: type) -> bool:
-    return issubclass(kind, formats.Source) and not isabstract(kind)
+    """Return the classes of sources that have no row, or a row and no opener: none of either."""
+    sources = {source for opener in OPENERS.values() for source in opener.sources}
+    return {source.__name__ for source in sources ^ set(BACKENDS)}
 
 
 if __name__ == "__main__":

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
-from functools import cached_property
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -21,24 +20,32 @@ from readers.serializers.primitives import BytePrimitiveArraySerializer
 _LENGTH_BYTES = 4  # before the bytes of a BytePrimitiveArraySerializer's element
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
 class ConnectorSource(Source):
     """One state of another source, with typed values.
 
-    Args:
-        inner: where the bytes come from.
+    Attributes:
+        inner: the source of the bytes.
         name: the state in it.
-        layout: that of its values.
+        layout: the layout of its values.
     """
 
-    def __init__(self, inner: Source, name: StateName, layout: Layout) -> None:
-        super().__init__(inner.subtask, inner.path, inner.size_bytes)
-        self.inner = inner
-        self.name = name
-        self.layout = layout
+    inner: Source
+    name: StateName
+    layout: Layout
 
-    @cached_property
-    def entries(self) -> dict[StateName, Entry]:
-        return {self.name: replace(self.inner.entries[self.name], value=RecodedSerializer(self.layout))}
+    @classmethod
+    def opened(cls, inner: Source, name: StateName, layout: Layout) -> Self:
+        """Return a source that reads the values of a state of `inner` with a layout."""
+        return cls(
+            subtask=inner.subtask,
+            path=inner.path,
+            size_bytes=inner.size_bytes,
+            entries={name: replace(inner.entries[name], value=RecodedSerializer(layout))},
+            inner=inner,
+            name=name,
+            layout=layout,
+        )
 
     def columns(self, entry: Entry) -> dict[str, pa.DataType]:
         return {"value": self.layout.type}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import Any, TypeVar
 
@@ -15,14 +15,17 @@ from readers.formats.entry import Entry, StateKind, keyed_entry
 from readers.formats.regions import regions
 from readers.formats.source import StateName
 from readers.headers.keyed import KeyedHeader
-from readers.metadata import KeyGroupsStateHandle
-from readers.storage.location import Stream
+from readers.metadata import KeyGroupsStateHandle, StreamStateHandle
+from readers.storage.location import Ranges, Stream
 
 _Header = TypeVar("_Header")
 
 LARGE_HEADER_BYTES = 1 << 20
 _SMALL_HEADER_BYTES = 1 << 16
 _SMALL_HEADERS = 32
+# A smaller stream is fetched as a whole: a query reads its entries as likely as its header.
+_SMALL_STREAM_BYTES = 1 << 16
+_NUMBER_BYTES = 4
 
 
 def read_header(
@@ -73,6 +76,29 @@ def first_offset(offsets: NDArray[np.int64]) -> int | None:
     """Where the first key group begins that is not empty; None if all are."""
     used = offsets[offsets > 0]
     return int(used.min()) if len(used) else None
+
+
+def is_small(stream: StreamStateHandle) -> bool:
+    """Return whether a stream is fetched as a whole."""
+    return stream.size_bytes <= _SMALL_STREAM_BYTES
+
+
+def small_or_header(stream: StreamStateHandle, end: int | None, numbers: Iterable[int] = ()) -> Ranges:
+    """Return the ranges of a stream that are read when it is opened: all of a small one.
+
+    Args:
+        stream: a stream that begins with a header.
+        end: the end of the header; None where the whole stream is the header.
+        numbers: offsets of four bytes that are read as well.
+    """
+    size = stream.size_bytes
+    if is_small(stream) or end is None:
+        return ((0, min(size, LARGE_HEADER_BYTES)),)
+    header = min(max(end, 0), size, LARGE_HEADER_BYTES)
+    inside = [number for number in numbers if header <= number <= size - _NUMBER_BYTES]
+    if header in inside:
+        header += _NUMBER_BYTES
+    return ((0, header), *((number, number + _NUMBER_BYTES) for number in inside if number >= header))
 
 
 def regions_of(

@@ -6,6 +6,7 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +14,6 @@ from numpy.typing import NDArray
 from readers.cursor import Cursor
 from readers.decode.page import Page
 from readers.formats.beginning import first_offset, keyed_entries, read_header
-from readers.formats.entry import Entry
 from readers.formats.source import HandleSource, Selection, StateName
 from readers.formats.unpacked import Release, unpack
 from readers.headers.keyed import KeyedHeader, read_keyed_header, read_known_keyed_header
@@ -33,28 +33,40 @@ class KeyGroupBody:
     release: Release
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
 class KeyedStreamSource(HandleSource):
-    """What FullSource and HeapSource share: a stream with a proxy and key-group offsets."""
+    """Keyed state in one stream: a header, then key groups at the offsets of the handle.
+
+    Attributes:
+        stream: the stream of the handle.
+        header: the KeyedBackendSerializationProxy at its start.
+        max_parallelism: number of key groups of the operator.
+    """
 
     handle: KeyGroupsStateHandle
+    stream: Stream
+    header: KeyedHeader
+    max_parallelism: int
 
-    def __init__(
-        self, subtask: int, handle: KeyGroupsStateHandle, stream: Stream, max_parallelism: int
-    ) -> None:
-        super().__init__(subtask, stream.path, handle.size_bytes)
-        self.handle = handle
-        self.stream = stream
-        self.max_parallelism = max_parallelism
+    @classmethod
+    def opened(cls, subtask: int, handle: KeyGroupsStateHandle, stream: Stream, max_parallelism: int) -> Self:
+        """Read the header of a stream: it ends where the first key group begins.
 
-    @cached_property
-    def header(self) -> KeyedHeader:
-        """The KeyedBackendSerializationProxy at the start of the stream: it ends where the first key group begins."""
-        end = first_offset(self.handle.offsets)
-        return read_header(self.stream, end, read_known_keyed_header, read_keyed_header)
-
-    @cached_property
-    def entries(self) -> dict[StateName, Entry]:
-        return dict(keyed_entries(self.header))
+        Raises:
+            ReaderError: the stream is cut off or contradicts its format.
+        """
+        end = first_offset(handle.offsets)
+        header = read_header(stream, end, read_known_keyed_header, read_keyed_header)
+        return cls(
+            subtask=subtask,
+            path=stream.path,
+            size_bytes=handle.size_bytes,
+            entries=dict(keyed_entries(header)),
+            handle=handle,
+            stream=stream,
+            header=header,
+            max_parallelism=max_parallelism,
+        )
 
     @cached_property
     def _names(self) -> tuple[StateName, ...]:

@@ -1,109 +1,81 @@
-"""The source of a handle, by what kind of state it is."""
+"""Opens the handles of `_metadata`: `OPENERS` is the only place that maps a class of handle to a format.
+
+To add a format: a class of handle in `metadata/model.py` with a line in `metadata/handles.py`, a folder here with a `Source` and an
+`Opener`, and one line in `OPENERS`.
+"""
 
 from __future__ import annotations
 
-from readers.errors import UnsupportedSerializerError, UnsupportedStateError
-from readers.formats.beginning import regions_of
-from readers.formats.changelog.source import ChangelogSource
+from typing import Any
+
+from readers.errors import UnsupportedStateError
+from readers.formats.changelog.source import ChangelogOpener
+from readers.formats.channelstate.source import ChannelOpener
 from readers.formats.entry import StateKind
-from readers.formats.keyed import snapshot_source
-from readers.formats.opaque import BytesSource
-from readers.formats.operatorstate.layout import element_bounds
-from readers.formats.operatorstate.source import OperatorSource
-from readers.formats.rawtimers import layout as rawtimers
-from readers.formats.rawtimers.source import RawTimerSource
+from readers.formats.full.source import FullOpener
+from readers.formats.heap.source import KeyGroupsOpener
+from readers.formats.opaque import CoordinatorOpener, MasterOpener, RawOperatorOpener
+from readers.formats.opener import Opener, OpeningContext
+from readers.formats.operatorstate.source import OperatorOpener
+from readers.formats.rawtimers.source import RawKeyedOpener
+from readers.formats.rocksdb.source import RocksOpener
 from readers.formats.source import Source
 from readers.metadata import (
     ChangelogStateBackendHandle,
+    IncrementalRemoteKeyedStateHandle,
     KeyedStateHandle,
+    KeyGroupsSavepointStateHandle,
     KeyGroupsStateHandle,
     MasterState,
     OperatorStreamStateHandle,
+    StateRole,
     StreamStateHandle,
+    SubtaskChannels,
 )
-from readers.serializers.base import Serializer
-from readers.storage.location import BufferStream, ReadCounter, SavepointLocation
 
 
-def keyed_source(
-    subtask: int,
-    handle: KeyedStateHandle,
-    storage: SavepointLocation,
-    max_parallelism: int,
-    siblings: tuple[KeyedStateHandle, ...] = (),
-    stated_key: Serializer | None = None,
-) -> Source:
-    """The source of a managed keyed state handle; for `siblings` and `stated_key` see ChangelogSource.
+class RefusingOpener(Opener[KeyedStateHandle]):
+    """Refuses handles that Flink never records in a role.
 
-    Raises:
-        UnsupportedStateError: no format here serves it; the message names the handle.
+    Args:
+        family: the kind of the states that cannot be read.
+        expected: the handles that the role may have, for the message.
     """
-    if isinstance(handle, ChangelogStateBackendHandle):
-        return ChangelogSource(subtask, handle, storage, max_parallelism, siblings, stated_key)
-    return snapshot_source(subtask, handle, storage, max_parallelism)
+
+    sources = ()
+
+    def __init__(self, family: StateKind, expected: str) -> None:
+        self.family = family
+        self._expected = expected
+
+    def open(self, handle: KeyedStateHandle, context: OpeningContext) -> Source:
+        raise UnsupportedStateError(f"expected {self._expected}, found {type(handle).__name__}")
 
 
-def raw_keyed_source(subtask: int, handle: KeyedStateHandle, storage: SavepointLocation) -> Source:
-    """The source of a raw keyed state handle: timers if the timer service wrote it, else bytes.
-
-    Raises:
-        UnsupportedStateError: a handle that raw keyed state never has.
-    """
-    if not isinstance(handle, KeyGroupsStateHandle):
-        raise UnsupportedStateError(f"expected raw keyed state as key groups, found {type(handle).__name__}")
-    stream = storage.open_stream(handle.delegate)
-    places = list(regions_of(handle, stream, absent=-1))
-    reason = "written by the operator itself"
-    spans = stream.spans([place[1:] for place in places])
-    if all(rawtimers.is_raw_timers(data, start) for (_, start, _), data in zip(places, spans, strict=True)):
-        source = RawTimerSource(subtask, handle, stream)
-        try:
-            empty = all(
-                rawtimers.is_no_timers(stream.span(start, end), start, end) for _, start, end in places
-            )
-            if source.entries or empty:
-                return source
-        except UnsupportedSerializerError as error:
-            reason = f"timers: {error.message}"
-    parts = ((stream, start, end, key_group) for key_group, start, end in places)
-    return BytesSource(subtask, "raw keyed state", StateKind.RAW_KEYED, parts, reason)
+def opener_of(role: StateRole, handle: object) -> Opener[Any]:
+    """Return the opener of a handle in its role: that of its class, else that of the nearest base class."""
+    return next(OPENERS[role, kind] for kind in type(handle).__mro__ if (role, kind) in OPENERS)
 
 
-def raw_operator_source(
-    subtask: int, handle: OperatorStreamStateHandle, storage: SavepointLocation
-) -> Source:
-    """The source of a raw operator state handle: a row a partition. Flink: OperatorStateCheckpointOutputStream."""
-    stream = storage.open_stream(handle.delegate)
-    offsets = [offset for info in handle.state_meta_infos for offset in info.offsets.tolist()]
-    inside = [offset for offset in offsets if offset < stream.size_bytes] or [0]
-    places = (
-        (stream, start, end, -1)
-        for start, end in element_bounds(inside, inside, stream.size_bytes, stream.path)
-    )
-    return BytesSource(
-        subtask, "raw operator state", StateKind.RAW_OPERATOR, places, "written by the operator itself"
-    )
+def _opener_of_base(handle: KeyedStateHandle) -> Opener[Any]:
+    return opener_of(StateRole.MANAGED_KEYED, handle)
 
 
-def coordinator_source(handle: StreamStateHandle, storage: SavepointLocation) -> Source:
-    """The state of an operator's coordinator, as bytes."""
-    stream = storage.open_stream(handle)
-    places = [(stream, 0, stream.size_bytes, -1)]
-    return BytesSource(
-        0, "coordinator state", StateKind.COORDINATOR, places, "written by the operator's coordinator"
-    )
-
-
-def master_source(master: MasterState) -> Source:
-    """The state of a hook of the job manager, as bytes."""
-    stream = BufferStream(master.name, master.data, ReadCounter())
-    return BytesSource(
-        0, master.name, StateKind.MASTER, [(stream, 0, len(master.data), -1)], "written by a hook"
-    )
-
-
-def operator_source(
-    subtask: int, handle: OperatorStreamStateHandle, storage: SavepointLocation
-) -> OperatorSource:
-    """The source of a managed operator state handle."""
-    return OperatorSource(subtask, handle, storage.open_stream(handle.delegate))
+OPENERS: dict[tuple[StateRole, type], Opener[Any]] = {
+    (StateRole.MANAGED_OPERATOR, OperatorStreamStateHandle): OperatorOpener(),
+    (StateRole.RAW_OPERATOR, OperatorStreamStateHandle): RawOperatorOpener(),
+    (StateRole.MANAGED_KEYED, KeyGroupsSavepointStateHandle): FullOpener(),
+    (StateRole.MANAGED_KEYED, KeyGroupsStateHandle): KeyGroupsOpener(),
+    (StateRole.MANAGED_KEYED, IncrementalRemoteKeyedStateHandle): RocksOpener(),
+    (StateRole.MANAGED_KEYED, ChangelogStateBackendHandle): ChangelogOpener(_opener_of_base),
+    (StateRole.MANAGED_KEYED, KeyedStateHandle): RefusingOpener(
+        StateKind.VALUE, "heap, full or RocksDB snapshots or a changelog"
+    ),
+    (StateRole.RAW_KEYED, KeyGroupsStateHandle): RawKeyedOpener(),
+    (StateRole.RAW_KEYED, KeyedStateHandle): RefusingOpener(
+        StateKind.RAW_KEYED, "raw keyed state as key groups"
+    ),
+    (StateRole.CHANNEL, SubtaskChannels): ChannelOpener(),
+    (StateRole.COORDINATOR, StreamStateHandle): CoordinatorOpener(),
+    (StateRole.MASTER, MasterState): MasterOpener(),
+}

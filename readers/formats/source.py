@@ -1,12 +1,14 @@
-"""What every source says of its states, and gives of their entries."""
+"""`Source`: an opened handle, with the states that it holds and the entries of each.
+
+A source is frozen. What becomes known after it was opened (names of fields, subclasses of a POJO) goes into a new one: `refine`.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
 
 import pyarrow as pa
 
@@ -19,11 +21,12 @@ from readers.serializers.base import Serializer
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """Which entries of a state to read; what a predicate leaves.
+    """The entries of a state to read; a predicate is pushed down as one.
 
     Attributes:
-        key_groups: these only; None for all.
-        keys: entries of these keys only, where the source can tell them; None for all. Other keys may come along.
+        key_groups: the key groups to read; None for all.
+        keys: (key group, key) of the entries to read, for sources that can find a key; None for all. A source may return
+            entries of other keys too.
         account: called with the number of bytes that are read.
     """
 
@@ -32,111 +35,113 @@ class Selection:
     account: Callable[[int], None] = lambda _: None
 
     def wants(self, key_group: int) -> bool:
-        """Whether a key group may hold wanted entries."""
+        """Return whether entries of a key group are to be read."""
         return self.key_groups is None or key_group in self.key_groups
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateName:
-    """What tells the states of a source apart: a timer state may share its name with another."""
+    """The name of a state, unique in a source: a timer state may share its `name` with another state."""
 
     name: str
     timers: bool = False
 
 
+EntryChange = Callable[[StateName, Entry], Entry]
+"""Returns the entry of a state with what is known of it from elsewhere."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Source(ABC):
-    """One handle of one subtask.
+    """One opened handle of one subtask.
 
     Attributes:
-        subtask: whose state it is.
+        subtask: index of the subtask.
         path: the file, as the savepoint names it.
-        backend: `hashmap`, `rocksdb`, `forst`, `changelog`, or `canonical` where the layout is the same for all.
-        size_bytes: of the handle.
-        frames_values: whether the end of a value is known whatever its type.
-        frames_entries: whether that of an entry is; else entries that cannot be told apart are one row.
+        size_bytes: size of the handle's state.
+        entries: the serializers of each state's entries.
+        backend: `hashmap`, `rocksdb`, `forst`, `changelog`, or `canonical` where all backends write the same layout.
+        frames_values: True if the end of a value is known whatever its type.
+        frames_entries: True if the end of an entry is known whatever its types; else entries whose ends are not known
+            become one row.
     """
 
-    backend: str = "canonical"
-    frames_values: bool = False
-    frames_entries: bool = True
+    subtask: int
+    path: str
+    size_bytes: int
+    entries: Mapping[StateName, Entry]
 
-    def __init__(self, subtask: int, path: str, size_bytes: int) -> None:
-        self.subtask = subtask
-        self.path = path
-        self.size_bytes = size_bytes
+    backend: ClassVar[str] = "canonical"
+    frames_values: ClassVar[bool] = False
+    frames_entries: ClassVar[bool] = True
 
     @property
     def key_group_range(self) -> KeyGroupRange | None:
-        """The key groups of the handle; None for operator state."""
+        """Key groups of the handle; None for operator state."""
         return None
 
     @property
     def key_serializer(self) -> Serializer | None:
-        """Of the keys of all states, where the source says it."""
+        """Serializer of the keys of all states; None where the source does not record it."""
         return None
 
     def streams(self) -> Iterator[StreamStateHandle]:
-        """The handles of all that it reads; none where it reads more than that, or what is no handle's."""
+        """Yield the handles of all streams that it reads; none if it also reads others, or bytes that have no handle."""
         yield from ()
-
-    @cached_property
-    @abstractmethod
-    def entries(self) -> dict[StateName, Entry]:
-        """The states in it, with what their entries are made of."""
 
     @abstractmethod
     def columns(self, entry: Entry) -> dict[str, pa.DataType]:
-        """The columns of an entry in this source's layout."""
+        """Return the columns of an entry in this layout."""
 
     @abstractmethod
     def emit(self, program: Program, layout: EntryLayout, entry: Entry) -> None:
         """Declare the layout of an entry."""
 
     def emit_undescribed(self, program: Program, layout: EntryLayout, entry: Entry) -> None:
-        """As `emit`, for an entry whose value is of a class that the savepoint does not describe.
+        """Declare the layout of an entry whose value is of a class that the savepoint does not describe.
 
-        Only sources whose values have a known end can; `frames_values` says which.
+        Only sources that frame values can: see `frames_values`.
         """
         raise NotImplementedError
 
     @abstractmethod
     def pages(self, state: StateName, selection: Selection) -> Iterator[Page]:
-        """The entries of a state.
+        """Yield the entries of a state.
 
         Raises:
-            ReaderError: as the format does.
+            ReaderError: the file is missing or contradicts its format.
         """
 
     def counts(self, state: StateName, selection: Selection) -> Iterator[tuple[int, int]]:
-        """(key group, number of entries) of a state, as often as the source likes; key group -1 where there is none.
+        """Yield (key group, number of entries); a key group may come several times, and is -1 for operator state.
 
-        As many entries as `pages` gives; where the format tells their number, they are not looked at.
+        The numbers add up to the entries of `pages`. A format that records them overrides this and reads no entry.
 
         Raises:
-            ReaderError: as the format does.
+            ReaderError: the file is missing or contradicts its format.
         """
         for page in self.pages(state, selection):
             yield from page.counts()
 
-    def refine(self, change: Callable[[Serializer], Serializer]) -> None:
-        """Apply what is known from elsewhere to the type trees of every state; before anything is read."""
-        for name, entry in self.entries.items():
-            self.entries[name] = entry.refined(change)
+    def refine(self, change: EntryChange) -> Self:
+        """Return a source of the same handle with `change` applied to the entry of every state."""
+        return replace(self, entries={name: change(name, entry) for name, entry in self.entries.items()})
 
     def cost_bytes(self, state: StateName) -> int:
-        """About how many bytes a scan of the whole state reads."""
+        """Return about how many bytes a scan of the whole state reads."""
         return self.size_bytes
 
     def key_group_bytes(self, state: StateName) -> list[tuple[int, int]] | None:
-        """(key group, about how many bytes a scan of it reads), in order of position; None where there are no key groups."""
+        """Return (key group, about how many bytes a scan of it reads), by position; None if there are no key groups."""
         return None
 
     def close(self) -> None:  # noqa: B027  # most hold nothing
-        """Release what the source holds."""
+        """Release the files that the source holds open."""
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
 class HandleSource(Source):
-    """One that reads all of a handle of keyed state, and nothing else.
+    """A source that reads all streams of one handle of keyed state, and no others.
 
     Attributes:
         handle: names its streams and key groups.

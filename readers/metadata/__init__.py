@@ -48,8 +48,10 @@ from readers.metadata.model import (
     StateChange,
     StateMetaInfo,
     StateObject,
+    StateRole,
     StreamAndOffset,
     StreamStateHandle,
+    SubtaskChannels,
     SubtaskState,
 )
 from readers.metadata.reader import read_metadata
@@ -88,8 +90,10 @@ __all__ = [
     "StateChange",
     "StateMetaInfo",
     "StateObject",
+    "StateRole",
     "StreamAndOffset",
     "StreamStateHandle",
+    "SubtaskChannels",
     "SubtaskState",
     "read_metadata",
 ]

@@ -19,8 +19,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from enum import IntEnum, StrEnum
-from typing import NamedTuple
+from enum import Enum, IntEnum, StrEnum, auto
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -61,6 +61,18 @@ class Mode(IntEnum):
     BROADCAST = 2
 
 
+class StateRole(Enum):
+    """The field of OperatorSubtaskState, OperatorState or CheckpointMetadata that a handle is recorded in."""
+
+    MANAGED_OPERATOR = auto()
+    RAW_OPERATOR = auto()
+    MANAGED_KEYED = auto()
+    RAW_KEYED = auto()
+    CHANNEL = auto()
+    COORDINATOR = auto()
+    MASTER = auto()
+
+
 class StateObject(ABC):
     """Anything that refers to state bytes."""
 
@@ -74,6 +86,11 @@ class StateObject(ABC):
     @abstractmethod
     def streams(self) -> Iterator[StreamStateHandle]:
         """Every leaf handle with bytes behind it, in file order."""
+
+    @property
+    def key_groups(self) -> KeyGroupRange | None:
+        """Key groups of keyed state; None for other state."""
+        return None
 
 
 class _EqualByValue:
@@ -274,10 +291,19 @@ class EmptySegmentFileStateHandle(StreamStateHandle):
 
 
 class KeyedStateHandle(StateObject):
-    """Keyed state of one subtask: the key groups of `key_group_range`."""
+    """Keyed state of one subtask: the key groups of `key_group_range`.
+
+    Attributes:
+        managed_type: the name of such a handle of managed keyed state in listings of files.
+    """
 
     __slots__ = ()
+    managed_type: ClassVar[str] = "MANAGED_KEYED"
     key_group_range: KeyGroupRange
+
+    @property
+    def key_groups(self) -> KeyGroupRange:
+        return self.key_group_range
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -331,6 +357,8 @@ class IncrementalRemoteKeyedStateHandle(KeyedStateHandle):
     tag 5.
     """
 
+    managed_type: ClassVar[str] = "MANAGED_KEYED_INCREMENTAL"
+
     checkpoint_id: int
     backend_identifier: str
     key_group_range: KeyGroupRange
@@ -362,6 +390,8 @@ class ChangelogStateBackendHandle(KeyedStateHandle):
     1.14 wrote neither `checkpointed_size`, `materialization_id` nor `state_handle_id`; only tag 14 has a
     `checkpoint_id`.
     """
+
+    managed_type: ClassVar[str] = "MANAGED_KEYED_CHANGELOG"
 
     key_group_range: KeyGroupRange
     materialized: tuple[KeyedStateHandle, ...]
@@ -524,6 +554,21 @@ class MergedResultSubpartitionStateHandle(ChannelStateHandle):
     """All result subpartitions of a subtask (tag 4; since version 6)."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubtaskChannels(StateObject):
+    """All channels of one subtask: those of its inputs, then those of its results."""
+
+    handles: tuple[ChannelStateHandle, ...]
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(handle.size_bytes for handle in self.handles)
+
+    def streams(self) -> Iterator[StreamStateHandle]:
+        for handle in self.handles:
+            yield from handle.streams()
+
+
 # --- the tree ---
 
 
@@ -544,6 +589,24 @@ class SubtaskState(StateObject):
     input_channels: tuple[ChannelStateHandle, ...] = ()
     result_subpartitions: tuple[ChannelStateHandle, ...] = ()
     legacy_state: tuple[StreamStateHandle, ...] = ()
+
+    def recorded(self) -> Iterator[tuple[StateRole, StateObject]]:
+        """Yield each role in which the subtask has state, with its handle."""
+        operator = (
+            (StateRole.MANAGED_OPERATOR, self.managed_operator_state),
+            (StateRole.RAW_OPERATOR, self.raw_operator_state),
+        )
+        for role, handle in operator:
+            # File merging records a handle for an operator without state too: it refers to no stream.
+            if handle is not None and any(True for _ in handle.streams()):
+                yield role, handle
+        if self.managed_keyed_state is not None:
+            yield StateRole.MANAGED_KEYED, self.managed_keyed_state
+        if self.raw_keyed_state is not None:
+            yield StateRole.RAW_KEYED, self.raw_keyed_state
+        channels = (*self.input_channels, *self.result_subpartitions)
+        if any(handle.channels for handle in channels):
+            yield StateRole.CHANNEL, SubtaskChannels(handles=channels)
 
     def handles(self) -> Iterator[StateObject]:
         """All handles that are there."""

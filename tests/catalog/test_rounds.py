@@ -17,7 +17,7 @@ from benchmarks.savepoints import STATES, write_savepoint
 from catalog.cache.states import StatePlace, cache_key
 from catalog.predicate import Predicate
 from catalog.statetables import StatesTable
-from readers.savepoint import State
+from readers.states import State
 from readers.storage import remote
 from tests.catalog.test_objectstore import texts
 from tests.support.objectstore import ObjectStore, Proxy, Request, Rounds

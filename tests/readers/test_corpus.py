@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from readers.formats.entry import StateKind
-from readers.savepoint import RAW, Savepoint, State
+from readers.savepoint import Savepoint
+from readers.states import RAW, State
 from tests.support.expected import Comparison, Snapshot, Treatment, shown_name, snapshots_of
 from tests.support.paths import PROJECT
 

@@ -14,7 +14,8 @@ from readers.errors import ReaderError
 from readers.formats.source import Selection
 from readers.jsontext import json_text
 from readers.rows import KEY_GROUP, SUBTASK
-from readers.savepoint import Savepoint, State
+from readers.savepoint import Savepoint
+from readers.states import State
 from tests.support.expected import Snapshot, snapshots_of
 from tests.support.paths import PROJECT
 from tests.support.thorough import thorough

@@ -24,13 +24,14 @@ from readers.errors import ReaderError
 from readers.formats.heap import maps as heapmaps
 from readers.offsets import source_offsets
 from readers.rows import SUBTASK
-from readers.savepoint import Savepoint, State
+from readers.savepoint import Savepoint
 from readers.serializers.base import Serializer
 from readers.serializers.kryo.serializer import KRYO_1, informed
 from readers.serializers.kryo.settings import KryoClass
 from readers.serializers.primitives import LongSerializer
 from readers.snapshots.reading import read_block, read_pairs, read_versioned
 from readers.stateinfo.file import NOTHING, SavepointInfo
+from readers.states import State
 from tests.support.paths import DATA
 from tests.support.single_values import decode, decode_columns, walker_of
 

@@ -21,11 +21,13 @@ import pyarrow as pa
 
 from readers.formats.entry import UNDECODED, Entry, StateKind
 from readers.keygroups import operator_id_of
-from readers.savepoint import Operator, Savepoint, State
+from readers.operators import Operator
+from readers.savepoint import Savepoint
 from readers.serializers.base import Serializer, rebuilt
 from readers.serializers.kryo.serializer import KryoSerializer
 from readers.serializers.operators import TtlSerializer
 from readers.serializers.primitives import BytePrimitiveArraySerializer
+from readers.states import State
 from tests.support.notation import json_text, normal, notation, plain_values, without_types
 
 Rows = Counter[str]

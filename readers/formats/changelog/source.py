@@ -1,99 +1,62 @@
-"""What a state was when it was last materialised, and the changes since."""
+"""Keyed state as it was when it was last materialized, with the changes since."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import replace
-from functools import cached_property
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 from readers.decode.page import Page
+from readers.errors import UnsupportedStateError
 from readers.formats.changelog import keys as deducedkeys
 from readers.formats.changelog import log as changelog
 from readers.formats.changelog import replay
 from readers.formats.composite.source import FilesSource
-from readers.formats.entry import Entry
-from readers.formats.keyed import snapshot_source
-from readers.formats.source import Selection, Source, StateName
-from readers.metadata import ChangelogStateBackendHandle, KeyedStateHandle
+from readers.formats.entry import Entry, StateKind
+from readers.formats.opener import Opener, OpeningContext
+from readers.formats.source import EntryChange, Selection, Source, StateName
+from readers.metadata import ChangelogStateBackendHandle, KeyedStateHandle, StreamStateHandle
 from readers.serializers.base import Serializer
-from readers.storage.location import SavepointLocation
+from readers.storage.location import Ranges, SavepointLocation
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
 class ChangelogSource(FilesSource):
-    """A materialised base and the changes since; what a change touches is replayed, all else is the base's.
+    """A materialized base and the changes since. Entries that no change touches are the base's; the others are replayed.
 
-    Args:
-        siblings: the handles of the operator's other subtasks, which may tell the key's serializer if this one does not.
-        stated_key: what `stateInfo` says, for where no handle does.
+    Attributes:
+        bases: the sources of the materialized handles.
+        log: the changes.
+        described: the entries as base and log describe them. `entries` has raw bytes in place of those that cannot be
+            replayed.
     """
+
+    handle: ChangelogStateBackendHandle
+    bases: tuple[Source, ...]
+    log: changelog.Changelog
+    described: Mapping[StateName, Entry]
 
     backend = "changelog"
 
-    handle: ChangelogStateBackendHandle
-
-    def __init__(
-        self,
-        subtask: int,
-        handle: ChangelogStateBackendHandle,
-        storage: SavepointLocation,
-        max_parallelism: int,
-        siblings: tuple[KeyedStateHandle, ...] = (),
-        stated_key: Serializer | None = None,
-    ) -> None:
-        streams = [stream.path for stream in handle.streams() if stream.path]
-        super().__init__(subtask, streams[-1] if streams else "_metadata", handle, max_parallelism)
-        self.storage = storage
-        self._siblings = siblings
-        self._stated_key = stated_key
-        self._changes: list[Callable[[Serializer], Serializer]] = []
-
-    def refine(self, change: Callable[[Serializer], Serializer]) -> None:
-        """Also the base, and what the log announces: whether changes can be replayed depends on it."""
-        for base in self._bases:
-            base.refine(change)
-        self._changes.append(change)
-        if "entries" in self.__dict__:
-            super().refine(change)
-
-    @cached_property
-    def key_serializer(self) -> Serializer | None:
-        """Of the base, or of the timers in the log; None where there are neither."""
-        for base in self._bases:
-            return base.key_serializer
-        for state in self._log.states.values():
-            timer = changelog.announced_key(state.state)
-            if timer is not None:
-                return timer.key
-        return None
-
-    @cached_property
-    def entries(self) -> dict[StateName, Entry]:
-        found: dict[StateName, Entry] = {}
-        for base in self._bases:
-            for name, entry in base.entries.items():
-                found.setdefault(name, entry)
-        key = self._found_key()
-        for (state, timers), announcement in self._log.states.items():
-            announced = replay.announced_entry(announcement, key)
-            for change in self._changes:
-                announced = announced.refined(change)
-            found.setdefault(StateName(name=state, timers=timers), announced)
-        return {
-            name: entry
-            if replay.is_replayable(entry) or not self._log.has(name.name, name.timers)
-            else replay.raw_entry(entry)
-            for name, entry in found.items()
-        }
+    def refine(self, change: EntryChange) -> Self:
+        """Return a source with refined base and log: whether changes can be replayed depends on the refined types."""
+        described = {name: change(name, entry) for name, entry in self.described.items()}
+        return replace(
+            self,
+            bases=tuple(base.refine(change) for base in self.bases),
+            described=described,
+            entries=_replayable(described, self.log),
+        )
 
     def pages(self, state: StateName, selection: Selection) -> Iterator[Page]:
         entry = self.entries[state]
         groups = range(self.key_group_range.start, self.key_group_range.end + 1)
         wanted = frozenset(filter(selection.wants, groups))
-        ranges = self._log.ranges(state.name, state.timers, wanted)
+        ranges = self.log.ranges(state.name, state.timers, wanted)
         selection.account(sum(changed.size_bytes for parts in ranges.values() for changed in parts))
         replayed = replay.EntryPages(self.subtask, self.path)
         entries = replay.replayer(entry, self.max_parallelism)
-        for base in self._bases:
+        for base in self.bases:
             if state in base.entries:
                 pages = base.pages(state, replace(selection, key_groups=wanted))
                 yield from replay.rebase(pages, ranges, entries, replayed)
@@ -101,34 +64,112 @@ class ChangelogSource(FilesSource):
             yield from replayed.add(key_group, entries(key_group, [], ranges[key_group]))
         yield from replayed.rest()
 
-    @cached_property
-    def _bases(self) -> tuple[Source, ...]:
-        return tuple(
-            snapshot_source(self.subtask, base, self.storage, self.max_parallelism)
-            for base in self.handle.materialized
+    def close(self) -> None:
+        for base in self.bases:
+            base.close()
+
+
+class ChangelogOpener(Opener[ChangelogStateBackendHandle]):
+    """Opens a base and its changes.
+
+    Args:
+        opener_of: returns the opener of the handle of a base, which may be of any snapshot format.
+    """
+
+    family = StateKind.VALUE
+    sources = (ChangelogSource,)
+
+    def __init__(self, opener_of: Callable[[KeyedStateHandle], Opener[Any]]) -> None:
+        self._opener_of = opener_of
+
+    def open(self, handle: ChangelogStateBackendHandle, context: OpeningContext) -> Source:
+        bases = self._bases(handle, context)
+        log = _log(handle, context.location)
+        described: dict[StateName, Entry] = {}
+        for base in bases:
+            for name, entry in base.entries.items():
+                described.setdefault(name, entry)
+        key = self._key_serializer(handle, bases, log, context)
+        for (state, timers), announcement in log.states.items():
+            name = StateName(name=state, timers=timers)
+            described.setdefault(name, replay.announced_entry(announcement, key))
+        paths = [stream.path for stream in handle.streams() if stream.path]
+        return ChangelogSource(
+            subtask=context.subtask,
+            path=paths[-1] if paths else "_metadata",
+            size_bytes=handle.size_bytes,
+            entries=_replayable(described, log),
+            max_parallelism=context.max_parallelism,
+            handle=handle,
+            bases=bases,
+            log=log,
+            described=described,
         )
 
-    @cached_property
-    def _log(self) -> changelog.Changelog:
-        return changelog.Changelog(changelog.read_changes(self.handle.non_materialized, self.storage))
+    def first_ranges(
+        self, handle: ChangelogStateBackendHandle, *, first: bool, few: bool
+    ) -> Iterator[tuple[StreamStateHandle, Ranges]]:
+        for base in handle.materialized:
+            yield from self._opener_of(base).first_ranges(base, first=first, few=few)
 
-    def _found_key(self) -> Serializer | None:
-        """From this handle or else one of the siblings, as few of them as it takes."""
-        others = (handle for handle in self._siblings if handle is not self.handle)
-        samples, logs = [], []
-        for handle in (self.handle, *others):
-            source = self
-            if isinstance(handle, ChangelogStateBackendHandle) and handle is not self.handle:
-                source = ChangelogSource(self.subtask, handle, self.storage, self.max_parallelism)
-            samples += source._log.sample()
-            logs.append(source._log)
-            key = source.key_serializer or deducedkeys.deduced_key(
-                samples, self.max_parallelism, self._stated_key
+    def _bases(self, handle: ChangelogStateBackendHandle, context: OpeningContext) -> tuple[Source, ...]:
+        return tuple(self._opener_of_base(base).open(base, context) for base in handle.materialized)
+
+    def _opener_of_base(self, handle: KeyedStateHandle) -> Opener[Any]:
+        # Flink never nests changelogs; made-up metadata could, to any depth.
+        if isinstance(handle, ChangelogStateBackendHandle):
+            raise UnsupportedStateError(f"expected a snapshot as base, found {type(handle).__name__}")
+        return self._opener_of(handle)
+
+    def _key_serializer(
+        self,
+        handle: ChangelogStateBackendHandle,
+        bases: tuple[Source, ...],
+        log: changelog.Changelog,
+        context: OpeningContext,
+    ) -> Serializer | None:
+        """Return the serializer of the keys, read or deduced from this handle or from as few siblings as it takes."""
+        samples = log.sample()
+        logs = [log]
+        key = _recorded_key(bases, log) or deducedkeys.deduced_key(
+            samples, context.max_parallelism, context.stated_key
+        )
+        if key is not None:
+            return key
+        for sibling in context.siblings:
+            if sibling is handle or not isinstance(sibling, ChangelogStateBackendHandle):
+                continue
+            log = _log(sibling, context.location)
+            samples += log.sample()
+            logs.append(log)
+            key = _recorded_key(self._bases(sibling, context), log) or deducedkeys.deduced_key(
+                samples, context.max_parallelism, context.stated_key
             )
             if key is not None:
                 return key
         return deducedkeys.sized_key(logs)
 
-    def close(self) -> None:
-        for base in self.__dict__.get("_bases", ()):
-            base.close()
+
+def _log(handle: ChangelogStateBackendHandle, location: SavepointLocation) -> changelog.Changelog:
+    return changelog.Changelog(changelog.read_changes(handle.non_materialized, location))
+
+
+def _recorded_key(bases: tuple[Source, ...], log: changelog.Changelog) -> Serializer | None:
+    """Return the key serializer of the base, or of timers in the log; None where there are neither."""
+    for base in bases:
+        return base.key_serializer
+    for state in log.states.values():
+        timer = changelog.announced_key(state.state)
+        if timer is not None:
+            return timer.key
+    return None
+
+
+def _replayable(described: Mapping[StateName, Entry], log: changelog.Changelog) -> Mapping[StateName, Entry]:
+    """Return the entries with raw bytes in place of those whose changes cannot be assigned to a key."""
+    return {
+        name: entry
+        if replay.is_replayable(entry) or not log.has(name.name, name.timers)
+        else replay.raw_entry(entry)
+        for name, entry in described.items()
+    }

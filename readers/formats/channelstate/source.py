@@ -1,35 +1,30 @@
-"""What was in flight."""
+"""Channel state: the records that were in flight to and from a subtask."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cached_property
+from dataclasses import dataclass
 
 import pyarrow as pa
 
 from readers.decode.page import Page
 from readers.decode.program import Program
 from readers.formats.channelstate import layout as channelstate
-from readers.formats.entry import Entry, EntryLayout
+from readers.formats.entry import Entry, EntryLayout, StateKind
+from readers.formats.opener import Opener, OpeningContext
 from readers.formats.source import Selection, Source, StateName
+from readers.metadata import SubtaskChannels
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
 class ChannelSource(Source):
-    """What was in flight to and from a subtask: a state a gate or partition."""
+    """The records in flight to and from one subtask; each input gate and each result partition is a state.
 
-    def __init__(self, subtask: int, operator_id: str, in_flight: channelstate.InFlightRecords) -> None:
-        self._channels = in_flight.channels(operator_id, subtask)
-        path = self._channels[0].path if self._channels else ""
-        super().__init__(subtask, path, sum(channel.size_bytes for channel in self._channels))
-        self._operator_id = operator_id
-        self._in_flight = in_flight
+    Attributes:
+        channels: all channels of the subtask.
+    """
 
-    @cached_property
-    def entries(self) -> dict[StateName, Entry]:
-        return {
-            StateName(name=gate.name): self._in_flight.entry(self._operator_id, gate)
-            for gate in channelstate.gates(self._channels)
-        }
+    channels: tuple[channelstate.Channel, ...]
 
     def columns(self, entry: Entry) -> dict[str, pa.DataType]:
         return channelstate.channel_columns(entry)
@@ -48,4 +43,27 @@ class ChannelSource(Source):
         return sum(channel.size_bytes for channel in self._of(state))
 
     def _of(self, state: StateName) -> list[channelstate.Channel]:
-        return [channel for channel in self._channels if channel.gate.name == state.name]
+        return [channel for channel in self.channels if channel.gate.name == state.name]
+
+
+class ChannelOpener(Opener[SubtaskChannels]):
+    """Opens the channels of a subtask."""
+
+    family = StateKind.CHANNEL
+    sources = (ChannelSource,)
+
+    def open(self, handle: SubtaskChannels, context: OpeningContext) -> Source:
+        # A record may begin in one subtask and end in another: `InFlight` has joined those of the whole savepoint.
+        in_flight = context.in_flight
+        assert in_flight is not None
+        channels = tuple(in_flight.channels(context.operator_id, context.subtask))
+        return ChannelSource(
+            subtask=context.subtask,
+            path=channels[0].path if channels else "",
+            size_bytes=sum(channel.size_bytes for channel in channels),
+            entries={
+                StateName(name=gate.name): in_flight.entry(context.operator_id, gate)
+                for gate in channelstate.gates(channels)
+            },
+            channels=channels,
+        )

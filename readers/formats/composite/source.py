@@ -1,6 +1,8 @@
-"""What the sources share whose entries are as RocksDB has them: a composite key and a value."""
+"""The shared part of sources whose entries are as RocksDB has them: a composite key and a value."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import pyarrow as pa
 
@@ -8,18 +10,19 @@ from readers.decode.program import Program
 from readers.formats.composite import layout as composite
 from readers.formats.entry import Entry, EntryLayout
 from readers.formats.source import HandleSource, Source, StateName
-from readers.metadata import KeyedStateHandle
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
 class CompositeSource(Source):
-    """Entries as in `formats/composite.py`.
+    """A source whose entries have the layout of `composite/layout.py`.
 
     Attributes:
-        max_parallelism: the number of key groups of the operator.
+        max_parallelism: number of key groups of the operator.
     """
 
-    frames_values = True
     max_parallelism: int
+
+    frames_values = True
 
     def columns(self, entry: Entry) -> dict[str, pa.DataType]:
         return composite.composite_columns(entry)
@@ -31,15 +34,12 @@ class CompositeSource(Source):
         composite.emit_composite(program, layout, entry, self.max_parallelism, undescribed=True)
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
 class FilesSource(HandleSource, CompositeSource):
-    """Keyed state in several files, where no offsets tell what a key group takes."""
-
-    def __init__(self, subtask: int, path: str, handle: KeyedStateHandle, max_parallelism: int) -> None:
-        super().__init__(subtask, path, handle.size_bytes)
-        self.handle = handle
-        self.max_parallelism = max_parallelism
+    """Keyed state in several files, none of which records how many bytes a key group takes."""
 
     def key_group_bytes(self, state: StateName) -> list[tuple[int, int]]:
         groups = self.key_group_range
+        # Nothing but the sum is recorded. Key groups are hash buckets, so an equal share is the best estimate.
         each = self.size_bytes // max(groups.number_of_key_groups, 1)
         return [(group, each) for group in range(groups.start, groups.end + 1)]

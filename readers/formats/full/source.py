@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -12,24 +13,28 @@ from numpy.typing import NDArray
 
 from readers.cursor import Cursor
 from readers.decode.page import Page
-from readers.formats.beginning import regions_of
+from readers.formats.beginning import first_offset, regions_of, small_or_header
 from readers.formats.composite import layout as composite
 from readers.formats.composite.source import CompositeSource
 from readers.formats.entry import StateKind
 from readers.formats.full import layout as full
 from readers.formats.full.lookup import LookupTarget, Search, in_rounds
 from readers.formats.keyedstream import KeyedStreamSource
-from readers.formats.source import Selection, StateName
+from readers.formats.opener import Opener, OpeningContext
+from readers.formats.source import Selection, Source, StateName
 from readers.formats.unpacked import UnpackedWindows
 from readers.keygroups import key_group_bytes
+from readers.metadata import KeyGroupsSavepointStateHandle, StreamStateHandle
 from readers.serializers.primitives import VoidNamespaceSerializer
 from readers.storage.filesystems import StreamWindows, Windows
+from readers.storage.location import Ranges
 
 _MOST_AT_ONCE = 16
 _OF_SEVERAL = frozenset({StateKind.MAP, StateKind.TIMER})
 """The kinds of which a key has more than one entry."""
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
 class FullSource(KeyedStreamSource, CompositeSource):
     """The full layout."""
 
@@ -116,3 +121,19 @@ class FullSource(KeyedStreamSource, CompositeSource):
 
     def _regions(self) -> Iterator[tuple[int, int, int]]:
         return regions_of(self.handle, self.stream, absent=0)
+
+
+class FullOpener(Opener[KeyGroupsSavepointStateHandle]):
+    """Opens the key groups of a canonical savepoint."""
+
+    family = StateKind.VALUE
+    sources = (FullSource,)
+
+    def open(self, handle: KeyGroupsSavepointStateHandle, context: OpeningContext) -> Source:
+        stream = context.location.open_stream(handle.delegate)
+        return FullSource.opened(context.subtask, handle, stream, context.max_parallelism)
+
+    def first_ranges(
+        self, handle: KeyGroupsSavepointStateHandle, *, first: bool, few: bool
+    ) -> Iterator[tuple[StreamStateHandle, Ranges]]:
+        yield handle.delegate, small_or_header(handle.delegate, first_offset(handle.offsets))

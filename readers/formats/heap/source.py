@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -15,16 +15,21 @@ from readers.cursor import Cursor
 from readers.decode.page import Page
 from readers.decode.program import Program
 from readers.errors import ReaderError, UnsupportedSerializerError
-from readers.formats.beginning import regions_of
-from readers.formats.entry import Entry, EntryLayout
+from readers.formats.beginning import first_offset, regions_of, small_or_header
+from readers.formats.entry import Entry, EntryLayout, StateKind
+from readers.formats.full.source import FullSource
 from readers.formats.heap import layout as heap
 from readers.formats.heap import maps as heapmaps
 from readers.formats.keyedstream import KeyedStreamSource, KeyGroupBody
-from readers.formats.source import Selection, StateName
+from readers.formats.opener import Opener, OpeningContext
+from readers.formats.source import Selection, Source, StateName
+from readers.metadata import KeyGroupsStateHandle, StreamStateHandle
+from readers.storage.location import Ranges
 
 _ORDER_TRIES = 8
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
 class HeapSource(KeyedStreamSource):
     """The native layout of the hashmap backend."""
 
@@ -117,3 +122,22 @@ def _located(body: KeyGroupBody) -> Iterator[None]:
     except ReaderError as error:
         error.path = body.path
         raise
+
+
+class KeyGroupsOpener(Opener[KeyGroupsStateHandle]):
+    """Opens key groups that may be of either layout: the handle does not record which backend wrote them."""
+
+    family = StateKind.VALUE
+    sources = (HeapSource, FullSource)
+
+    def open(self, handle: KeyGroupsStateHandle, context: OpeningContext) -> Source:
+        stream = context.location.open_stream(handle.delegate)
+        is_heap = heap.is_heap_layout(stream, handle.offsets, handle.key_group_range.start)
+        kind = HeapSource if is_heap else FullSource
+        return kind.opened(context.subtask, handle, stream, context.max_parallelism)
+
+    def first_ranges(
+        self, handle: KeyGroupsStateHandle, *, first: bool, few: bool
+    ) -> Iterator[tuple[StreamStateHandle, Ranges]]:
+        numbers = heap.asked_offsets(handle.offsets, handle.key_group_range.start)
+        yield handle.delegate, small_or_header(handle.delegate, first_offset(handle.offsets), numbers)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cached_property
+from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
@@ -11,37 +12,57 @@ from numpy.typing import NDArray
 
 from readers.decode.page import Page
 from readers.decode.program import Program
-from readers.formats.beginning import read_header
+from readers.formats.beginning import read_header, small_or_header
 from readers.formats.entry import Entry, EntryLayout, StateKind, operator_entry
+from readers.formats.opener import Opener, OpeningContext
 from readers.formats.operatorstate import layout as operatorstate
 from readers.formats.operatorstate.layout import element_bounds
 from readers.formats.source import Selection, Source, StateName
 from readers.headers.operator import OperatorHeader, read_known_operator_header, read_operator_header
-from readers.metadata import OperatorStreamStateHandle
-from readers.storage.location import Stream
+from readers.metadata import OperatorStreamStateHandle, StreamStateHandle
+from readers.storage.location import Ranges, Stream
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
 class OperatorSource(Source):
-    """Managed operator state."""
+    """The list, union and broadcast states of one subtask.
+
+    Attributes:
+        handle: names the states and where their elements begin.
+        stream: the stream of the handle.
+        header: the OperatorBackendSerializationProxy at its start.
+    """
+
+    handle: OperatorStreamStateHandle
+    stream: Stream
+    header: OperatorHeader
 
     frames_values = True
 
-    def __init__(self, subtask: int, handle: OperatorStreamStateHandle, stream: Stream) -> None:
-        super().__init__(subtask, stream.path, handle.size_bytes)
-        self.handle = handle
-        self.stream = stream
+    @classmethod
+    def opened(cls, subtask: int, handle: OperatorStreamStateHandle, stream: Stream) -> Self:
+        """Read the header of a stream.
 
-    @cached_property
-    def header(self) -> OperatorHeader:
-        """The OperatorBackendSerializationProxy at the start of the stream."""
-        offsets = [int(offset) for state in self.handle.state_meta_infos for offset in state.offsets]
-        end = min(offsets) if offsets else self.stream.size_bytes
-        return read_header(self.stream, end, read_known_operator_header, read_operator_header)
-
-    @cached_property
-    def entries(self) -> dict[StateName, Entry]:
-        states = (*self.header.operator_states, *self.header.broadcast_states)
-        return {StateName(name=state.name): operator_entry(state) for state in states}
+        Raises:
+            ReaderError: the stream is cut off or contradicts its format.
+        """
+        end = _first_element(handle)
+        header = read_header(
+            stream,
+            stream.size_bytes if end is None else end,
+            read_known_operator_header,
+            read_operator_header,
+        )
+        states = (*header.operator_states, *header.broadcast_states)
+        return cls(
+            subtask=subtask,
+            path=stream.path,
+            size_bytes=handle.size_bytes,
+            entries={StateName(name=state.name): operator_entry(state) for state in states},
+            handle=handle,
+            stream=stream,
+            header=header,
+        )
 
     def columns(self, entry: Entry) -> dict[str, pa.DataType]:
         return operatorstate.operator_columns(entry)
@@ -93,3 +114,24 @@ class OperatorSource(Source):
             if info.name == state.name:
                 return element_bounds(info.offsets.tolist(), everything, self.stream.size_bytes, self.path)
         return []
+
+
+class OperatorOpener(Opener[OperatorStreamStateHandle]):
+    """Opens managed operator state."""
+
+    family = StateKind.OPERATOR_LIST
+    sources = (OperatorSource,)
+
+    def open(self, handle: OperatorStreamStateHandle, context: OpeningContext) -> Source:
+        return OperatorSource.opened(context.subtask, handle, context.location.open_stream(handle.delegate))
+
+    def first_ranges(
+        self, handle: OperatorStreamStateHandle, *, first: bool, few: bool
+    ) -> Iterator[tuple[StreamStateHandle, Ranges]]:
+        for stream in handle.streams():
+            yield stream, small_or_header(stream, _first_element(handle))
+
+
+def _first_element(handle: OperatorStreamStateHandle) -> int | None:
+    """Return the lowest offset of an element; None if there are none."""
+    return min((int(offset) for state in handle.state_meta_infos for offset in state.offsets), default=None)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cached_property
+from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from readers.decode.page import Page
 from readers.decode.program import Program
+from readers.errors import UnsupportedSerializerError
 from readers.formats.beginning import regions_of
-from readers.formats.entry import Entry, EntryLayout
+from readers.formats.entry import Entry, EntryLayout, StateKind
+from readers.formats.opaque import BytesSource
+from readers.formats.opener import Opener, OpeningContext
 from readers.formats.rawtimers import layout as rawtimers
 from readers.formats.source import Selection, Source, StateName
 from readers.metadata import KeyGroupRange, KeyGroupsStateHandle
@@ -20,30 +23,49 @@ from readers.storage.location import Stream
 
 EVENT_TIMERS = "_timer_state/event_"
 PROCESSING_TIMERS = "_timer_state/processing_"
+ABSENT = -1  # the offset of a key group without raw state
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
 class RawTimerSource(Source):
-    """Raw keyed state that the timer service wrote."""
+    """Raw keyed state that the timer service wrote.
+
+    Attributes:
+        handle: names the key groups and their offsets.
+        stream: the stream of the handle.
+    """
+
+    handle: KeyGroupsStateHandle
+    stream: Stream
 
     backend = "hashmap"
 
-    def __init__(self, subtask: int, handle: KeyGroupsStateHandle, stream: Stream) -> None:
-        super().__init__(subtask, stream.path, handle.size_bytes)
-        self.handle = handle
-        self.stream = stream
+    @classmethod
+    def opened(cls, subtask: int, handle: KeyGroupsStateHandle, stream: Stream) -> Self:
+        """Read the types of all timers: every key group records those of its own.
+
+        Raises:
+            UnsupportedSerializerError: the end of a timer is not known.
+            ReaderError: the stream contradicts its format.
+        """
+        entries: dict[StateName, Entry] = {}
+        regions = list(regions_of(handle, stream, absent=ABSENT))
+        spans = stream.spans([region[1:] for region in regions])
+        for (_, start, end), data in zip(regions, spans, strict=True):
+            for timers in rawtimers.read_raw_timers(data, start, end, stream.path):
+                entries.setdefault(_timer_state(timers), timers.entry)
+        return cls(
+            subtask=subtask,
+            path=stream.path,
+            size_bytes=handle.size_bytes,
+            entries=entries,
+            handle=handle,
+            stream=stream,
+        )
 
     @property
     def key_group_range(self) -> KeyGroupRange:
         return self.handle.key_group_range
-
-    @cached_property
-    def entries(self) -> dict[StateName, Entry]:
-        found: dict[StateName, Entry] = {}
-        regions = list(self._regions())
-        for (_, start, end), data in zip(regions, self._spans(regions), strict=True):
-            for timers in rawtimers.read_raw_timers(data, start, end, self.path):
-                found.setdefault(_timer_state(timers), timers.entry)
-        return found
 
     def columns(self, entry: Entry) -> dict[str, pa.DataType]:
         return rawtimers.raw_timer_columns(entry)
@@ -52,8 +74,10 @@ class RawTimerSource(Source):
         rawtimers.emit_raw_timer(program, layout, entry)
 
     def pages(self, state: StateName, selection: Selection) -> Iterator[Page]:
-        regions = [region for region in self._regions() if selection.wants(region[0])]
-        for (key_group, start, end), data in zip(regions, self._spans(regions), strict=True):
+        regions = regions_of(self.handle, self.stream, absent=ABSENT)
+        wanted = [region for region in regions if selection.wants(region[0])]
+        spans = self.stream.spans([region[1:] for region in wanted])
+        for (key_group, start, end), data in zip(wanted, spans, strict=True):
             selection.account(end - start)
             for timers in rawtimers.read_raw_timers(data, start, end, self.path):
                 if _timer_state(timers) == state and len(timers.starts):
@@ -66,11 +90,34 @@ class RawTimerSource(Source):
                         path=self.path,
                     )
 
-    def _regions(self) -> Iterator[tuple[int, int, int]]:
-        return regions_of(self.handle, self.stream, absent=-1)
 
-    def _spans(self, regions: list[tuple[int, int, int]]) -> Iterator[NDArray[np.uint8]]:
-        return self.stream.spans([region[1:] for region in regions])
+class RawKeyedOpener(Opener[KeyGroupsStateHandle]):
+    """Opens raw keyed state: timers if the timer service wrote it, else bytes."""
+
+    family = StateKind.RAW_KEYED
+    sources = (RawTimerSource, BytesSource)
+
+    def open(self, handle: KeyGroupsStateHandle, context: OpeningContext) -> Source:
+        stream = context.location.open_stream(handle.delegate)
+        regions = list(regions_of(handle, stream, absent=ABSENT))
+        reason = "written by the operator itself"
+        spans = stream.spans([region[1:] for region in regions])
+        if all(
+            rawtimers.is_raw_timers(data, start) for (_, start, _), data in zip(regions, spans, strict=True)
+        ):
+            try:
+                source = RawTimerSource.opened(context.subtask, handle, stream)
+            except UnsupportedSerializerError as error:
+                reason = f"timers: {error.message}"
+            else:
+                if source.entries or all(_is_without_timers(stream, *region[1:]) for region in regions):
+                    return source
+        ranges = [(stream, start, end, key_group) for key_group, start, end in regions]
+        return BytesSource.opened(context.subtask, "raw keyed state", self.family, ranges, reason)
+
+
+def _is_without_timers(stream: Stream, start: int, end: int) -> bool:
+    return rawtimers.is_no_timers(stream.span(start, end), start, end)
 
 
 def _timer_state(timers: rawtimers.RawTimers) -> StateName:

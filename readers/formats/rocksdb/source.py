@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cached_property, partial
 
 import numpy as np
@@ -11,64 +12,96 @@ from numpy.typing import NDArray
 
 from readers.decode.page import Page
 from readers.errors import ReaderError
-from readers.formats.beginning import header_of, keyed_entries
+from readers.formats.beginning import header_of, is_small, keyed_entries, small_or_header
 from readers.formats.composite import layout as composite
 from readers.formats.composite.source import FilesSource
-from readers.formats.entry import Entry, StateKind
-from readers.formats.rocksdb.database import RocksDatabase, files_of, is_forst, read_only_copy
+from readers.formats.entry import StateKind
+from readers.formats.opener import Opener, OpeningContext
+from readers.formats.rocksdb.database import (
+    RocksDatabase,
+    files_of,
+    is_forst,
+    manifest_files,
+    options_files,
+    read_only_copy,
+)
 from readers.formats.rocksdb.files import LocalFiles, RemoteFiles
 from readers.formats.rocksdb.sst import Files
-from readers.formats.source import Selection, StateName
+from readers.formats.source import Selection, Source, StateName
 from readers.headers.keyed import KeyedHeader, read_keyed_header
 from readers.headers.metainfo import BackendStateType
 from readers.keygroups import key_group_bytes
-from readers.metadata import IncrementalRemoteKeyedStateHandle
+from readers.metadata import IncrementalRemoteKeyedStateHandle, StreamStateHandle
 from readers.serializers.base import Serializer
-from readers.storage.location import SavepointLocation
+from readers.storage.location import Ranges, SavepointLocation
 
 
-class RocksSource(FilesSource):
-    """A RocksDB instance; opened on first use."""
-
-    handle: IncrementalRemoteKeyedStateHandle
+class InstanceOnUse:
+    """A RocksDB instance that is opened when its first entry is read; the sources of one handle share it."""
 
     def __init__(
-        self,
-        subtask: int,
-        handle: IncrementalRemoteKeyedStateHandle,
-        storage: SavepointLocation,
-        max_parallelism: int,
+        self, location: SavepointLocation, handle: IncrementalRemoteKeyedStateHandle, path: str
     ) -> None:
-        super().__init__(subtask, handle.meta_state_handle.path or "_metadata", handle, max_parallelism)
-        self.storage = storage
+        self._location = location
+        self._handle = handle
+        self._path = path
+        # Splits of one savepoint are read by several threads; they share one instance.
         self._lock = threading.Lock()
         self._database: RocksDatabase | None = None
 
+    def database(self) -> RocksDatabase:
+        """Return the open instance.
+
+        Raises:
+            ReaderError: a file is missing.
+        """
+        with self._lock:
+            if self._database is None:
+                self._database = RocksDatabase(self._files(), self._path)
+            return self._database
+
+    def close(self) -> None:
+        """Close the instance; the next use opens it again."""
+        with self._lock:
+            if self._database is not None:
+                self._database.close()
+                self._database = None
+
+    def _files(self) -> Files:
+        handles = files_of(self._handle)
+        kind = RemoteFiles if self._location.is_remote(handles.values()) else LocalFiles
+        return kind(self._location, handles, partial(read_only_copy, self._location, self._handle))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RocksSource(FilesSource):
+    """The files of one RocksDB or ForSt instance.
+
+    Attributes:
+        location: opens the files.
+        header: the KeyedBackendSerializationProxy, which is a stream of its own.
+        instance: the files as a database.
+    """
+
+    handle: IncrementalRemoteKeyedStateHandle
+    location: SavepointLocation
+    header: KeyedHeader
+    instance: InstanceOnUse
+
     @cached_property
-    def backend(self) -> str:  # type: ignore[override]  # told apart by a file
+    def backend(self) -> str:  # type: ignore[override]  # read from a file, so not of the class
         """`forst` or `rocksdb`."""
         if any(state.kind is BackendStateType.KEY_VALUE_V2 for state in self.header.states):
             return "forst"
         try:
-            is_of_forst = is_forst(self.storage, self.handle)
+            is_of_forst = is_forst(self.location, self.handle)
         except ReaderError:
             is_of_forst = False
         return "forst" if is_of_forst else "rocksdb"
 
-    @cached_property
-    def header(self) -> KeyedHeader:
-        """The proxy, the only content of the meta stream."""
-        stream = self.storage.open_stream(self.handle.meta_state_handle)
-        size = stream.size_bytes
-        return header_of(stream.span(0, size), self.path, size, read_keyed_header)
-
     @property
     def key_serializer(self) -> Serializer:
         return self.header.key_serializer
-
-    @cached_property
-    def entries(self) -> dict[StateName, Entry]:
-        return dict(keyed_entries(self.header))
 
     def pages(self, state: StateName, selection: Selection) -> Iterator[Page]:
         return self._pages(state, selection)
@@ -80,7 +113,9 @@ class RocksSource(FilesSource):
     def _pages(self, state: StateName, selection: Selection, *, keys_only: bool = False) -> Iterator[Page]:
         width = key_group_bytes(self.max_parallelism)
         for first, behind in self._ranges(state, selection, width):
-            for data, starts, ends in self._open().entries(state.name, first, behind, keys_only=keys_only):
+            for data, starts, ends in self.instance.database().entries(
+                state.name, first, behind, keys_only=keys_only
+            ):
                 selection.account(len(data))
                 groups = _key_groups(data, starts[:, 0], width)
                 page = Page(
@@ -119,22 +154,42 @@ class RocksSource(FilesSource):
         for first, last in _consecutive(groups):
             yield first.to_bytes(width, "big"), _successor(last.to_bytes(width, "big"))
 
-    def _open(self) -> RocksDatabase:
-        with self._lock:
-            if self._database is None:
-                self._database = RocksDatabase(self._files(), self.path)
-            return self._database
-
-    def _files(self) -> Files:
-        handles = files_of(self.handle)
-        kind = RemoteFiles if self.storage.is_remote(handles.values()) else LocalFiles
-        return kind(self.storage, handles, partial(read_only_copy, self.storage, self.handle))
-
     def close(self) -> None:
-        with self._lock:
-            if self._database is not None:
-                self._database.close()
-                self._database = None
+        self.instance.close()
+
+
+class RocksOpener(Opener[IncrementalRemoteKeyedStateHandle]):
+    """Opens the files of a RocksDB or ForSt instance."""
+
+    family = StateKind.VALUE
+    sources = (RocksSource,)
+
+    def open(self, handle: IncrementalRemoteKeyedStateHandle, context: OpeningContext) -> Source:
+        path = handle.meta_state_handle.path or "_metadata"
+        stream = context.location.open_stream(handle.meta_state_handle)
+        size = stream.size_bytes
+        header = header_of(stream.span(0, size), path, size, read_keyed_header)
+        return RocksSource(
+            subtask=context.subtask,
+            path=path,
+            size_bytes=handle.size_bytes,
+            entries=dict(keyed_entries(header)),
+            max_parallelism=context.max_parallelism,
+            handle=handle,
+            location=context.location,
+            header=header,
+            instance=InstanceOnUse(context.location, handle, path),
+        )
+
+    def first_ranges(
+        self, handle: IncrementalRemoteKeyedStateHandle, *, first: bool, few: bool
+    ) -> Iterator[tuple[StreamStateHandle, Ranges]]:
+        yield handle.meta_state_handle, small_or_header(handle.meta_state_handle, None)
+        # OPTIONS tell RocksDB from ForSt: the same for all subtasks.
+        streams = list(options_files(handle)) if first else []
+        if few:
+            streams += filter(is_small, manifest_files(handle))
+        yield from ((stream, small_or_header(stream, None)) for stream in streams)
 
 
 def _key_groups(data: NDArray[np.uint8], starts: NDArray[np.int64], width: int) -> NDArray[np.int32]:

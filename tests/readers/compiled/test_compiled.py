@@ -32,7 +32,8 @@ from readers.formats.full import layout as full
 from readers.formats.rocksdb.sst import blocks, checksums, compression
 from readers.formats.source import Selection
 from readers.rows import state_schema
-from readers.savepoint import Savepoint, StatePart
+from readers.savepoint import Savepoint
+from readers.states import StatePart
 from readers.storage.cachefolder import CACHE_VARIABLE
 from tests.support.interpreted import interpreted
 from tests.support.paths import PROJECT

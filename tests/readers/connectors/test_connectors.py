@@ -20,7 +20,8 @@ from readers.connectors.recognition import COORDINATOR_STATE, LAYOUTS, READER_ST
 from readers.cursor import Cursor
 from readers.errors import ReaderError
 from readers.offsets import SCHEMA, source_offsets
-from readers.savepoint import DECODED, Savepoint
+from readers.savepoint import Savepoint
+from readers.states import DECODED
 from tests.support.expected import Snapshot, snapshots_of
 from tests.support.paths import DATA
 from tests.support.single_values import decode_one

@@ -15,20 +15,23 @@ from hypothesis import strategies as st
 
 from readers.errors import CorruptDataError, ReaderError
 from readers.formats.channelstate.layout import InFlightRecords
-from readers.formats.channelstate.source import ChannelSource
+from readers.formats.channelstate.source import ChannelOpener
 from readers.formats.entry import StateKind
-from readers.formats.source import Selection
+from readers.formats.opener import OpeningContext
+from readers.formats.source import Selection, Source
 from readers.metadata import (
     ByteStreamStateHandle,
     ChannelOffsets,
     InputChannelStateHandle,
     OperatorState,
     ResultSubpartitionStateHandle,
+    SubtaskChannels,
     SubtaskState,
 )
 from readers.rows import state_schema
-from readers.savepoint import DECODED, PARTIAL, Savepoint, StatePart
+from readers.savepoint import Savepoint
 from readers.serializers.primitives import LongSerializer
+from readers.states import DECODED, PARTIAL, StatePart
 from readers.storage.location import SavepointLocation
 from tests.support.expected import Snapshot, snapshots_of
 from tests.support.paths import DATA
@@ -89,8 +92,15 @@ def in_flight(
     return InFlightRecords(operators, SavepointLocation(ANY_SAVEPOINT), elements or {})
 
 
+def source_of(operator_id: str, state: InFlightRecords) -> Source:
+    context = OpeningContext(
+        location=SavepointLocation(ANY_SAVEPOINT), operator_id=operator_id, in_flight=state
+    )
+    return ChannelOpener().open(SubtaskChannels(handles=()), context)
+
+
 def values(state: InFlightRecords, operator_id: str) -> list[dict[str, Any]]:
-    source = ChannelSource(0, operator_id, state)
+    source = source_of(operator_id, state)
     found = []
     for name, entry in source.entries.items():
         part = StatePart(source=source, name=name, entry=entry)
@@ -155,7 +165,7 @@ def test_a_gate_and_a_partition_are_states_of_their_own():
         )
     )
 
-    names = [name.name for name in ChannelSource(0, RECEIVER, state).entries]
+    names = [name.name for name in source_of(RECEIVER, state).entries]
 
     assert names == ["input gate 0", "input gate 1"]
 
@@ -165,7 +175,7 @@ def test_records_that_can_only_be_strings_are_text_and_the_note_says_so():
     state = in_flight(inputs=(input_channel(0, 0, b"".join(record(string(text)) for text in texts)),))
 
     assert shown(state, RECEIVER) == [("record", text, None) for text in texts]
-    (entry,) = ChannelSource(0, RECEIVER, state).entries.values()
+    (entry,) = source_of(RECEIVER, state).entries.values()
     assert "exactly one String" in next(entry.problems()).reason
 
 

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from readers.errors import ReaderError
-from readers.formats.opening import raw_keyed_source
+from readers.formats.opener import OpeningContext
+from readers.formats.opening import opener_of
 from readers.formats.source import Source
-from readers.metadata import ByteStreamStateHandle, KeyGroupRange, KeyGroupsStateHandle
-from readers.savepoint import State, StatePart
+from readers.metadata import ByteStreamStateHandle, KeyGroupRange, KeyGroupsStateHandle, StateRole
+from readers.states import State, StatePart
 from readers.storage.location import SavepointLocation
 from tests.support.encoders import string, utf
 from tests.support.paths import DATA
@@ -47,7 +48,8 @@ def source_of(*groups: bytes | None) -> Source:
         offsets=np.array(offsets, dtype=np.int64),
         delegate=ByteStreamStateHandle(handle_name="test", data=data),
     )
-    return raw_keyed_source(0, handle, SavepointLocation(SAVEPOINT))
+    context = OpeningContext(location=SavepointLocation(SAVEPOINT))
+    return opener_of(StateRole.RAW_KEYED, handle).open(handle, context)
 
 
 def rows_of(source: Source) -> dict[str, list[tuple[str, int, int]]]:

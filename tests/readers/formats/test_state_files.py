@@ -34,9 +34,10 @@ from readers.formats.operatorstate.source import OperatorSource
 from readers.formats.source import Selection, Source
 from readers.keygroups import operator_id_of
 from readers.metadata import KeyGroupsStateHandle, OperatorStreamStateHandle
-from readers.savepoint import Savepoint, State, StatePart
+from readers.savepoint import Savepoint
 from readers.serializers.base import OpaqueSerializer, Serializer
 from readers.serializers.primitives import LongSerializer, StringSerializer, VoidNamespaceSerializer
+from readers.states import State, StatePart
 from readers.storage.location import BufferStream, ReadCounter
 from tests.support.notation import json_text, plain_values
 from tests.support.paths import DATA
@@ -69,9 +70,9 @@ class File:
         """A reader of `data` in place of the file."""
         stream = BufferStream("test", data, ReadCounter())
         if isinstance(self.handle, OperatorStreamStateHandle):
-            return OperatorSource(0, self.handle, stream)
+            return OperatorSource.opened(0, self.handle, stream)
         assert self.kind is not OperatorSource
-        return self.kind(0, self.handle, stream, MAX_PARALLELISM)  # type: ignore[arg-type,call-arg]  # not OperatorSource
+        return self.kind.opened(0, self.handle, stream, MAX_PARALLELISM)  # type: ignore[arg-type,call-arg]  # not OperatorSource
 
 
 @lru_cache
@@ -117,11 +118,11 @@ def states_of(source: Source) -> list[State]:
     ]
 
 
-def read(source: Source) -> tuple[int, list[ReaderError]]:
+def read(file: File, data: bytes) -> tuple[int, list[ReaderError]]:
     """How many rows its states have, and the errors of those that have none."""
     rows, errors = 0, []
     try:
-        states = states_of(source)
+        states = states_of(file.source(data))
     except ReaderError as error:
         return 0, [error]
     for state in states:
@@ -138,7 +139,7 @@ def read_within_limits(file: File, data: bytes) -> list[ReaderError]:
     """The errors of a changed file; any other exception, a second or 256 MB are too much."""
     start, peak = time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
-    _, errors = read(file.source(data))
+    _, errors = read(file, data)
 
     assert time.process_time() - start < MAX_SECONDS
     assert (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - peak) * 1024 < MAX_BYTES
@@ -172,7 +173,7 @@ def seeded(name: str) -> random.Random:
 def test_the_unchanged_file_has_rows(name):
     file = file_of(*LARGER[name])
 
-    rows, errors = read(file.source(file.data))
+    rows, errors = read(file, file.data)
 
     assert rows
     assert all(isinstance(error, UnsupportedSerializerError) for error in errors)
@@ -372,7 +373,7 @@ def test_the_bytes_of_a_heap_value_with_an_unknown_serializer_are_those_of_the_c
 def test_heap_entries_that_cannot_be_told_apart_are_one_row_of_bytes():
     file = file_of(ALL_TYPES, "types")
     source = file.source(file.data)
-    source.refine(_unknown)
+    source = source.refine(lambda _, entry: entry.refined(_unknown))
 
     states = {state.name: state for state in states_of(source)}
     rows = {
@@ -417,7 +418,7 @@ def test_a_key_group_with_a_state_twice_is_corrupt():
     twice = bytearray(file.data)
     twice[start + 6 : start + 8] = twice[start : start + 2]
 
-    _, errors = read(file.source(bytes(twice)))
+    _, errors = read(file, bytes(twice))
 
     assert any(isinstance(error, CorruptDataError) and "not yet seen" in error.message for error in errors)
 

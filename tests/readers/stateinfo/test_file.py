@@ -19,7 +19,7 @@ from readers.errors import (
     UnsupportedVersionError,
 )
 from readers.formats.entry import StateKind
-from readers.savepoint import Savepoint, State
+from readers.savepoint import Savepoint
 from readers.serializers.kryo.settings import KryoClass
 from readers.stateinfo import file as stateinfo
 from readers.stateinfo.file import (
@@ -35,6 +35,7 @@ from readers.stateinfo.file import (
 )
 from readers.stateinfo.plans import PlannedOperator, read_job_plan
 from readers.stateinfo.refinement import kryo_of
+from readers.states import State
 from tests.support.paths import DATA, PROJECT
 from tests.support.unpacked import unpacked
 

@@ -17,6 +17,8 @@ from readers.errors import CorruptDataError, ReaderError
 from readers.formats.changelog.log import plain_stream, read_change_set
 from readers.formats.changelog.source import ChangelogSource
 from readers.formats.entry import StateKind
+from readers.formats.opener import OpeningContext
+from readers.formats.opening import opener_of
 from readers.formats.source import Selection
 from readers.keygroups import hash_string, key_group_of
 from readers.metadata import (
@@ -24,9 +26,11 @@ from readers.metadata import (
     InMemoryChangelogStateHandle,
     KeyGroupRange,
     StateChange,
+    StateRole,
 )
 from readers.rows import state_schema
-from readers.savepoint import Savepoint, StatePart
+from readers.savepoint import Savepoint
+from readers.states import StatePart
 from readers.storage.location import SavepointLocation
 from tests.support.expected import Comparison, snapshots_of
 from tests.support.paths import PROJECT
@@ -130,7 +134,16 @@ def source_of(
         changes=((TIMERS,) if known_key else ()) + changes,
     )
     handle = ChangelogStateBackendHandle(key_group_range=key_groups, materialized=(), non_materialized=(log,))
-    return ChangelogSource(0, handle, SavepointLocation(ANY_SAVEPOINT), KEY_GROUPS)
+    return opened(handle)
+
+
+def opened(handle: ChangelogStateBackendHandle, *siblings: ChangelogStateBackendHandle) -> ChangelogSource:
+    context = OpeningContext(
+        location=SavepointLocation(ANY_SAVEPOINT), max_parallelism=KEY_GROUPS, siblings=siblings
+    )
+    source = opener_of(StateRole.MANAGED_KEYED, handle).open(handle, context)
+    assert isinstance(source, ChangelogSource)
+    return source
 
 
 def rows_of(
@@ -436,7 +449,7 @@ def test_a_key_is_known_from_the_timers_of_another_subtask():
     alone = source_of(
         StateChange(-1, announce(0, "v", "VALUE", LONG)), change(SET, 0, "a", i8(1)), known_key=False
     )
-    source = ChangelogSource(0, alone.handle, alone.storage, KEY_GROUPS, (alone.handle, sibling))
+    source = opened(alone.handle, alone.handle, sibling)
 
     assert rows_of(source, "v", "key", "value") == [("a", 1)]
 

@@ -23,7 +23,8 @@ from readers.formats.full.lookup import LookupTarget, Search, in_rounds
 from readers.formats.source import Selection
 from readers.formats.unpacked import UnpackedWindows
 from readers.jsontext import json_text
-from readers.savepoint import Savepoint, State
+from readers.savepoint import Savepoint
+from readers.states import State
 from readers.storage import filesystems
 from readers.storage.filesystems import BufferStream, ReadCounter, Windows
 from tests.readers.formats.full.test_full import Framed, key_group

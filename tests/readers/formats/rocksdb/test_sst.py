@@ -56,7 +56,7 @@ from readers.formats.rocksdb.sst.compression import (
     decompress_snappy,
     plain_length,
 )
-from readers.formats.source import Selection, Source
+from readers.formats.source import Selection
 from readers.metadata import IncrementalRemoteKeyedStateHandle
 from readers.savepoint import Savepoint
 from readers.storage.location import SavepointLocation
@@ -297,7 +297,7 @@ def handles(folder: Path) -> Iterator[tuple[SavepointLocation, IncrementalRemote
         )
         sources = {id(part.source): part.source for part in parts}
         for source in rocks_sources(sources.values()):
-            yield source.storage, source.handle
+            yield source.location, source.handle
 
 
 def rocks_sources(sources) -> Iterator[RocksSource]:
@@ -305,11 +305,7 @@ def rocks_sources(sources) -> Iterator[RocksSource]:
         if isinstance(source, RocksSource):
             yield source
         elif isinstance(source, ChangelogSource):
-            yield from rocks_sources(bases(source))
-
-
-def bases(source: ChangelogSource) -> tuple[Source, ...]:
-    return source._bases
+            yield from rocks_sources(source.bases)
 
 
 def compare_handles(folder: Path, directory: Path) -> int:

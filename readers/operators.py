@@ -1,0 +1,247 @@
+"""One operator of a savepoint: opens its handles, and collects their states over all subtasks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from readers.connectors.layout import Layout
+from readers.connectors.recognition import MAX_BYTES, is_candidate, recognised
+from readers.connectors.source import ConnectorSource, bytes_of
+from readers.errors import ReaderError
+from readers.formats.channelstate.layout import InFlightRecords
+from readers.formats.entry import StateKind
+from readers.formats.opener import OpeningContext
+from readers.formats.opening import opener_of
+from readers.formats.source import Selection, Source
+from readers.keygroups import operator_id_of
+from readers.metadata import KeyGroupRange, OperatorState, StateObject, StateRole, SubtaskState
+from readers.serializers.base import Serializer
+from readers.serializers.named import serializer_named
+from readers.serializers.pojo import known_subclasses, with_subclasses
+from readers.stateinfo.refinement import Contradiction, Knowledge
+from readers.states import State, StatePart
+from readers.storage.location import SavepointLocation
+
+_FEW_SUBTASKS = 8
+
+
+class Operator:
+    """One operator of a savepoint.
+
+    Attributes:
+        metadata: its record in `_metadata`.
+    """
+
+    def __init__(
+        self,
+        metadata: OperatorState,
+        location: SavepointLocation,
+        in_flight: InFlightRecords,
+        knowledge: Knowledge,
+    ) -> None:
+        self.metadata = metadata
+        self._location = location
+        self._in_flight = in_flight
+        self._knowledge = knowledge
+        self._opened: list[Source] = []
+
+    @property
+    def operator_id(self) -> str:
+        """32 hex digits."""
+        return self.metadata.operator_id
+
+    def answers_to(self, name: str) -> bool:
+        """Return whether `name` is its uid (even if only the hash of it is stored), its name or its id, in any case."""
+        folded = name.casefold()
+        known = (self.metadata.uid, self.metadata.name, self.operator_id)
+        return any(text is not None and text.casefold() == folded for text in known) or (
+            operator_id_of(name) == self.operator_id
+        )
+
+    @cached_property
+    def states(self) -> tuple[State, ...]:
+        """Its states, in the order of their first registration; reads the headers of all its state files."""
+        self.read_ahead()
+        collector = StateCollector(self.metadata, self._knowledge)
+        context = self._context()
+        for subtask in self._subtasks():
+            for role, handle in subtask.recorded():
+                collector.open(role, handle, replace(context, subtask=subtask.index))
+        if self.metadata.coordinator_state is not None:
+            collector.open(StateRole.COORDINATOR, self.metadata.coordinator_state, context)
+        states = collector.states()
+        self._opened += collector.sources()
+        return _with_connectors(states)
+
+    def read_ahead(self) -> None:
+        """Fetch the headers of remote state files, all at the same time; `states` waits for them."""
+        subtasks = self._subtasks()
+        few = len(subtasks) <= _FEW_SUBTASKS
+        self._location.expect(
+            ranges
+            for number, subtask in enumerate(subtasks)
+            for role, handle in subtask.recorded()
+            for ranges in opener_of(role, handle).first_ranges(handle, first=number == 0, few=few)
+        )
+
+    def close(self) -> None:
+        """Release the files that its states hold open."""
+        for source in self._opened:
+            source.close()
+
+    def _subtasks(self) -> list[SubtaskState]:
+        return sorted(self.metadata.subtasks, key=lambda subtask: subtask.index)
+
+    def _context(self) -> OpeningContext:
+        keyed = (subtask.managed_keyed_state for subtask in self.metadata.subtasks)
+        return OpeningContext(
+            location=self._location,
+            operator_id=self.operator_id,
+            max_parallelism=max(self.metadata.max_parallelism, 1),
+            siblings=tuple(handle for handle in keyed if handle is not None),
+            stated_key=self._stated_key(),
+            in_flight=self._in_flight,
+        )
+
+    def _stated_key(self) -> Serializer | None:
+        """Return the type of the keys that `stateInfo` names."""
+        info = self._knowledge.operator
+        stated = info.key.type if info and info.key else None
+        return serializer_named(stated) if stated else None
+
+
+StateId = tuple[StateKind, str]
+"""Kind and name of a state: unique in an operator."""
+
+
+@dataclass
+class StateCollector:
+    """Gathers the states of one operator over its subtasks.
+
+    Attributes:
+        operator: the operator.
+        knowledge: what is known of its types beside the state files.
+        parts: the parts of each state.
+        contradictions: between `stateInfo` and the state files.
+        failures: the handles that cannot be opened, by the family of their states.
+    """
+
+    operator: OperatorState
+    knowledge: Knowledge
+    parts: dict[StateId, list[StatePart]] = field(default_factory=dict)
+    contradictions: dict[StateId, tuple[Contradiction, ...]] = field(default_factory=dict)
+    failures: dict[StateKind, list[tuple[KeyGroupRange | None, ReaderError]]] = field(default_factory=dict)
+    families: dict[StateId, StateKind] = field(default_factory=dict)
+
+    def open(self, role: StateRole, handle: StateObject, context: OpeningContext) -> None:
+        """Open a handle and add its states; an error is kept for the states of the handle's family."""
+        opener = opener_of(role, handle)
+        try:
+            source = opener.open(handle, context).refine(
+                lambda _, entry: entry.refined(self.knowledge.informed)
+            )
+        except ReaderError as error:
+            failures = self.failures.setdefault(opener.family, [])
+            failures.append((handle.key_groups, error.within(self.operator.operator_id)))
+            return
+        contradictions = {
+            name: self.knowledge.refined(name.name, entry)[1] for name, entry in source.entries.items()
+        }
+        source = source.refine(lambda name, entry: self.knowledge.refined(name.name, entry)[0])
+        for name, entry in source.entries.items():
+            state = entry.kind, name.name
+            self.families[state] = opener.family
+            self.contradictions[state] = contradictions[name]
+            known = self.parts.setdefault(state, [])
+            # Every subtask has a copy of a broadcast state: the first that is not empty is read.
+            if entry.kind is StateKind.BROADCAST and any(part.source.cost_bytes(part.name) for part in known):
+                continue
+            known.append(StatePart(source=source, name=name, entry=entry))
+
+    def sources(self) -> list[Source]:
+        """Return the sources of all parts."""
+        sources = {id(part.source): part.source for parts in self.parts.values() for part in parts}
+        return list(sources.values())
+
+    def states(self) -> tuple[State, ...]:
+        """Return the states; a family of which no handle can be opened is one state with a name in parentheses."""
+        self._share_subclasses()
+        states = [
+            self._state(kind, name, self.families[kind, name], tuple(parts))
+            for (kind, name), parts in self.parts.items()
+        ]
+        unread = [family for family in self.failures if family not in self.families.values()]
+        states += [self._state(family, _UNREADABLE[family], family, ()) for family in unread]
+        return tuple(states)
+
+    def _state(self, kind: StateKind, name: str, family: StateKind, parts: tuple[StatePart, ...]) -> State:
+        return State(
+            operator_id=self.operator.operator_id,
+            name=name,
+            kind=kind,
+            max_parallelism=max(self.operator.max_parallelism, 1),
+            parts=parts,
+            failures=tuple(self.failures.get(family, ())),
+            contradictions=self.contradictions.get((kind, name), ()),
+        )
+
+    def _share_subclasses(self) -> None:
+        """Give every state the subclasses of a POJO that any subtask or state describes."""
+        parts = [part for parts in self.parts.values() for part in parts]
+        known = known_subclasses(tree for part in parts for tree in part.entry.serializers())
+        if not known:
+            return
+
+        def described(tree: Serializer) -> Serializer:
+            return with_subclasses(tree, known)
+
+        refined = {
+            id(source): source.refine(lambda _, entry: entry.refined(described)) for source in self.sources()
+        }
+        for state, old in self.parts.items():
+            sources = [(part.name, refined[id(part.source)]) for part in old]
+            self.parts[state] = [
+                StatePart(source=source, name=name, entry=source.entries[name]) for name, source in sources
+            ]
+
+
+def _with_connectors(states: tuple[State, ...]) -> tuple[State, ...]:
+    """Return the states of an operator; those of connectors whose layout is recognised have typed values."""
+    values: dict[str, list[bytes]] = {}
+    for state in states:
+        if (
+            state.entry is not None
+            and is_candidate(state.name, state.entry)
+            and state.size_bytes <= MAX_BYTES
+        ):
+            try:
+                values[state.name] = [value for part in state.parts for value in _values(part)]
+            except ReaderError:
+                continue
+    layouts = recognised(values)
+    return tuple(
+        _with_layout(state, layouts[state.name]) if state.name in layouts else state for state in states
+    )
+
+
+def _values(part: StatePart) -> Iterator[bytes]:
+    for page in part.source.pages(part.name, Selection()):
+        yield from bytes_of(page, part.entry)
+
+
+def _with_layout(state: State, layout: Layout) -> State:
+    sources = [(part.name, ConnectorSource.opened(part.source, part.name, layout)) for part in state.parts]
+    parts = tuple(StatePart(source=source, name=name, entry=source.entries[name]) for name, source in sources)
+    return replace(state, parts=parts)
+
+
+_UNREADABLE = {
+    StateKind.VALUE: "(keyed state)",
+    StateKind.OPERATOR_LIST: "(operator state)",
+    StateKind.RAW_KEYED: "(raw keyed state)",
+    StateKind.RAW_OPERATOR: "(raw operator state)",
+    StateKind.COORDINATOR: "(coordinator state)",
+    StateKind.CHANNEL: "(channel state)",
+}
