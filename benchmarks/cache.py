@@ -59,7 +59,7 @@ def _write(cached: Catalog, name: str) -> None:
     assert isinstance(table, StatesTable)
     assert cached.cache is not None
     started = time.perf_counter()
-    path = cached.cache.write(table.place(table.references[0]))
+    path = cached.cache.write(table.reference(table.states[0]))
     size = path.stat().st_size / 1e6 if path else 0
     print(f"| {name} | {time.perf_counter() - started:.1f} | {size:,.0f} |", flush=True)
 

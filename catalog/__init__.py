@@ -4,21 +4,23 @@ In: paths of savepoints, or of folders that hold several. Out: databases, tables
 
 Reading order:
 
-    discovery.py  finds savepoints and checkpoints under a root
-    naming.py     the names of databases and tables
-    freshness.py  names that follow a job: `latest`
-    catalog.py    Catalog: all databases; `connect`
-    database.py   Database: one savepoint and its tables
-    tables.py     the tables of states: one state, all states of an operator, timers
-    sqlviews.py   what the operators of SQL jobs keep, a column a field
-    statemeta.py  the tables of facts: StateMeta, operators, files
-    scan.py       Scan → Split: what an engine reads
-    statecache.py what was decoded once, in the files of cachefiles.py
-    predicate.py  what of a query's conditions saves reading
-    jsontext.py   values of different types as one column of JSON text
-    stateinfo.py  files of the user: `stateInfo`, job plans, uids
-    fidelity.py   `make fidelity`: what of whole folders decodes
-    support.py    the support tables of the README
+    discovery.py    finds savepoints and checkpoints under a root
+    naming.py       the names of databases and tables
+    references.py   savepoints and states, to be opened again in any process
+    roots.py        the databases under roots, and those that one user may see
+    freshness.py    names that follow a job: `latest`
+    catalog.py      Catalog: all databases; `connect`
+    database.py     Database: one savepoint and its tables
+    table.py        Table; the tables that need no state
+    statetables.py  the tables of states: one state, all states of an operator, timers
+    sqlviews.py     the states of SQL jobs, with a column a field
+    statemeta.py    the rows of StateMeta, operators, files, source_offsets
+    predicate.py    the conditions that save reading
+    scan.py         Scan → Split: what an engine reads
+    splits.py       the splits of states, of the cache and of facts
+    cache/          decoded states as Parquet files
+    stateinfo.py    files of the user: `stateInfo`, job plans, uids
+    errors.py       CatalogError and its subclasses
 
     >>> import catalog
     >>> db = catalog.connect("/savepoints/savepoint-42")
@@ -30,7 +32,7 @@ from catalog.database import Database
 from catalog.errors import CatalogError, NoSuchColumnError, NoSuchDatabaseError, NoSuchTableError
 from catalog.predicate import Predicate
 from catalog.scan import Scan, Split
-from catalog.statetables import FactsTable, Table
+from catalog.table import FactsTable, PlannedTable, Table
 
 __all__ = [
     "Catalog",
@@ -40,6 +42,7 @@ __all__ = [
     "NoSuchColumnError",
     "NoSuchDatabaseError",
     "NoSuchTableError",
+    "PlannedTable",
     "Predicate",
     "Root",
     "Scan",

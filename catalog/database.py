@@ -1,7 +1,12 @@
-"""`Database`: one savepoint as tables."""
+"""`Database`: one savepoint as tables.
+
+`_metadata` names all operators, so the names of their tables are known without a state file. The tables of an operator are
+made from the headers of its own state files, when a name leads to that operator. Only listings read all headers.
+"""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any
@@ -23,7 +28,8 @@ from catalog.statemeta import (
     source_offset_rows,
     state_meta_rows,
 )
-from catalog.statetables import FactsTable, OperatorTable, StateReference, StateTable, Table, TimersTable
+from catalog.statetables import OperatorTable, StateTable, TableState, TimersTable
+from catalog.table import FactsTable, Table
 from readers import SOURCE_OFFSETS, Operator, Savepoint, State, StateKind, operator_id_of
 
 STATE_META_NAME = "StateMeta"
@@ -36,13 +42,16 @@ _SEPARATOR = "__"
 
 
 class Database:
-    """One savepoint or checkpoint: opened when first asked, its state files when their tables are.
+    """One savepoint or checkpoint. `_metadata` is read when it is first needed, state files when their tables are.
+
+    Args:
+        name: in the catalog.
+        reference: opens the savepoint.
+        uids: uids of operators of which the savepoint stores only the ids.
+        cache: of decoded states; None for none.
 
     Attributes:
-        name: in the catalog.
-        reference: what it takes to open it.
-        uids: operator id → uid, known from elsewhere than `_metadata`.
-        cache: of decoded states; None for none.
+        uids: operator id → uid.
     """
 
     def __init__(
@@ -56,6 +65,10 @@ class Database:
         self.reference = reference
         self.cache = cache
         self.uids: Mapping[str, str] = {operator_id_of(uid): uid for uid in uids}
+        self._description: tuple[int, str | None] | None = None
+        self._lock = threading.Lock()
+        self._operator_tables: dict[str, tuple[Table, ...]] = {}
+        self._fetched_ahead: set[str] = set()
 
     @property
     def savepoint(self) -> Savepoint:
@@ -68,7 +81,7 @@ class Database:
 
     @property
     def is_gone(self) -> bool:
-        """Whether it was removed: Flink removes `_metadata` first. Looks anew, also if it is open."""
+        """True if the savepoint was removed. Asks the storage also if it is open: Flink removes `_metadata` first."""
         return is_gone(self.reference)
 
     @property
@@ -78,25 +91,24 @@ class Database:
 
     @property
     def is_described(self) -> bool:
-        """Whether `describe` knows without reading."""
-        return "_description" in self.__dict__
+        """True if `describe` answers without reading."""
+        return self._description is not None
 
     def describe(self) -> tuple[int, str | None]:
-        """`checkpoint_id` and `kind`; reads `_metadata` once, and does not keep it open.
+        """Return `checkpoint_id` and `kind`; reads `_metadata` the first time.
 
         Raises:
             ReaderError: it cannot be opened.
         """
+        if self._description is None:
+            metadata = self.savepoint.metadata
+            kind = str(metadata.properties.kind) if metadata.properties else None
+            self._description = metadata.checkpoint_id, kind
         return self._description
-
-    @cached_property
-    def _description(self) -> tuple[int, str | None]:
-        metadata = self.savepoint.metadata
-        return metadata.checkpoint_id, str(metadata.properties.kind) if metadata.properties else None
 
     @property
     def checkpoint_id(self) -> int:
-        """As Flink counted it."""
+        """The number that Flink gave to the checkpoint."""
         return self.describe()[0]
 
     @property
@@ -106,22 +118,29 @@ class Database:
 
     @property
     def tables(self) -> list[str]:
-        """The names of its tables; reads the headers of its state files."""
-        return [table.name for table in self._tables.values()]
+        """Names of its tables; reads the headers of all state files."""
+        return [table.name for table in self._all_tables()]
+
+    @property
+    def table_schemas(self) -> Iterator[tuple[str, pa.Schema]]:
+        """(table, its columns) of all tables."""
+        return ((table.name, table.schema) for table in self._all_tables())
 
     def table(self, name: str) -> Table:
-        """A table by name, in any case. Operators answer to uid, name and id, whichever their table is named after.
+        """Return a table by name, in any case; reads the headers of the operators that the name may mean, mostly one.
+
+        An operator answers to uid, name and id, whichever of them its table is named after.
 
         Raises:
-            NoSuchTableError: near names in the error.
+            NoSuchTableError: near names in the error; reads the headers of all state files for them.
         """
-        table = self._tables.get(name.casefold()) or self._by_alias(name)
+        table = self._find(name.casefold()) or self._by_alias(name)
         if table is None:
             raise NoSuchTableError(name, self.tables, f"database {self.name!r}")
         return table
 
     def scan(self, table: str, **arguments: Any) -> Scan:  # as Table.scan
-        """`table(table).scan(…)`."""
+        """Return `table(table).scan(…)`."""
         return self.table(table).scan(**arguments)
 
     @cached_property
@@ -133,87 +152,139 @@ class Database:
         free = [(f"{name}_{tail}" if name.casefold() in reserved else name, tail) for name, tail in wanted]
         return dict(zip((tail for _, tail in wanted), unique_names(free), strict=True))
 
+    @cached_property
+    def _folded_names(self) -> dict[str, str]:
+        return {operator_id: name.casefold() for operator_id, name in self.operator_names.items()}
+
     def _label(self, operator: Operator) -> str:
         metadata = operator.metadata
         return metadata.uid or self.uids.get(operator.operator_id) or metadata.name or operator.operator_id
 
-    @cached_property
-    def _tables(self) -> dict[str, Table]:
-        """Casefolded name → table, in the order of their listing."""
-        self.savepoint.read_ahead()
-        tables: list[Table] = [*self._facts(), self._timers()]
+    # ---- finding tables ----
+
+    def _all_tables(self) -> Iterable[Table]:
+        """Return all tables in the order of their listing; of several with one name the last, as `_find` does."""
+        self._read_ahead()
+        tables: list[Table] = [*self._own_tables.values()]
         for operator in self.savepoint.operators:
-            tables += self._operator_tables(operator)
-        return {table.name.casefold(): table for table in tables}
+            tables += self._tables_of(operator)
+        return {table.name.casefold(): table for table in tables}.values()
+
+    def _find(self, folded: str) -> Table | None:
+        """Return the table of a casefolded name; None if there is none."""
+        if folded in self._own_tables:
+            return self._own_tables[folded]
+        # `a__b__c` may be state `b__c` of operator `a` and state `c` of operator `a__b`: the last operator wins.
+        for operator in reversed(self.savepoint.operators):
+            own = self._folded_names[operator.operator_id]
+            if folded == own or folded.startswith(own + _SEPARATOR):
+                for table in reversed(self._tables_of(operator)):
+                    if table.name.casefold() == folded:
+                        return table
+        return None
+
+    def _by_alias(self, name: str) -> Table | None:
+        """Return the table of an operator by another of its names, with or without a state; None if there is none."""
+        label, separator, state = name.partition(_SEPARATOR)
+        while True:
+            for operator in self.savepoint.operators:
+                if operator.answers_to(label):
+                    known = self.operator_names[operator.operator_id]
+                    return self._find((known + separator + state).casefold())
+            if not separator:
+                return None
+            before, separator, state = state.partition(_SEPARATOR)
+            label = label + _SEPARATOR + before
+
+    def _tables_of(self, operator: Operator) -> tuple[Table, ...]:
+        """Return the tables of an operator, made the first time; engines know a table again by being the same object."""
+        known = self._operator_tables.get(operator.operator_id)
+        if known is not None:
+            return known
+        self._fetched_ahead.add(operator.operator_id)
+        made = tuple(self._made_tables(operator))
+        with self._lock:
+            return self._operator_tables.setdefault(operator.operator_id, made)
+
+    def _read_ahead(self) -> None:
+        """Fetch the headers of all operators at the same time, except those that were read already."""
+        for operator in self.savepoint.operators:
+            if operator.operator_id not in self._fetched_ahead:
+                self._fetched_ahead.add(operator.operator_id)
+                operator.read_ahead()
+
+    # ---- making tables ----
+
+    @cached_property
+    def _own_tables(self) -> dict[str, Table]:
+        """Casefolded name → the tables that are of no single operator."""
+        return {table.name.casefold(): table for table in (*self._facts(), self._timers())}
 
     def _facts(self) -> Iterator[Table]:
         savepoint, uids = self.savepoint, self.uids
-        yield FactsTable(
-            STATE_META_NAME,
-            "what states there are, and in which types",
-            STATE_META,
-            lambda: state_meta_rows(savepoint, uids, self._table_name),
-        )
+
+        def state_meta() -> pa.RecordBatch:
+            self._read_ahead()
+            return state_meta_rows(savepoint, uids, self._table_name)
+
+        def source_offsets() -> pa.RecordBatch:
+            self._read_ahead()
+            return source_offset_rows(savepoint, uids)
+
+        yield FactsTable(STATE_META_NAME, "what states there are, and in which types", STATE_META, state_meta)
         yield FactsTable(OPERATORS_NAME, "the operators", OPERATORS, lambda: operator_rows(savepoint, uids))
         yield FactsTable(FILES_NAME, "the files and inline parts", FILES, lambda: file_rows(savepoint))
-        yield FactsTable(
-            SOURCE_OFFSETS_NAME,
-            "where the sources stand",
-            SOURCE_OFFSETS,
-            lambda: source_offset_rows(savepoint, uids),
-        )
+        yield FactsTable(SOURCE_OFFSETS_NAME, "where the sources stand", SOURCE_OFFSETS, source_offsets)
 
     def _timers(self) -> Table:
-        def find() -> tuple[StateReference, ...]:
+        def find() -> tuple[TableState, ...]:
+            self._read_ahead()
             return tuple(
-                reference
+                state
                 for operator in self.savepoint.operators
-                for reference in self._references(operator, lambda state: state.kind is StateKind.TIMER)
+                for state in self._states(operator, lambda state: state.kind is StateKind.TIMER)
             )
 
         return TimersTable(
             TIMERS_NAME, "the registered timers of all operators", self.reference, find, self.cache
         )
 
-    def _operator_tables(self, operator: Operator) -> Iterator[Table]:
-        references = self._references(operator, lambda state: state.kind is not StateKind.TIMER)
-        if not references:
+    def _made_tables(self, operator: Operator) -> Iterator[Table]:
+        states = self._states(operator, lambda state: state.kind is not StateKind.TIMER)
+        if not states:
             return
         name = self.operator_names[operator.operator_id]
         yield OperatorTable(
-            name, f"all states of operator {name}", self.reference, lambda: references, self.cache
+            name, f"all states of operator {name}", self.reference, lambda: states, self.cache
         )
-        for reference in references:
-            if reference.state.parts:
-                table = self._state_table_name(operator, reference.number)
-                comment = f"state {reference.state.name} of operator {name}"
-                yield StateTable(table, comment, self.reference, _just(reference), self.cache)
+        for known in states:
+            if known.state.parts:
+                table = self._state_table_name(operator, known.number)
+                comment = f"state {known.state.name} of operator {name}"
+                yield StateTable(table, comment, self.reference, _just(known), self.cache)
         for number, (view_name, view) in self._views(operator).items():
             state = operator.states[number]
             comment = f"state {state.name} of operator {name}, with a column a field"
-            yield ViewTable(
-                view_name, comment, StateReference(state, number), self.reference, view, self.cache
-            )
+            yield ViewTable(view_name, comment, TableState(state, number), self.reference, view, self.cache)
 
-    def _references(self, operator: Operator, wanted: Callable[[State], bool]) -> tuple[StateReference, ...]:
+    def _states(self, operator: Operator, wanted: Callable[[State], bool]) -> tuple[TableState, ...]:
         uid = operator.metadata.uid or self.uids.get(operator.operator_id)
         return tuple(
-            StateReference(state, number, uid)
-            for number, state in enumerate(operator.states)
-            if wanted(state)
+            TableState(state, number, uid) for number, state in enumerate(operator.states) if wanted(state)
         )
 
     def _table_name(self, operator: Operator, number: int) -> str:
-        """The table of an operator's state that is the easiest to read: a view if it has one."""
+        """Return the name of the table of a state that is the easiest to read: of its view if it has one."""
         if operator.states[number].kind is StateKind.TIMER:
             return TIMERS_NAME
         view = self._views(operator).get(number)
         return self._state_table_name(operator, number) if view is None else view[0]
 
     def _views(self, operator: Operator) -> dict[int, tuple[str, View]]:
-        """The number of a state of a SQL operator → the name of its view, and the view."""
+        """Return the number of a state of a SQL operator → the name of its view, and the view."""
         found = [(number, view_of(state)) for number, state in enumerate(operator.states)]
         prefix = self.operator_names[operator.operator_id] + _SEPARATOR
+        # A state keeps its own name: a view that would take it is left out.
         taken = {state.name.casefold() for state in operator.states}
         named: dict[int, tuple[str, View]] = {}
         for number, view in found:
@@ -226,26 +297,6 @@ class Database:
         names = unique_names((state.name, state.kind.value.lower()) for state in operator.states)
         return self.operator_names[operator.operator_id] + _SEPARATOR + names[number]
 
-    def _by_alias(self, name: str) -> Table | None:
-        """The table of an operator by another of its names, with or without a state."""
-        label, separator, state = name.partition(_SEPARATOR)
-        while True:
-            for operator in self.savepoint.operators:
-                if operator.answers_to(label):
-                    known = self.operator_names[operator.operator_id] + (
-                        separator + state if separator else ""
-                    )
-                    return self._tables.get(known.casefold())
-            if not separator:
-                return None
-            before, separator, state = state.partition(_SEPARATOR)
-            label = label + _SEPARATOR + before
 
-    @property
-    def table_schemas(self) -> Iterator[tuple[str, pa.Schema]]:
-        """(table, its columns) of all tables."""
-        return ((table.name, table.schema) for table in self._tables.values())
-
-
-def _just(reference: StateReference) -> Callable[[], tuple[StateReference, ...]]:
-    return lambda: (reference,)
+def _just(state: TableState) -> Callable[[], tuple[TableState, ...]]:
+    return lambda: (state,)

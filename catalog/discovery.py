@@ -46,7 +46,7 @@ _NOTHING = "expected a savepoint or a folder of savepoints, found nothing"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class DiscoveredSavepoint:
     """A directory with a `_metadata` file, or a file that is a savepoint.
 
     Attributes:
@@ -60,7 +60,7 @@ class Found:
     modified_ns: int
 
 
-def find_savepoints(root: str, options: StorageOptions = DEFAULT_OPTIONS) -> Iterator[Found]:
+def find_savepoints(root: str, options: StorageOptions = DEFAULT_OPTIONS) -> Iterator[DiscoveredSavepoint]:
     """All savepoints under `root`, in the order of their paths.
 
     Raises:
@@ -74,7 +74,7 @@ def find_savepoints(root: str, options: StorageOptions = DEFAULT_OPTIONS) -> Ite
     if isinstance(system, RemoteFileSystem):
         metadata = location if location.name == METADATA_FILE_NAME else location / METADATA_FILE_NAME
         if metadata == location or system.identity(metadata):
-            yield Found(path=root, relative=(), modified_ns=system.modified_ns(metadata))
+            yield DiscoveredSavepoint(path=root, relative=(), modified_ns=system.modified_ns(metadata))
             return
         found = dict(_below(system, location))
         if not found and not _is_folder(system, location):
@@ -82,14 +82,16 @@ def find_savepoints(root: str, options: StorageOptions = DEFAULT_OPTIONS) -> Ite
     else:
         bare = location.path if root.startswith("file:") else root
         if os.path.isfile(location.path):
-            yield Found(path=bare, relative=(), modified_ns=_modified_ns(location))
+            yield DiscoveredSavepoint(path=bare, relative=(), modified_ns=_modified_ns(location))
             return
         if not system.is_directory(location):
             raise NotASavepointError(_NOTHING, path=location.path)
         found = {names: _modified_ns(_folder(location, names)) for names in _walk(system, location, ())}
     for relative in sorted(found, key=lambda names: [_natural(name) for name in names]):
         path = "/".join((bare.rstrip("/"), *relative)) if relative else bare
-        yield Found(path=f"{path}?{query}" if query else path, relative=relative, modified_ns=found[relative])
+        yield DiscoveredSavepoint(
+            path=f"{path}?{query}" if query else path, relative=relative, modified_ns=found[relative]
+        )
 
 
 def _walk(system: FileSystem, folder: Location, relative: tuple[str, ...]) -> Iterator[tuple[str, ...]]:

@@ -1,4 +1,7 @@
-"""Open savepoints, shared: one a process for each savepoint, however many scans and splits refer to it."""
+"""References to savepoints and states: small, picklable, and opened once in each process.
+
+`open_savepoint` keeps the savepoints of a process open, however many scans and splits refer to them.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,13 @@ from functools import lru_cache
 
 from readers import (
     DEFAULT_OPTIONS,
+    MissingFileError,
     NotASavepointError,
     ReaderError,
     Savepoint,
     SavepointLocation,
+    Selection,
+    State,
     StorageOptions,
     absolute,
     load_state_info,
@@ -21,14 +27,14 @@ _OPEN_SAVEPOINTS = 64
 
 @dataclass(frozen=True, slots=True)
 class SavepointReference:
-    """What it takes to open a savepoint again, in this process or another.
+    """All that is needed to open a savepoint again, in this process or another.
 
     Attributes:
         path: its directory or `_metadata`.
         roots: more directories that it may refer to.
-        path_map: recorded path prefixes and what stands there now.
+        path_map: recorded path prefixes and the present ones.
         version: changes when another savepoint is put in its place.
-        state_info: a `stateInfo` file to use in place of that beside it; empty for none.
+        state_info: a `stateInfo` file in place of that beside it; empty for none.
         options: how files are reached.
     """
 
@@ -40,7 +46,7 @@ class SavepointReference:
     options: StorageOptions = DEFAULT_OPTIONS
 
     def elsewhere(self) -> SavepointReference:
-        """The same in another folder or on another machine, with the credentials that its URLs name here."""
+        """Return the reference for another folder or machine: absolute paths, and the credentials that its URLs name here."""
         path, *roots = map(absolute, (self.path, *self.roots))
         path_map = tuple((recorded, absolute(actual)) for recorded, actual in self.path_map)
         return replace(
@@ -55,7 +61,7 @@ class SavepointReference:
 
 @lru_cache(maxsize=_OPEN_SAVEPOINTS)
 def open_savepoint(reference: SavepointReference) -> Savepoint:
-    """The savepoint; opened once.
+    """Return the open savepoint of a reference; opens it once.
 
     Raises:
         ReaderError: it cannot be opened, or its `state_info` cannot be read.
@@ -70,7 +76,7 @@ def open_savepoint(reference: SavepointReference) -> Savepoint:
 
 
 def is_gone(reference: SavepointReference) -> bool:
-    """Whether nothing is where a savepoint was; False where that cannot be told."""
+    """Return whether a savepoint was removed; False where its storage does not say."""
     try:
         SavepointLocation(reference.path, options=reference.options)
     except NotASavepointError:
@@ -78,3 +84,43 @@ def is_gone(reference: SavepointReference) -> bool:
     except ReaderError:
         return False
     return False
+
+
+@dataclass(frozen=True, slots=True)
+class StateReference:
+    """All that is needed to find a state again, and to notice that it is another one.
+
+    Attributes:
+        savepoint: that it is in.
+        operator_id: of its operator.
+        number: of the state among those of the operator.
+        name: of the state.
+        parts: how many it has.
+    """
+
+    savepoint: SavepointReference
+    operator_id: str
+    number: int
+    name: str
+    parts: int
+
+    def state(self) -> State:
+        """Return the state; reads the headers of its operator the first time.
+
+        Raises:
+            ReaderError: the savepoint cannot be opened, or less of the state than before: on another machine, or later.
+        """
+        states = _states_of(open_savepoint(self.savepoint), self.operator_id)
+        found = states[self.number] if self.number < len(states) else None
+        if found is not None and (found.name, len(found.parts)) == (self.name, self.parts):
+            return found
+        # A file that cannot be opened explains a missing part better than the number of parts does.
+        for state in states:
+            state.check(Selection())
+        raise MissingFileError(
+            f"expected the state {self.name!r} in {self.parts} parts, found another", path=self.savepoint.path
+        )
+
+
+def _states_of(savepoint: Savepoint, operator_id: str) -> tuple[State, ...]:
+    return next(operator.states for operator in savepoint.operators if operator.operator_id == operator_id)

@@ -1,26 +1,27 @@
 """`Scan` and `Split`: what an engine reads. The seam between the catalog and the engines.
 
-A scan is a table's columns and conditions; its splits are small and picklable, and each reads a part of the
-rows as `pyarrow.RecordBatch`es. A split that travels to another process opens the savepoint there, once a
-process.
+A table plans a scan once (`Table.plan`): all its columns, and the splits that a predicate leaves. An engine narrows it to the
+columns and the condition of a query, which plans nothing again. Splits are small and picklable, and each reads a part of the
+rows as `pyarrow.RecordBatch`es. In another process a split opens the savepoint there, once a process.
 """
 
 from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from catalog.cache.states import CacheUse
 from catalog.references import SavepointReference
 from readers import ReadCounter
 
 
 class ScanCounter(ReadCounter):
-    """Also how many bytes of the cache were read. A pickled copy counts on its own, from 0."""
+    """Counts bytes of the savepoint and of the cache. A pickled copy counts on its own, from 0."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -28,7 +29,7 @@ class ScanCounter(ReadCounter):
         self._bytes_cached = 0
 
     def add_cached(self, bytes_read: int) -> None:
-        """So many bytes of the cache were read."""
+        """Add bytes that were read from the cache."""
         with self._cache_lock:
             self._bytes_cached += bytes_read
 
@@ -54,26 +55,30 @@ class Split(ABC):
 
     @property
     def origin_bytes(self) -> int:
-        """About how many bytes of the savepoint it reads where there is no cache."""
+        """About how many bytes of the savepoint it reads without a cache."""
         return self.size_bytes
 
     @property
     def order(self) -> tuple[int, int]:
-        """(part of its state, first key group): sorted by it, splits of different states stand beside those of the same keys."""
+        """(part of its state, first key group): sorted by it, the splits of one key range stand together, of whatever state."""
         return 0, 0
 
     @property
     def wanted_key_groups(self) -> frozenset[int]:
-        """The key groups whose rows it has; none where rows have no key."""
+        """Key groups of its rows; empty where rows have no key."""
         return frozenset()
 
-    def through(self, savepoint: SavepointReference) -> Split:
-        """The same of the savepoint itself, opened so: for another machine, where there is no cache."""
+    def of_savepoint(self, savepoint: SavepointReference) -> Split:
+        """Return the split that reads this savepoint and no cache: for another machine."""
+        return self
+
+    def narrowed(self, columns: Sequence[str]) -> Split:
+        """Return the split with these of its columns, or with more where that saves nothing."""
         return self
 
     @abstractmethod
     def read(self, counter: ScanCounter | None = None) -> Iterator[pa.RecordBatch]:
-        """Its rows; the bytes read are added to `counter`.
+        """Yield its rows; adds the bytes read to `counter`.
 
         Raises:
             ReaderError: a file is missing or contradicts its format.
@@ -82,29 +87,53 @@ class Split(ABC):
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """Rows of a table, read when asked for.
+    """Rows of a table, read on demand; picklable.
 
     Attributes:
         schema: the columns that `to_reader` gives.
         parts: the splits; their columns are those of the scan and those of the expression.
         expression: the exact condition; None for all rows of the splits.
         counter: counts the bytes read, also while a scan is running.
-        completed: to be called with the seconds it took when all splits were read to their end.
+        cache_use: what the scan means to the cache; None without a cache.
     """
 
     schema: pa.Schema
     parts: tuple[Split, ...]
-    expression: pc.Expression | None
-    counter: ScanCounter
-    completed: Callable[[float], None] = field(default=lambda _: None, compare=False)
+    expression: pc.Expression | None = None
+    counter: ScanCounter = field(default_factory=ScanCounter)
+    cache_use: CacheUse | None = None
+
+    def narrowed(self, columns: Sequence[str] | None = None, expression: pc.Expression | None = None) -> Scan:
+        """Return a scan of the same splits with some columns and an exact condition; it has a counter of its own.
+
+        Args:
+            columns: of the scan; all if None.
+            expression: over columns of the scan; the scan has none yet.
+        """
+        assert self.expression is None
+        names = self.schema.names if columns is None else list(columns)
+        # Arrow's expressions cannot be walked, but their text has the names of the columns that they read.
+        text = "" if expression is None else str(expression)
+        needed = [*names, *(name for name in self.schema.names if name in text and name not in names)]
+        return Scan(
+            schema=pa.schema([self.schema.field(name) for name in names]),
+            parts=tuple(split.narrowed(needed) for split in self.parts),
+            expression=expression,
+            cache_use=self.cache_use,
+        )
 
     def splits(self) -> Sequence[Split]:
-        """The parts of the scan. They prune but do not filter: `filtered` does."""
+        """Return the parts of the scan. They prune but do not filter: `filtered` does."""
         return self.parts
+
+    def completed(self, elapsed_s: float) -> None:
+        """Report that all splits were read to their end, in so many seconds."""
+        if self.cache_use is not None:
+            self.cache_use.completed(elapsed_s)
 
     @property
     def bytes_total(self) -> int:
-        """About how many bytes the whole scan reads."""
+        """About how many bytes of the savepoint the whole scan reads."""
         return sum(split.size_bytes for split in self.parts)
 
     @property
@@ -114,12 +143,12 @@ class Scan:
 
     @property
     def key_groups(self) -> frozenset[int]:
-        """The key groups that it reads."""
+        """Key groups that it reads."""
         return frozenset[int]().union(*(split.wanted_key_groups for split in self.parts))
 
     @property
     def is_cached(self) -> bool:
-        """Whether any of it comes from the cache."""
+        """True if any of it comes from the cache."""
         return any(split.cached_bytes for split in self.parts)
 
     @property
@@ -133,22 +162,22 @@ class Scan:
         return self.counter.bytes_cached
 
     def filtered(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows of a split's batch that the scan's expression keeps, with the scan's columns."""
+        """Return the rows of a split's batch that meet the scan's expression, with the scan's columns."""
         if self.expression is not None:
             batch = batch.filter(self.expression)
         return batch if batch.schema.names == self.schema.names else batch.select(self.schema.names)
 
     def read(self, split: Split) -> Iterator[pa.RecordBatch]:
-        """The rows of one of its splits, filtered; none of the batches is empty."""
-        # Neither keeps a batch beside the next one.
+        """Return the filtered rows of one of its splits; none of the batches is empty."""
+        # `filter` and `map`, not a generator: its frame would keep a batch while the next one is made.
         return filter(_has_rows, map(self.filtered, split.read(self.counter)))
 
     def to_reader(self) -> pa.RecordBatchReader:
-        """All rows, split after split; what is not asked for is not read."""
+        """Return all rows, split after split, each read when the reader is asked for it."""
         return pa.RecordBatchReader.from_batches(self.schema, self._batches())
 
     def to_arrow(self) -> pa.Table:
-        """All rows, in memory."""
+        """Return all rows, in memory."""
         return self.to_reader().read_all()
 
     def _batches(self) -> Iterator[pa.RecordBatch]:

@@ -31,7 +31,8 @@ from catalog.cache.states import StateCache
 from catalog.naming import unique_names
 from catalog.predicate import Predicate
 from catalog.references import SavepointReference
-from catalog.statetables import Output, StateReference, StatesTable
+from catalog.splits import Output
+from catalog.statetables import StatesTable, TableState
 from readers import KEY_GROUP, OUT_OF_RANGE, ROW_KIND, SUBTASK, State
 
 _MAX_KEYS = 1000
@@ -86,12 +87,12 @@ class ViewTable(StatesTable):
         self,
         name: str,
         comment: str,
-        reference: StateReference,
+        state: TableState,
         savepoint: SavepointReference,
         view: View,
         cache: StateCache | None = None,
     ) -> None:
-        super().__init__(name, comment, savepoint, lambda: (reference,), cache)
+        super().__init__(name, comment, savepoint, lambda: (state,), cache)
         self.view = view
 
     @cached_property
@@ -106,22 +107,23 @@ class ViewTable(StatesTable):
     def exploded(self) -> str | None:
         return self.view.exploded
 
-    def _output(self, column: pa.Field, reference: StateReference) -> Output:
+    def _output(self, column: pa.Field, state: TableState) -> Output:
         return self._columns[column.name].output()
 
     def _keys(self, state: State, predicate: Predicate) -> tuple[tuple[int, Any], ...] | None:
         keys = self._whole_keys(predicate)
         return None if keys is None else state.key_groups_of(keys)
 
-    def _completed(self, predicate: Predicate) -> Callable[[float], None]:
-        asks_for_keys = any(predicate.of(column.name) is not None for column in self.view.keys)
-        return (lambda _: None) if asks_for_keys else super()._completed(predicate)
+    def _reads_whole_states(self, predicate: Predicate) -> bool:
+        has_keys = any(predicate.of(column.name) is not None for column in self.view.keys)
+        return not has_keys and super()._reads_whole_states(predicate)
 
     def _whole_keys(self, predicate: Predicate) -> tuple[dict[str, Any], ...] | None:
-        """The keys that the conditions on key columns leave; None where one of these has no condition."""
+        """Return the keys that the conditions on key columns leave; None if one of the columns has no condition."""
         values = [predicate.of(column.name) for column in self.view.keys]
         count = 1
         for choice in values:
+            # A column without a condition exceeds the limit alone.
             count *= _MAX_KEYS + 1 if choice is None else len(choice)
         if count > _MAX_KEYS or not values:
             return None

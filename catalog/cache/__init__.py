@@ -1,1 +1,5 @@
-"""States that were decoded once, kept as Parquet files."""
+"""Decoded states, kept as Parquet files.
+
+states.py  which states are worth an entry, its rows, and how they are found again
+files.py   a directory of files that appear whole or not at all
+"""

@@ -1,25 +1,26 @@
-"""What was decoded once: a Parquet file a state, in a directory that processes may share.
+"""Decoded states, kept as one Parquet file a state, in a directory that processes may share.
 
 An entry has all columns of one keyed state, in the order of key groups and keys. Its key is a digest of
 
 * every file the state was read from: path, part, size and time of change, and those of `_metadata` and `stateInfo`;
-* what it was read as: operator, state, serializers, columns;
+* how it was read: operator, state, serializers, columns;
 * the source code of the readers, and the version of the entry's own layout.
 
-All of these are looked at whenever a scan starts. So an entry of files that have changed is never found again, and where
-one is gone, there is no entry to be found: the scan goes to the savepoint and says what is missing. Before a process
-uses an entry for the first time it reads it whole and compares its digest.
+A scan compares all of these when it is planned. So an entry of files that have changed is never found again. Where a file is
+missing there is no key: the scan goes to the savepoint and reports the missing file. Before a process finds an entry for the
+first time it reads the whole entry and compares its digest.
 
-Only a state that is asked for again is worth an entry: one is written, in the background, when a state has been scanned
-whole for the second time by a process, or once if that scan took longer than `SLOW_SCAN_S`; and never of less than
-`LEAST_BYTES` of savepoint. It is read for that once more: what a query decoded were the columns it asked for.
+Only a state that is read repeatedly is worth an entry: one is written, in the background, when a process has scanned a state
+whole for the second time, or once if that scan took longer than `SLOW_SCAN_S`; and never for less than `LEAST_BYTES` of
+savepoint. Writing reads the state once more: a query decodes only the columns it needs.
 
-The rows lie in chunks, of the key groups that a split of the savepoint has, too: where an entry has been evicted when a
-chunk of it is wanted, the split is read instead.
+The rows lie in chunks, each of the key groups of one split of the savepoint: if an entry is evicted before a chunk of it is
+read, the split is read instead.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import importlib.metadata
 import json
@@ -38,47 +39,20 @@ from pyarrow import parquet
 import readers
 from catalog.cache.files import CacheDirectory
 from catalog.errors import CorruptCacheError
-from catalog.references import SavepointReference, open_savepoint
-from readers import KEY_GROUP, MissingFileError, ReaderError, Selection, State, StateKind, StatePart, is_keyed
+from catalog.references import StateReference, open_savepoint
+from readers import KEY_GROUP, ReaderError, Selection, State, StateKind, StatePart, is_keyed
 
 LEAST_BYTES = 4 << 20
 SLOW_SCAN_S = 1.0
 CHUNK_BYTES = 32 << 20
 _LAYOUT_VERSION = 1
 _CHUNKS = b"savepointdb.chunks"
-# One key is read with its row group, and all of a file's row groups are in its footer, which every read begins with.
+# A lookup of a key reads a whole row group, so row groups are small. Every read begins with the footer, which lists all of
+# them, so those of a large file are larger.
 _ROW_GROUP_ROWS, _ROW_GROUP_ROWS_OF_LARGE, _LARGE_BYTES = 1 << 14, 1 << 17, 256 << 20
 _SORTED_BYTES = 64 << 20
-_STOP_S = 0.05
 _OPEN_FOOTERS = 16
-
-
-@dataclass(frozen=True, slots=True)
-class StatePlace:
-    """Where a state is: what it takes to find it again, and to know that it is the same."""
-
-    savepoint: SavepointReference
-    operator_id: str
-    number: int
-    name: str
-    parts: int
-
-    def state(self) -> State:
-        """The state.
-
-        Raises:
-            ReaderError: its savepoint cannot be opened, or not all that could be: on another machine, or later.
-        """
-        operators = open_savepoint(self.savepoint).operators
-        states = next(one for one in operators if one.operator_id == self.operator_id).states
-        found = states[self.number] if self.number < len(states) else None
-        if found is not None and (found.name, len(found.parts)) == (self.name, self.parts):
-            return found
-        for state in states:
-            state.check(Selection())
-        raise MissingFileError(
-            f"expected the state {self.name!r} in {self.parts} parts, found another", path=self.savepoint.path
-        )
+_CACHES_OF_A_PROCESS = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,9 +60,9 @@ class Chunk:
     """The rows of some key groups of one part of the state.
 
     Attributes:
-        part: its number among those of the state.
+        part: its number among the parts of the state.
         key_groups: all rows of these are in the chunk.
-        row_groups: of the file, each with the least and the greatest key group in it.
+        row_groups: of the file, each with its least and its greatest key group.
     """
 
     part: int
@@ -96,7 +70,7 @@ class Chunk:
     row_groups: tuple[tuple[int, int, int], ...]
 
     def row_groups_of(self, wanted: frozenset[int] | None) -> tuple[int, ...]:
-        """The row groups that may have rows of the wanted key groups."""
+        """Return the row groups that may have rows of the wanted key groups; None wants all."""
         return tuple(
             number
             for number, least, greatest in self.row_groups
@@ -115,14 +89,14 @@ class CacheEntry:
 
 
 class StateCache:
-    """The cached states of a directory. Pickles: the copy reads and writes the same directory.
+    """The cached states of a directory. Pickles: the copies of one process are one object, of the same directory.
 
     Args:
-        directory: where the files are; made when the first is written.
+        directory: of the files; made when the first is written.
         max_bytes: of all files.
-        writes: whether scans make entries; else those are used that others made.
+        writes: whether scans make entries; else they only use those that others made.
         least_bytes: of savepoint that a state worth an entry has.
-        slow_scan_s: seconds after which a state is worth one at once.
+        slow_scan_s: seconds after which a state is worth an entry at once.
     """
 
     def __init__(
@@ -141,32 +115,38 @@ class StateCache:
         self._lock = threading.Lock()
         self._known: dict[tuple[Path, int, int], CacheEntry] = {}
         self._scans: dict[str, int] = {}
-        self._first_keys: dict[StatePlace, str] = {}
-        self._waiting: queue.SimpleQueue[StatePlace | None] = queue.SimpleQueue()
+        self._first_keys: dict[StateReference, str] = {}
+        self._waiting: queue.SimpleQueue[StateReference | None] = queue.SimpleQueue()
         self._writer: threading.Thread | None = None
         self._stopping = threading.Event()
 
     def __reduce__(self) -> tuple[Callable[..., StateCache], tuple[Any, ...]]:
-        return _remade, (
+        return _cache_of_process, (
             str(self.directory.path), self.directory.max_bytes, self._writes, self._least_bytes, self._slow_scan_s,
         )  # fmt: skip
 
-    def find(self, place: StatePlace, state: State) -> CacheEntry | None:
-        """The entry of a state whose files are as they were when it was made."""
-        if not _is_cacheable(state, self._least_bytes):
-            return None
-        key = cache_key(place, state)
-        if key is None:
-            return None
-        self._first_keys.setdefault(place, key)
-        path = self.directory.find(key)
+    def find(self, reference: StateReference, state: State) -> CacheEntry | None:
+        """Return the entry of a state whose files have not changed since it was made; None if there is none."""
+        key = self.remember(reference, state)
+        path = None if key is None else self.directory.find(key)
         return None if path is None else self._checked(path)
 
-    def scanned(self, place: StatePlace, state: State, elapsed_s: float) -> None:
-        """A state was scanned whole; it may be worth an entry now."""
+    def remember(self, reference: StateReference, state: State) -> str | None:
+        """Remember which files a state had when this process opened it; every process that reads it must.
+
+        Returns:
+            The key of its entry; None for a state that has none.
+        """
+        key = cache_key(reference, state) if _is_cacheable(state, self._least_bytes) else None
+        if key is not None:
+            self._first_keys.setdefault(reference, key)
+        return key
+
+    def scanned(self, reference: StateReference, state: State, elapsed_s: float) -> None:
+        """Count a scan of a whole state; it may make the state worth an entry."""
         if not self._writes or not _is_cacheable(state, self._least_bytes):
             return
-        key = cache_key(place, state)
+        key = cache_key(reference, state)
         if key is None or self.directory.find(key) is not None:
             return
         with self._lock:
@@ -174,30 +154,30 @@ class StateCache:
             is_first_time = scans == 2 or (scans == 1 and elapsed_s >= self._slow_scan_s)
             if is_first_time and not self._stopping.is_set():
                 self._scans[key] = 2
-                self._waiting.put(place)
+                self._waiting.put(reference)
                 if self._writer is None:
                     self._writer = threading.Thread(target=self._write_all, name="state-cache", daemon=True)
                     self._writer.start()
 
-    def write(self, place: StatePlace) -> Path | None:
+    def write(self, reference: StateReference) -> Path | None:
         """Make the entry of a state now.
 
         Returns:
-            None if it cannot have one, somebody else is making it, or its files change meanwhile.
+            None if it cannot have one, another process is making it, or its files change meanwhile.
 
         Raises:
             ReaderError: it cannot be read.
             OSError: the directory cannot be written.
         """
-        state = place.state()
-        key = cache_key(place, state)
-        # Files that were replaced since they were opened here are still read as they were.
-        if key is None or self._first_keys.setdefault(place, key) != key:
+        state = reference.state()
+        key = cache_key(reference, state)
+        # An open file that was replaced still gives its old rows: they must not become the entry of the new file.
+        if key is None or self._first_keys.setdefault(reference, key) != key:
             return None
 
         def fill(file: BinaryIO) -> None:
             _write_rows(state, file, self._check_room)
-            if cache_key(place, state) != key:
+            if cache_key(reference, state) != key:
                 raise _NotWritten
 
         try:
@@ -206,7 +186,7 @@ class StateCache:
             return None
 
     def flush(self) -> None:
-        """Wait until everything that is worth an entry has one."""
+        """Wait until every state that is worth an entry has one."""
         with self._lock:
             writer, self._writer = self._writer, None
             if writer is not None:
@@ -215,7 +195,7 @@ class StateCache:
             writer.join()
 
     def close(self) -> None:
-        """Stop writing; what is half written goes."""
+        """Stop writing; removes an entry that is half written."""
         self._stopping.set()
         self.flush()
 
@@ -237,13 +217,13 @@ class StateCache:
 
     def _write_all(self) -> None:
         self.directory.sweep()
-        while (place := self._waiting.get()) is not None:
+        while (reference := self._waiting.get()) is not None:
             if self._stopping.is_set():
                 continue
             try:
-                self.write(place)
+                self.write(reference)
             except (ReaderError, OSError):
-                # The scan that asks next reads the savepoint, and says what is wrong with it.
+                # The next scan reads the savepoint, and reports what is wrong with it.
                 continue
 
     def _check_room(self, size_bytes: int) -> None:
@@ -255,13 +235,50 @@ class _NotWritten(Exception):  # no error: an entry that is not to be
     """An entry is given up."""
 
 
-def _remade(directory: str, max_bytes: int, writes: bool, least_bytes: int, slow_scan_s: float) -> StateCache:
+@lru_cache(maxsize=_CACHES_OF_A_PROCESS)
+def _cache_of_process(
+    directory: str, max_bytes: int, writes: bool, least_bytes: int, slow_scan_s: float
+) -> StateCache:
+    """Return the same cache for every copy that is unpickled: it counts how often a state is scanned."""
     return StateCache(directory, max_bytes, writes=writes, least_bytes=least_bytes, slow_scan_s=slow_scan_s)
 
 
-def cache_key(place: StatePlace, state: State) -> str | None:
-    """What a state was read from and how, as hex digits; None where one of the files is not there."""
-    location = open_savepoint(place.savepoint).location
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheUse:
+    """What a scan means to the cache; pickles with the scan.
+
+    Attributes:
+        cache: of decoded states.
+        states: that the scan reads.
+        reads_whole_states: False if it reads only some of their key groups or keys.
+    """
+
+    cache: StateCache
+    states: tuple[StateReference, ...]
+    reads_whole_states: bool
+
+    def begin(self) -> None:
+        """Remember the files of the states, in a process that has not planned the scan.
+
+        Raises:
+            ReaderError: a state cannot be opened.
+        """
+        for reference in self.states:
+            self.cache.remember(reference, reference.state())
+
+    def completed(self, elapsed_s: float) -> None:
+        """Count the scan, which has read all its splits."""
+        if not self.reads_whole_states:
+            return
+        # The rows are there: a savepoint that was removed meanwhile must not fail the scan.
+        with contextlib.suppress(ReaderError):
+            for reference in self.states:
+                self.cache.scanned(reference, reference.state(), elapsed_s)
+
+
+def cache_key(reference: StateReference, state: State) -> str | None:
+    """Return a digest of the files and the types of a state, as hex digits; None where one of the files is missing."""
+    location = open_savepoint(reference.savepoint).location
     try:
         handles = [
             handle for part in state.parts for handle in part.source.streams() if handle.path is not None
@@ -278,14 +295,14 @@ def cache_key(place: StatePlace, state: State) -> str | None:
         for part in state.parts
     ]
     facts = [
-        _LAYOUT_VERSION, _readers_version(), place.savepoint.version, place.savepoint.state_info, place.operator_id,
-        state.kind.value, state.name, state.max_parallelism, str(state.schema), entries, files,
+        _LAYOUT_VERSION, _readers_version(), reference.savepoint.version, reference.savepoint.state_info,
+        reference.operator_id, state.kind.value, state.name, state.max_parallelism, str(state.schema), entries, files,
     ]  # fmt: skip
     return hashlib.blake2b(json.dumps(facts).encode(), digest_size=16).hexdigest()
 
 
 def _is_cacheable(state: State, least_bytes: int) -> bool:
-    """Whether a state is keyed, all there, in files, and large enough."""
+    """Return whether a state is keyed, complete, in files, and large enough."""
     return (
         is_keyed(state.kind)
         and state.kind is not StateKind.RAW_KEYED
@@ -299,7 +316,7 @@ def _is_cacheable(state: State, least_bytes: int) -> bool:
 
 @lru_cache(maxsize=1)
 def _readers_version() -> str:
-    """Changes when the code does that decodes."""
+    """Return a text that changes when the code that decodes does."""
     digest = hashlib.blake2b(digest_size=16)
     assert readers.__file__ is not None
     for path in sorted(Path(readers.__file__).parent.rglob("*.py")):
@@ -312,7 +329,7 @@ def _readers_version() -> str:
 
 
 def _write_rows(state: State, file: BinaryIO, check: Callable[[int], None]) -> None:
-    """All rows of a state, chunk after chunk."""
+    """Write all rows of a state, chunk after chunk."""
     chunks: list[dict[str, Any]] = []
     row_groups = 0
     rows = _ROW_GROUP_ROWS if state.size_bytes < _LARGE_BYTES else _ROW_GROUP_ROWS_OF_LARGE
@@ -324,20 +341,21 @@ def _write_rows(state: State, file: BinaryIO, check: Callable[[int], None]) -> N
                 found = []
                 for table in _sorted_tables(part, state, groups, lambda: check(file.tell())):
                     for start in range(0, table.num_rows, rows):
-                        piece = table.slice(start, rows)
-                        writer.write_table(piece, row_group_size=rows)
-                        bounds = pc.min_max(piece.column(KEY_GROUP)).as_py()
+                        row_group = table.slice(start, rows)
+                        writer.write_table(row_group, row_group_size=rows)
+                        bounds = pc.min_max(row_group.column(KEY_GROUP)).as_py()
                         found.append([row_groups, bounds["min"], bounds["max"]])
                         row_groups += 1
                 chunks.append({"part": number, "key_groups": sorted(groups), "row_groups": found})
         writer.add_key_value_metadata({_CHUNKS.decode(): json.dumps(chunks)})
     file.flush()
+    # Parquet has no type for some of Arrow's: what would come back as another type is not cached.
     if not parquet.read_schema(file).equals(state.schema):
         raise _NotWritten
 
 
 def key_group_chunks(part: StatePart) -> Iterator[frozenset[int]]:
-    """The key groups of a part, about `CHUNK_BYTES` of them at a time."""
+    """Yield the key groups of a part, about `CHUNK_BYTES` of them at a time."""
     chosen: list[int] = []
     size_bytes = 0
     for group, size in part.source.key_group_bytes(part.name) or ():
@@ -353,7 +371,7 @@ def key_group_chunks(part: StatePart) -> Iterator[frozenset[int]]:
 def _sorted_tables(
     part: StatePart, state: State, groups: frozenset[int], check: Callable[[], None]
 ) -> Iterator[pa.Table]:
-    """The rows of some key groups by key group and key; by the piece where they are too many to sort at once."""
+    """Yield the rows of some key groups by key group and key; in several tables where one would be too large to sort."""
     batches: list[pa.RecordBatch] = []
     size_bytes = 0
     for batch in part.read(state.schema.names, state.schema, Selection(key_groups=groups)):
@@ -368,8 +386,9 @@ def _sorted_tables(
 
 
 def _sorted(batches: Iterable[pa.RecordBatch]) -> pa.Table:
-    """Rows of one key stay in order. Keys that Arrow does not compare are left in the order of their files."""
+    """Return the rows by key group and key; rows of one key stay in order."""
     table = pa.Table.from_batches(batches)
+    # Arrow does not compare nested keys: they are left in the order of their files.
     is_plain = not pa.types.is_nested(table.schema.field("key").type)
     names = [KEY_GROUP, "key"] if is_plain else [KEY_GROUP]
     return table.take(pc.sort_indices(table, sort_keys=[(name, "ascending") for name in names]))
@@ -380,7 +399,7 @@ def _sorted(batches: Iterable[pa.RecordBatch]) -> pa.Table:
 
 @lru_cache(maxsize=_OPEN_FOOTERS)
 def entry_footer(path: Path) -> parquet.FileMetaData:
-    """The footer of an entry; its name has the digest of its bytes, so it is read once.
+    """Return the footer of an entry. It is read once: the name of an entry has the digest of its bytes, so it never changes.
 
     Raises:
         FileNotFoundError: it was evicted.

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from catalog import Catalog, Database, NoSuchTableError
 from catalog.freshness import Schema
-from catalog.statetables import FactsTable, Table
+from catalog.table import FactsTable, Table
 from readers import ReaderError
 from service.sql.types import sql_type
 

@@ -14,8 +14,9 @@ import pytest
 import catalog
 from benchmarks.rocksdb import write_native_savepoint
 from benchmarks.savepoints import STATES, write_savepoint
-from catalog.cache.states import StatePlace, cache_key
+from catalog.cache.states import cache_key
 from catalog.predicate import Predicate
+from catalog.references import StateReference
 from catalog.statetables import StatesTable
 from readers.states import State
 from readers.storage import remote
@@ -134,16 +135,16 @@ def test_whether_a_state_is_in_the_cache_takes_two_rounds(
     store: ObjectStore, proxy: Proxy, gated: Proxy, native: Path
 ) -> None:
     prefix = store.upload(native, "rounds/native")
-    place, state = counted_state(proxy.url(prefix))
+    reference, state = counted_state(proxy.url(prefix))
     wait_until(lambda: len(proxy.requests) == _TO_OPEN)  # some are read ahead, and nobody waits for them
     proxy.taken()
-    known = cache_key(place, state)
+    known = cache_key(reference, state)
     asked = [one.method for one in proxy.taken()]
-    place, state = counted_state(gated.url(prefix))
+    reference, state = counted_state(gated.url(prefix))
     wait_until(lambda: len(gated.requests) == _TO_OPEN)
     gated.rounds = Rounds([16, len(asked) - 16])
 
-    found = cache_key(place, state)
+    found = cache_key(reference, state)
 
     assert known is not None
     assert found is not None
@@ -151,12 +152,12 @@ def test_whether_a_state_is_in_the_cache_takes_two_rounds(
     assert (gated.rounds.left, gated.rounds.failed) == (0, False)
 
 
-def counted_state(savepoint: str) -> tuple[StatePlace, State]:
+def counted_state(savepoint: str) -> tuple[StateReference, State]:
     """`count`, whose files were not asked for."""
     table = catalog.connect(savepoint).table(f"{UID}__count")
     assert isinstance(table, StatesTable)
-    (reference,) = table.references
-    return table.place(reference), reference.state
+    (known,) = table.states
+    return table.reference(known), known.state
 
 
 def rows_of(savepoint: str, state: str = "") -> list[tuple[str | None, ...]]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from catalog import Split
-from catalog.statetables import FactsTable
+from catalog.table import FactsTable
 from service.engines.spark.partial import PartialQuery
 from service.engines.spark.sql import part_name
 from service.sql.plan import TableReference
@@ -97,7 +97,7 @@ class ScannedTable:
         scan = reference.table.scan(columns, reference.predicate)
         size_bytes = sum(split.origin_bytes for split in scan.parts)
         savepoint = reference.database.reference.elsewhere()
-        splits = [split.through(savepoint) for split in scan.parts]
+        splits = [split.of_savepoint(savepoint) for split in scan.parts]
         tasks = grouped(
             sorted(splits, key=lambda split: split.order),
             cores * max(1, -(-size_bytes // (cores * _TASK_BYTES))),

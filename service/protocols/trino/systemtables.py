@@ -22,7 +22,7 @@ import pyarrow as pa
 from catalog import Catalog
 from catalog.errors import near_names
 from catalog.freshness import Schema
-from catalog.statetables import FactsTable, Table
+from catalog.table import FactsTable, Table
 from service.errors import DatabaseNotFoundError, TableNotFoundError, near_names_hint
 from service.protocols.trino.jdbctables import JDBC_TABLES
 from service.protocols.trino.session import Session

@@ -21,11 +21,13 @@ import catalog
 from catalog import Catalog
 from catalog.cache import states as module
 from catalog.cache.files import CacheDirectory
-from catalog.cache.states import StateCache, StatePlace
+from catalog.cache.states import StateCache
 from catalog.errors import CorruptCacheError
 from catalog.predicate import ANYTHING, Predicate
+from catalog.references import StateReference
 from catalog.scan import Scan
-from catalog.statetables import CachedSplit, StatesTable, StateTable
+from catalog.splits import CachedSplit
+from catalog.statetables import StatesTable, StateTable
 from readers.errors import ReaderError
 from readers.jsontext import json_text
 from tests.support.expected import Snapshot, snapshots_of
@@ -61,8 +63,8 @@ def tables_of(connected: Catalog) -> Iterator[StateTable]:
                 yield table
 
 
-def place_of(table: StatesTable) -> StatePlace:
-    return table.place(table.references[0])
+def reference_of(table: StatesTable) -> StateReference:
+    return table.reference(table.states[0])
 
 
 def rows(scan: Scan) -> Counter[tuple[Any, ...]]:
@@ -86,7 +88,7 @@ def check(snapshot: Snapshot, cache: StateCache) -> int:
             continue
         try:
             expected = rows(plain[table.name].scan())
-            path = cache.write(place_of(table))
+            path = cache.write(reference_of(table))
         except ReaderError:
             continue
         if not expected or path is None:
@@ -143,7 +145,7 @@ def test_all_states_of_an_operator_come_from_where_they_are(cache: StateCache) -
     connected = catalog.connect(path, cache=cache)
     some = [table for table in tables_of(connected) if "_key_group" in table.schema.names][::2]
     for table in some:
-        cache.write(place_of(table))
+        cache.write(reference_of(table))
     for name in connected.default.tables if connected.default else ():
         scan = connected.table(name).scan()
         assert rows(scan) == rows(catalog.connect(path).table(name).scan())
@@ -213,7 +215,7 @@ def test_parts_of_a_state_small_states_and_readers_only_make_no_entry(tmp_path: 
 
 
 def test_an_entry_of_another_process_is_used(cache: StateCache) -> None:
-    cache.write(place_of(counts(SAMPLE, cache)))
+    cache.write(reference_of(counts(SAMPLE, cache)))
     other: StateCache = pickle.loads(pickle.dumps(cache))
 
     scan = counts(SAMPLE, other).scan(key="key_662")
@@ -229,7 +231,7 @@ def test_files_that_changed_or_are_gone_are_not_answered_from_the_cache(
     copied: Path, cache: StateCache, name: str
 ) -> None:
     table = counts(copied, cache)
-    cache.write(place_of(table))
+    cache.write(reference_of(table))
     assert is_cached(table.scan())
     file = (
         copied / "_metadata"
@@ -239,13 +241,13 @@ def test_files_that_changed_or_are_gone_are_not_answered_from_the_cache(
 
     os.utime(file, ns=(1, 1))
     assert not is_cached(table.scan())
-    assert cache.write(place_of(table)) is None
+    assert cache.write(reference_of(table)) is None
     file.unlink()
     assert not is_cached(table.scan())
 
 
 def test_another_state_info_is_another_entry(copied: Path, cache: StateCache) -> None:
-    cache.write(place_of(counts(copied, cache)))
+    cache.write(reference_of(counts(copied, cache)))
     (copied / "stateInfo").write_text('{"version": 1, "operators": []}')
 
     assert not is_cached(counts(copied, cache).scan())
@@ -263,12 +265,12 @@ def test_files_that_change_while_an_entry_is_written_make_none(
 
     monkeypatch.setattr(module, "_write_rows", changing)
 
-    assert cache.write(place_of(table)) is None
+    assert cache.write(reference_of(table)) is None
     assert not any(file.suffix == ".parquet" for file in cache.directory.path.iterdir())
 
 
 def test_a_corrupt_entry_is_dropped_and_the_savepoint_answers(cache: StateCache) -> None:
-    path = cache.write(place_of(counts(SAMPLE, cache)))
+    path = cache.write(reference_of(counts(SAMPLE, cache)))
     assert path is not None
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
@@ -286,7 +288,7 @@ def test_a_corrupt_entry_is_dropped_and_the_savepoint_answers(cache: StateCache)
 
 def test_an_entry_that_is_evicted_before_it_is_read_costs_nothing(cache: StateCache) -> None:
     table = counts(SAMPLE, cache)
-    path = cache.write(place_of(table))
+    path = cache.write(reference_of(table))
     assert path is not None
     scan = table.scan()
     assert is_cached(scan)

@@ -60,7 +60,7 @@ class SizesSplit(Split):
 
 def scan_of(sizes: list[list[int]], ahead: Ahead) -> Scan:
     splits = tuple(SizesSplit(each, ahead) for each in sizes)
-    return Scan(SCHEMA, splits, None, ScanCounter())
+    return Scan(SCHEMA, splits)
 
 
 def read(sizes: list[list[int]]) -> tuple[list[int], int, SplitCount]:

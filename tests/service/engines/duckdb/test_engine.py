@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,9 +18,9 @@ import pyarrow as pa
 import pytest
 from sqlglot import parse_one
 
-from catalog import Predicate
-from catalog.scan import Split
-from catalog.statetables import FactsTable, Table
+from catalog.predicate import ANYTHING, Predicate
+from catalog.scan import Scan, Split
+from catalog.table import FactsTable, Table
 from readers.errors import CorruptDataError
 from readers.storage.location import ReadCounter
 from service.engines.duckdb.engine import DuckDBEngine
@@ -50,8 +50,13 @@ class NumberSplit(Split):
 
     table: NumberTable
     number: int
-    columns: list[str]
+    columns: tuple[str, ...] = ("value", "_key_group")
     size_bytes: int = 64 << 20
+
+    def narrowed(self, columns: Sequence[str]) -> NumberSplit:
+        if self.number == 0:
+            self.table.asked.append(list(columns))
+        return replace(self, columns=tuple(columns))
 
     def read(self, counter: ReadCounter | None = None) -> Iterator[pa.RecordBatch]:
         try:
@@ -93,9 +98,8 @@ class NumberTable(Table):
     def size_bytes(self) -> int:
         return 0
 
-    def _splits(self, columns: Sequence[str], predicate: Predicate) -> Iterable[Split]:
-        self.asked.append(list(columns))
-        return [NumberSplit(self, number, list(columns)) for number in range(self.splits)]
+    def plan(self, predicate: Predicate = ANYTHING) -> Scan:
+        return Scan(self.schema, tuple(NumberSplit(self, number) for number in range(self.splits)))
 
 
 @pytest.fixture
@@ -201,7 +205,7 @@ def test_an_error_in_a_split_is_the_answer_and_names_no_folder(read: Any, splits
 
 def test_a_table_that_cannot_be_scanned_is_the_answer(read: Any) -> None:
     class Broken(NumberTable):
-        def _splits(self, columns: Sequence[str], predicate: Predicate) -> Iterable[Split]:
+        def plan(self, predicate: Predicate = ANYTHING) -> Scan:
             raise CorruptDataError("bad header")
 
     with pytest.raises(SavepointError, match="bad header"):

@@ -12,7 +12,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from catalog.statetables import FactsTable
+from catalog.table import FactsTable
 from service.engines.duckdb.engine import DuckDBEngine
 from service.engines.duckdb.session import IdleSessions, Session, SessionKey
 from service.errors import QueryCancelledError, QueryError

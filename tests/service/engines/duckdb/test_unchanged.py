@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catalog import connect
-from catalog.statetables import FactsTable
+from catalog.table import FactsTable
 from service.encode.columns import json_column
 from service.engines.duckdb.engine import DuckDBEngine
 from service.engines.duckdb.unchanged import as_they_are, unchanged_columns

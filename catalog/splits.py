@@ -1,0 +1,205 @@
+"""The splits of scans, and how they make a table's rows from a state's.
+
+| split | reads |
+|---|---|
+| StateSplit | key groups of one part of a state |
+| CachedSplit | the same from the cache, or from the savepoint once the entry is evicted |
+| FactsSplit | rows that it holds |
+
+Splits are pickled for every task: they hold references, numbers and outputs, and no open file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import parquet
+
+from catalog.cache.states import entry_footer
+from catalog.references import SavepointReference, StateReference
+from catalog.scan import ScanCounter, Split
+from readers import SUBTASK, Selection, conform, json_text
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """How a column of a table comes from a state; null where neither `source` nor `constant` is set.
+
+    Attributes:
+        name: of the table's column.
+        type: of the table's column.
+        source: the state's column.
+        constant: a value in place of a source.
+        as_json: whether the source's values become JSON text.
+        path: the names of the fields that lead from the source to the value.
+    """
+
+    name: str
+    type: pa.DataType
+    source: str | None = None
+    constant: str | None = None
+    as_json: bool = False
+    path: tuple[str, ...] = ()
+
+    def array(self, batch: pa.RecordBatch) -> pa.Array:
+        """Return the column of the table from rows of the state."""
+        if self.constant is not None:
+            return pa.repeat(pa.scalar(self.constant, self.type), batch.num_rows)
+        if self.source is None:
+            return pa.nulls(batch.num_rows, self.type)
+        array = batch.column(batch.schema.get_field_index(self.source))
+        for name in self.path:
+            array = pc.struct_field(array, name)
+        return json_text(array) if self.as_json else conform(array, self.type)
+
+
+@dataclass(frozen=True, slots=True)
+class StateSplit(Split):
+    """Some key groups of one part of a state.
+
+    Attributes:
+        reference: finds the state again in another process.
+        part: the number of the part among those of the state.
+        outputs: the table's columns.
+        key_groups: to read; None for all.
+        keys: the wanted keys with their key groups; None for all.
+        size_bytes: about how many bytes it reads.
+        exploded: a column of lists whose elements become rows; None if an entry is a row.
+    """
+
+    reference: StateReference
+    part: int
+    outputs: tuple[Output, ...]
+    key_groups: frozenset[int] | None
+    keys: tuple[tuple[int, Any], ...] | None
+    size_bytes: int
+    exploded: str | None = None
+
+    def of_savepoint(self, savepoint: SavepointReference) -> StateSplit:
+        return replace(self, reference=replace(self.reference, savepoint=savepoint))
+
+    def narrowed(self, columns: Sequence[str]) -> StateSplit:
+        outputs = {output.name: output for output in self.outputs}
+        return replace(self, outputs=tuple(outputs[name] for name in columns))
+
+    @property
+    def order(self) -> tuple[int, int]:
+        return self.part, min(self.wanted_key_groups, default=0)
+
+    @property
+    def wanted_key_groups(self) -> frozenset[int]:
+        return self.key_groups or frozenset()
+
+    def read(self, counter: ScanCounter | None = None) -> Iterator[pa.RecordBatch]:
+        state = self.reference.state()
+        account = (counter or ScanCounter()).add
+        selection = Selection(key_groups=self.key_groups, keys=self.keys, account=account)
+        # This process may be unable to open a file that the planning one could open.
+        state.check(selection)
+        rows = state.parts[self.part].read(self.sources, state.schema, selection)
+        return map(self.rows_of_table, rows)
+
+    @property
+    def sources(self) -> set[str]:
+        """Columns of the state that it needs."""
+        sources = {output.source for output in self.outputs if output.source is not None}
+        return sources if self.exploded is None else sources | {self.exploded}
+
+    def rows_of_table(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return rows of the table from rows of the state."""
+        if self.exploded is not None:
+            batch = _exploded(batch, self.exploded)
+        schema = pa.schema([pa.field(output.name, output.type) for output in self.outputs])
+        arrays = [output.array(batch) for output in self.outputs]
+        # Without columns only the number of rows counts, which a batch without arrays would lose.
+        return pa.RecordBatch.from_arrays(arrays, schema=schema) if arrays else batch
+
+
+@dataclass(frozen=True, slots=True)
+class CachedSplit(Split):
+    """A part of a state from the cache; from the savepoint if the file was evicted after planning.
+
+    Attributes:
+        origin: the split of the savepoint that it replaces.
+        path: the file.
+        row_groups: of the file.
+        cached_bytes: of these.
+    """
+
+    origin: StateSplit
+    path: Path
+    row_groups: tuple[int, ...]
+    cached_bytes: int
+    size_bytes: int = 0
+
+    @property
+    def origin_bytes(self) -> int:
+        return self.origin.size_bytes
+
+    @property
+    def wanted_key_groups(self) -> frozenset[int]:
+        return self.origin.wanted_key_groups
+
+    def of_savepoint(self, savepoint: SavepointReference) -> StateSplit:
+        return self.origin.of_savepoint(savepoint)
+
+    def narrowed(self, columns: Sequence[str]) -> CachedSplit:
+        return replace(self, origin=self.origin.narrowed(columns))
+
+    def read(self, counter: ScanCounter | None = None) -> Iterator[pa.RecordBatch]:
+        try:
+            footer = entry_footer(self.path)
+            source = pa.OSFile(str(self.path))
+        except FileNotFoundError:
+            yield from self.origin.read(counter)
+            return
+        with source, parquet.ParquetFile(source, metadata=footer) as file:
+            # Parquet counts rows only with a column; the cheapest one is that of subtasks.
+            names = sorted(self.origin.sources) or [SUBTASK]
+            for number in self.row_groups:
+                rows = file.read_row_group(number, columns=names, use_threads=False)
+                if counter is not None:
+                    counter.add_cached(_column_bytes(footer.row_group(number), names))
+                yield from map(self.origin.rows_of_table, rows.to_batches())
+
+
+@dataclass(frozen=True, slots=True)
+class FactsSplit(Split):
+    """Rows that it holds.
+
+    Attributes:
+        batch: the rows.
+    """
+
+    batch: pa.RecordBatch
+    size_bytes: int = 0
+
+    def read(self, counter: ScanCounter | None = None) -> Iterator[pa.RecordBatch]:
+        yield self.batch
+
+
+def _column_bytes(row_group: Any, names: Sequence[str]) -> int:
+    """Return the bytes of these columns in a row group of a file."""
+    columns = map(row_group.column, range(row_group.num_columns))
+    return sum(
+        column.total_compressed_size for column in columns if column.path_in_schema.partition(".")[0] in names
+    )
+
+
+def _exploded(batch: pa.RecordBatch, name: str) -> pa.RecordBatch:
+    """Return one row for each element of the lists in a column, with its `list_index`."""
+    lists = batch.column(batch.schema.get_field_index(name))
+    parents = pc.list_parent_indices(lists)
+    columns = {
+        column: batch.column(index).take(parents)
+        for index, column in enumerate(batch.schema.names)
+        if column != name
+    }
+    lengths = pc.fill_null(pc.list_value_length(lists), 0).to_pylist()
+    indexes = pa.array([index for length in lengths for index in range(length)], pa.int32())
+    return pa.RecordBatch.from_pydict(columns | {name: pc.list_flatten(lists), "list_index": indexes})

@@ -1,0 +1,144 @@
+"""What every table of a database is, and the tables that need no state: `FactsTable`, `PlannedTable`."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from catalog.errors import NoSuchColumnError
+from catalog.predicate import ANYTHING, Predicate
+from catalog.scan import Scan
+from catalog.splits import FactsSplit
+
+
+class Table(ABC):
+    """A table of a database.
+
+    Attributes:
+        name: as listed.
+        comment: what it holds, for people.
+    """
+
+    name: str
+    comment: str
+
+    @property
+    @abstractmethod
+    def schema(self) -> pa.Schema:
+        """Its columns, in order."""
+
+    @property
+    @abstractmethod
+    def size_bytes(self) -> int:
+        """About how many bytes a scan of it reads."""
+
+    @abstractmethod
+    def plan(self, predicate: Predicate = ANYTHING) -> Scan:
+        """Return a scan of all columns, to be narrowed; reads no rows of states.
+
+        Args:
+            predicate: saves reading; may leave rows that do not meet it.
+
+        Raises:
+            ReaderError: a state file that holds wanted rows cannot be opened.
+        """
+
+    def scan(
+        self,
+        columns: Sequence[str] | None = None,
+        predicate: Predicate | None = None,
+        expression: pc.Expression | None = None,
+        **values: Any,  # key="key_662"
+    ) -> Scan:
+        """Return a scan of the rows that meet the conditions, with some columns.
+
+        Args:
+            columns: in any case; all if None.
+            predicate: saves reading; may leave rows that do not meet it.
+            expression: exact.
+            **values: column = value, exact: `scan(key="key_662")`.
+
+        Raises:
+            NoSuchColumnError: near names in the error.
+        """
+        names = None if columns is None else [self._column(name) for name in columns]
+        predicate = predicate or ANYTHING
+        for given, value in values.items():
+            column = self._column(given)
+            predicate = predicate.and_(column, (value,))
+            same = pc.field(column) == pa.scalar(value, self.schema.field(column).type)
+            expression = same if expression is None else expression & same
+        return self.plan(predicate).narrowed(names, expression)
+
+    def _column(self, name: str) -> str:
+        for known in self.schema.names:
+            if known.casefold() == name.casefold():
+                return str(known)
+        raise NoSuchColumnError(name, self.schema.names, self.name)
+
+
+class FactsTable(Table):
+    """A table that is known without reading state; its rows are made once, when they are first needed.
+
+    Args:
+        name: as listed.
+        comment: what it holds, for people.
+        schema: of its rows.
+        make: returns its rows.
+    """
+
+    def __init__(
+        self, name: str, comment: str, schema: pa.Schema, make: Callable[[], pa.RecordBatch]
+    ) -> None:
+        self.name = name
+        self.comment = comment
+        self._schema = schema
+        self._make = make
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self._schema
+
+    @property
+    def size_bytes(self) -> int:
+        return 0
+
+    @cached_property
+    def batch(self) -> pa.RecordBatch:
+        """Its rows."""
+        return self._make()
+
+    def plan(self, predicate: Predicate = ANYTHING) -> Scan:
+        return Scan(schema=self._schema, parts=(FactsSplit(self.batch),))
+
+
+class PlannedTable(Table):
+    """A table as another process planned its scan: the plan travels, the table does not.
+
+    Args:
+        name: as listed.
+        comment: what it holds, for people.
+        scan: of all columns, for the predicate of a query.
+    """
+
+    def __init__(self, name: str, comment: str, scan: Scan) -> None:
+        self.name = name
+        self.comment = comment
+        self._scan = scan
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self._scan.schema
+
+    @property
+    def size_bytes(self) -> int:
+        return self._scan.bytes_total
+
+    def plan(self, predicate: Predicate = ANYTHING) -> Scan:
+        """Return the scan that was planned, whose predicate is that of the query."""
+        return self._scan
