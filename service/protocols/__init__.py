@@ -1,4 +1,4 @@
-"""Protocols of other databases, so that their clients can ask savepoints.
+"""Protocols of other databases, so that their clients can query savepoints.
 
 trino/  Trino's client protocol: BI tools, JDBC, SQLAlchemy
 """

@@ -1,15 +1,15 @@
-"""Trino's client protocol: whatever speaks to Trino can ask savepoints. Catalog `flink`, a schema a savepoint.
+"""Trino's client protocol: every client of Trino can query savepoints. The catalog is `flink`, each savepoint a schema.
 
-In: `POST /v1/statement` with a text and headers. Out: pages of JSON, each with the address of the next.
+In: `POST /v1/statement` with a statement and headers. Out: pages of JSON, each with the address of the next.
 
 Reading order:
 
-    session.py       headers → who asks, from where names are looked up, what was prepared
+    session.py       headers → user, current catalog and schema, prepared statements
     lexer.py         a text → its words, as far as statements about the session need them
-    statements.py    a text → an answer that is there already, or a query to run; in Trino's dialect (`service.sql.dialects`)
+    statements.py    a text → an immediate answer, or a query to run; in Trino's dialect (`service.sql.dialects`)
     show.py          the answers of SHOW
     systemtables.py  information_schema and the catalog `system`
-    jdbctables.py    of these, the tables that JDBC's DatabaseMetaData is read from
+    jdbctables.py    the tables of `system` that JDBC's DatabaseMetaData reads
     types.py         Arrow types and values → Trino's
     errors.py        QueryError → Trino's names and numbers of errors
     pages.py         one statement from its first page to its last

@@ -1,4 +1,4 @@
-"""QueryError → the error of an answer, with Trino's names and numbers.
+"""QueryError → the error object of an answer, with Trino's names and numbers.
 
 Source: Trino: StandardErrorCode.
 """
@@ -14,7 +14,8 @@ _GENERIC = ("GENERIC_INTERNAL_ERROR", 65_536, _INTERNAL)
 
 
 def error_of(error: QueryError) -> dict[str, Any]:
-    """An error as the protocol tells it."""
+    """Return the error object of the protocol."""
+    # Our code for a division by zero is that of any invalid value; Trino has one of its own.
     code = "DIVISION_BY_ZERO" if error.message.startswith("Division by zero") else error.code
     name, number, kind = _ERRORS.get(code) or _BY_STATUS.get(error.status // 100, _GENERIC)
     message = error.message if error.hint is None else f"{error.message} ({error.hint})"
@@ -34,6 +35,7 @@ def error_of(error: QueryError) -> dict[str, Any]:
 
 
 _BY_STATUS = {4: ("GENERIC_USER_ERROR", 0, _USER)}
+# Our code → Trino's name, number and kind.
 _ERRORS: dict[str, tuple[str, int, str]] = {
     "SYNTAX_ERROR": ("SYNTAX_ERROR", 1, _USER),
     "ABANDONED": ("ABANDONED_QUERY", 2, _USER),

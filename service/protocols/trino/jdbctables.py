@@ -1,6 +1,7 @@
-"""The tables of `system.jdbc`: JDBC's `DatabaseMetaData` is read from them.
+"""The tables of `system.jdbc`, from which drivers read JDBC's `DatabaseMetaData`.
 
-Those without rows are there because drivers ask them: there are no procedures, no types of users, no table hierarchies.
+Tables without rows exist because drivers query them: there are no procedures, no user-defined types, no table
+hierarchies.
 
 Source: java.sql.DatabaseMetaData; java.sql.Types for the numbers of types.
 """
@@ -19,7 +20,7 @@ from service.sql.information_schema import CATALOG, tables_of
 _INT = pa.int64()
 _NULLABLE, _NO_NULLS = 1, 0
 _UNBOUNDED = 2_147_483_647
-_SEARCHABLE = 3
+_SEARCHABLE = 3  # DatabaseMetaData.typeSearchable
 
 
 def _catalogs(_schemas: Iterator[Schema]) -> Iterator[dict[str, Any]]:
@@ -80,10 +81,11 @@ def _column(column: pa.Field, position: int) -> dict[str, Any]:
 
 
 def _facts(name: str) -> tuple[int, int | None, int | None]:
-    """Of a type: its number in java.sql.Types, its size, the radix of its size."""
+    """Return a type's number in java.sql.Types, its size, and the radix of the size."""
     head, _, tail = name.partition("(")
     if head == "timestamp" and tail.endswith("with time zone"):
         head = "timestamp with time zone"
+    # Types without a number of their own, such as row and map.
     return _TYPES.get(head, (_JAVA_OBJECT, None, None))
 
 
@@ -104,6 +106,7 @@ def _types(_schemas: Iterator[Schema]) -> Iterator[dict[str, Any]]:
         }
 
 
+# Drivers ask for these tables, which are always empty here.
 def _none(_schemas: Iterator[Schema]) -> Iterator[dict[str, Any]]:
     return iter(())
 
@@ -115,7 +118,7 @@ def _schema(names: str, integers: str = "", booleans: str = "") -> pa.Schema:
 
 
 _JAVA_OBJECT = 2000
-# Type → number, size, radix.
+# Type → number in java.sql.Types, size, radix.
 _TYPES: dict[str, tuple[int, int | None, int | None]] = {
     "boolean": (16, None, None),
     "bigint": (-5, 19, 10),

@@ -1,7 +1,7 @@
 """A text → its words, as far as statements about the session need them.
 
-Strings, quoted names and comments are known, so a `?`, a comma or a keyword inside of them is none. What a query means is
-for `service.sql.dialects` to say.
+The lexer knows strings, quoted names and comments, so a `?`, a comma or a keyword inside them has no meaning.
+`service.sql.dialects` interprets queries.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ class Word:
 
     Attributes:
         kind: `string`, `quoted`, `name`, `number` or `sign`.
-        text: as it stands there.
-        start: its first character.
-        end: behind its last one.
+        text: the word as written.
+        start: position of its first character.
+        end: position behind its last character.
     """
 
     kind: str
@@ -42,24 +42,24 @@ class Word:
 
     @property
     def keyword(self) -> str:
-        """In capitals; empty for strings and quoted names."""
+        """The word in capitals; empty for strings and quoted names."""
         return "" if self.kind in ("string", "quoted") else self.text.upper()
 
     @property
     def value(self) -> str:
-        """What is between the quotes, if there are some."""
+        """The word without its quotes."""
         if self.kind not in ("string", "quoted"):
             return self.text
         return self.text[1:-1].replace(self.text[0] * 2, self.text[0])
 
     @property
     def is_name(self) -> bool:
-        """Whether it may be a part of a name."""
+        """True if the word may be a part of a name."""
         return self.kind in ("name", "quoted")
 
 
 def words_of(sql: str) -> list[Word]:
-    """The words of a text, without semicolons at its end.
+    """Return the words of a text, without semicolons at its end.
 
     Raises:
         QuerySyntaxError: a string, a quoted name or a comment has no end.
@@ -70,6 +70,7 @@ def words_of(sql: str) -> list[Word]:
         if kind == "blank":
             continue
         word = Word(kind=kind, text=found.group(), start=found.start(), end=found.end())
+        # A quote that opens nothing complete matches only as a sign.
         if word.text in ("'", '"', "`") or sql.startswith("/*", word.start):
             raise QuerySyntaxError(
                 "a string, a quoted name or a comment has no end", position=Position.of(sql, word.start)
@@ -81,7 +82,7 @@ def words_of(sql: str) -> list[Word]:
 
 
 def arguments_of(sql: str, words: Sequence[Word]) -> list[str]:
-    """The texts between commas that stand in no brackets."""
+    """Split a text at the commas outside brackets."""
     if not words:
         return []
     starts, depth, arguments = words[0].start, 0, []
@@ -98,12 +99,12 @@ def arguments_of(sql: str, words: Sequence[Word]) -> list[str]:
 
 
 def placeholders_of(sql: str) -> list[Word]:
-    """The question marks that stand for parameters, in order."""
+    """Return the question marks that stand for parameters, in order."""
     return [word for word in words_of(sql) if word.text == "?"]
 
 
 def with_arguments(sql: str, arguments: Sequence[str]) -> str:
-    """A statement with arguments in the place of its question marks; each is an expression of its own."""
+    """Put arguments in place of a statement's question marks, each as an expression of its own."""
     parts: list[str] = []
     last = 0
     for word, argument in zip(placeholders_of(sql), arguments, strict=True):
@@ -113,10 +114,10 @@ def with_arguments(sql: str, arguments: Sequence[str]) -> str:
 
 
 def names_of(sql: str, words: Sequence[Word]) -> tuple[str, ...]:
-    """The parts of a name with dots between.
+    """Return the parts of a name with dots between them.
 
     Raises:
-        QuerySyntaxError: it is none.
+        QuerySyntaxError: the words are no such name.
     """
     parts = list(_parts(words))
     if not parts or len(words) != 2 * len(parts) - 1:
@@ -126,7 +127,7 @@ def names_of(sql: str, words: Sequence[Word]) -> tuple[str, ...]:
 
 
 def name_length(words: Sequence[Word]) -> int:
-    """How many words the name that they begin with has."""
+    """Number of words of the name at the beginning; 0 without a name."""
     return max(0, 2 * len(list(_parts(words))) - 1)
 
 
@@ -140,8 +141,9 @@ def _parts(words: Sequence[Word]) -> Iterator[str]:
 
 
 def _enclosed(argument: str) -> str:
-    """An argument so that what stands around it does not become part of it; a comment at its end neither."""
+    """Enclose an argument, so that it stays an expression of its own in any surroundings."""
     words = words_of(argument)
     if len(words) == 1:
         return words[0].text
+    # The line break ends a comment at the end of the argument, which would hide the bracket.
     return f"({argument}\n)"

@@ -1,9 +1,9 @@
 """One statement, from its first page to its last.
 
-Each page has a number, the token in its address, and names the address of the next. Asking for the page that was given last gives
-the same page again, so a client may repeat a request that broke. Asking for the next one waits a second at most: a page
-without rows says that it goes on. What is found and not asked for yet waits in the query's buffer, which is bounded; a page
-is made when it is asked for.
+Each page has a number, the token in its address, and names the address of the next page. A request for the last page
+sent returns the same page again, so a client may repeat a request that broke. A request for the next page waits a second
+at most, then a page without rows keeps the client waiting. A page is made when it is requested; until then its rows wait
+in the query's buffer, which is bounded.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ _PLAN = "Query Plan"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """An answer.
+    """A page of an answer.
 
     Attributes:
-        facts: all of it but the rows and the addresses.
-        rows: JSON arrays with commas between; None if it has none.
-        is_last: whether none follows.
-        headers: for the client's session.
+        facts: the members of its JSON object, except rows and addresses.
+        rows: JSON arrays with commas between them; None for no rows.
+        is_last: True if no page follows.
+        headers: changes of the client's session.
     """
 
     facts: Mapping[str, Any]
@@ -58,19 +58,19 @@ class Page:
     headers: Mapping[str, str] = field(default_factory=dict)
 
     def content(self, addresses: Mapping[str, str]) -> bytes:
-        """The page as JSON."""
+        """Return the page as JSON."""
         content = orjson.dumps({**self.facts, **addresses})
         return content if self.rows is None else b"".join((content[:-1], b',"data":[', self.rows, b"]}"))
 
 
 class Statement:
-    """A statement that a client sent.
+    """A statement of a client.
 
     Args:
         sql: its text.
-        session: the client's.
-        interpreter: says what it asks for.
-        queries: runs it.
+        session: the session of the client.
+        interpreter: interprets the text.
+        queries: runs the query, if the statement is one.
     """
 
     def __init__(self, sql: str, session: Session, interpreter: Interpreter, queries: Queries) -> None:
@@ -86,18 +86,21 @@ class Statement:
         self._shape = Shape.ROWS
         self._columns: list[dict[str, Any]] | None = None
         self._rest: pa.RecordBatch | None = None
+        # The page sent last, which the client may request again, and the one before it.
         self._pages: dict[int, Page] = {}
+        # A client may send the same request twice at once: both get the same page.
         self._turn = asyncio.Lock()
         self._is_cancelled = False
+        # Planning may read from a slow store, and the POST is answered before.
         self._started = asyncio.create_task(to_thread.run_sync(self._start, sql))
 
     def first(self) -> Page:
-        """The page that answers the statement itself: that it was taken."""
+        """Return the page that answers the POST: the statement is accepted."""
         self._pages = {0: Page(facts=self._facts("QUEUED"), rows=None, is_last=False)}
         return self._pages[0]
 
     async def page(self, token: int) -> Page | None:
-        """A page; None if it is neither the last one given nor the next one."""
+        """Return a page; None if it is neither the last page sent nor the next one."""
         self.touched = time.monotonic()
         async with self._turn:
             if token in self._pages:
@@ -113,18 +116,18 @@ class Statement:
 
     @property
     def origins(self) -> tuple[Origin, ...]:
-        """The savepoints it reads, as soon as they are known."""
+        """Savepoints that the statement reads; empty until they are known."""
         query = self._query
         return () if query is None else query.origins
 
     def touch(self) -> None:
-        """Somebody still reads it."""
+        """Keep the statement open: its client still reads."""
         self.touched = time.monotonic()
         if self._query is not None:
             self._query.touch()
 
     async def cancel(self) -> None:
-        """End it."""
+        """Cancel the statement."""
         self._is_cancelled = True
         query = self._query
         if query is not None:
@@ -148,7 +151,7 @@ class Statement:
         return Page(facts=facts, rows=None, is_last=True)
 
     def _start(self, sql: str) -> ImmediateAnswer | QueryError | None:
-        """Find out what the text asks for, and start its query if it is one; an error is for the next page to tell."""
+        """Interpret the text and start its query, if it is one; the next page reports the error."""
         try:
             statement = self._interpreter.interpret(sql)
             if isinstance(statement, ImmediateAnswer):
@@ -161,6 +164,7 @@ class Statement:
             return found
         self._shape = statement.shape
         self._query = query
+        # The client may have cancelled while this thread was planning: `cancel` then saw no query to close.
         if self._is_cancelled:
             query.close()
             return QueryCancelledError("the query was cancelled")
@@ -176,6 +180,7 @@ class Statement:
     async def _of_query(self) -> Page:
         query = self._query
         assert query is not None
+        # A client that waits for a page has not abandoned its query.
         with query.attended():
             is_ready = self._rest is not None or await wait_until_ready(query, _WAIT_S)
         if not is_ready:
@@ -184,7 +189,7 @@ class Statement:
         return await to_thread.run_sync(self._filled, query)
 
     def _filled(self, query: Query) -> Page:
-        """A page with the rows that are there, up to its size."""
+        """Return a page with the rows that are ready, up to the size of a page."""
         if self._shape is Shape.COLUMNS:
             page = self._described(query)
         else:
@@ -205,13 +210,14 @@ class Statement:
         return page
 
     def _slice(self, query: Query) -> pa.RecordBatch | None:
-        """The next few rows; None if there are no more."""
+        """Return the next rows, a small part of a page; None at the end."""
         batch = query.take() if self._rest is None else self._rest
         if batch is None:
             return None
         rows = max(1, min(_SLICE_ROWS, _PAGE_BYTES * batch.num_rows // max(1, batch.nbytes)))
         self._rest = batch.slice(rows) if batch.num_rows > rows else None
         found = batch.slice(0, rows)
+        # EXPLAIN of DuckDB returns the kind of the plan and its text.
         return found.select([found.num_columns - 1]) if self._shape is Shape.PLAN else found
 
     def _described_columns(self, query: Query) -> list[dict[str, Any]]:
@@ -226,7 +232,7 @@ class Statement:
         return self._columns
 
     def _described(self, query: Query) -> Page:
-        """The answer of DESCRIBE OUTPUT: the columns are the rows."""
+        """Return the answer of DESCRIBE OUTPUT: its rows are the columns of the query."""
         types = [trino_type(found.type) for found in query.schema]
         facts = self._facts("FINISHED")
         facts["columns"], rows = _columns_and_rows(
@@ -243,6 +249,7 @@ class Statement:
         progress = None if query is None else query.progress
         total = (progress.splits_total or 0) if progress else 0
         done = (progress.splits_read or 0) if progress else 0
+        # Clients expect every member; 0 stands for those that mean nothing here.
         numbers = {
             "totalSplits": total,
             "queuedSplits": 0,
@@ -280,7 +287,7 @@ class Statement:
 
 
 def _columns_and_rows(table: AnswerTable) -> tuple[list[dict[str, Any]], bytes | None]:
-    """Columns and rows as the protocol has them."""
+    """Return the columns and the JSON rows of a table."""
     columns = [named_column(name, kind) for name, kind in table.columns]
     if not table.rows:
         return columns, None

@@ -1,8 +1,8 @@
 """`/v1/statement` and `/v1/info`.
 
-Errors of SQL are answers like others, with status 200. Any other status tells of the request itself: 401 without a user, 404 for
-a statement that is not there or another user's, 410 for a page that was given already, 413 for a text that is too long,
-429 with `Retry-After` when too many queries wait.
+Errors of SQL are answers with status 200. Any other status is about the request itself: 401 without a user, 404 for a
+statement that does not exist or belongs to another user, 410 for a page that was already sent, 413 for a text that is
+too long, 429 with `Retry-After` when too many queries wait.
 """
 
 from __future__ import annotations
@@ -33,8 +33,10 @@ from service.sql.parser import check_length
 from service.version import installed_version
 
 router = APIRouter(prefix="/v1", tags=["trino"], include_in_schema=False)
+# A client that did not get the last page may request it again for so long.
 _KEPT_AFTER_END_S = 10.0
 _RETRY_AFTER_S = 1
+# Besides those that run or wait, statements are open whose rows wait for their client.
 _STATEMENTS_PER_QUEUED = 2
 
 
@@ -42,8 +44,8 @@ class Statements:
     """The statements that clients are reading, and those that have just ended.
 
     Args:
-        catalog: what they ask.
-        queries: where they run.
+        catalog: the catalog that they read.
+        queries: runs their queries.
         settings: their limits.
     """
 
@@ -54,10 +56,10 @@ class Statements:
         self._statements: dict[str, Statement] = {}
 
     def start(self, sql: str, request: Request) -> Statement:
-        """Take a statement.
+        """Accept a statement.
 
         Raises:
-            QueryError: of the request itself.
+            QueryError: the request itself is wrong.
         """
         principal = principal_of(request)
         session = session_of(request.headers, principal)
@@ -74,12 +76,13 @@ class Statements:
         return statement
 
     def find(self, query_id: str, slug: str, user: str | None) -> Statement:
-        """A statement of this user; where the request names none, the slug suffices.
+        """Return a statement of this user; without a user in the request the slug suffices.
 
         Raises:
-            QueryNotFoundError: there is none.
+            QueryNotFoundError: there is no such statement.
         """
         statement = self._statements.get(query_id)
+        # The slug is a secret: comparing it must take the same time for every wrong guess.
         if statement is None or not secrets.compare_digest(statement.slug.encode(), slug.encode()):
             raise QueryNotFoundError("there is no such query")
         if user is not None and user != statement.session.user:
@@ -87,7 +90,7 @@ class Statements:
         return statement
 
     def _forget(self) -> None:
-        """Let go of statements that ended, and of those that nobody asks for: their queries end by themselves."""
+        """Drop statements that ended, and abandoned ones: the queries of these end by themselves."""
         now = time.monotonic()
         for statement in list(self._statements.values()):
             limit_s = _KEPT_AFTER_END_S if statement.has_ended else self._settings.queries.abandoned_after_s
@@ -105,7 +108,7 @@ _Statements = Annotated[Statements, Depends(_statements)]
 
 @router.post("/statement")
 async def post_statement(request: Request, statements: _Statements) -> Response:
-    """Take a statement; its answer is at the address of the next page."""
+    """Accept a statement; its answer is at the address of the next page."""
     try:
         sql = (await request.body()).decode()
     except UnicodeDecodeError as error:
@@ -118,7 +121,7 @@ async def post_statement(request: Request, statements: _Statements) -> Response:
 async def get_page(
     query_id: str, slug: str, token: int, request: Request, statements: _Statements
 ) -> Response:
-    """A page of an answer."""
+    """Return a page of an answer."""
     statement = statements.find(query_id, slug, _user_of(request))
     page = await statement.page(token)
     if page is None:
@@ -128,7 +131,7 @@ async def get_page(
 
 @router.head("/statement/executing/{query_id}/{slug}/{token}")
 async def touch(query_id: str, slug: str, token: int, request: Request, statements: _Statements) -> Response:
-    """Say that somebody still reads."""
+    """Keep a statement open whose client does not read at the moment."""
     statement = statements.find(query_id, slug, _user_of(request))
     statement.touch()
     return Response()
@@ -136,14 +139,14 @@ async def touch(query_id: str, slug: str, token: int, request: Request, statemen
 
 @router.delete("/statement/executing/{query_id}/{slug}/{token}")
 async def cancel(query_id: str, slug: str, token: int, request: Request, statements: _Statements) -> Response:
-    """End a statement."""
+    """Cancel a statement."""
     await statements.find(query_id, slug, _user_of(request)).cancel()
     return Response(status_code=HTTP_204_NO_CONTENT)
 
 
 @router.get("/info")
 async def info() -> dict[str, object]:
-    """What the service is, as Trino's clients ask."""
+    """Return the facts of the service that Trino's clients request."""
     return {
         "nodeVersion": {"version": installed_version()},
         "environment": "savepointdb",
@@ -154,7 +157,7 @@ async def info() -> dict[str, object]:
 
 
 def _user_of(request: Request) -> str | None:
-    """Who asks for a page: whose credentials these are; without them, whom the client names, if it does."""
+    """Return the user of a request for a page: the user of its credentials, else of its header; None without both."""
     return principal_of(request).name or request.headers.get("x-trino-user")
 
 

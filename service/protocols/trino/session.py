@@ -1,16 +1,16 @@
-"""The headers of a request → the session: Trino's clients keep it, and send all of it with every statement.
+"""The headers of a request → the session: Trino's clients keep it, and send it with every statement.
 
-| header | is |
+| header | content |
 |---|---|
-| X-Trino-User | who asks |
-| X-Trino-Source | the client, as it calls itself |
-| X-Trino-Catalog, X-Trino-Schema | where names are looked up |
-| X-Trino-Session | `name=value`, with commas between, values URL-encoded |
-| X-Trino-Prepared-Statement | `name=sql`, likewise |
-| X-Trino-Transaction-Id | `NONE` or an id: there is nothing to commit |
-| X-Trino-Client-Capabilities | what the client understands |
+| X-Trino-User | the user |
+| X-Trino-Source | the client's name for itself |
+| X-Trino-Catalog, X-Trino-Schema | current catalog and schema |
+| X-Trino-Session | `name=value`, separated by commas, values URL-encoded |
+| X-Trino-Prepared-Statement | `name=sql`, in the same form |
+| X-Trino-Transaction-Id | `NONE` or an id; ignored, there is nothing to commit |
+| X-Trino-Client-Capabilities | optional parts of the protocol that the client understands |
 
-Time zones change nothing: timestamps with a time zone come in UTC.
+The client's time zone is ignored: timestamps with a time zone are sent in UTC.
 """
 
 from __future__ import annotations
@@ -28,23 +28,24 @@ from service.errors import ForbiddenError, InvalidRequestError
 _DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ns|us|ms|s|m|h|d)\s*")
 _SECONDS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kMGTP]?B)\s*")
+# Trino's units are powers of two, whatever their names say: io.airlift.units.DataSize.
 _BYTES = {"B": 1, "kB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40, "PB": 1 << 50}
 _LONGEST = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """What a client said of itself.
+    """The session of a client.
 
     Attributes:
-        user: who asks.
-        principal: what they may see.
-        source: the client, as it calls itself.
-        catalog: where names are looked up; None where the client does not say.
-        schema: likewise.
+        user: name of the user.
+        principal: the user's grants.
+        source: the client's name for itself.
+        catalog: current catalog; None if the client sends none.
+        schema: current schema; None if the client sends none.
         properties: name → value, both as text.
         prepared: name → statement.
-        capabilities: what the client understands.
+        capabilities: optional parts of the protocol that the client understands.
     """
 
     user: str
@@ -58,26 +59,27 @@ class Session:
 
     @property
     def is_parametric(self) -> bool:
-        """Whether the client understands `timestamp(6)`."""
+        """True if the client understands `timestamp(6)`."""
         return "PARAMETRIC_DATETIME" in self.capabilities
 
 
 def session_of(headers: Headers, principal: Principal = ANYBODY) -> Session:
-    """The session of a request.
+    """Read the session of a request.
 
     Args:
         headers: as Trino's clients send them.
-        principal: who it is; the user that is named must be they.
+        principal: the principal of the credentials; X-Trino-User must name the same user.
 
     Raises:
-        ForbiddenError: another user is named.
-        InvalidRequestError: a header is not as documented, or no user is named.
+        ForbiddenError: the header names another user.
+        InvalidRequestError: a header is not as documented, or the user is missing.
     """
     user = headers.get("x-trino-user", "").strip() or principal.name
     if not user:
         raise InvalidRequestError("expected the header X-Trino-User, found none", status=401)
     if principal.name and user != principal.name:
         raise ForbiddenError("expected the user of the credentials in X-Trino-User, found another")
+    # Some of them are kept in the history of queries, long after the request.
     for name in ("x-trino-user", "x-trino-source", "x-trino-catalog", "x-trino-schema"):
         if len(headers.get(name, "")) > _LONGEST:
             raise InvalidRequestError(f"expected a shorter header {name}", status=431)
@@ -95,10 +97,10 @@ def session_of(headers: Headers, principal: Principal = ANYBODY) -> Session:
 
 
 def duration_s(text: str) -> float:
-    """The seconds of a duration of Trino's, such as `2s` or `1.50m`.
+    """Return the seconds of a duration such as `2s` or `1.50m`.
 
     Raises:
-        InvalidRequestError: it is none.
+        InvalidRequestError: the text is no duration.
     """
     found = _DURATION.fullmatch(text)
     if found is None:
@@ -109,10 +111,10 @@ def duration_s(text: str) -> float:
 
 
 def data_size_bytes(text: str) -> int:
-    """The bytes of a data size of Trino's, such as `10GB`.
+    """Return the bytes of a data size such as `10GB`.
 
     Raises:
-        InvalidRequestError: it is none.
+        InvalidRequestError: the text is no data size.
     """
     found = _SIZE.fullmatch(text)
     if found is None:

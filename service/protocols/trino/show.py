@@ -1,12 +1,12 @@
 """The answers of SHOW and DESCRIBE.
 
-| statement | lists |
+| statement | answer |
 |---|---|
-| SHOW CATALOGS, SCHEMAS, TABLES, COLUMNS | what there is; LIKE filters |
+| SHOW CATALOGS, SCHEMAS, TABLES, COLUMNS | their names; LIKE filters |
 | SHOW CREATE TABLE | the columns of a table, as a statement |
-| SHOW STATS FOR table | nothing that is known without a scan |
-| SHOW FUNCTIONS | the functions that Trino and DuckDB both have, for completion |
-| SHOW SESSION | the properties that SET SESSION knows |
+| SHOW STATS FOR table | a row of NULLs per column: statistics would need a scan |
+| SHOW FUNCTIONS | the functions that both Trino and DuckDB have, for completion |
+| SHOW SESSION | the properties that SET SESSION accepts |
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ _SYSTEM_SCHEMAS = (INFORMATION_SCHEMA, "jdbc", "metadata", "runtime")
 
 @dataclass(frozen=True, slots=True)
 class AnswerTable:
-    """Rows that are there already."""
+    """Columns and rows of an answer that needs no query."""
 
     columns: tuple[tuple[str, pa.DataType], ...]
     rows: tuple[tuple[Any, ...], ...]
 
     @classmethod
     def of(cls, columns: Sequence[tuple[str, pa.DataType]], rows: Sequence[tuple[Any, ...]]) -> AnswerTable:
-        """These rows."""
+        """Make a table from any sequences."""
         return cls(tuple(columns), tuple(rows))
 
     def like(self, pattern: str | None, escape: str = "") -> AnswerTable:
-        """The rows whose first column is like the pattern."""
+        """Return the rows whose first column matches the LIKE pattern; all rows for None."""
         if pattern is None:
             return self
         test = like_pattern(pattern, escape)
@@ -60,13 +60,13 @@ class AnswerTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionProperty:
-    """What SET SESSION may set.
+    """A property of the session.
 
     Attributes:
-        default: as SHOW SESSION lists it.
-        type: in Trino.
-        meaning: for people.
-        check: raises if a value is not of the type.
+        default: the default that SHOW SESSION lists.
+        type: Trino type.
+        meaning: description for people.
+        check: raises if a value is not valid.
     """
 
     default: str
@@ -76,12 +76,12 @@ class SessionProperty:
 
 
 class ShowStatements:
-    """Answers SHOW for one session.
+    """The SHOW statements of one session.
 
     Args:
-        catalog: what is listed.
-        tables: those beside the catalog's.
-        session: where names are looked up.
+        catalog: the catalog to list.
+        tables: the system tables, which the catalog does not have.
+        session: has the current catalog and schema.
     """
 
     def __init__(self, catalog: Catalog, tables: TrinoTables, session: Session) -> None:
@@ -90,10 +90,10 @@ class ShowStatements:
         self._session = session
 
     def show(self, sql: str, words: Sequence[Word]) -> AnswerTable:
-        """The answer of a SHOW statement.
+        """Answer a SHOW statement.
 
         Raises:
-            QueryError: nothing of that kind can be shown, or it is not there.
+            QueryError: SHOW does not support this kind of object, or the object does not exist.
         """
         what = words[1].keyword if len(words) > 1 else ""
         known = _SHOWN.get(what)
@@ -107,16 +107,16 @@ class ShowStatements:
         return known(self, sql, list(words[2:]))
 
     def columns(self, path: tuple[str, ...]) -> AnswerTable:
-        """The columns of a table."""
+        """Answer SHOW COLUMNS or DESCRIBE for a table."""
         table = self._table(path)
         rows = [(column.name, trino_type(column.type), "", "") for column in table.schema]
         return AnswerTable.of([(name, pa.string()) for name in ("Column", "Type", "Extra", "Comment")], rows)
 
     def schema(self, catalog: str, name: str) -> str:
-        """A schema's name as it is written in the catalog.
+        """Return a schema's name in the catalog's spelling.
 
         Raises:
-            DatabaseNotFoundError: it is not there, or the catalog is not.
+            DatabaseNotFoundError: the schema or the catalog does not exist.
         """
         for known in self._schemas(catalog):
             if known.casefold() == name.casefold():
@@ -125,7 +125,7 @@ class ShowStatements:
             if catalog.casefold() == CATALOG:
                 return self._catalog.schema(name).name
         except NoSuchDatabaseError:
-            pass
+            pass  # the error below also names the catalog
         raise DatabaseNotFoundError(
             f"there is no schema {name!r} in catalog {catalog!r}", hint="SHOW SCHEMAS lists them"
         )
@@ -163,6 +163,7 @@ class ShowStatements:
         if kind not in ("TABLE", "VIEW"):
             raise InvalidQueryError(f"SHOW CREATE {kind} is not supported", code="NOT_SUPPORTED")
         path = names_of(sql, words[1:])
+        # Looked up first: for an unknown name the error is another one.
         table = self._table(path)
         if kind == "VIEW":
             raise InvalidQueryError(f"{'.'.join(path)!r} is a table, not a view", code="NOT_SUPPORTED")
@@ -231,7 +232,7 @@ class ShowStatements:
         return [*self._catalog.schema_names, INFORMATION_SCHEMA]
 
     def _named_schema(self, path: tuple[str, ...]) -> str:
-        """The schema that a path names, or the session, or the only one."""
+        """Return the schema that a path names, else that of the session, else the only one."""
         if len(path) > 2:
             raise QuerySyntaxError("expected the name of a schema")
         catalog = path[0] if len(path) == 2 else self._session.catalog or CATALOG
@@ -243,6 +244,7 @@ class ShowStatements:
         return default.name
 
     def _table(self, path: tuple[str, ...]) -> Table:
+        # System tables first: `information_schema` is a schema of the catalog `flink`, too.
         system = self._tables.table(tuple(part.casefold() for part in path), None)
         if system is not None:
             return system
@@ -265,7 +267,7 @@ def _check_engine(value: str) -> None:
 
 
 def _from(sql: str, words: list[Word]) -> tuple[tuple[str, ...], list[Word]]:
-    """The name behind FROM or IN, if there is one, and the words behind it."""
+    """Return the name behind FROM or IN, or an empty one, and the words behind it."""
     if not words or words[0].keyword not in ("FROM", "IN"):
         return (), words
     length = name_length(words[1:])
@@ -275,7 +277,7 @@ def _from(sql: str, words: list[Word]) -> tuple[tuple[str, ...], list[Word]]:
 def _filtered(
     columns: Sequence[tuple[str, pa.DataType]], rows: Sequence[tuple[Any, ...]], sql: str, words: list[Word]
 ) -> AnswerTable:
-    """The rows that `[LIKE pattern [ESCAPE character]]` lets through."""
+    """Return the rows that match `[LIKE pattern [ESCAPE character]]`."""
     table = AnswerTable.of(columns, rows)
     if not words:
         return table
@@ -291,11 +293,13 @@ def _filtered(
 
 
 def _quoted(name: str) -> str:
+    # Trino lowers unquoted names, so capitals need quotes.
     simple = name.isascii() and name.isidentifier() and name == name.lower()
     return name if simple else '"' + name.replace('"', '""') + '"'
 
 
 _TABLES_OF_INFORMATION_SCHEMA = ("columns", "schemata", "tables", "views")
+# Names only: clients use them for completion, and a call is checked by the planner.
 _FUNCTIONS = {
     "scalar": """abs acos asin atan atan2 bit_count cardinality cbrt ceil ceiling chr coalesce concat concat_ws contains
         cos date date_add date_diff date_format date_parse date_trunc day day_of_month day_of_week day_of_year degrees

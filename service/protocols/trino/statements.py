@@ -1,19 +1,19 @@
-"""A text → what it asks for: an answer that is there already, or a query that is to run.
+"""The text of a statement → an immediate answer, or a query to run.
 
 | statement | answer |
 |---|---|
 | a query | its rows |
 | EXPLAIN [ANALYZE] query | the engine's plan |
-| EXPLAIN (TYPE …, FORMAT …) query | the plan; what it reads, as JSON; or whether it means something |
-| EXECUTE IMMEDIATE, EXECUTE | those of the statement with arguments in the place of its question marks |
-| PREPARE, DEALLOCATE PREPARE | a header: the client keeps what is prepared |
+| EXPLAIN (TYPE …, FORMAT …) query | the plan; the tables that it reads, as JSON; or whether it is valid |
+| EXECUTE IMMEDIATE, EXECUTE | the answer of the statement with arguments in place of its question marks |
+| PREPARE, DEALLOCATE PREPARE | a header: the client keeps prepared statements |
 | DESCRIBE INPUT, DESCRIBE OUTPUT | parameters and columns of a prepared statement |
 | USE, SET SESSION, RESET SESSION | a header: the client keeps the session |
 | START TRANSACTION, COMMIT, ROLLBACK | a header: there is nothing to commit |
 | SHOW …, DESCRIBE table | `show.py` |
-| CALL system.runtime.kill_query | it ends a query of the same user |
+| CALL system.runtime.kill_query | cancels a query of the same user |
 
-`service.sql` alone decides what a query is: every other statement goes there.
+Every other text goes to `service.sql`, which alone decides what a query is.
 """
 
 from __future__ import annotations
@@ -78,19 +78,19 @@ _DONE = AnswerTable.of([("result", pa.bool_())], [(True,)])
 
 
 class Shape(Enum):
-    """What becomes of the rows of a query."""
+    """The use of a query's rows."""
 
     ROWS = auto()
-    """They are the answer."""
+    """The rows are the answer."""
     PLAN = auto()
-    """They are an engine's plan: the last column is the answer."""
+    """The rows are an engine's plan: their last column is the answer."""
     COLUMNS = auto()
-    """What the columns are called, and of which types, is the answer."""
+    """Names and types of the columns are the answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryStatement:
-    """A query that is to run."""
+    """A statement that is a query to run."""
 
     request: QueryRequest
     shape: Shape = Shape.ROWS
@@ -98,12 +98,12 @@ class QueryStatement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImmediateAnswer:
-    """An answer that is there already.
+    """The answer of a statement that needs no query.
 
     Attributes:
-        table: its columns and rows; without any of its own, that it was done: JDBC fails without columns.
-        update_type: what was done, for statements without rows.
-        headers: for the client's session.
+        table: columns and rows; one row `true` for statements without rows, because JDBC fails without columns.
+        update_type: name of the change, for statements without rows.
+        headers: changes of the client's session.
     """
 
     table: AnswerTable = _DONE
@@ -112,14 +112,14 @@ class ImmediateAnswer:
 
 
 class Interpreter:
-    """Says what the statements of a session ask for.
+    """Interprets the statements of a session.
 
     Args:
-        catalog: what is asked.
-        queries: where queries run.
-        settings: their limits.
-        session: from where names are looked up.
-        query_id: of the query that the statement becomes.
+        catalog: the catalog that they read.
+        queries: runs queries.
+        settings: limits of queries.
+        session: has the current catalog and schema.
+        query_id: id for the query of the statement.
     """
 
     def __init__(
@@ -134,10 +134,10 @@ class Interpreter:
         self.show_statements = ShowStatements(catalog, self.tables, session)
 
     def interpret(self, sql: str) -> QueryStatement | ImmediateAnswer:
-        """What a text asks for.
+        """Interpret a text.
 
         Raises:
-            QueryError: it is a statement about the session, and means nothing.
+            QueryError: the text is a statement about the session, and is not valid.
         """
         words = words_of(sql)
         if not words:
@@ -163,6 +163,7 @@ class Interpreter:
             sql=sql,
             dialect=TRINO,
             engine=properties.get("engine", AUTO),
+            # Both limit the whole query here: the shorter one holds.
             timeout_s=min(map(duration_s, durations)) if durations else None,
             max_bytes=None if size is None else data_size_bytes(size),
             user=self.session.user,
@@ -192,7 +193,7 @@ class Interpreter:
         return self._query(f"EXPLAIN {analyze}{body}", Shape.PLAN)
 
     def _io(self, sql: str) -> str:
-        """What a query reads; about, before it runs."""
+        """Return the tables that a query reads, with estimated sizes, as JSON."""
         plan = self._request(sql).plan(self.catalog, self.settings.queries.max_sql_bytes)
         inputs: list[dict[str, Any]] = [
             {
@@ -220,7 +221,7 @@ class Interpreter:
         return self._bound(self._prepared(words[1].value), sql, words[2:])
 
     def _bound(self, statement: str, sql: str, words: Sequence[Word]) -> QueryStatement | ImmediateAnswer:
-        """A statement with the arguments behind USING in the place of its question marks."""
+        """Interpret a statement with the arguments behind USING in place of its question marks."""
         if words and words[0].keyword != "USING":
             raise _expected("USING", sql, words)
         arguments = arguments_of(sql, words[1:])
@@ -231,6 +232,7 @@ class Interpreter:
                 position=Position.of(sql, 0),
             )
         bound = with_arguments(statement, arguments)
+        # A statement that executes itself would never end.
         first = words_of(bound)
         if first and first[0].keyword in ("EXECUTE", "PREPARE", "DEALLOCATE"):
             raise ForbiddenError(f"{first[0].keyword} is not allowed in a prepared statement")
@@ -248,16 +250,17 @@ class Interpreter:
         statement = sql[words[3].start : words[-1].end]
         if words[3].keyword in ("EXECUTE", "PREPARE", "DEALLOCATE"):
             raise ForbiddenError(f"{words[3].keyword} is not allowed in a prepared statement")
+        # An invalid query fails here, not later at EXECUTE.
         if words[3].keyword in _QUERY_WORDS:
             self._checked(statement)
         added = f"{quote_plus(words[1].value)}={quote_plus(statement)}"
         return ImmediateAnswer(update_type="PREPARE", headers={"X-Trino-Added-Prepare": added})
 
     def _checked(self, statement: str) -> QueryRequest:
-        """The request of a prepared query whose parameters are all NULL.
+        """Return the request of a prepared query with NULL for every parameter.
 
         Raises:
-            QueryError: it means nothing.
+            QueryError: the query is not valid.
         """
         request = self._request(with_arguments(statement, ["NULL"] * len(placeholders_of(statement))))
         request.plan(self.catalog, self.settings.queries.max_sql_bytes)
@@ -278,6 +281,7 @@ class Interpreter:
             if words_of(statement)[0].keyword not in _QUERY_WORDS:
                 return ImmediateAnswer(table=AnswerTable.of(_OUTPUT_COLUMNS, []))
             request = self._checked(statement)
+            # The line break ends a comment at the end of the statement.
             return self._query(f"SELECT * FROM ({request.sql}\n) AS described LIMIT 0", Shape.COLUMNS)
         return ImmediateAnswer(table=self.show_statements.columns(names_of(sql, words[1:])))
 
@@ -285,6 +289,7 @@ class Interpreter:
         return ImmediateAnswer(table=self.show_statements.show(sql, words))
 
     def _start(self, sql: str, words: Sequence[Word]) -> ImmediateAnswer:
+        # JDBC without autocommit starts a transaction before its first statement.
         rest = {word.keyword for word in words[2:]}
         if len(words) < 2 or words[1].keyword != "TRANSACTION" or not rest <= _ISOLATION:
             raise _expected("START TRANSACTION", sql, words)
@@ -341,15 +346,16 @@ class Interpreter:
         if query_id is None:
             raise _expected("the argument query_id", sql, words)
         query = self.queries.find(query_id, self.session.user)
-        if query is not None:
+        if query is not None:  # else its answer was already read, or dropped
             query.cancel()
         return ImmediateAnswer(update_type="CALL")
 
 
 def _explain_options(sql: str, words: Sequence[Word]) -> tuple[dict[str, str], str]:
-    """The options of EXPLAIN, and the statement behind them."""
+    """Return the options of EXPLAIN, and the statement behind them."""
     first = 2 if len(words) > 1 and words[1].keyword in ("ANALYZE", "VERBOSE") else 1
     options: dict[str, str] = {}
+    # EXPLAIN (SELECT …) is a query in brackets, not a list of options.
     if first + 1 < len(words) and words[first].text == "(" and words[first + 1].keyword in ("TYPE", "FORMAT"):
         closing = next((index for index, word in enumerate(words) if word.text == ")"), len(words))
         for option in arguments_of(sql, words[first + 1 : closing]):
@@ -372,7 +378,7 @@ def _estimate(size_bytes: int) -> dict[str, Any]:
 
 
 def _argument(text: str) -> tuple[str, str]:
-    """Name and value of an argument of CALL; the name is empty where there is none."""
+    """Return name and value of an argument of CALL; the name of a positional argument is empty."""
     words = words_of(text)
     if len(words) == 3 and words[1].text == "=>" and words[2].kind == "string":
         return words[0].value.casefold(), words[2].value
@@ -387,7 +393,7 @@ def _parameters(count: int) -> AnswerTable:
 
 
 def output_columns(names: Sequence[str], types: Sequence[str]) -> AnswerTable:
-    """The answer of DESCRIBE OUTPUT."""
+    """Return the answer of DESCRIBE OUTPUT."""
     return AnswerTable.of(
         _OUTPUT_COLUMNS,
         [(name, "", "", "", shown, 0, False) for name, shown in zip(names, types, strict=True)],
@@ -406,7 +412,11 @@ def _property(names: Sequence[str]) -> str:
 
 
 def _header(value: str) -> str:
-    """A value that a header can hold."""
+    """Return a value for a header.
+
+    Raises:
+        DatabaseNotFoundError: a header cannot hold it.
+    """
     if not value.isprintable() or not value.isascii():
         raise DatabaseNotFoundError("a name with such characters cannot be used: name it in the query")
     return value

@@ -1,13 +1,13 @@
 """`information_schema` and the catalog `system`, as Trino's clients read them.
 
-| tables | where |
+| tables | defined in |
 |---|---|
-| information_schema.{schemata, tables, columns, views} | here; of the catalog `flink` |
+| information_schema.{schemata, tables, columns, views} | this module; they list the catalog `flink` |
 | system.jdbc.* | `jdbctables.py` |
-| system.metadata.{catalogs, table_comments} | here |
-| system.runtime.{nodes, queries} | here; queries are those of the user |
+| system.metadata.{catalogs, table_comments} | this module |
+| system.runtime.{nodes, queries} | this module; only queries of the user |
 
-They are tables as others are: a statement over them is planned, allowed and run like any other.
+They are ordinary tables: a statement over them is planned, checked and run like any other.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from service.version import installed_version
 SYSTEM = "system"
 CATALOGS = (CATALOG, SYSTEM)
 
+# Trino has no state for cancelled queries: they have failed, with an error that says so.
 _STATES = {
     "queued": "QUEUED",
     "running": "RUNNING",
@@ -46,12 +47,12 @@ _STATES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrinoTables:
-    """The tables beside those of the catalog, for one session; as `SystemTables`.
+    """The system tables of one session; implements `SystemTables`.
 
     Attributes:
-        catalog: what is listed.
-        queries: whose queries are listed.
-        session: where names are looked up.
+        catalog: the catalog that they list.
+        queries: the queries that they list.
+        session: has the current catalog and schema.
     """
 
     catalog: Catalog
@@ -59,7 +60,7 @@ class TrinoTables:
     session: Session
 
     def table(self, path: tuple[str, ...], databases: Sequence[str] | None) -> Table | None:
-        """As `SystemTables.table`."""
+        """Return a system table; see `SystemTables.table`."""
         catalog, *names = self._full(path)
         if catalog not in CATALOGS:
             raise DatabaseNotFoundError(
@@ -84,13 +85,14 @@ class TrinoTables:
             )
         columns, rows = known[name]
 
+        # Planning needs only the schema; the rows are made when the table is read.
         def make() -> pa.RecordBatch:
             return pa.RecordBatch.from_pylist(list(rows(self, self._schemas(databases))), schema=columns)
 
         return FactsTable(name, f"{schema} of Trino", columns, make)
 
     def _full(self, path: tuple[str, ...]) -> tuple[str, ...]:
-        """A path with its catalog before it, and its schema where it is named by the session."""
+        """Complete a path with the current catalog, and with the current schema of the session."""
         if len(path) > 2:
             return path
         catalog = (self.session.catalog or CATALOG).casefold()
@@ -99,6 +101,7 @@ class TrinoTables:
         return (catalog, *path)
 
     def _schemas(self, wanted: Sequence[str] | None) -> Iterator[Schema]:
+        # The schemas that the query's predicate allows: listing one reads the headers of its savepoint.
         names = None if wanted is None else {name.casefold() for name in wanted}
         for schema in self.catalog.schemas():
             if names is None or schema.name.casefold() in names:

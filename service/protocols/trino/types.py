@@ -13,8 +13,9 @@
 | struct, list, map | row, array, map | array, array, object whose keys are text |
 | null | unknown | null |
 
-A client that does not know `timestamp(6)` (capability PARAMETRIC_DATETIME) gets timestamps and times in milliseconds. A HUGEINT
-of DuckDB comes as decimal(38,0). What Trino has no type for, such as intervals, is text.
+A client without the capability PARAMETRIC_DATETIME does not know `timestamp(6)`: it gets timestamps and times in
+milliseconds. A HUGEINT of DuckDB arrives here as decimal(38,0). Values without a type in Trino, such as intervals, are
+text.
 """
 
 from __future__ import annotations
@@ -34,13 +35,13 @@ from service.sql.types import Column
 _PRECISIONS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 _UNBOUNDED = 2_147_483_647
 _SECONDS_A_DAY = 86_400
-# Types of DuckDB that Arrow has as text.
+# Types of DuckDB that arrive as text in Arrow.
 _TEXT_TYPES = {"JSON": "json", "UUID": "uuid"}
 _ZONE = " UTC"
 
 
 def column_of(column: Column, arrow_type: pa.DataType, *, parametric: bool = True) -> dict[str, Any]:
-    """A column of an answer, as the protocol describes it."""
+    """Describe a column of an answer as the protocol does."""
     if column.type in _TEXT_TYPES:
         name = _TEXT_TYPES[column.type]
         return {"name": column.name, "type": name, "typeSignature": _signature(name)}
@@ -48,24 +49,24 @@ def column_of(column: Column, arrow_type: pa.DataType, *, parametric: bool = Tru
 
 
 def named_column(name: str, arrow_type: pa.DataType, *, parametric: bool = True) -> dict[str, Any]:
-    """A column of this type, as the protocol describes it."""
+    """Describe a column of an Arrow type as the protocol does."""
     shown, signature = _described(arrow_type, parametric)
     return {"name": name, "type": shown, "typeSignature": signature}
 
 
 def trino_type(arrow_type: pa.DataType) -> str:
-    """The name of a type in Trino."""
+    """Return the Trino name of an Arrow type."""
     return _described(arrow_type, True)[0]
 
 
 def rows_of(batch: pa.RecordBatch, *, parametric: bool = True) -> bytes:
-    """The rows as JSON arrays with commas between."""
+    """Return the rows as JSON arrays with commas between them."""
     columns = [values_of(array, parametric=parametric) for array in batch.columns]
     return orjson.dumps(list(zip(*columns, strict=True)))[1:-1]
 
 
 def values_of(array: pa.Array, *, parametric: bool = True) -> list[Any]:
-    """The values, each ready for JSON."""
+    """Convert values for JSON."""
     array = plain(array)
     for test, convert in _VALUES:
         if test(array.type):
@@ -75,7 +76,7 @@ def values_of(array: pa.Array, *, parametric: bool = True) -> list[Any]:
 
 
 def _described(arrow_type: pa.DataType, parametric: bool) -> tuple[str, dict[str, Any]]:
-    """The name of a type and its signature."""
+    """Return a type's name and signature."""
     for test, describe in _TYPES:
         if test(arrow_type):
             return describe(arrow_type, parametric)
@@ -84,7 +85,7 @@ def _described(arrow_type: pa.DataType, parametric: bool) -> tuple[str, dict[str
 
 
 def _signature(name: str, *arguments: tuple[str, Any]) -> dict[str, Any]:
-    if name == "varchar":
+    if name == "varchar":  # clients expect the length even where it is unlimited
         arguments = (("LONG", _UNBOUNDED),)
     return {"rawType": name, "arguments": [{"kind": kind, "value": value} for kind, value in arguments]}
 
@@ -142,6 +143,7 @@ def _map(arrow_type: pa.DataType, parametric: bool) -> tuple[str, dict[str, Any]
 
 def _float_values(array: pa.Array, _parametric: bool) -> list[Any]:
     values: list[Any] = array.to_pylist()
+    # JSON has no number for NaN and the infinities; most columns have none, and are not converted.
     if pc.all(pc.fill_null(pc.is_finite(array), True)).as_py() is not False:
         return values
     return [_NOT_FINITE.get(str(value), value) for value in values]
@@ -161,6 +163,7 @@ def _binary_values(array: pa.Array, _parametric: bool) -> list[Any]:
 
 def _date_values(array: pa.Array, _parametric: bool) -> list[Any]:
     numbers = array.cast(pa.date32()).cast(pa.int32()).cast(pa.int64())
+    # The last nine characters are the time, ` 00:00:00`.
     return _moments(
         numbers, _texts(array.cast(pa.string())), lambda value: _iso(value * _SECONDS_A_DAY, "s")[:-9]
     )
@@ -188,7 +191,7 @@ def _in_milliseconds(text: str) -> str:
 
 
 def _moments(numbers: pa.Array, texts: list[str | None], convert: Callable[[int], str]) -> list[Any]:
-    """The texts; what Arrow does not write in ISO form (years outside 0000 to 9999) converted one by one."""
+    """Return the texts; years outside 0000 to 9999, which Arrow does not write in ISO form, are converted one by one."""
     odd = [
         index
         for index, text in enumerate(texts)
@@ -224,13 +227,15 @@ def _map_values(array: pa.Array, parametric: bool) -> list[Any]:
 
 
 def _keys(array: pa.Array, parametric: bool) -> list[str]:
+    # Keys of JSON objects are text: `True` or a list in Python's notation would be no JSON.
     if pa.types.is_boolean(array.type) or pa.types.is_nested(array.type):
         return _texts(json_text(array))
     return [str(value) for value in values_of(array, parametric=parametric)]
 
 
 def _sliced(array: pa.Array, values: list[Any]) -> list[Any]:
-    """The values of each list of an array of lists."""
+    """Cut the child values of an array of lists to a list per row."""
+    # The child array is not sliced with its parent: the offsets count from its first value.
     offsets = array.offsets.to_pylist()
     valid = array.is_valid().to_pylist()
     return [
