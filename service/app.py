@@ -1,4 +1,4 @@
-"""The HTTP application: routers, errors and limits put together."""
+"""The HTTP application, composed of routers, error handlers and limits."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def create_app(
     roots: Sequence[str] = (),
     authenticator: Authenticator | None = None,
 ) -> FastAPI:
-    """The application; it closes its engines when it stops.
+    """Make the application; it closes its engines when it stops.
 
     Args:
         settings: its limits.
-        catalog: what it serves.
+        catalog: the catalog that it serves.
         roots: folders from which clients may register savepoints.
-        authenticator: knows who asks; anybody may where None.
+        authenticator: checks credentials; without it everybody may query.
     """
     authenticator = authenticator or Authenticator()
     workers = WorkerEngine(settings, slot_limits(settings).running)
@@ -69,6 +69,7 @@ def create_app(
         workers=workers,
     )
     app.state.trino = trino.Statements(catalog, all_queries, settings)
+    # The middleware added last runs first: a request without credentials is refused before its body is read.
     app.add_middleware(RequestSizeLimit, max_bytes=settings.server.max_request_bytes)
     app.add_middleware(Gate, authenticator=authenticator, hosts=_hosts(settings, authenticator))
     install_error_handlers(app)
@@ -79,7 +80,7 @@ def create_app(
 
 
 def _hosts(settings: Settings, authenticator: Authenticator) -> frozenset[str]:
-    """What requests may call this service; anything where empty."""
+    """Return the host names that requests may use; empty for any name."""
     named = frozenset(host.strip() for host in settings.server.allowed_hosts.split(",") if host.strip())
     if authenticator.is_open and not settings.auth.allow_anonymous:
         return named | loopback_hosts()

@@ -1,7 +1,7 @@
-"""The errors of the service room: what a user is told.
+"""The errors of the service room, as users see them.
 
     QueryError                       500 INTERNAL_ERROR       carries: message, hint, position, detail
-      InvalidRequestError            400 INVALID_REQUEST      not a request as documented
+      InvalidRequestError            400 INVALID_REQUEST      the request is not as documented
         NotAcceptableError           406 NOT_ACCEPTABLE       no format that the client accepts
         NotFoundError                404 NOT_FOUND            no such address
       InvalidQueryError              400 INVALID_QUERY
@@ -15,22 +15,22 @@
       ForbiddenError                 403 FORBIDDEN            SQL that does more than read tables of the catalog
       ConflictError                  409 CONFLICT             a database name that is taken
       LimitExceededError             413 LIMIT_EXCEEDED       request, statement or scan too large
-      TooManyQueriesError            429 TOO_MANY_QUERIES     as many wait as may; says when to come again
-      ServiceEndingError             503 SERVICE_ENDING       it is told to stop; says when to come again
-      QueryNotFoundError             404 QUERY_NOT_FOUND      no query of this id, or another user's
-      ResultGoneError                410 RESULT_GONE          its answer was read, or dropped because nobody did
+      TooManyQueriesError            429 TOO_MANY_QUERIES     the queue is full; carries the time of a retry
+      ServiceEndingError             503 SERVICE_ENDING       the service is stopping; carries the time of a retry
+      QueryNotFoundError             404 QUERY_NOT_FOUND      no query of this id, or a query of another user
+      ResultGoneError                410 RESULT_GONE          the answer was already read, or dropped unread
       QueryTimeoutError              504 EXCEEDED_TIME_LIMIT
       QueryCancelledError            409 CANCELLED
-        ReaderStalledError           409 STALLED              nobody read its answer
+        ReaderStalledError           409 STALLED              the client did not read the answer
       MemoryExceededError            507 EXCEEDED_MEMORY
       EngineError                    500 ENGINE_ERROR
         EngineUnavailableError       503 ENGINE_UNAVAILABLE
-        WorkerLostError              500 WORKER_LOST          the process that ran it ended: killed, or crashed
+        WorkerLostError              500 WORKER_LOST          the process of the query was killed, or crashed
       SavepointError                 422 UNREADABLE_SAVEPOINT the savepoint cannot be read; the codes below
 
-`message` is for anybody and names no path of this machine; `detail` is for its owner and may. One handler renders all
-(`service.app`), as does the command line (`service.cli`). Errors of the other rooms are translated here, once;
-those of an engine in its module.
+`message` is for every client and names no path of this machine; `detail` is for the owner of the service and may name
+paths. One handler renders errors for HTTP (`service.http.errors`), another for the command line (`service.commands`).
+Errors of the other rooms are translated here; errors of an engine in the module of the engine.
 """
 
 from __future__ import annotations
@@ -62,20 +62,20 @@ from readers import (
     ValueOutOfRangeError,
 )
 
-# `/a/b/name` and `file:/a/b/name`: all but the name.
+# Matches `/a/b/` in `/a/b/name`, and `file:/a/b/` in `file:/a/b/name`.
 _FOLDERS = re.compile(r"(?<![\w/.…])(?:[a-z][a-z0-9+.-]*:/{0,2})?/(?:[^\s/'\"]+/)+")
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where in the SQL text, both from 1."""
+    """A position in the SQL text; both numbers count from 1."""
 
     line: int
     column: int
 
     @classmethod
     def of(cls, sql: str, offset: int) -> Position:
-        """The position of a character."""
+        """Return the position of the character at an offset."""
         before = sql[:offset]
         return cls(before.count("\n") + 1, offset - (before.rfind("\n") + 1) + 1)
 
@@ -84,12 +84,12 @@ class QueryError(Exception):
     """Root of all errors of the service room.
 
     Args:
-        message: what was expected, what was found; safe to show to anybody.
-        hint: what to do or to try.
-        position: where in the SQL text.
-        detail: the same with paths of this machine, for its owner; `message` if there is no more to say.
-        code: a more exact code than that of the class.
-        status: a more exact HTTP status than that of the class.
+        message: what was expected and what was found; safe to show to every client.
+        hint: advice for the user.
+        position: position in the SQL text.
+        detail: the message with paths of this machine, for the owner of the service; equal to `message` if not given.
+        code: replaces the code of the class.
+        status: replaces the HTTP status of the class.
     """
 
     status = 500
@@ -116,61 +116,61 @@ class QueryError(Exception):
 
 
 class InvalidRequestError(QueryError):
-    """A request that is not as documented."""
+    """The request is not as documented."""
 
     status = 400
     code = "INVALID_REQUEST"
 
 
 class NotAcceptableError(InvalidRequestError):
-    """None of the formats that the client accepts is one of ours."""
+    """The service has none of the formats that the client accepts."""
 
     status = 406
     code = "NOT_ACCEPTABLE"
 
 
 class NotFoundError(InvalidRequestError):
-    """Nothing is at this address."""
+    """The address does not exist."""
 
     status = 404
     code = "NOT_FOUND"
 
 
 class InvalidQueryError(QueryError):
-    """A statement that means nothing here."""
+    """The statement is not valid."""
 
     status = 400
     code = "INVALID_QUERY"
 
 
 class QuerySyntaxError(InvalidQueryError):
-    """A text that is not SQL."""
+    """The text is not SQL."""
 
     code = "SYNTAX_ERROR"
 
 
 class ColumnNotFoundError(InvalidQueryError):
-    """A column that no table of the query has."""
+    """No table of the query has this column."""
 
     code = "COLUMN_NOT_FOUND"
 
 
 class TableNotFoundError(InvalidQueryError):
-    """A table that the database does not have."""
+    """The database does not have this table."""
 
     status = 404
     code = "TABLE_NOT_FOUND"
 
 
 class DatabaseNotFoundError(InvalidQueryError):
-    """A database that the catalog does not have."""
+    """The catalog does not have this database."""
 
     status = 404
     code = "DATABASE_NOT_FOUND"
 
 
 class InvalidValueError(InvalidQueryError):
-    """A cast or a computation that fails on a value."""
+    """A cast or a computation fails on a value."""
 
     code = "INVALID_VALUE"
 
@@ -183,38 +183,38 @@ class EngineRefusesError(InvalidQueryError):
 
 
 class UnauthorizedError(QueryError):
-    """No credentials, or wrong ones. Does not say what was wrong with a key."""
+    """The credentials are missing or wrong. The message does not say what is wrong with a key."""
 
     status, code = 401, "UNAUTHORIZED"
 
 
 class ForbiddenError(QueryError):
-    """A statement that would do more than read tables of the catalog."""
+    """The statement would do more than read tables of the catalog, or the user may not send this request."""
 
     status = 403
     code = "FORBIDDEN"
 
 
 class ConflictError(QueryError):
-    """A database name that is taken."""
+    """The database name is taken."""
 
     status = 409
     code = "CONFLICT"
 
 
 class LimitExceededError(QueryError):
-    """A request or a statement larger than allowed."""
+    """The request or the statement is larger than allowed."""
 
     status = 413
     code = "LIMIT_EXCEEDED"
 
 
 class TooManyQueriesError(QueryError):
-    """As many queries wait as may.
+    """The queue of queries is full.
 
     Args:
-        message: as of `QueryError`.
-        retry_after_s: seconds after which to come again.
+        message: see `QueryError`.
+        retry_after_s: seconds after which the client may try again.
     """
 
     status = 429
@@ -226,7 +226,7 @@ class TooManyQueriesError(QueryError):
 
 
 class ServiceEndingError(QueryError):
-    """The service is about to end: it takes no more queries, and ends those that run for too long."""
+    """The service is stopping: it accepts no query, and cancels queries that run for too long."""
 
     status = 503
     code = "SERVICE_ENDING"
@@ -234,35 +234,35 @@ class ServiceEndingError(QueryError):
 
 
 class QueryNotFoundError(QueryError):
-    """There is no query of this id, or it is another user's."""
+    """No query has this id, or it belongs to another user."""
 
     status = 404
     code = "QUERY_NOT_FOUND"
 
 
 class ResultGoneError(QueryError):
-    """The answer was read already, or dropped because nobody did."""
+    """The answer was already read, or dropped because no client read it."""
 
     status = 410
     code = "RESULT_GONE"
 
 
 class QueryTimeoutError(QueryError):
-    """The query was not done by its deadline."""
+    """The query did not end before its deadline."""
 
     status = 504
     code = "EXCEEDED_TIME_LIMIT"
 
 
 class QueryCancelledError(QueryError):
-    """Somebody cancelled the query."""
+    """The query was cancelled."""
 
     status = 409
     code = "CANCELLED"
 
 
 class ReaderStalledError(QueryCancelledError):
-    """Nobody read the query's answer for too long, or while others needed what it held."""
+    """No client read the answer for too long, or while other queries needed the worker."""
 
     code = "STALLED"
 
@@ -275,34 +275,35 @@ class MemoryExceededError(QueryError):
 
 
 class EngineError(QueryError):
-    """The engine failed for no reason of the query's."""
+    """The engine failed, and the query is not the cause."""
 
     status = 500
     code = "ENGINE_ERROR"
 
 
 class EngineUnavailableError(EngineError):
-    """The engine is not there."""
+    """The engine is not available."""
 
     status = 503
     code = "ENGINE_UNAVAILABLE"
 
 
 class WorkerLostError(EngineError):
-    """The process that ran the query ended before its answer did: somebody killed it, or it crashed."""
+    """The process of the query ended before the answer was complete: it was killed, or it crashed."""
 
     code = "WORKER_LOST"
 
 
 class SavepointError(QueryError):
-    """A savepoint that cannot be read."""
+    """The savepoint cannot be read."""
 
     status = 422
     code = "UNREADABLE_SAVEPOINT"
 
 
 def query_error_of(error: Exception) -> QueryError:
-    """What a user is told of an error of any room; the caller raises it `from error`."""
+    """Translate an error of any room; the caller raises the result `from error`."""
+    # The method resolution order finds the translation of the nearest base class.
     for kind in type(error).__mro__:
         if kind in _TRANSLATIONS:
             error_class, code, status = _TRANSLATIONS[kind]
@@ -315,11 +316,12 @@ def query_error_of(error: Exception) -> QueryError:
             )
     if isinstance(error, QueryError):
         return error
+    # The message of an unexpected error may quote anything, so clients get no part of it.
     return QueryError("the service failed; its log says why", detail=f"{type(error).__name__}: {error}")
 
 
 def translated_codes() -> list[tuple[str, int, str]]:
-    """Code, status and meaning of the errors of other rooms that are told by codes of their own."""
+    """Return code, status and meaning of the errors of other rooms that have codes of their own."""
     return [
         (code, status or error_class.status, (kind.__doc__ or "").splitlines()[0])
         for kind, (error_class, code, status) in _TRANSLATIONS.items()
@@ -328,17 +330,18 @@ def translated_codes() -> list[tuple[str, int, str]]:
 
 
 def near_names_hint(near: tuple[str, ...]) -> str | None:
-    """What to try instead of a name that nothing has."""
+    """Return a hint with similar names, for a name that does not exist."""
     quoted = [f'"{name}"' for name in near]
     return f"did you mean {' or '.join(quoted)}?" if near else None
 
 
 def without_folders(text: str) -> str:
-    """`text` with only the last name left of every path."""
+    """Shorten every path in a text to its last name."""
     return _FOLDERS.sub("…/", text)
 
 
 def _public_message(error: Exception) -> str:
+    # MemoryError has no message, and a LookupError prints its message in quotes.
     if isinstance(error, MemoryError):
         return "the query needs more memory than it may have"
     if isinstance(error, UnknownNameError):

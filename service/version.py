@@ -1,4 +1,4 @@
-"""The version of what is installed."""
+"""The version of the installed package."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ DISTRIBUTION = "savepointdb"
 
 
 def installed_version() -> str:
-    """The version of the installed package; `0` when it runs from a folder of sources."""
+    """Return the version of the installed package; `0` for a folder of sources that is not installed."""
     try:
         return metadata.version(DISTRIBUTION)
     except metadata.PackageNotFoundError:

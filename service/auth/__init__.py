@@ -1,11 +1,13 @@
-"""Who asks, and what they may see.
+"""Authentication: the principal of a request, and the databases that it may read.
 
-    principal.py   `Principal`: a name, and the databases it is granted
+    principal.py   `Principal`: a name and its grants
     keys.py        API keys: a file of their hashes
     tokens.py      tokens of an identity provider (OIDC), checked against its published keys
     gate.py        the middleware that every request passes: host, origin, credentials
+    user.py        the principal and the user of a request, for routers
 
-Import from the modules: what a query needs of them (`principal`) brings no web framework with it.
+Import from the modules: a query needs only `principal`, which imports no web framework.
 
-Without keys and without an identity provider everybody may ask everything; the service then listens on this machine only.
+Without keys and without an identity provider everybody may read everything; the service then listens on this machine
+only.
 """

@@ -2,12 +2,13 @@
 
 | check | refuses | why |
 |---|---|---|
-| host | names that are not this service's, where nobody needs credentials | a page elsewhere whose name leads here (DNS rebinding) |
-| origin | POST and DELETE from pages of other origins | a page elsewhere asks with what the browser knows (CSRF) |
-| credentials | whoever has none, where they are needed | |
+| host | unknown host names, if no credentials are needed | a foreign page whose name resolves to this service (DNS rebinding) |
+| origin | POST and DELETE from pages of other origins | a foreign page that uses credentials of the browser (CSRF) |
+| credentials | requests without valid credentials, if they are needed | |
 
-Credentials are `Authorization: Bearer key-or-token`, or Basic with a key as the password, as Trino's clients send it; the user of
-Basic must be the name of the key. The page itself and its parts, and the health checks, need none: they show nothing.
+Credentials are `Authorization: Bearer key-or-token`, or Basic with a key as the password, as Trino's clients send it; the
+user of Basic must be the name of the key. The page itself and its files, and the health checks, need no credentials: they
+show no data.
 """
 
 from __future__ import annotations
@@ -36,11 +37,11 @@ _THIS_MACHINE = frozenset({"localhost", "localhost.localdomain"})
 
 
 class Authenticator:
-    """Credentials → who it is.
+    """Checks credentials.
 
     Args:
-        keys: API keys, where there are some.
-        tokens: of an identity provider, where there is one.
+        keys: API keys, if the service has some.
+        tokens: checks tokens of an identity provider, if the service has one.
     """
 
     def __init__(self, keys: KeyFile | None = None, tokens: TokenVerifier | None = None) -> None:
@@ -49,14 +50,14 @@ class Authenticator:
 
     @property
     def is_open(self) -> bool:
-        """Whether nobody needs credentials."""
+        """True if requests need no credentials."""
         return self._keys is None and self._tokens is None
 
     async def principal(self, headers: Headers) -> Principal:
-        """Who sends these.
+        """Return the principal of a request.
 
         Raises:
-            UnauthorizedError: no credentials, or wrong ones.
+            UnauthorizedError: the credentials are missing or wrong.
         """
         if self.is_open:
             return ANYBODY
@@ -76,6 +77,7 @@ class Authenticator:
         )
 
     async def _of(self, secret: str) -> Principal:
+        # A changed file of keys is read here, and tokens may wait for their provider: both block a thread.
         if self._keys is not None:
             found = await to_thread.run_sync(self._keys.principal, secret)
             if found is not None:
@@ -86,12 +88,12 @@ class Authenticator:
 
 
 class Gate:
-    """Middleware; see the module.
+    """The middleware of this module.
 
     Args:
         app: the application.
-        authenticator: knows credentials.
-        hosts: names and addresses of this service, without ports; any where empty.
+        authenticator: checks credentials.
+        hosts: names and addresses of this service, without ports; empty allows any name.
     """
 
     def __init__(self, app: ASGIApp, authenticator: Authenticator, hosts: Collection[str] = ()) -> None:
@@ -100,7 +102,7 @@ class Gate:
         self._hosts = frozenset(host.casefold() for host in hosts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """As ASGI asks."""
+        """Handle a request; the signature is ASGI's."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -128,12 +130,12 @@ class Gate:
 
 
 def loopback_hosts() -> frozenset[str]:
-    """What a service on this machine is called."""
+    """Return the host names of a service on this machine."""
     return _THIS_MACHINE | {"127.0.0.1", "::1"}
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches an address."""
+    """Return whether only this machine can reach an address."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -144,12 +146,13 @@ def _check_origin(scope: Scope, headers: Headers) -> None:
     origin = headers.get("origin")
     if scope["method"] in _SAFE_METHODS or origin is None:
         return
-    if _place_of(origin) != headers.get("host", "").casefold():
+    # Programs send no Origin, browsers send it with every POST and DELETE.
+    if _authority_of(origin) != headers.get("host", "").casefold():
         raise ForbiddenError("expected a request of this service's own page, found one from another origin")
 
 
-def _place_of(origin: str) -> str | None:
-    """Host and port of an origin; None if it is none."""
+def _authority_of(origin: str) -> str | None:
+    """Return host and port of an origin; None if the text is no origin."""
     try:
         return urlsplit(origin).netloc.casefold()
     except ValueError:
@@ -157,7 +160,8 @@ def _place_of(origin: str) -> str | None:
 
 
 def _challenge(headers: Headers) -> str:
-    """Which credentials are wanted. The page asks for a key itself, before a browser asks for a password."""
+    """Return the WWW-Authenticate header."""
+    # Our page asks for a key itself: with Basic in the header the browser would show its own dialog first.
     bearer = 'Bearer realm="savepointdb"'
     return bearer if "x-requested-with" in headers else f'{bearer}, Basic realm="savepointdb"'
 
@@ -167,7 +171,7 @@ def _is_open(path: str) -> bool:
 
 
 def _name_of(host: str) -> str:
-    """The name or address in a Host header."""
+    """Return the name or address in a Host header."""
     try:
         return (urlsplit(f"//{host}").hostname or "").casefold()
     except ValueError:

@@ -1,13 +1,14 @@
-"""API keys: a file that holds their hashes and what they grant. The keys themselves are shown once, and are nowhere.
+"""API keys: a file with their hashes and grants. A key itself is shown once, and stored nowhere.
 
-| member | of a key |
+| member of a key | content |
 |---|---|
-| `name` | who has it; also the user of BI tools, whose password is the key |
-| `sha256` | of the key, in hex; a key has 256 random bits, so that no slower hash is needed |
+| `name` | its user; BI tools send it as the user, and the key as the password |
+| `sha256` | SHA-256 of the key, in hex; a key has 256 random bits, so a slow hash is not needed |
 | `grants` | patterns of database names |
 | `created`, `expires` | ISO 8601, UTC; `expires` may be missing |
 
-The file is JSON, `{"version": 1, "keys": […]}`, readable by its owner only. A service sees changes within a second.
+The file is JSON, `{"version": 1, "keys": […]}`, readable by its owner only. A running service reads changes within a
+second.
 """
 
 from __future__ import annotations
@@ -31,17 +32,18 @@ PREFIX = "spdb_"
 VERSION = 1
 _KEY_BYTES = 32
 _LOOK_EVERY_S = 1.0
+# The service reads the file while it runs: a wrong path must not fill its memory.
 _MAX_FILE_BYTES = 16 << 20
 _LONGEST_NAME = 200
 
 
 class KeyFileError(ValueError):
-    """A file of keys that cannot be read or written, or a key that cannot be."""
+    """A file of keys cannot be read or written, or a key is not valid."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Key:
-    """A key without itself."""
+    """The record of a key: everything but the key itself."""
 
     name: str
     sha256: str
@@ -51,7 +53,7 @@ class Key:
 
     @property
     def has_expired(self) -> bool:
-        """Whether its time is over."""
+        """True if the key has expired."""
         return self.expires is not None and datetime.fromisoformat(self.expires) <= datetime.now(UTC)
 
 
@@ -59,10 +61,10 @@ class KeyFile:
     """The keys of a file; safe to share between threads.
 
     Args:
-        path: where it is; there may be none yet.
+        path: path of the file, which need not exist yet.
 
     Raises:
-        KeyFileError: it is there and is no file of keys.
+        KeyFileError: the file exists but is no file of keys.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -75,21 +77,22 @@ class KeyFile:
 
     @property
     def keys(self) -> tuple[Key, ...]:
-        """All keys, those that have expired among them."""
+        """All keys, including expired ones."""
         return tuple(self._current().values())
 
     def principal(self, secret: str) -> Principal | None:
-        """Whose key this is; None if it is nobody's, or expired."""
-        # A look-up by hash tells by its time no more than how near a hash is, which leads to no key.
+        """Return the principal of a key; None for an unknown or expired key."""
+        # The time of this lookup reveals at most how similar two hashes are, and that leads to no key.
         key = self._current().get(hashlib.sha256(secret.encode()).hexdigest())
         return None if key is None or key.has_expired else Principal(name=key.name, grants=key.grants)
 
     def create(self, name: str, grants: Sequence[str], expires: datetime | None = None) -> str:
-        """A new key; what is returned is shown once.
+        """Create a key and return it; it is stored nowhere else.
 
         Raises:
-            KeyFileError: no name or pattern that may be, a name that is taken, a file that cannot be written.
+            KeyFileError: the name or a pattern is not valid, the name is taken, or the file cannot be written.
         """
+        # Basic credentials end the name at the first colon.
         if not 0 < len(name) <= _LONGEST_NAME or not name.isprintable() or ":" in name:
             raise KeyFileError(f"expected a name without a colon, found {name!r:.100}")
         try:
@@ -111,10 +114,10 @@ class KeyFile:
         return secret
 
     def revoke(self, name: str) -> None:
-        """Let a key be nobody's.
+        """Remove a key.
 
         Raises:
-            KeyFileError: there is none of this name, or the file cannot be written.
+            KeyFileError: no key has this name, or the file cannot be written.
         """
         keys = self._current().values()
         left = [key for key in keys if key.name != name]
@@ -149,7 +152,7 @@ class KeyFile:
         document = {"version": VERSION, "keys": [_members(key) for key in keys]}
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            # mkstemp makes files that only their owner reads.
+            # mkstemp makes files that only their owner may read. The rename lets no reader see half a file.
             descriptor, temporary = tempfile.mkstemp(dir=self._path.parent, prefix=f".{self._path.name}-")
             with os.fdopen(descriptor, "w", encoding="utf-8") as file:
                 json.dump(document, file, indent=2)

@@ -1,4 +1,4 @@
-"""Somebody who asks, and which databases they may see."""
+"""A principal: a user, and the databases that the user may see."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ EVERYTHING = "*"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Principal:
-    """Somebody.
+    """A user and the user's grants.
 
     Attributes:
-        name: of the key or of the identity provider; empty for anybody.
-        grants: patterns of the names of databases: `*` stands for any text, `?` for a character; upper and lower case are the same.
+        name: name of the API key, or the user of a token; empty without authentication.
+        grants: patterns of database names: `*` stands for any text, `?` for one character; case is ignored.
     """
 
     name: str
     grants: tuple[str, ...] = ()
 
     def sees(self, database: str) -> bool:
-        """Whether a database is there for them."""
+        """Return whether the principal may see a database."""
         return _pattern(self.grants).fullmatch(database.casefold()) is not None
 
     @property
     def sees_everything(self) -> bool:
-        """Whether no database is hidden from them."""
+        """True if no database is hidden from the principal."""
         return EVERYTHING in self.grants
 
 
@@ -39,15 +39,16 @@ def _pattern(grants: tuple[str, ...]) -> re.Pattern[str]:
 
 
 def is_grant(text: str) -> bool:
-    """Whether a text may stand for a pattern of names."""
+    """Return whether a text is a valid pattern of names."""
+    # `[` would begin a set of characters in fnmatch, which is not part of the documented patterns.
     return 0 < len(text) <= _LONGEST_GRANT and text.isprintable() and "[" not in text
 
 
 def checked_grants(texts: Iterable[str]) -> tuple[str, ...]:
-    """These as grants.
+    """Check patterns of names, and return them as grants.
 
     Raises:
-        ValueError: one is none.
+        ValueError: a text is no valid pattern.
     """
     grants = tuple(texts)
     for grant in grants:

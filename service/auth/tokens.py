@@ -1,8 +1,9 @@
-"""Tokens of an identity provider: JWTs whose signature one of its published keys made.
+"""Tokens of an identity provider: JWTs that are signed with one of its published keys.
 
-The provider says in `/.well-known/openid-configuration` where its keys are. A token must be signed with one of the asymmetric
-algorithms below (so neither `none` nor a key that is shared), be for this audience, from this issuer, and in its time. Who it
-is says the claim `oidc_user_claim`, what they see the claim `oidc_grants_claim`: a list of patterns, or texts with spaces between.
+The provider names the address of its keys in `/.well-known/openid-configuration`. A token must be signed with one of
+the asymmetric algorithms below (so neither with `none` nor with a shared key), name this audience and this issuer, and
+be valid now. The claim `oidc_user_claim` names the user, the claim `oidc_grants_claim` the grants: a list of patterns, or
+a text of patterns separated by spaces.
 """
 
 from __future__ import annotations
@@ -27,14 +28,14 @@ _LONGEST_TOKEN = 16_384
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provider:
-    """An identity provider and what its tokens say.
+    """An identity provider and the claims of its tokens.
 
     Attributes:
         issuer: its address, as its tokens name it.
-        audience: what its tokens must be for.
-        keys_url: where its keys are; asked of the issuer where empty.
-        user_claim, grants_claim: claims of its tokens.
-        default_grants: of tokens without the claim.
+        audience: the audience that its tokens must name.
+        keys_url: address of its keys; if empty, the configuration of the issuer names it.
+        user_claim, grants_claim: names of claims.
+        default_grants: grants of tokens without the claim.
     """
 
     issuer: str
@@ -46,7 +47,7 @@ class Provider:
 
 
 class TokenVerifier:
-    """Checks tokens; safe to share between threads. Waits for the provider when it sees a new key.
+    """Checks tokens; safe to share between threads. Requests the provider's keys when it sees a new key id.
 
     Raises:
         EngineUnavailableError: PyJWT is not installed.
@@ -65,22 +66,23 @@ class TokenVerifier:
         self._keys: jwt.PyJWKClient | None = None
 
     def principal(self, token: str) -> Principal:
-        """Whose token this is.
+        """Return the principal of a token.
 
         Raises:
-            UnauthorizedError: it is not valid.
-            EngineUnavailableError: the provider does not say which keys it has.
+            UnauthorizedError: the token is not valid.
+            EngineUnavailableError: the keys of the provider cannot be read.
         """
         provider = self._provider
         if len(token) > _LONGEST_TOKEN:
             raise UnauthorizedError("expected a valid token")
         try:
+            # Checked before any key is requested, so that such a token costs no request.
             if self._jwt.get_unverified_header(token).get("alg") not in ALGORITHMS:
                 raise UnauthorizedError("expected a token with an asymmetric signature")
             key = self._client().get_signing_key_from_jwt(token)
             claims = self._jwt.decode(
                 token,
-                key.key,  # of which a key set need not say the algorithm
+                key.key,  # the key alone: a key set need not name the algorithm
                 algorithms=list(ALGORITHMS),
                 audience=provider.audience,
                 issuer=provider.issuer,
@@ -115,7 +117,7 @@ class TokenVerifier:
             return self._keys
 
     def _keys_url(self) -> str:
-        """Where the provider says its keys are: the configuration is fetched as keys are, with the same limits."""
+        """Read the address of the keys from the provider's configuration; PyJWT's client fetches it with its limits."""
         client = self._jwt.PyJWKClient(
             self._provider.issuer.rstrip("/") + _CONFIGURATION, cache_jwk_set=False, timeout=_ANSWER_WITHIN_S
         )

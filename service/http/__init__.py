@@ -1,1 +1,6 @@
-"""What every HTTP request passes, whatever it asks for: limits, connections, errors."""
+"""The parts of HTTP that are the same for every request.
+
+body.py         the limit on the size of requests
+connections.py  sockets and connections; clients that take no bytes are disconnected
+errors.py       QueryError → JSON
+"""

@@ -1,6 +1,6 @@
-"""The limit on the size of requests: a body is counted as it comes, and refused when it is too long.
+"""The limit on the size of requests: a body is counted while it arrives, and refused when it is too long.
 
-Starlette has such a limit, too, but answers it with a text of its own.
+Starlette has such a limit too, but its answer is not our JSON error.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ class RequestSizeLimit:
 
     Args:
         app: the application.
-        max_bytes: length of a body at most.
+        max_bytes: longest body.
     """
 
     def __init__(self, app: ASGIApp, max_bytes: int) -> None:
@@ -24,7 +24,7 @@ class RequestSizeLimit:
         self._max_bytes = max_bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """As ASGI asks."""
+        """Handle a request; the signature is ASGI's."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -35,6 +35,7 @@ class RequestSizeLimit:
             return
         waiting = iter(messages)
 
+        # The application gets the messages that were already received, then new ones, such as a disconnect.
         async def replay() -> Message:
             message = next(waiting, None)
             return await receive() if message is None else message
@@ -42,7 +43,7 @@ class RequestSizeLimit:
         await self._app(scope, replay, send)
 
     async def _body(self, receive: Receive) -> list[Message] | None:
-        """The messages of the body; None if it is too long."""
+        """Receive the messages of the body; None if it is too long."""
         messages: list[Message] = []
         length = 0
         while True:

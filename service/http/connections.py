@@ -1,7 +1,8 @@
-"""Connections of HTTP clients: one whose client takes nothing for too long is cut.
+"""Connections of HTTP clients: a client that takes no bytes for too long is disconnected.
 
-What is sent waits in the connection, 64 KiB and a part of an answer, until the client takes it; a query that waits for
-that has its own end (`service.queries.query`), but what was found already, and pages that are no queries, would wait for ever.
+Up to 64 KiB and a part of an answer wait in the connection until the client takes them. A query that waits for its
+client has a deadline of its own (`service.queries.query`), but a complete answer, or a page without a query, would wait
+for ever.
 """
 
 from __future__ import annotations
@@ -11,14 +12,14 @@ import socket
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-# Queries end first: their history tells why.
+# Queries end first, so that their history records the reason.
 _AFTER_QUERIES_S = 1.0
 _UNSENT_BYTES = 256 * 1024
 _BACKLOG = 2048
 
 
 def protocol_of(stall_timeout_s: float) -> type[asyncio.Protocol]:
-    """HTTP for clients that take nothing for so many seconds at most."""
+    """Return an HTTP protocol that disconnects clients which take no bytes for so many seconds."""
 
     class Protocol(H11Protocol):
         _cut: asyncio.TimerHandle | None = None
@@ -44,17 +45,15 @@ def protocol_of(stall_timeout_s: float) -> type[asyncio.Protocol]:
 
 
 def listening(host: str, port: int) -> socket.socket:
-    """A socket that listens; port 0 is any that is free. What it accepts has its options.
-
-    Nothing that is written waits for the client to acknowledge what was before it: asyncio sees to that for its own sockets only, and
-    the body behind the headers of an answer would wait 40 ms. And the system keeps little of what clients have not taken: so it is
-    seen that they take some, and costs no memory.
+    """Return a listening socket; port 0 means any free port. Accepted connections inherit its options.
 
     Raises:
-        OSError: the address is not this machine's, or is taken.
+        OSError: the address is not an address of this machine, or is taken.
     """
     listener = socket.create_server((host, port), backlog=_BACKLOG)
+    # asyncio sets this option for its own sockets only. Without it the body of an answer waits 40 ms behind its headers.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    # The kernel keeps few unsent bytes of a connection: it costs no memory, and shows whether the client takes any.
     option = getattr(socket, "TCP_NOTSENT_LOWAT", None)
     if option is not None:
         listener.setsockopt(socket.IPPROTO_TCP, option, _UNSENT_BYTES)

@@ -1,6 +1,6 @@
 """QueryError → JSON: `{"error": {"code", "message", "hint", "position": {"line", "column"}}}` with its HTTP status.
 
-Installed once (`service.app`); whatever goes wrong anywhere comes here.
+`service.app` installs the handlers once; every error of a request reaches them.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ logger = logging.getLogger("savepointdb")
 
 
 class ErrorPosition(BaseModel):
-    """Where in the SQL text, from 1."""
+    """A position in the SQL text, from 1."""
 
     line: int
     column: int
 
 
 class ErrorBody(BaseModel):
-    """What went wrong."""
+    """An error."""
 
     code: str
     message: str
@@ -44,7 +44,7 @@ class ErrorAnswer(BaseModel):
 
 
 def error_body(error: QueryError) -> ErrorBody:
-    """What a client is told of an error."""
+    """Return the part of an error that clients see."""
     position = error.position
     return ErrorBody(
         code=error.code,
@@ -55,14 +55,14 @@ def error_body(error: QueryError) -> ErrorBody:
 
 
 def error_response(error: QueryError) -> Response:
-    """The answer that tells of an error."""
+    """Return the HTTP answer for an error."""
     content = ErrorAnswer(error=error_body(error)).model_dump(exclude_none=True)
     headers = None if error.retry_after_s is None else {"Retry-After": str(error.retry_after_s)}
     return JSONResponse(content, error.status, headers)
 
 
 def install_error_handlers(app: FastAPI) -> None:
-    """Let every error of the application be answered as the contract says."""
+    """Install handlers for all errors, so that every answer has the documented form."""
     for kind in (QueryError, CatalogError, ReaderError, Exception):
         app.add_exception_handler(kind, _on_error)
     app.add_exception_handler(RequestValidationError, _on_invalid_request)
@@ -78,8 +78,9 @@ async def _on_error(request: Request, error: Exception) -> Response:
 
 async def _on_invalid_request(_request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    told = [f"{'.'.join(map(str, each['loc'][1:])) or 'body'}: {each['msg']}" for each in error.errors()]
-    return error_response(InvalidRequestError("; ".join(told)))
+    # A location begins with `body`, `query` or `path`, which clients need not know.
+    reasons = [f"{'.'.join(map(str, each['loc'][1:])) or 'body'}: {each['msg']}" for each in error.errors()]
+    return error_response(InvalidRequestError("; ".join(reasons)))
 
 
 async def _on_http_error(request: Request, error: Exception) -> Response:
@@ -90,7 +91,7 @@ async def _on_http_error(request: Request, error: Exception) -> Response:
         )
     status = HTTPStatus(error.status_code)
     code = InvalidRequestError.code if status == HTTPStatus.BAD_REQUEST else status.name
-    told = InvalidRequestError(str(error.detail), code=code, status=status)
-    response = error_response(told)
+    response = error_response(InvalidRequestError(str(error.detail), code=code, status=status))
+    # Such as `Allow` of a method that is not allowed.
     response.headers.update(error.headers or {})
     return response

@@ -1,4 +1,4 @@
-"""Waiting for a query without a thread that waits: hundreds of clients may."""
+"""Waiting for a query without a thread per client: hundreds of clients may wait."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from service.queries.query import Query
 
 
 async def wait_until_ready(query: Query, timeout_s: float | None = None) -> bool:
-    """Wait until rows, or the end of them, are there; whether they are."""
+    """Wait until rows are ready, or the query has ended; return False after the timeout."""
     return await _wait_until(lambda: query.is_ready, query, timeout_s)
 
 
 async def wait_until_ended(query: Query, timeout_s: float) -> bool:
-    """Wait until all rows were found, or the query failed; whether that is so."""
+    """Wait until the query has found all rows, or failed; return False after the timeout."""
     return await _wait_until(lambda: query.state.has_ended, query, timeout_s)
 
 
@@ -27,27 +27,28 @@ async def _wait_until(happens: Callable[[], bool], query: Query, timeout_s: floa
     loop = asyncio.get_running_loop()
     happened = asyncio.Event()
 
-    def tell() -> None:
-        # The loop may have closed: the query outlives those who wait for it.
+    def notify() -> None:
+        # The query may outlive the client's request, and the loop.
         if happens() and not loop.is_closed():
             loop.call_soon_threadsafe(happened.set)
 
-    query.add_listener(tell)
+    query.add_listener(notify)
     try:
         async with asyncio.timeout(timeout_s):
             with query.attended():
+                # It may have happened between the first check and the listener.
                 if not happens():
                     await happened.wait()
     except TimeoutError:
         return happens()
     finally:
-        query.remove_listener(tell)
+        query.remove_listener(notify)
     return True
 
 
 @asynccontextmanager
 async def cancelled_on_disconnect(request: Request, query: Query) -> AsyncIterator[None]:
-    """A client that goes away in the meantime cancels the query."""
+    """Cancel the query if its client disconnects before the block ends."""
 
     async def watch() -> None:
         while (await request.receive())["type"] != "http.disconnect":
