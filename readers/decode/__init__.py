@@ -1,14 +1,16 @@
 """Page → Arrow columns.
 
-In: a `Page` (a buffer and where the entries stand in it) and a `Program` (how one entry is laid out).
+In: a `Page` (a buffer and the positions of the entries in it) and a `Program` (the layout of one entry).
 Out: `pyarrow.RecordBatch`es.
 
 Reading order:
 
-    program.py   the instructions, and the builder that serializers emit them with
-    machine.py   the interpreter: one compiled function over flat arrays
-    columns.py   the arenas it fills, and how they become Arrow arrays without a copy
-    page.py      what a state-file format hands over
-    decoder.py   the loop around the interpreter: batches, growth, Python leaves, errors
-    loads.py     big- and little-endian loads from a byte array
+    instructions.py  the instruction set: opcodes, operands, and the bytes that each reads
+    program.py       the builder that serializers emit instructions with
+    columns.py       the arenas that the machine fills, and how they become Arrow arrays without a copy
+    machine/         the interpreter: one compiled function over flat arrays
+    page.py          the input, from a state-file format
+    decoder.py       the loop around the interpreter: batches, growth, Python leaves, errors
+    outliers.py      values that their columns cannot hold, as text
+    loads.py         loads and stores at an address, for compiled code
 """

@@ -12,7 +12,8 @@ pre-order:
 
 and each has a byte of validity an item, set to 1 beforehand, so that only nulls cost a write.
 
-The interpreter sees `table`, int64 of shape (columns, FIELDS), whose fields are the constants below.
+The machine sees `table`, int64 of shape (columns, FIELDS), whose fields are the constants below; its subroutines that
+read and write them are in `machine/columns.py`.
 """
 
 from __future__ import annotations
@@ -43,13 +44,14 @@ STRUCT = 3
 
 NO_COLUMN = -1  # an instruction with this column reads and writes nothing
 
-_ALIGNMENT = 64
+_ALIGNMENT = 64  # as Arrow recommends
+# Room is guessed from the batches before: too much costs memory, too little a batch that ends early.
 _GROWTH = 4
 _MARGIN = 1.5
 _INITIAL_DENSITY = 0.1
 _LEAST_DENSITY = 0.01
 _SPARE_ITEMS = 64
-_SPARE_BYTES = 8192
+_SPARE_BYTES = 8192  # a decimal is written as text only where 5,000 bytes are free: see machine/decimals.py
 _MAX_ITEMS = 2**31 - 2  # of one batch: Arrow's offsets are int32
 
 _WIDTHS = {
@@ -72,8 +74,9 @@ class ColumnTree:
         types: the Arrow type of each column.
         children: the child columns of each column.
         maps: the columns that are maps.
-        under_list: whether a column's length is independent of the number of rows.
-        density: items (or data bytes) a byte of input that the last batches needed, per column; adapts.
+        under_list: True for a column whose length is independent of the number of rows.
+        next: the first column behind the subtree of each column.
+        density, data_density: items and data bytes of each column, a byte of input, that the last batches needed.
     """
 
     root: pa.StructType
@@ -110,7 +113,7 @@ class ColumnTree:
         return column
 
     def layout(self, column: int) -> int:
-        """FIXED, VARIABLE, LIST or STRUCT."""
+        """Return FIXED, VARIABLE, LIST or STRUCT."""
         data_type = self.types[column]
         if pa.types.is_struct(data_type):
             return STRUCT
@@ -121,7 +124,7 @@ class ColumnTree:
         return FIXED
 
     def width(self, column: int) -> int:
-        """Bytes a value of a FIXED column."""
+        """Return the bytes of a value of a FIXED column."""
         return next((width for test, width in _WIDTHS.items() if test(self.types[column])), 8)
 
 
@@ -130,9 +133,9 @@ class Arena:
 
     Args:
         tree: the columns.
-        rows: how many rows at most.
-        input_bytes: how many bytes of input these rows have: with the densities seen so far, the first guess at
-            how much the columns under lists need. What does not fit ends the batch early; see `Decoder`.
+        rows: the most rows that it can hold.
+        input_bytes: the bytes of input that these rows have. With the densities of earlier batches they give the room
+            for texts and for columns under lists. An entry that does not fit ends the batch early; see `Decoder`.
     """
 
     def __init__(self, tree: ColumnTree, rows: int, input_bytes: int) -> None:
@@ -169,7 +172,7 @@ class Arena:
                 self.memory[int(entry[VALUES]) : int(entry[VALUES]) + 4] = 0
 
     def to_arrays(self, rows: int) -> list[pa.Array]:
-        """The first `rows` items of the root struct's children; what a half-written row left behind is cut off.
+        """Return the first `rows` items of the root struct's children, without those of a row that is not finished.
 
         No map may have a null key, over which Arrow aborts the process; see `outliers.maps_with_null_keys`.
         """
@@ -177,7 +180,7 @@ class Arena:
         return [self._array(child, rows, buffer) for child in self.tree.children[0]]
 
     def lists_of_entries(self, column: int) -> pa.Array:
-        """What is in a map column, and the maps below it, as lists of structs: these may have null keys."""
+        """Return a map column, with the maps below it, as lists of structs: their keys may be null."""
         return self._array(column, int(self.table[column][LENGTH]), pa.py_buffer(self.memory), maps=False)
 
     def _array(self, column: int, length: int, buffer: pa.Buffer, *, maps: bool = True) -> pa.Array:
@@ -191,7 +194,7 @@ class Arena:
         if layout == STRUCT:
             kids = [self._array(child, length, buffer, maps=maps) for child in self.tree.children[column]]
             if not maps:
-                names = [part.name for part in data_type]
+                names = [child.name for child in data_type]
                 data_type = pa.struct([(name, kid.type) for name, kid in zip(names, kids, strict=True)])
             return pa.Array.from_buffers(data_type, length, [validity], children=kids)
         start = int(entry[VALUES])
@@ -211,16 +214,17 @@ class Arena:
         return pa.Array.from_buffers(data_type, length, [validity, offsets], children=[child])
 
     def has_null_keys(self) -> bool:
-        """Whether a map may have a null key."""
+        """Return whether a map may have a null key."""
         keys = (self.tree.children[self.tree.children[column][0]][0] for column in self.tree.maps)
         return any(self.table[key][NULLS] for key in keys)
 
     def cut(self, rows: int) -> None:
-        """Forget what was written behind the first `rows` rows."""
+        """Remove all items behind the first `rows` rows."""
         for child in self.tree.children[0]:
             self._cut(child, rows)
 
     def _cut(self, column: int, length: int) -> None:
+        """Remove all items of a column and its children behind the first `length`."""
         entry = self.table[column]
         behind = slice(int(entry[VALIDITY]) + length, int(entry[VALIDITY]) + int(entry[LENGTH]))
         entry[NULLS] -= int((self.memory[behind] == 0).sum())
@@ -236,7 +240,7 @@ class Arena:
             self._cut(child, children)
 
     def settle(self) -> None:
-        """Remember how much room this batch needed, with a margin, for the next one."""
+        """Keep the room that this batch needed, with a margin, for the next one."""
         for column in range(len(self.tree.types)):
             entry = self.table[column]
             if self.tree.under_list[column]:
@@ -250,10 +254,10 @@ class Arena:
                 )
 
     def grow(self) -> bool:
-        """Not one entry fitted: ask for more room; False if there is no more to be had.
+        """Ask for more room after not one entry fitted; return False if there is no more.
 
-        What was full of the columns under lists grows, and the data of all texts and bytes: how much the next one needs
-        is not known.
+        Columns under lists that are full grow, and the data of all texts and bytes, because it is not known how much
+        the next of them needs.
         """
         grown = False
         for column in range(len(self.tree.types)):
@@ -270,6 +274,7 @@ class Arena:
 
 
 def _settled(density: float, used: int, input_bytes: int) -> float:
+    """Return the density for the next batch. It falls slowly, so that a batch of empty lists does not starve the next."""
     needed = _MARGIN * int(used) / max(input_bytes, 1)
     return max(needed, density / _GROWTH, _LEAST_DENSITY)
 

@@ -1,8 +1,8 @@
-"""The loop around the interpreter: batches, growth, Python leaves, errors.
+"""The loop around the interpreter: batches, growth, Python leaves, outliers, errors.
 
-A `Decoder` holds a program, the column tree it fills and the stack; one belongs to one thread. A batch that
-outgrows its arena ends early and the next one is given more room, so memory follows the data, not the worst
-case.
+A `Decoder` holds a program, the tree of columns that it fills, and the machine's stack and registers; it belongs to
+one thread. A batch that outgrows its arena ends early, and the next one is given more room: memory follows the data,
+not the worst case.
 """
 
 from __future__ import annotations
@@ -25,8 +25,22 @@ from readers.decode.columns import (
     Arena,
     ColumnTree,
 )
+from readers.decode.instructions import COLUMN, LEAF
 from readers.decode.machine import execute as machine
-from readers.decode.outliers import Cell, Outlier, Place, located, maps_with_null_keys, value_text
+from readers.decode.machine.frames import FRAME_REGION, FRAME_SLOTS, FRAME_WORDS
+from readers.decode.machine.registers import (
+    DETAIL_A,
+    DETAIL_B,
+    LIMIT,
+    PC,
+    POSITION,
+    REGISTERS,
+    ROW,
+    STATUS,
+    TOP,
+)
+from readers.decode.machine.statuses import BAD_CLASS, CALL, DONE, FULL, MESSAGES, OUT_OF_RANGE
+from readers.decode.outliers import Cell, Outlier, UnreadValue, located, maps_with_null_keys, value_text
 from readers.decode.page import Page
 from readers.decode.program import Code, Program
 from readers.errors import (
@@ -37,34 +51,21 @@ from readers.errors import (
     hex_window,
 )
 
+# Of Java and Scala, nested ones with `$`: anything else there is corruption.
 _CLASS_NAME = re.compile(r"[A-Za-z_$][\w$]*(\.[A-Za-z_$][\w$]*)*")
+# Large enough that Arrow and Python cost little beside decoding, small enough for the processor's cache.
 BATCH_ENTRIES = 32_768
 BATCH_BYTES = 4 << 20
-
-_MESSAGES = {
-    machine.TOO_SHORT: "expected {a} bytes, found {b} left",
-    machine.TRAILING: "expected the end of the entry, found {a} bytes more",
-    machine.BAD_FLAG: "expected a flag 0 or 1, found {a}",
-    machine.BAD_TAG: "expected a known tag, found {a}",
-    machine.BAD_CLASS: "expected the name of a known class, found another of {a} bytes",
-    machine.BAD_COUNT: "expected a count or length, found {a} with {b} bytes left",
-    machine.BAD_DELIMITER: "expected the list delimiter 44, found {a}",
-    machine.BAD_INDEX: "expected an index of {b} enum constants, found {a}",
-    machine.BAD_TEXT: "expected text, found bytes that are none",
-    machine.BAD_SUFFIX: "expected the length {b} behind the key, found {a}",
-    machine.OUT_OF_RANGE: "the value does not fit its column type exactly ({a})",
-    machine.BAD_DATE: "expected a date or time, found {a}",
-}
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Some decoded entries.
+    """Decoded entries.
 
     Attributes:
         page: the entries.
         arrays: the children of the root struct.
-        outliers: what these have NULL for because their types cannot hold it.
+        outliers: the values that the arrays cannot hold and have NULL for.
     """
 
     page: Page
@@ -73,14 +74,14 @@ class Batch:
 
 
 class Decoder:
-    """Runs one program over pages.
+    """One program, run over pages.
 
     Args:
         tree: the columns.
         code: the program that fills them.
-        undescribed: the program for entries whose value is of a class that the savepoint does not describe; an error
-            if None.
-        batch_entries, batch_bytes: the most of a page that becomes one batch; one entry always does.
+        undescribed: the program for an entry whose value is of a class that the savepoint does not describe; if None,
+            such an entry is an error.
+        batch_entries, batch_bytes: the limits of a batch. A longer entry is a batch of its own.
     """
 
     def __init__(
@@ -97,17 +98,17 @@ class Decoder:
         self._undescribed = undescribed
         self._batch_entries = batch_entries
         self._batch_bytes = batch_bytes
-        self._stack: NDArray[np.int64] = np.zeros((code.depth, machine.FRAME), dtype=np.int64)
-        self._registers: NDArray[np.int64] = np.zeros(machine.REGISTERS, dtype=np.int64)
-        self._cells: list[tuple[int, Cell]] = []  # of the batch under way, each with its entry
+        self._stack: NDArray[np.int64] = np.zeros((code.depth, FRAME_WORDS), dtype=np.int64)
+        self._registers: NDArray[np.int64] = np.zeros(REGISTERS, dtype=np.int64)
+        self._cells: list[tuple[int, Cell]] = []  # set aside in this batch, each with its entry
 
     def decode(self, page: Page) -> Iterator[Batch]:
-        """The page's entries in batches.
+        """Yield the page's entries in batches.
 
         Raises:
             CorruptDataError: the bytes contradict the program.
-            UnsupportedSerializerError: an object of a class that the savepoint does not describe.
-            ValueOutOfRangeError: an entry of 2 GiB, a number longer than its type allows.
+            UnsupportedSerializerError: an object is of a class that the savepoint does not describe.
+            ValueOutOfRangeError: an entry needs 2 GiB in one column, or a number is longer than its type allows.
         """
         start = 0
         while start < len(page):
@@ -115,6 +116,7 @@ class Decoder:
             arena = Arena(self.tree, stop - start, input_bytes)
             self._cells.clear()
             done = self._run(page, start, stop, arena)
+            # Not one entry fitted: the densities that earlier batches left are too small for it.
             if done == start:
                 if not arena.grow():
                     raise ValueOutOfRangeError(
@@ -126,12 +128,13 @@ class Decoder:
             arena.settle()
             outliers = self._outliers(done - start, done, arena)
             batch = [Batch(page.slice(start, done), arena.to_arrays(done - start), outliers)]
+            # Nothing here may refer to the batch while its reader has it: the next arena would stand beside it.
             del arena
-            yield batch.pop()  # not kept beside the next one
+            yield batch.pop()
             start = done
 
     def _outliers(self, rows: int, end: int, arena: Arena) -> list[Outlier]:
-        """What the first `rows` rows, up to entry `end`, cannot hold; it is NULL in the arena then."""
+        """Return the outliers of the first `rows` rows, before entry `end`, and make them NULL in the arena."""
         cells = [cell for entry, cell in self._cells if entry < end]
         if arena.has_null_keys():
             arena.cut(rows)
@@ -139,7 +142,7 @@ class Decoder:
         return located(cells, arena)
 
     def _batch_end(self, page: Page, start: int) -> tuple[int, int]:
-        """As many entries as fit the limits of a batch, at least one: the first behind them, and their bytes."""
+        """Return the end of the batch of at least one entry that begins at `start`, and the bytes of its entries."""
         stop = min(start + self._batch_entries, len(page))
         starts, ends = page.starts[start:stop], page.ends[start:stop]
         input_bytes = int(ends.sum() - starts.sum())
@@ -150,7 +153,7 @@ class Decoder:
         return stop, input_bytes
 
     def _run(self, page: Page, start: int, stop: int, arena: Arena) -> int:
-        """Decode entries `start` to `stop`; returns the first that did not fit."""
+        """Decode entries `start` to `stop`; return the first that did not fit, or `stop`."""
         registers = self._registers
         first = start
         while True:
@@ -159,7 +162,8 @@ class Decoder:
             except UnsupportedSerializerError:
                 if self._undescribed is None:
                     raise
-                first = int(registers[machine.ROW])
+                # The entry is read again by the other program: what it wrote by now goes.
+                first = int(registers[ROW])
                 arena.cut(first - start)
                 self._cells = [(entry, cell) for entry, cell in self._cells if entry < first]
             done = self._execute(self._undescribed, page, first, first + 1, arena)
@@ -168,73 +172,77 @@ class Decoder:
             first = done
 
     def _execute(self, code: Code, page: Page, start: int, stop: int, arena: Arena) -> int:
+        """Run the machine on entries `start` to `stop`; return the first that did not fit, or `stop`."""
         registers = self._registers
-        registers[machine.STATUS] = machine.DONE
-        registers[machine.ROW] = start
+        registers[STATUS] = DONE
+        registers[ROW] = start
         while True:
             machine.execute(
                 code.instructions, code.targets, code.pool, page.data, page.starts, page.ends, page.starts.shape[1], stop,
                 arena.table, arena.memory, self._stack, registers,
             )  # fmt: skip
-            status = int(registers[machine.STATUS])
-            if status in (machine.DONE, machine.FULL):
-                return int(registers[machine.ROW])
-            if status == machine.OUT_OF_RANGE:
-                went_on = self._set_aside(code, page, arena)
-            elif status == machine.CALL:
-                went_on = self._call(page.data, page.path, arena)
+            status = int(registers[STATUS])
+            if status in (DONE, FULL):
+                return int(registers[ROW])
+            if status == OUT_OF_RANGE:
+                goes_on = self._set_aside(code, page, arena)
+            elif status == CALL:
+                goes_on = self._call(page.data, page.path, arena)
             else:
-                raise self.error(page.data, page.path)
-            if not went_on:
-                return int(registers[machine.ROW])
+                raise self._error(page.data, page.path)
+            if not goes_on:
+                return int(registers[ROW])
 
     def _set_aside(self, code: Code, page: Page, arena: Arena) -> bool:
-        """Keep the text of a value that its column cannot hold, and go on behind it; False if the column is full.
+        """Keep the text of a value that its column cannot hold, and let the machine go on behind it.
+
+        Returns:
+            False if the column has no room for the NULL in its place.
 
         Raises:
-            ValueOutOfRangeError: a number longer than its type allows.
+            ValueOutOfRangeError: the value is a number longer than its type allows.
         """
         registers = self._registers
-        pc = int(registers[machine.PC])
+        pc = int(registers[PC])
         instruction = code.instructions[pc]
-        top = int(registers[machine.TOP])
-        place = Place(
+        top = int(registers[TOP])
+        unread = UnreadValue(
             memoryview(page.data),
             instruction,
-            int(registers[machine.POSITION]),
-            region=int(self._stack[top, machine.REGION]) if top >= 0 else 0,
-            slots=int(self._stack[top, machine.SLOTS]) if top >= 0 else 0,
+            int(registers[POSITION]),
+            region=int(self._stack[top, FRAME_REGION]) if top >= 0 else 0,
+            slots=int(self._stack[top, FRAME_SLOTS]) if top >= 0 else 0,
         )
-        found = value_text(place)
-        if found is None:
-            raise self.error(page.data, page.path)
-        text, position = found
-        column = int(instruction[1])
+        text_and_end = value_text(unread)
+        if text_and_end is None:
+            raise self._error(page.data, page.path)
+        text, position = text_and_end
+        column = int(instruction[COLUMN])
         index = int(arena.table[column][LENGTH])
-        if machine.put_nulls(arena.table, arena.memory, column):
+        if machine.append_nulls(arena.table, arena.memory, column):
             return False
-        self._cells.append((int(registers[machine.ROW]), Cell(column, index, text)))
-        registers[machine.STATUS] = machine.CALL
-        registers[machine.PC] = pc + 1
-        registers[machine.POSITION] = position
+        self._cells.append((int(registers[ROW]), Cell(column, index, text)))
+        registers[STATUS] = CALL
+        registers[PC] = pc + 1
+        registers[POSITION] = position
         return True
 
     def _call(self, data: NDArray[np.uint8], path: str, arena: Arena | None) -> bool:
-        """Read a Python leaf and go on behind it; False if its value did not fit."""
+        """Read a Python leaf and let the machine go on behind it; return False if its value does not fit."""
         registers = self._registers
-        pc = int(registers[machine.PC])
+        pc = int(registers[PC])
         instruction = self.code.instructions[pc]
-        leaf = self.code.leaves[int(instruction[2])]
-        position, limit = int(registers[machine.POSITION]), int(registers[machine.LIMIT])
+        leaf = self.code.leaves[int(instruction[LEAF])]
+        position, limit = int(registers[POSITION]), int(registers[LIMIT])
         try:
             value, position = leaf.read(memoryview(data), position, limit)
         except ReaderError as error:
             raise error.within(*self.code.paths[pc], path=path) from error
-        column = int(instruction[1])
+        column = int(instruction[COLUMN])
         if column != NO_COLUMN and arena is not None and not _append(arena, column, value):
             return False
-        registers[machine.PC] = pc + 1
-        registers[machine.POSITION] = position
+        registers[PC] = pc + 1
+        registers[POSITION] = position
         return True
 
     def measure(
@@ -247,10 +255,13 @@ class Decoder:
         *,
         open_end: bool = False,
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Where `count` entries without lengths begin and end, from `position` on; see `machine.measure`.
+        """Return where `count` entries without lengths begin and end, from `position` on; for a `walker`.
 
-        The decoder's program must have no columns (`Program(…, enabled=False)`). With `open_end` the entries may go on behind
-        `limit`: they are as many as could be walked until there, perhaps none.
+        Args:
+            open_end: the entries may go on behind `limit`: return those that end before it, perhaps none.
+
+        Returns:
+            Two int64 arrays of shape (entries, 1).
 
         Raises:
             CorruptDataError: the bytes contradict the program.
@@ -259,94 +270,92 @@ class Decoder:
         ends: NDArray[np.int64] = np.empty((count, 1), dtype=np.int64)
         arena = Arena(self.tree, 0, 0)
         registers = self._registers
-        registers[machine.STATUS] = machine.DONE
-        registers[machine.ROW] = 0
+        registers[STATUS] = DONE
+        registers[ROW] = 0
         code = self.code
         while True:
             machine.measure(
                 code.instructions, code.targets, code.pool, data, position, limit, starts, ends, count,
                 arena.table, arena.memory, self._stack, registers,
             )  # fmt: skip
-            status = int(registers[machine.STATUS])
-            if status == machine.DONE:
+            status = int(registers[STATUS])
+            if status == DONE:
                 return starts, ends
             try:
-                if status != machine.CALL:
-                    raise self.error(data, path)
+                if status != CALL:
+                    raise self._error(data, path)
                 self._call(data, path, None)
             except ReaderError:
                 if not open_end:
                     raise
-                walked = int(registers[machine.ROW])
+                walked = int(registers[ROW])
                 return starts[:walked], ends[:walked]
 
     def measure_each(
         self, data: NDArray[np.uint8], starts: NDArray[np.int64], limits: NDArray[np.int64], path: str
     ) -> NDArray[np.int64]:
-        """Where what the program lays out ends if it begins at each of `starts`: int64 (parts,), as both arguments.
+        """Return the ends of values that begin at `starts`; for a `walker`. All arrays are int64 (values,).
 
         Raises:
-            CorruptDataError: the bytes contradict the program before the part's limit.
+            CorruptDataError: the bytes before the limit of a value contradict the program.
         """
         ends: NDArray[np.int64] = np.empty(len(starts), dtype=np.int64)
         firsts = np.ascontiguousarray(starts, dtype=np.int64).reshape(-1, 1)
         lasts = np.ascontiguousarray(limits, dtype=np.int64).reshape(-1, 1)
         arena = Arena(self.tree, 0, 0)
         registers = self._registers
-        registers[machine.STATUS] = machine.DONE
-        registers[machine.ROW] = 0
+        registers[STATUS] = DONE
+        registers[ROW] = 0
         code = self.code
         while True:
             machine.measure_each(
                 code.instructions, code.targets, code.pool, data, firsts, lasts, ends, len(ends),
                 arena.table, arena.memory, self._stack, registers,
             )  # fmt: skip
-            status = int(registers[machine.STATUS])
-            if status == machine.DONE:
+            status = int(registers[STATUS])
+            if status == DONE:
                 return ends
-            if status != machine.CALL:
-                raise self.error(data, path)
+            if status != CALL:
+                raise self._error(data, path)
             self._call(data, path, None)
 
-    def error(self, data: NDArray[np.uint8], path: str) -> ReaderError:
-        """What the machine's error status means, with the field path and a hex window."""
+    def _error(self, data: NDArray[np.uint8], path: str) -> ReaderError:
+        """Return the error for the machine's status, with the field path and a hex window."""
         registers = self._registers
-        status = int(registers[machine.STATUS])
-        position = int(registers[machine.POSITION])
-        if status == machine.BAD_CLASS:
-            return self._unknown_class(data, path, position, int(registers[machine.DETAIL_A]))
-        kind = ValueOutOfRangeError if status == machine.OUT_OF_RANGE else CorruptDataError
-        text = _MESSAGES[status].format(
-            a=int(registers[machine.DETAIL_A]), b=int(registers[machine.DETAIL_B])
-        )
+        status = int(registers[STATUS])
+        position = int(registers[POSITION])
+        if status == BAD_CLASS:
+            return self._unknown_class(data, path, position, int(registers[DETAIL_A]))
+        kind = ValueOutOfRangeError if status == OUT_OF_RANGE else CorruptDataError
+        text = MESSAGES[status].format(a=int(registers[DETAIL_A]), b=int(registers[DETAIL_B]))
         at = max(position, 0)
         window = hex_window(memoryview(data), min(at, len(data)))
-        crumbs = self.code.paths[int(registers[machine.PC])]
+        crumbs = self.code.paths[int(registers[PC])]
         return kind(f"{text}; bytes {window}", path=path, position=at, breadcrumbs=crumbs)
 
     def _unknown_class(self, data: NDArray[np.uint8], path: str, position: int, length: int) -> ReaderError:
-        """A subclass that no snapshot describes; corruption where the bytes name no class."""
-        crumbs = self.code.paths[int(self._registers[machine.PC])]
+        """Return the error for a class that no snapshot describes, or for corruption if the bytes name no class."""
+        crumbs = self.code.paths[int(self._registers[PC])]
         name = data[position + 2 : position + 2 + length].tobytes().decode("utf-8", "replace")
         if _CLASS_NAME.fullmatch(name):
             message = f"expected a class that the savepoint describes, found an object of {name}"
             return UnsupportedSerializerError(message, path=path, position=position, breadcrumbs=crumbs)
-        text = _MESSAGES[machine.BAD_CLASS].format(a=length)
+        text = MESSAGES[BAD_CLASS].format(a=length)
         window = hex_window(memoryview(data), position)
         return CorruptDataError(f"{text}; bytes {window}", path=path, position=position, breadcrumbs=crumbs)
 
 
 def _append(arena: Arena, column: int, value: bytes | None) -> bool:
-    """Append one value to a VARIABLE column; False if it does not fit."""
+    """Append one value to a VARIABLE column; return False if it does not fit."""
     if value is None:
-        return not machine.put_nulls(arena.table, arena.memory, column)
+        return not machine.append_nulls(arena.table, arena.memory, column)
     entry = arena.table[column]
     used, length = int(entry[DATA_LENGTH]), int(entry[LENGTH])
     if used + len(value) > entry[DATA_CAPACITY]:
         return False
     start = int(entry[DATA]) + used
     arena.memory[start : start + len(value)] = np.frombuffer(value, dtype=np.uint8)
-    if machine.close_variable(arena.table, arena.memory, column, used + len(value)):
+    if machine.append_variable(arena.table, arena.memory, column, used + len(value)):
         return False
     assert entry[VALUES] >= 0
     assert entry[LENGTH] == length + 1
@@ -354,7 +363,7 @@ def _append(arena: Arena, column: int, value: bytes | None) -> bool:
 
 
 def walker(emit: Callable[[Program], None]) -> Decoder:
-    """A decoder that only walks: for `measure` and `measure_each`."""
+    """Return a decoder without columns, for `measure` and `measure_each`: it finds where values end."""
     tree = ColumnTree(pa.struct([]))
     program = Program(tree, enabled=False)
     emit(program)
@@ -367,7 +376,7 @@ def load_machine() -> None:
 
 
 def warm() -> None:
-    """Load the machine, or compile it where no cache has it: what the first page of a process would wait for."""
+    """Load and run the machine once, so that the first page of this process need not wait; compile it if need be."""
     tree = ColumnTree(pa.struct([pa.field("value", pa.int32())]))
     program = Program(tree)
     program.struct()
@@ -381,6 +390,6 @@ def warm() -> None:
     )
     for _ in Decoder(tree, program.finish()).decode(page):
         pass
-    walk = walker(lambda walked: walked.fixed(4))
-    walk.measure(data, 0, 4, 1, "")
-    walk.measure_each(data, starts[0], starts[0] + 4, "")
+    numbers = walker(lambda program: program.fixed(4))
+    numbers.measure(data, 0, 4, 1, "")
+    numbers.measure_each(data, starts[0], starts[0] + 4, "")

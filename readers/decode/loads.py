@@ -1,7 +1,8 @@
 """Loads and stores at an address, as single machine instructions.
 
-Compiled code is given arrays by address, an int64. Nothing is checked here: callers compare with the limit first, and whoever
-calls into compiled code keeps the arrays alive.
+Compiled code gets arrays as addresses, int64. Nothing is checked here: a caller compares positions with the limit
+first, and the Python caller of a kernel keeps its arrays alive. In the names, `u` is unsigned, `i` is signed and `le` is
+little endian; the digit is the width in bytes. Savepoints are big endian, but for Flink's binary rows and RocksDB.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ from readers.compiled.routines import Intrinsic
 
 
 def _load(bits: int, *, signed: bool, big_endian: bool) -> Intrinsic:
-    """An intrinsic `load(address, position) -> int64` for one width and byte order; `position` in bytes."""
+    """Return an intrinsic `load(address, position) -> int64` for one width and byte order; `position` is in bytes."""
 
     def build(ir: Any, builder: Any, address: Any, position: Any) -> Any:
         integer = ir.IntType(bits)
+        # Values stand at any address: align 1 makes LLVM load them so, at no cost on our processors.
         value = builder.load(_pointer(ir, builder, integer, address, position), align=1)
         if big_endian and bits > 8:
             value = builder.bswap(value)
@@ -28,7 +30,7 @@ def _load(bits: int, *, signed: bool, big_endian: bool) -> Intrinsic:
 
 
 def _store(bits: int) -> Intrinsic:
-    """An intrinsic `store(address, position, value)` in native byte order; `position` in bytes."""
+    """Return an intrinsic `store(address, position, value)` in native byte order; `position` is in bytes."""
 
     def build(ir: Any, builder: Any, address: Any, position: Any, value: Any) -> None:
         integer = ir.IntType(bits)
@@ -39,15 +41,16 @@ def _store(bits: int) -> Intrinsic:
 
 
 def _pointer(ir: Any, builder: Any, integer: Any, address: Any, position: Any) -> Any:
-    """A pointer to `integer` at `position` bytes behind `address`."""
+    """Return a pointer to `integer` at `position` bytes behind `address`."""
     base = builder.inttoptr(address, ir.IntType(8).as_pointer())
     return builder.bitcast(builder.gep(base, [position], inbounds=True), integer.as_pointer())
 
 
 def stack_memory(size_bytes: int) -> Intrinsic:
-    """An intrinsic of no operands: the address of so many bytes, until the function returns."""
+    """Return an intrinsic without operands: the address of `size_bytes` bytes, valid until the function returns."""
 
     def build(ir: Any, builder: Any) -> Any:
+        # In the entry block the memory is taken once, not in every round of a loop.
         with builder.goto_entry_block():
             memory = builder.alloca(ir.IntType(8), size_bytes)
         return builder.ptrtoint(memory, ir.IntType(64))

@@ -1,4 +1,4 @@
-"""Values that the type of their column cannot hold: the column has NULL, and their text is kept beside it.
+"""Outliers: values that the type of their column cannot hold. The column has NULL, and the text is kept beside it.
 
 | value | column | cannot hold |
 |---|---|---|
@@ -7,8 +7,8 @@
 | LocalDate | date32 | years beyond ±5,800,000 |
 | a map in a value | map | a null key: the whole map is NULL, its entries are text |
 
-The machine stops at such a value as it stops at one that only Python can read, and goes on behind it: what has none
-pays nothing. Where it stood is found when the batch is done, from the offsets of the lists around it.
+The machine stops at such a value as at a Python leaf, and goes on behind it: a page without outliers costs nothing
+more. The row and path of an outlier are derived when the batch is done, from the offsets of the lists around it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from readers.decode import program as op
+from readers.decode import instructions as op
 from readers.decode.columns import LENGTH, NULLS, VALIDITY, VALUES, Arena, ColumnTree
 from readers.jsontext import json_text
 from readers.timetext import civil_from_days, date_text
@@ -63,12 +63,13 @@ class Cell:
 
 
 def located(cells: list[Cell], arena: Arena) -> list[Outlier]:
-    """Where the cells stand in the entries of a batch that is done."""
+    """Return the outliers that the cells are, with their entry and path. The batch must be done."""
     parents = _parents(arena.tree)
     return [_located(cell, arena, parents) for cell in cells]
 
 
 def _located(cell: Cell, arena: Arena, parents: list[int]) -> Outlier:
+    # From the column up to the root: each list turns the number of an item into that of the list it is in.
     tree, column, index = arena.tree, cell.column, cell.index
     path: list[str | int] = []
     while column:
@@ -85,6 +86,7 @@ def _located(cell: Cell, arena: Arena, parents: list[int]) -> Outlier:
 
 
 def _parents(tree: ColumnTree) -> list[int]:
+    """Return the parent of each column; the root is its own."""
     parents = [0] * len(tree.types)
     for column, children in enumerate(tree.children):
         for child in children:
@@ -93,6 +95,7 @@ def _parents(tree: ColumnTree) -> list[int]:
 
 
 def _offsets(arena: Arena, column: int) -> NDArray[np.int32]:
+    """Return a view of the offsets of a LIST column."""
     entry = arena.table[column]
     start = int(entry[VALUES])
     offsets: NDArray[np.int32] = arena.memory[start : start + 4 * (int(entry[LENGTH]) + 1)].view(np.int32)
@@ -100,7 +103,7 @@ def _offsets(arena: Arena, column: int) -> NDArray[np.int32]:
 
 
 def maps_with_null_keys(arena: Arena) -> list[Cell]:
-    """Make the maps NULL that have a null key; what they hold, as cells. Only whole rows may be in the arena."""
+    """Make each map with a null key NULL, and return their entries as cells. Only whole rows may be in the arena."""
     cells = []
     for column in arena.tree.maps:
         key = arena.tree.children[arena.tree.children[column][0]][0]
@@ -111,6 +114,7 @@ def maps_with_null_keys(arena: Arena) -> list[Cell]:
         maps = np.unique(np.searchsorted(_offsets(arena, column), without, side="right") - 1)
         texts = json_text(arena.lists_of_entries(column).take(pa.array(maps))).to_pylist()
         cells += [Cell(column, int(index), text) for index, text in zip(maps, texts, strict=True)]
+        # Arrow aborts the process at a null key, also below a null map: the keys become empty values instead.
         _validity(arena, column)[maps] = 0
         arena.table[column][NULLS] += len(maps)
         validity[without] = 1
@@ -119,7 +123,7 @@ def maps_with_null_keys(arena: Arena) -> list[Cell]:
 
 
 def _validity(arena: Arena, column: int) -> NDArray[np.uint8]:
-    """A byte an item, 0 for null: a view."""
+    """Return a view of the validity of a column: a byte an item, 0 for null."""
     entry = arena.table[column]
     start = int(entry[VALIDITY])
     validity: NDArray[np.uint8] = arena.memory[start : start + int(entry[LENGTH])]
@@ -127,14 +131,14 @@ def _validity(arena: Arena, column: int) -> NDArray[np.uint8]:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where the machine stopped.
+class UnreadValue:
+    """A value that the machine stopped at, and where its bytes are.
 
     Attributes:
         data: the page's bytes.
-        instruction: int64 (6,), what it was about to do; see `program.py`.
-        position: where the value begins, if it does not stand in a slot.
-        region, slots: where the binary region and its slots begin, if it does.
+        instruction: int64 (WORDS,), the instruction that lays out the value; see `instructions.py`.
+        position: the begin of a value that is not in a slot.
+        region, slots: the begin of the binary region and of its slots, for a value in a slot.
     """
 
     data: memoryview
@@ -144,60 +148,61 @@ class Place:
     slots: int
 
 
-def value_text(place: Place) -> tuple[str, int] | None:
-    """The value that the machine stopped at, as JSON text, and the position behind it; None if it is of another kind."""
-    read = _READ.get(int(place.instruction[0]))
+def value_text(value: UnreadValue) -> tuple[str, int] | None:
+    """Return the value as JSON text, and the position behind it; None if its instruction has no text."""
+    read = _READ.get(int(value.instruction[op.OPCODE]))
     if read is None:
         return None
-    text, position = read(place)
+    text, position = read(value)
     return f'"{text}"', position
 
 
-def _timestamp(place: Place) -> tuple[str, int]:
-    millis, nanos = _INSTANT.unpack_from(place.data, place.position)
-    return _moment(millis // 1000, nanos), place.position + _INSTANT.size
+def _timestamp(value: UnreadValue) -> tuple[str, int]:
+    millis, nanos = _INSTANT.unpack_from(value.data, value.position)
+    return _moment(millis // 1000, nanos), value.position + _INSTANT.size
 
 
-def _instant(place: Place) -> tuple[str, int]:
-    return _moment(*_INSTANT.unpack_from(place.data, place.position)), place.position + _INSTANT.size
+def _instant(value: UnreadValue) -> tuple[str, int]:
+    return _moment(*_INSTANT.unpack_from(value.data, value.position)), value.position + _INSTANT.size
 
 
-def _timestamp_data(place: Place) -> tuple[str, int]:
-    millis, nanos = _INSTANT.unpack_from(place.data, place.position)
-    return _of_millis(millis, nanos, int(place.instruction[3])), place.position + _INSTANT.size
+def _timestamp_data(value: UnreadValue) -> tuple[str, int]:
+    millis, nanos = _INSTANT.unpack_from(value.data, value.position)
+    return _of_millis(millis, nanos, int(value.instruction[op.NANOS_A_UNIT])), value.position + _INSTANT.size
 
 
-def _slot_timestamp(place: Place) -> tuple[str, int]:
-    nanos, offset = _SLOT.unpack_from(place.data, place.slots + int(place.instruction[2]))
-    (millis,) = _MILLIS.unpack_from(place.data, place.region + offset)
-    return _of_millis(millis, nanos, int(place.instruction[3])), place.position
+def _slot_timestamp(value: UnreadValue) -> tuple[str, int]:
+    nanos, offset = _SLOT.unpack_from(value.data, value.slots + int(value.instruction[op.SLOT]))
+    (millis,) = _MILLIS.unpack_from(value.data, value.region + offset)
+    return _of_millis(millis, nanos, int(value.instruction[op.NANOS_A_UNIT])), value.position
 
 
-def _local_date(place: Place) -> tuple[str, int]:
-    return date_text(*_DATE.unpack_from(place.data, place.position)), place.position + _DATE.size
+def _local_date(value: UnreadValue) -> tuple[str, int]:
+    return date_text(*_DATE.unpack_from(value.data, value.position)), value.position + _DATE.size
 
 
-def _local_date_time(place: Place) -> tuple[str, int]:
-    date = date_text(*_DATE.unpack_from(place.data, place.position))
-    hour, minute, second, nanos = _TIME.unpack_from(place.data, place.position + _DATE.size)
+def _local_date_time(value: UnreadValue) -> tuple[str, int]:
+    date = date_text(*_DATE.unpack_from(value.data, value.position))
+    hour, minute, second, nanos = _TIME.unpack_from(value.data, value.position + _DATE.size)
     clock = f"{hour:02d}:{minute:02d}:{second:02d}.{nanos:09d}"
-    return f"{date}T{clock}", place.position + _DATE.size + _TIME.size
+    return f"{date}T{clock}", value.position + _DATE.size + _TIME.size
 
 
 def _of_millis(millis: int, nanos: int, nanos_a_unit: int) -> str:
     seconds, rest = divmod(millis, 1000)
     text = _moment(seconds, rest * _NANOS_A_MILLISECOND + nanos)
+    # Six digits, as `json_text` shows a column of microseconds.
     return text[:-3] if nanos_a_unit == _NANOS_A_MICROSECOND else text
 
 
 def _moment(seconds: int, nanos: int) -> str:
-    """As `jsontext.iso_timestamp` of nanoseconds, which are no int64 here."""
+    """Return ISO 8601 text as `jsontext.iso_timestamp` does, of seconds that no int64 of nanoseconds holds."""
     days, second_of_day = divmod(seconds, _SECONDS_A_DAY)
     clock = f"{second_of_day // 3600:02d}:{second_of_day // 60 % 60:02d}:{second_of_day % 60:02d}"
     return f"{date_text(*civil_from_days(days))}T{clock}.{nanos:09d}"
 
 
-_READ: dict[int, Callable[[Place], tuple[str, int]]] = {
+_READ: dict[int, Callable[[UnreadValue], tuple[str, int]]] = {
     op.TIMESTAMP: _timestamp,
     op.INSTANT: _instant,
     op.LOCAL_DATE: _local_date,

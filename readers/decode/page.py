@@ -1,4 +1,4 @@
-"""`Page`: where the entries of one state stand in one buffer. The seam between state-file formats and value types."""
+"""`Page`: a buffer and the positions of entries of one state in it. The seam between state-file formats and value types."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ class Page:
 
     Attributes:
         data: uint8 buffer that all positions refer to.
-        starts: int64, shape (entries, segments): where each segment of an entry begins. Canonical and RocksDB data
-            have two segments (key bytes, value bytes), everything else one.
+        starts: int64, shape (entries, segments): the first byte of each segment of an entry. Canonical and RocksDB
+            data have two segments (key bytes, value bytes), everything else one.
         ends: int64, same shape: the first byte behind each segment.
         key_groups: int32, shape (entries,); -1 where the state is not keyed.
-        subtask: the subtask whose state this is.
+        subtask: the subtask that wrote the state.
         path: the file, as the savepoint names it, for errors.
         indexes: int32, shape (entries,), the element index of operator list states; None elsewhere.
-        undivided: an entry here is a run of entries whose ends are not known: one segment, shown as bytes.
-        first_index: of the first element of a list, where the only entry is a piece of it.
+        undivided: True if an entry here is many entries whose ends are not known: one segment, shown as bytes.
+        first_index: the index of the first element here, if the only entry has some elements of a longer list.
     """
 
     data: NDArray[np.uint8]
@@ -40,7 +40,7 @@ class Page:
         return len(self.starts)
 
     def slice(self, start: int, stop: int) -> Page:
-        """Entries `start` to `stop`, without a copy."""
+        """Return entries `start` to `stop`, without a copy."""
         return Page(
             data=self.data,
             starts=self.starts[start:stop],
@@ -54,11 +54,6 @@ class Page:
         )
 
     def counts(self) -> Iterator[tuple[int, int]]:
-        """(key group, number of entries)."""
+        """Yield each key group and its number of entries."""
         groups, numbers = np.unique(self.key_groups, return_counts=True)
         yield from zip(groups.tolist(), numbers.tolist(), strict=True)
-
-    def batches(self, entries: int) -> Iterator[Page]:
-        """This page in pieces of at most `entries` entries."""
-        for start in range(0, len(self), entries):
-            yield self.slice(start, start + entries)

@@ -1,51 +1,14 @@
-"""The instructions of the decoding machine, and the builder that serializers emit them with.
+"""`Program` builds what the decoding machine runs: serializers emit their layout with it, instruction by instruction.
 
-An instruction is one row of six int64: `opcode, column, a, b, c, d`; `column` is where it writes, or
-`NO_COLUMN` to step over the bytes. The builder walks the Arrow type tree beside the serializer tree:
-`program.field(0)`, `program.list()` move the current column, so that a serializer emits its layout without
-knowing who asked for it.
-
-| opcode | bytes read | operands |
-|---|---|---|
-| END EXPECT_END SEGMENT SKIP REST | – / – / – / a / all that is left of the segment | segment a |
-| FIXED1 2 4 8, FIXED8_FLIPPED, BOOLEAN | 1 2 4 8 8 1 | FLIPPED: sign bit inverted (timers) |
-| STRING UTF BLOB CHAR | varint units / u2 + modified UTF-8 / i4 + bytes / u2 | STRING: a = 1 if the count is units + 1 (0 = null) |
-| BIG_INTEGER BIG_DECIMAL | i4 + two's complement (+ i4 scale) | |
-| MILLIS TIMESTAMP INSTANT LOCAL_DATE LOCAL_TIME LOCAL_DATE_TIME | 8 12 12 6 7 13 | null patterns of Flink's serializers |
-| ENUM CONSTANT | i4 index / – | targets[a:] = (pool offset, length) each, b constants / pool offset a, length b |
-| STRUCT NULL | – | |
-| NULL_FLAG | 1 (+ b bytes of padding) | a: the flag value that means null; c: where to go on when null |
-| LIST … LIST_NEXT | i4 count (a: least bytes an element) | c: behind the list |
-| DELIMITED … DELIMITED_NEXT | elements joined by 0x2C up to the segment's end | c: behind the list |
-| PRIMITIVES | i4 count, elements of a bytes | |
-| SWITCH, CLASS | u1 / utf | targets[a:a+b] = where to go on; CLASS: (pool offset, length, where) |
-| MASK MASK_NULL MASK_KIND MASK_END | a bytes / – | RowSerializer's bit mask, most significant bit first; bit a |
-| MARK LENGTH_SUFFIX | – / key length, little endian, as many bytes as needed | the ambiguous composite keys of RocksDB |
-| PYTHON | what leaf a reads | suspends the machine |
-| JUMP | – | c |
-| TEXT RAW_BYTES | i4 + UTF-8 / a bytes | |
-| SWITCH_I4 | i4 | as SWITCH |
-| BLOCKS … BLOCKS_NEXT | varint count, elements, … until 0 (a: least bytes an element) | c: behind the list |
-| MASKED_LIST, ELEMENT_MASKED … LIST_NEXT | i4 count, a bit an element, those of bit 0 | c: behind the list; the element |
-| DECIMAL | i8, or b bytes, or i4 + bytes of two's complement | a: 1 for i8; c: targets |
-| TIMESTAMP_DATA | i8 ms, i4 nanos of the ms | b: nanos a unit |
-
-The binary formats of `org.apache.flink.table.data.binary` are little endian and reached through 8-byte
-slots, not in order:
-
-| opcode | bytes | operands |
-|---|---|---|
-| BINARY, BINARY_SLOT … BINARY_END | i4 size, region / the region of slot a / back to where it began | |
-| ROW, ROW_KIND, SLOT_NULL | a bytes must be there / byte 0 as text / null bit a | as ENUM; c: where to go on when null |
-| SLOT1 2 4 8 | a number in slot a | SLOT4: b limits it, if not 0 |
-| SLOT_TEXT SLOT_BYTES SLOT_DECIMAL SLOT_TIMESTAMP | in slot a, or where it points to | as DECIMAL (b: 1 for i8) and TIMESTAMP_DATA |
-| ARRAY, ELEMENT_NULL … ARRAY_NEXT | count, null bits, elements of a bytes | b: 1 in a map; c: behind the array; behind the element |
-| BINARY_KEYS BINARY_VALUES MAP_END | the two arrays of a map / – | |
+See `instructions.py` for the instruction set. The builder walks the tree of Arrow types beside the tree of
+serializers: `program.field(0)` and `program.list()` move the current column, so that a serializer emits its layout
+without knowledge of the types around it. The same program steps over the bytes without columns where the builder is
+not enabled.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal, Protocol
@@ -53,88 +16,14 @@ from typing import Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from readers.decode import instructions as op
 from readers.decode.columns import NO_COLUMN, ColumnTree
 from readers.errors import UnsupportedSerializerError
 
-END = 0
-EXPECT_END = 1
-SEGMENT = 2
-SKIP = 3
-REST = 4
-FIXED1 = 5
-FIXED2 = 6
-FIXED4 = 7
-FIXED8 = 8
-FIXED8_FLIPPED = 9
-BOOLEAN = 10
-STRING = 11
-UTF = 12
-BLOB = 13
-CHAR = 14
-BIG_INTEGER = 15
-BIG_DECIMAL = 16
-MILLIS = 17
-TIMESTAMP = 18
-INSTANT = 19
-LOCAL_DATE = 20
-LOCAL_TIME = 21
-LOCAL_DATE_TIME = 22
-ENUM = 23
-CONSTANT = 24
-STRUCT = 25
-NULL = 26
-NULL_FLAG = 27
-LIST = 28
-LIST_NEXT = 29
-DELIMITED = 30
-DELIMITED_NEXT = 31
-PRIMITIVES = 32
-SWITCH = 33
-CLASS = 34
-MASK = 35
-MASK_NULL = 36
-MASK_KIND = 37
-MASK_END = 38
-MARK = 39
-LENGTH_SUFFIX = 40
-PYTHON = 41
-JUMP = 42
-TEXT = 43
-RAW_BYTES = 44
-SWITCH_I4 = 45
-BLOCKS = 46
-BLOCKS_NEXT = 47
-MASKED_LIST = 48
-ELEMENT_MASKED = 49
-DECIMAL = 50
-TIMESTAMP_DATA = 51
-BINARY = 52
-BINARY_SLOT = 53
-BINARY_END = 54
-ROW = 55
-ROW_KIND = 56
-SLOT_NULL = 57
-SLOT1 = 58
-SLOT2 = 59
-SLOT4 = 60
-SLOT8 = 61
-SLOT_TEXT = 62
-SLOT_BYTES = 63
-SLOT_DECIMAL = 64
-SLOT_TIMESTAMP = 65
-ARRAY = 66
-ELEMENT_NULL = 67
-ARRAY_NEXT = 68
-BINARY_KEYS = 69
-BINARY_VALUES = 70
-MAP_END = 71
-
-OPERANDS = 6
-NOWHERE = -1  # a jump target that is an error to reach
-
-_FIXED = {1: FIXED1, 2: FIXED2, 4: FIXED4, 8: FIXED8}
-_SLOT = {1: SLOT1, 2: SLOT2, 4: SLOT4, 8: SLOT8}
-MAX_COMPACT_PRECISION = 18
+_FIXED = {1: op.FIXED1, 2: op.FIXED2, 4: op.FIXED4, 8: op.FIXED8}
+_SLOT = {1: op.SLOT1, 2: op.SLOT2, 4: op.SLOT4, 8: op.SLOT8}
+MAX_COMPACT_PRECISION = 18  # Flink: DecimalData; more digits do not fit an i8
+# Deeper than types in use: the serializers of a hostile snapshot may nest without end.
 _MAX_DEPTH = 64
 
 
@@ -142,7 +31,7 @@ class PythonLeaf(Protocol):
     """A value that only Python can cut out of the bytes (Kryo objects, Java streams)."""
 
     def read(self, data: memoryview, position: int, limit: int) -> tuple[bytes | None, int]:
-        """The value as bytes for its (string or binary) column, None for null, and the position behind it.
+        """Return the value as bytes for its string or binary column, None for null, and the position behind it.
 
         Raises:
             ReaderError: the bytes contradict the format.
@@ -150,7 +39,7 @@ class PythonLeaf(Protocol):
         ...
 
     def last(self) -> PythonLeaf:
-        """This leaf at the end of a segment, where it may take all that is left."""
+        """Return this leaf for the end of a segment, where the leaf may take all that is left."""
         ...
 
 
@@ -159,12 +48,12 @@ class Code:
     """A finished program.
 
     Attributes:
-        instructions: int64, shape (n, 6).
-        targets: int64; jump tables and constant tables.
+        instructions: int64, shape (n, WORDS).
+        targets: int64; the tables of SWITCH, CLASS and constants, and the bounds of decimals.
         pool: uint8; constant strings and class names.
-        leaves: what PYTHON instructions call.
+        leaves: the objects that PYTHON instructions call.
         paths: the field path of each instruction, for errors.
-        depth: how deep lists and masks nest: the size of the machine's stack.
+        depth: how deep lists, masks and regions nest: the frames of the machine's stack.
     """
 
     instructions: NDArray[np.int64]
@@ -176,11 +65,11 @@ class Code:
 
 
 class Program:
-    """Builds `Code` for one struct of columns.
+    """The builder of `Code` for one struct of columns. Each method declares what is laid out next.
 
     Args:
         tree: the columns; the current column is its root, column 0.
-        enabled: whether to write at all; False emits a program that only walks.
+        enabled: False for a walker, whose instructions have no columns.
     """
 
     def __init__(self, tree: ColumnTree, *, enabled: bool = True) -> None:
@@ -189,200 +78,208 @@ class Program:
         self._instructions: list[list[int]] = []
         self._targets: list[int] = []
         self._pool = bytearray()
-        self._constants: dict[bytes, int] = {}
+        self._offsets: dict[bytes, int] = {}  # of each text in the pool
         self._leaves: list[PythonLeaf] = []
         self._paths: list[tuple[str, ...]] = []
         self._path: tuple[str, ...] = ()
         self._depth = 0
         self._max_depth = 0
-        self._minimum = 0  # least bytes that the instructions of the current straight line read
+        # Least bytes that the instructions emitted so far in this element, branch or entry read. A list carries that
+        # of its element, so that the machine can refuse a hostile count before it loops.
+        self._least_bytes = 0
 
     # ---- leaves ----------------------------------------------------------------------------------------------------
 
     def fixed(self, width: Literal[1, 2, 4, 8]) -> None:
         """A big-endian number of `width` bytes."""
-        self._emit(_FIXED[width], minimum=width)
+        self._emit(_FIXED[width], least=width)
 
     def flipped(self) -> None:
         """An i8 whose sign bit is inverted, so that bytes sort like numbers."""
-        self._emit(FIXED8_FLIPPED, minimum=8)
+        self._emit(op.FIXED8_FLIPPED, least=8)
 
     def boolean(self) -> None:
         """One byte, 0 or 1."""
-        self._emit(BOOLEAN, minimum=1)
+        self._emit(op.BOOLEAN, least=1)
 
     def string(self, *, nullable: bool = True) -> None:
-        """`StringValue#writeString` (nullable: the count is units + 1, 0 is null), or `StringValue#write`."""
-        self._emit(STRING, int(nullable), minimum=1)
+        """A string of `StringValue#writeString` if nullable (the count is units + 1, 0 is null), else of `StringValue#write`."""
+        self._emit(op.STRING, {op.NULLABLE: int(nullable)}, least=1)
 
     def utf(self) -> None:
-        """`DataOutput#writeUTF`."""
-        self._emit(UTF, minimum=2)
+        """A string of `DataOutput#writeUTF`."""
+        self._emit(op.UTF, least=2)
 
     def blob(self) -> None:
-        """i4 length and bytes."""
-        self._emit(BLOB, minimum=4)
+        """Bytes behind their i4 length."""
+        self._emit(op.BLOB, least=4)
 
     def char(self) -> None:
         """One UTF-16 unit."""
-        self._emit(CHAR, minimum=2)
+        self._emit(op.CHAR, least=2)
 
     def big_integer(self) -> None:
-        """`BigIntSerializer`, as decimal text."""
-        self._emit(BIG_INTEGER, minimum=4)
+        """A number of `BigIntSerializer`, shown as decimal text."""
+        self._emit(op.BIG_INTEGER, least=4)
 
     def big_decimal(self) -> None:
-        """`BigDecSerializer`, as decimal text (`BigDecimal#toPlainString`)."""
-        self._emit(BIG_DECIMAL, minimum=4)
+        """A number of `BigDecSerializer`, shown as decimal text (`BigDecimal#toPlainString`)."""
+        self._emit(op.BIG_DECIMAL, least=4)
 
     def millis(self) -> None:
-        """i8 milliseconds, the smallest for null: `DateSerializer`, `SqlDateSerializer`, `SqlTimeSerializer`."""
-        self._emit(MILLIS, minimum=8)
+        """Milliseconds in an i8, the smallest for null: `DateSerializer`, `SqlDateSerializer`, `SqlTimeSerializer`."""
+        self._emit(op.MILLIS, least=8)
 
     def timestamp(self) -> None:
-        """`SqlTimestampSerializer`, as nanoseconds."""
-        self._emit(TIMESTAMP, minimum=12)
+        """A timestamp of `SqlTimestampSerializer`, shown as nanoseconds."""
+        self._emit(op.TIMESTAMP, least=12)
 
     def instant(self) -> None:
-        """`InstantSerializer`, as nanoseconds."""
-        self._emit(INSTANT, minimum=12)
+        """An instant of `InstantSerializer`, shown as nanoseconds."""
+        self._emit(op.INSTANT, least=12)
 
     def local_date(self) -> None:
-        """`LocalDateSerializer`, as days."""
-        self._emit(LOCAL_DATE, minimum=6)
+        """A date of `LocalDateSerializer`, shown as days."""
+        self._emit(op.LOCAL_DATE, least=6)
 
     def local_time(self) -> None:
-        """`LocalTimeSerializer`, as nanoseconds of the day."""
-        self._emit(LOCAL_TIME, minimum=7)
+        """A time of `LocalTimeSerializer`, shown as nanoseconds of the day."""
+        self._emit(op.LOCAL_TIME, least=7)
 
     def local_date_time(self) -> None:
-        """`LocalDateTimeSerializer`, as nanoseconds."""
-        self._emit(LOCAL_DATE_TIME, minimum=13)
+        """A date and time of `LocalDateTimeSerializer`, shown as nanoseconds."""
+        self._emit(op.LOCAL_DATE_TIME, least=13)
 
     def primitives(self, width: Literal[1, 2, 4, 8]) -> None:
-        """i4 count and that many big-endian numbers, into a list column."""
-        self._emit(PRIMITIVES, width, minimum=4)
+        """An i4 count and that many big-endian numbers of `width` bytes, into a list column."""
+        self._emit(op.PRIMITIVES, {op.WIDTH: width}, least=4)
 
     def enum(self, constants: Sequence[str]) -> None:
-        """i4 index into `constants`, as text."""
-        start = len(self._targets)
-        for constant in constants:
-            self._targets += self._constant(constant)
-        self._emit(ENUM, start, len(constants), minimum=4)
+        """An i4 index into `constants`, shown as the constant's text."""
+        table = self._constant_table(constants)
+        self._emit(op.ENUM, {op.TABLE: table, op.CASES: len(constants)}, least=4)
 
     def constant(self, text: str) -> None:
-        """No bytes; `text` is the value."""
-        self._emit(CONSTANT, *self._constant(text))
+        """The value `text`, for which no bytes stand."""
+        offset, length = self._pooled(text)
+        self._emit(op.CONSTANT, {op.CONSTANT_OFFSET: offset, op.CONSTANT_BYTES: length})
 
     def null(self) -> None:
-        """No bytes; the value (with all that is below it) is null."""
+        """Null, with all columns below the current one; no bytes stand for it."""
         if self.column != NO_COLUMN:
-            self._emit(NULL)
+            self._emit(op.NULL)
 
     def struct(self) -> None:
-        """No bytes; the current struct column has a value. Its fields follow, each by `field`."""
+        """A value of the current struct column, not null; its fields follow, each by `field`."""
         if self.column != NO_COLUMN:
-            self._emit(STRUCT)
+            self._emit(op.STRUCT)
 
     def skip(self, length: int) -> None:
-        """`length` bytes that no column shows."""
-        self._emit(SKIP, length, minimum=length)
+        """A gap of `length` bytes that no column shows."""
+        self._emit(op.SKIP, {op.BYTES: length}, least=length)
 
     def rest(self) -> None:
-        """All that is left of the segment, as bytes."""
-        self._emit(REST)
+        """All bytes that are left of the segment."""
+        self._emit(op.REST)
 
     def python(self, leaf: PythonLeaf) -> None:
         """A value that `leaf` reads."""
         self._leaves.append(leaf)
-        self._emit(PYTHON, len(self._leaves) - 1, minimum=1)
+        self._emit(op.PYTHON, {op.LEAF: len(self._leaves) - 1}, least=1)
 
     def text(self) -> None:
-        """i4 length and UTF-8; bytes that are none become U+FFFD, as Java decodes them."""
-        self._emit(TEXT, minimum=4)
+        """UTF-8 behind its i4 length; bytes that are no UTF-8 become U+FFFD, as in Java."""
+        self._emit(op.TEXT, least=4)
 
     def raw_bytes(self, length: int) -> None:
-        """`length` bytes, as they are."""
-        self._emit(RAW_BYTES, length, minimum=length)
+        """A value of exactly `length` bytes, shown unchanged."""
+        self._emit(op.RAW_BYTES, {op.BYTES: length}, least=length)
 
     def compact_decimal(self, precision: int) -> None:
-        """An unscaled i8."""
-        self._emit(DECIMAL, 1, 0, self._decimal_bound(precision), minimum=8)
+        """A decimal as an unscaled i8."""
+        operands = {op.COMPACT: 1, op.PRECISION_BOUND: self._precision_bound(precision)}
+        self._emit(op.DECIMAL, operands, least=8)
 
     def decimal(self, precision: int, length: int = 0) -> None:
-        """The unscaled two's complement, `length` bytes of it; behind an i4 length if that is 0."""
-        self._emit(DECIMAL, 0, length, self._decimal_bound(precision), minimum=length or 5)
+        """A decimal as unscaled two's complement of `length` bytes, or behind an i4 length if `length` is 0."""
+        operands = {op.BYTES: length, op.PRECISION_BOUND: self._precision_bound(precision)}
+        self._emit(op.DECIMAL, operands, least=length or 5)
 
     def timestamp_data(self, nanos_a_unit: int) -> None:
-        """`TimestampDataSerializer` above precision 3: i8 ms, i4 nanos of the ms."""
-        self._emit(TIMESTAMP_DATA, 0, nanos_a_unit, minimum=12)
+        """A timestamp of `TimestampDataSerializer` above precision 3: i8 milliseconds, i4 nanoseconds of the millisecond."""
+        self._emit(op.TIMESTAMP_DATA, {op.NANOS_A_UNIT: nanos_a_unit}, least=12)
 
     # ---- slots of a binary row, elements of a binary array ---------------------------------------------------------
 
     def slot(self, offset: int, width: Literal[1, 2, 4, 8], bound: int = 0) -> None:
-        """A little-endian number in the slot at `offset`, from 0 to below `bound` if that is not 0."""
-        self._emit(_SLOT[width], offset, bound)
+        """A little-endian number in the slot at `offset`; at least 0 and less than `bound` if `bound` is not 0."""
+        self._emit(_SLOT[width], {op.SLOT: offset, op.BOUND: bound})
 
     def slot_text(self, offset: int) -> None:
-        """UTF-8, in the slot or where it points to."""
-        self._emit(SLOT_TEXT, offset)
+        """UTF-8, in the slot or where the slot points to."""
+        self._emit(op.SLOT_TEXT, {op.SLOT: offset})
 
     def slot_bytes(self, offset: int) -> None:
-        """Bytes, in the slot or where it points to."""
-        self._emit(SLOT_BYTES, offset)
+        """Bytes, in the slot or where the slot points to."""
+        self._emit(op.SLOT_BYTES, {op.SLOT: offset})
 
     def slot_decimal(self, offset: int, precision: int) -> None:
-        """An i8 in the slot, or big-endian two's complement where it points to."""
-        compact = precision <= MAX_COMPACT_PRECISION
-        self._emit(SLOT_DECIMAL, offset, int(compact), self._decimal_bound(precision))
+        """A decimal as an i8 in the slot, or as big-endian two's complement where the slot points to."""
+        compact = int(precision <= MAX_COMPACT_PRECISION)
+        operands = {
+            op.SLOT: offset,
+            op.COMPACT: compact,
+            op.PRECISION_BOUND: self._precision_bound(precision),
+        }
+        self._emit(op.SLOT_DECIMAL, operands)
 
     def slot_timestamp(self, offset: int, nanos_a_unit: int) -> None:
-        """i8 ms where the slot points to, nanos of the ms in the slot."""
-        self._emit(SLOT_TIMESTAMP, offset, nanos_a_unit)
+        """A timestamp: i8 milliseconds where the slot points to, nanoseconds of the millisecond in the slot."""
+        self._emit(op.SLOT_TIMESTAMP, {op.SLOT: offset, op.NANOS_A_UNIT: nanos_a_unit})
 
     # ---- structure -------------------------------------------------------------------------------------------------
 
     def segment(self, number: int) -> None:
-        """Go on with segment `number` of the entry."""
-        self._emit(SEGMENT, number)
+        """Go on at the begin of segment `number` of the entry."""
+        self._emit(op.SEGMENT, {op.SEGMENT_NUMBER: number})
 
     def expect_end(self) -> None:
-        """The segment must be used up."""
-        self._emit(EXPECT_END)
+        """The end of the segment: more bytes are an error."""
+        self._emit(op.EXPECT_END)
 
     def mark(self) -> None:
-        """The key begins here."""
-        self._emit(MARK)
+        """The begin of a key whose length a `length_suffix` repeats."""
+        self._emit(op.MARK)
 
     def length_suffix(self) -> None:
-        """The length of what was read since `mark` (or the last suffix), as ambiguous composite keys carry it."""
-        self._emit(LENGTH_SUFFIX, minimum=1)
+        """The number of bytes since `mark` or the last suffix, which ambiguous composite keys carry."""
+        self._emit(op.LENGTH_SUFFIX, least=1)
 
     @contextmanager
     def field(self, index: int, name: str | None = None) -> Iterator[None]:
-        """Child `index` of the current struct column."""
+        """Child `index` of the current struct column, laid out inside."""
         with self._child(index, name or self._field_name(index)):
             yield
 
     @contextmanager
     def without_column(self) -> Iterator[None]:
-        """What follows is read but not shown."""
+        """Bytes that are laid out inside but that no column shows."""
         outer, self.column = self.column, NO_COLUMN
         yield
         self.column = outer
 
     @contextmanager
     def nullable(self, *, null_flag: bool, padding: int = 0) -> Iterator[None]:
-        """A flag byte, `null_flag` for null (then `padding` bytes); else the value that is emitted inside."""
-        flag = self._emit(NULL_FLAG, int(null_flag), padding)
-        outer, self._minimum = self._minimum, 0
+        """A flag byte: `null_flag` for null, with `padding` bytes behind it; else the value that is emitted inside."""
+        flag = self._emit(op.NULL_FLAG, {op.NULL_VALUE: int(null_flag), op.PADDING: padding})
+        outer, self._least_bytes = self._least_bytes, 0
         yield
-        self._minimum = outer + 1 + min(padding, self._minimum)
+        self._least_bytes = outer + 1 + min(padding, self._least_bytes)
         self._land(flag)
 
     @contextmanager
     def nullable_field(self, index: int | None, name: str) -> Iterator[None]:
-        """A field behind a null flag; read but not shown where `index` is None."""
+        """A field behind a null flag; no column shows it if `index` is None."""
         if index is None:
             with self.without_column(), self.nullable(null_flag=True):
                 yield
@@ -392,209 +289,215 @@ class Program:
 
     @contextmanager
     def list(self) -> Iterator[None]:
-        """i4 count, then the elements: emit one inside. The current column is a list or a map."""
-        start = self._emit(LIST)
+        """An i4 count and the elements: emit one inside. The current column is a list or a map."""
+        start = self._emit(op.LIST)
         self._enter()
-        outer, self._minimum = self._minimum, 0
+        outer, self._least_bytes = self._least_bytes, 0
         with self._child(0, "[]"):
             yield
-        self._instructions[start][2] = self._minimum
-        self._minimum = outer + 4
+        self._instructions[start][op.LEAST_BYTES] = self._least_bytes
+        self._least_bytes = outer + 4
         self._leave()
-        self._emit(LIST_NEXT)
+        self._emit(op.LIST_NEXT)
         self._land(start)
 
     @contextmanager
     def delimited(self) -> Iterator[None]:
         """Elements joined by 0x2C up to the end of the segment (`ListDelimitedSerializer`): emit one inside."""
-        start = self._emit(DELIMITED)
+        start = self._emit(op.DELIMITED)
         self._enter()
-        outer = self._minimum
+        outer = self._least_bytes
         with self._child(0, "[]"):
             yield
-        self._minimum = outer
+        self._least_bytes = outer
         self._leave()
-        self._emit(DELIMITED_NEXT)
+        self._emit(op.DELIMITED_NEXT)
         self._land(start)
 
     @contextmanager
     def mask(self, bits: int) -> Iterator[None]:
-        """`bits` mask bits in whole bytes, most significant first (`RowSerializer`, `MaskUtils#writeMask`)."""
-        self._emit(MASK, (bits + 7) // 8, minimum=(bits + 7) // 8)
+        """A mask of `bits` bits in whole bytes, most significant first (`RowSerializer`, `MaskUtils#writeMask`)."""
+        length = (bits + 7) // 8
+        self._emit(op.MASK, {op.BYTES: length}, least=length)
         self._enter()
         yield
         self._leave()
-        self._emit(MASK_END)
+        self._emit(op.MASK_END)
 
     @contextmanager
     def unmasked(self, bit: int) -> Iterator[None]:
         """Null if mask bit `bit` is set, else the value that is emitted inside."""
-        test = self._emit(MASK_NULL, bit)
-        outer = self._minimum
+        test = self._emit(op.MASK_NULL, {op.BIT: bit})
+        # Null has no bytes: what is emitted inside adds nothing to the least.
+        outer = self._least_bytes
         yield
-        self._minimum = outer
+        self._least_bytes = outer
         self._land(test)
 
     def row_kind(self, names: Sequence[str]) -> None:
-        """Mask bits 0 and 1 as one of four names (bit 0 + 2 · bit 1)."""
-        start = len(self._targets)
-        for name in names:
-            self._targets += self._constant(name)
-        self._emit(MASK_KIND, start, len(names))
+        """One of four names, by mask bits 0 and 1 (bit 0 + 2 · bit 1)."""
+        assert len(names) == 4  # two bits select among them: the machine checks no bound
+        self._emit(op.MASK_KIND, {op.TABLE: self._constant_table(names)})
 
     def switch(self, cases: dict[int, str]) -> Switch:
-        """A byte decides; see `Switch`. `cases` names the values that are allowed."""
-        size = max(cases) + 1
-        start = len(self._targets)
-        self._targets += [NOWHERE] * size
-        self._emit(SWITCH, start, size, minimum=1)
-        return Switch(self, {value: start + value for value in cases})
+        """A byte that selects a case; see `Switch`. `cases` names the values that are allowed."""
+        count = max(cases) + 1
+        table = len(self._targets)
+        self._targets += [op.NOWHERE] * count
+        self._emit(op.SWITCH, {op.TABLE: table, op.CASES: count}, least=1)
+        return Switch(self, {value: table + value for value in cases})
 
     def class_switch(self, names: Sequence[str]) -> Switch:
-        """A class name (`writeUTF`) decides; the cases are the indexes of `names`."""
-        start = len(self._targets)
+        """A class name (`writeUTF`) that selects a case; the cases are the indexes of `names`."""
+        table = len(self._targets)
         for name in names:
-            self._targets += [*self._constant(name), NOWHERE]
-        self._emit(CLASS, start, len(names), minimum=2)
-        return Switch(self, {index: start + 3 * index + 2 for index in range(len(names))})
+            self._targets += [*self._pooled(name), op.NOWHERE]
+        self._emit(op.CLASS, {op.TABLE: table, op.CASES: len(names)}, least=2)
+        first = table + op.ENTRY_TARGET
+        return Switch(self, {index: first + op.CLASS_WORDS * index for index in range(len(names))})
 
     def switch_i4(self, cases: int) -> Switch:
-        """An i4 from 0 to below `cases` decides; see `Switch`."""
-        start = len(self._targets)
-        self._targets += [NOWHERE] * cases
-        self._emit(SWITCH_I4, start, cases, minimum=4)
-        return Switch(self, {value: start + value for value in range(cases)})
+        """An i4, at least 0 and less than `cases`, that selects a case; see `Switch`."""
+        table = len(self._targets)
+        self._targets += [op.NOWHERE] * cases
+        self._emit(op.SWITCH_I4, {op.TABLE: table, op.CASES: cases}, least=4)
+        return Switch(self, {value: table + value for value in range(cases)})
 
     @contextmanager
     def blocks(self) -> Iterator[None]:
-        """Avro's blocks in Flink's encoding: varint count, elements, …, 0. The current column is a list or a map."""
-        start = self._emit(BLOCKS)
+        """Blocks of Avro in Flink's encoding: varint count, elements, …, 0. The current column is a list or a map."""
+        start = self._emit(op.BLOCKS)
         self._enter()
-        outer, self._minimum = self._minimum, 0
+        outer, self._least_bytes = self._least_bytes, 0
         with self._child(0, "[]"):
             yield
-        least, self._minimum = self._minimum, outer + 1
-        self._instructions[start][2] = least
+        least, self._least_bytes = self._least_bytes, outer + 1
+        self._instructions[start][op.LEAST_BYTES] = least
         self._leave()
-        self._instructions[self._emit(BLOCKS_NEXT)][2] = least
+        self._emit(op.BLOCKS_NEXT, {op.LEAST_BYTES: least})
         self._land(start)
 
     @contextmanager
     def masked_list(self) -> Iterator[None]:
-        """i4 count, a bit an element (1 null, most significant first), the elements that are not null."""
-        start = self._emit(MASKED_LIST)
+        """An i4 count, a bit an element (1 is null, most significant first) and the elements that are not null."""
+        start = self._emit(op.MASKED_LIST)
         self._enter()
-        outer = self._minimum
+        outer = self._least_bytes
         with self._child(0, "[]"):
-            test = self._emit(ELEMENT_MASKED)
+            test = self._emit(op.ELEMENT_MASKED)
             yield
             self._land(test)
-        self._minimum = outer + 4
+        self._least_bytes = outer + 4
         self._leave()
-        self._emit(LIST_NEXT)
+        self._emit(op.LIST_NEXT)
         self._land(start)
 
     @contextmanager
     def binary(self) -> Iterator[None]:
-        """i4 size and a region of that size, which is laid out inside."""
-        with self._region(BINARY):
+        """An i4 size and a region of that size, which is laid out inside."""
+        with self._region(op.BINARY):
             yield
-        self._minimum += 4
+        self._least_bytes += 4
 
     @contextmanager
     def binary_slot(self, offset: int) -> Iterator[None]:
-        """The region that the slot at `offset` points to."""
-        with self._region(BINARY_SLOT, offset):
+        """The region that the slot at `offset` points to, laid out inside."""
+        with self._region(op.BINARY_SLOT, {op.SLOT: offset}):
             yield
 
     def row(self, size: int) -> None:
-        """The region is a row whose header and slots have `size` bytes."""
-        self._emit(ROW, size)
+        """A row as the region; its header and slots have `size` bytes."""
+        self._emit(op.ROW, {op.BYTES: size})
 
     def binary_row_kind(self, names: Sequence[str]) -> None:
-        """The first byte of the row as one of `names`."""
-        start = len(self._targets)
-        for name in names:
-            self._targets += self._constant(name)
-        self._emit(ROW_KIND, start, len(names))
+        """One of `names`, by the first byte of the row."""
+        self._emit(op.ROW_KIND, {op.TABLE: self._constant_table(names), op.CASES: len(names)})
 
     @contextmanager
     def slot_nullable(self, bit: int) -> Iterator[None]:
-        """Null if null bit `bit` of the row is set, else what is emitted inside."""
-        test = self._emit(SLOT_NULL, bit)
+        """Null if null bit `bit` of the row is set, else the value that is emitted inside."""
+        test = self._emit(op.SLOT_NULL, {op.BIT: bit})
         yield
         self._land(test)
 
     @contextmanager
     def binary_array(self, width: int) -> Iterator[None]:
-        """The region is an array of slots of `width` bytes: emit one at offset 0. The current column is a list."""
+        """An array as the region, of slots of `width` bytes: emit one at offset 0. The current column is a list."""
         with self._elements(width, in_map=False), self._child(0, "[]"):
-            test = self._emit(ELEMENT_NULL)
+            test = self._emit(op.ELEMENT_NULL)
             yield
             self._land(test)
 
     @contextmanager
     def binary_map_keys(self, width: int) -> Iterator[None]:
-        """The region is a map: its keys. The current column is a map; see `outliers` for null keys."""
+        """The keys of a map, which is the region. The current column is a map; see `outliers.py` for null keys."""
         with (
-            self._region(BINARY_KEYS),
+            self._region(op.BINARY_KEYS),
             self._elements(width, in_map=True),
             self._child(0, "{}"),
             self.field(0, "key"),
         ):
-            test = self._emit(ELEMENT_NULL, 0, 1)
+            test = self._emit(op.ELEMENT_NULL)
             yield
             self._land(test)
 
     @contextmanager
     def binary_map_values(self, width: int) -> Iterator[None]:
-        """The map's values, behind its keys."""
+        """The values of the map, behind its keys."""
         with (
-            self._region(BINARY_VALUES),
+            self._region(op.BINARY_VALUES),
             self._elements(width, in_map=True),
             self._child(0, "{}"),
             self.field(1, "value"),
         ):
-            test = self._emit(ELEMENT_NULL)
+            test = self._emit(op.ELEMENT_NULL)
             yield
             self._land(test)
-        self._emit(MAP_END)
+        self._emit(op.MAP_END)
 
     def finish(self) -> Code:
-        """The program, closed by END."""
-        self._emit(END)
+        """Close the program by END and return it."""
+        self._emit(op.END)
         return Code(
             instructions=np.array(self._instructions, dtype=np.int64),
             targets=np.array(self._targets or [0], dtype=np.int64),
             pool=np.frombuffer(bytes(self._pool) or b"\0", dtype=np.uint8),
-            leaves=self._placed_leaves(),
+            leaves=self._finished_leaves(),
             paths=tuple(self._paths),
             depth=self._max_depth + 1,
         )
 
     # ---- inside ----------------------------------------------------------------------------------------------------
 
-    def _emit(self, opcode: int, a: int = 0, b: int = 0, c: int = 0, *, minimum: int = 0) -> int:
-        self._minimum += minimum
-        self._instructions.append([opcode, self.column, a, b, c, 0])
+    def _emit(self, opcode: int, operands: Mapping[int, int] | None = None, *, least: int = 0) -> int:
+        """Append an instruction and return its number. `least` is the number of bytes that it reads at least."""
+        self._least_bytes += least
+        instruction = [0] * op.WORDS
+        instruction[op.OPCODE] = opcode
+        instruction[op.COLUMN] = self.column
+        for word, operand in (operands or {}).items():
+            instruction[word] = operand
+        self._instructions.append(instruction)
         self._paths.append(self._path)
         return len(self._instructions) - 1
 
-    def _placed_leaves(self) -> tuple[PythonLeaf, ...]:
-        """The leaves; those that the end of the segment follows know it."""
+    def _finished_leaves(self) -> tuple[PythonLeaf, ...]:
+        """Return the leaves, each as `last()` if the end of the segment follows it."""
         leaves = list(self._leaves)
-        for place, instruction in enumerate(self._instructions):
-            if instruction[0] == PYTHON:
-                following = place + 1
-                while self._instructions[following][0] == JUMP:
-                    following = self._instructions[following][4]
-                if self._instructions[following][0] == EXPECT_END:
-                    leaves[instruction[2]] = leaves[instruction[2]].last()
+        for number, instruction in enumerate(self._instructions):
+            if instruction[op.OPCODE] == op.PYTHON:
+                following = self._instructions[number + 1]
+                # Each case of a switch ends with a jump to where all cases go on.
+                while following[op.OPCODE] == op.JUMP:
+                    following = self._instructions[following[op.BEHIND]]
+                if following[op.OPCODE] == op.EXPECT_END:
+                    leaf = instruction[op.LEAF]
+                    leaves[leaf] = leaves[leaf].last()
         return tuple(leaves)
 
     def _land(self, instruction: int) -> None:
-        """Where `instruction` jumps to is here."""
-        self._instructions[instruction][4] = len(self._instructions)
+        """Let `instruction` jump to the next instruction that is emitted."""
+        self._instructions[instruction][op.BEHIND] = len(self._instructions)
 
     def _enter(self) -> None:
         self._depth += 1
@@ -607,35 +510,45 @@ class Program:
         self._depth -= 1
 
     @contextmanager
-    def _region(self, opcode: int, offset: int = 0) -> Iterator[None]:
-        """What stands in a region of its own does not count for the straight line outside."""
-        outer = self._minimum
-        self._emit(opcode, offset)
+    def _region(self, opcode: int, operands: Mapping[int, int] | None = None) -> Iterator[None]:
+        # A region is elsewhere: its bytes do not count for the element around it.
+        outer = self._least_bytes
+        self._emit(opcode, operands)
         self._enter()
         yield
         self._leave()
-        self._emit(BINARY_END)
-        self._minimum = outer
+        self._emit(op.BINARY_END)
+        self._least_bytes = outer
 
     @contextmanager
     def _elements(self, width: int, *, in_map: bool) -> Iterator[None]:
-        start = self._emit(ARRAY, width, int(in_map))
+        operands = {op.WIDTH: width, op.IN_MAP: int(in_map)}
+        start = self._emit(op.ARRAY, operands)
         yield
-        self._emit(ARRAY_NEXT, width, int(in_map))
+        self._emit(op.ARRAY_NEXT, operands)
         self._land(start)
 
-    def _decimal_bound(self, precision: int) -> int:
-        """Where 10^precision stands in the targets: its high and low 64 bits, as int64."""
+    def _precision_bound(self, precision: int) -> int:
+        """Append 10^precision to the targets as its high and low 64 bits; return its index there."""
         high, low = divmod(10**precision, 1 << 64)
         self._targets += [high, low - (1 << 64) if low >> 63 else low]
         return len(self._targets) - 2
 
-    def _constant(self, text: str) -> tuple[int, int]:
+    def _constant_table(self, constants: Sequence[str]) -> int:
+        """Append a table of constants to the targets; return its index there."""
+        table = len(self._targets)
+        for constant in constants:
+            self._targets += self._pooled(constant)
+        return table
+
+    def _pooled(self, text: str) -> tuple[int, int]:
+        """Offset and length in bytes of a text in the pool, where each text stands once."""
+        # Names come from modified UTF-8, which can hold a lone surrogate; UTF-8 cannot.
         raw = text.encode("utf-8", "replace")
-        if raw not in self._constants:
-            self._constants[raw] = len(self._pool)
+        if raw not in self._offsets:
+            self._offsets[raw] = len(self._pool)
             self._pool += raw
-        return self._constants[raw], len(raw)
+        return self._offsets[raw], len(raw)
 
     def _field_name(self, index: int) -> str:
         if self.column == NO_COLUMN:
@@ -653,27 +566,28 @@ class Program:
 
 
 class Switch:
-    """Branches of a `switch` or `class_switch`: `with branches.case(2): …` for each, then `branches.end()`."""
+    """The cases of a `switch`: `with switch.case(2): …` for each, then `switch.end()`."""
 
-    def __init__(self, program: Program, slots: dict[int, int]) -> None:
+    def __init__(self, program: Program, targets: dict[int, int]) -> None:
         self._program = program
-        self._slots = slots
+        self._targets = targets  # of each case, its index in the targets
         self._jumps: list[int] = []
-        self._least: int | None = None
+        self._least_bytes: int | None = None  # of all cases
 
     @contextmanager
     def case(self, value: int) -> Iterator[None]:
-        """What is laid out behind the value `value`."""
+        """The layout behind the value `value`."""
         program = self._program
-        program._targets[self._slots[value]] = len(program._instructions)
-        outer, program._minimum = program._minimum, 0
+        program._targets[self._targets[value]] = len(program._instructions)
+        outer, program._least_bytes = program._least_bytes, 0
         yield
-        self._least = program._minimum if self._least is None else min(self._least, program._minimum)
-        program._minimum = outer
-        self._jumps.append(program._emit(JUMP))
+        least = program._least_bytes
+        self._least_bytes = least if self._least_bytes is None else min(self._least_bytes, least)
+        program._least_bytes = outer
+        self._jumps.append(program._emit(op.JUMP))
 
     def end(self) -> None:
-        """All cases go on here."""
+        """Let all cases go on here."""
         for jump in self._jumps:
             self._program._land(jump)
-        self._program._minimum += self._least or 0
+        self._program._least_bytes += self._least_bytes or 0

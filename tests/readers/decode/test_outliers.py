@@ -14,7 +14,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from readers.decode import program as op
+from readers.decode import instructions as op
 from readers.decode.columns import ColumnTree
 from readers.decode.page import Page
 from readers.decode.program import Program

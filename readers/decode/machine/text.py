@@ -1,0 +1,230 @@
+"""Text: varint UTF-16, modified UTF-8 and UTF-8, appended to a column as UTF-8."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from readers.compiled.routines import subroutine
+from readers.decode.columns import DATA, DATA_CAPACITY, DATA_LENGTH
+from readers.decode.loads import load_le_i8, load_u1, store_1, store_8
+from readers.decode.machine.columns import close_variable, get_field
+from readers.decode.machine.statuses import BAD_TEXT, DONE, FULL
+
+REPLACEMENT = 0xFFFD  # as Java decodes what is no text
+_HIGH_BITS = np.int64(-0x7F7F7F7F7F7F7F80)  # 0x80 in each of eight bytes
+
+
+@subroutine
+def put_code_point(memory: int, at: int, code: int) -> int:
+    """Write one code point as UTF-8 at `at`; return the position behind it."""
+    if code < 0x80:
+        store_1(memory, at, code)
+        return at + 1
+    if code < 0x800:
+        store_1(memory, at, 0xC0 | code >> 6)
+        store_1(memory, at + 1, 0x80 | code & 0x3F)
+        return at + 2
+    if code < 0x10000:
+        store_1(memory, at, 0xE0 | code >> 12)
+        store_1(memory, at + 1, 0x80 | code >> 6 & 0x3F)
+        store_1(memory, at + 2, 0x80 | code & 0x3F)
+        return at + 3
+    store_1(memory, at, 0xF0 | code >> 18)
+    store_1(memory, at + 1, 0x80 | code >> 12 & 0x3F)
+    store_1(memory, at + 2, 0x80 | code >> 6 & 0x3F)
+    store_1(memory, at + 3, 0x80 | code & 0x3F)
+    return at + 4
+
+
+@subroutine
+def put_unit(memory: int, at: int, unit: int, pending: int) -> tuple[int, int]:
+    """Write a UTF-16 unit as UTF-8; a lone surrogate becomes U+FFFD.
+
+    Args:
+        pending: the high surrogate before the unit, which is not yet written, or 0.
+
+    Returns:
+        The position behind what was written, and `pending` for the next unit.
+    """
+    if pending:
+        if 0xDC00 <= unit < 0xE000:
+            return put_code_point(memory, at, 0x10000 + ((pending - 0xD800) << 10) + (unit - 0xDC00)), 0
+        at = put_code_point(memory, at, REPLACEMENT)
+    if 0xD800 <= unit < 0xDC00:
+        return at, unit
+    if 0xDC00 <= unit < 0xE000:
+        unit = REPLACEMENT
+    return put_code_point(memory, at, unit), 0
+
+
+@subroutine
+def read_varint(data: int, position: int, limit: int) -> tuple[int, int]:
+    """Return an unsigned LEB128 of at most five bytes, and the position behind it; position -1 if there is none."""
+    value = 0
+    shift = 0
+    while shift < 35:
+        if position >= limit:
+            return 0, -1
+        byte = load_u1(data, position)
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, position
+        shift += 7
+    return 0, -1
+
+
+@subroutine
+def _is_ascii(data: int, position: int, count: int, limit: int) -> bool:
+    """Return whether `count` bytes are all less than 0x80."""
+    # Eight bytes at a time where `limit` leaves room: most strings are ASCII, and this loop is most of their time.
+    seen = np.int64(0)
+    index = 0
+    while index < count:
+        if position + index + 8 <= limit:
+            word = load_le_i8(data, position + index)
+            if count - index < 8:
+                word &= (np.int64(1) << (8 * (count - index))) - 1
+            seen |= word
+            index += 8
+        else:
+            seen |= load_u1(data, position + index)
+            index += 1
+    return seen & _HIGH_BITS == 0
+
+
+@subroutine
+def _copy(memory: int, at: int, data: int, position: int, count: int, limit: int) -> None:
+    """Copy bytes, eight at a time where `limit` leaves room; up to seven bytes behind `at + count` are overwritten."""
+    index = 0
+    while index < count:
+        if position + index + 8 <= limit:
+            store_8(memory, at + index, load_le_i8(data, position + index))
+            index += 8
+        else:
+            store_1(memory, at + index, load_u1(data, position + index))
+            index += 1
+
+
+@subroutine
+def put_string(
+    table: int, memory: int, column: int, data: int, position: int, limit: int, units: int
+) -> tuple[int, int]:
+    """Append the `units` varint UTF-16 units at `position`; return the position behind them and the status."""
+    ascii_only = _is_ascii(data, position, units, limit)
+    if column < 0:
+        if ascii_only:
+            return position + units, DONE
+        for _ in range(units):
+            _, position = read_varint(data, position, limit)
+            if position < 0:
+                return 0, BAD_TEXT
+        return position, DONE
+    used = get_field(table, column, DATA_LENGTH)
+    capacity = get_field(table, column, DATA_CAPACITY)
+    base = get_field(table, column, DATA)
+    # 8: `_copy` writes whole words.
+    if used + units + 8 > capacity:
+        return 0, FULL
+    at = base + used
+    if ascii_only:
+        _copy(memory, at, data, position, units, limit)
+        return position + units, FULL if close_variable(table, memory, column, used + units) else DONE
+    pending = 0
+    for _ in range(units):
+        # A unit writes U+FFFD for a lone surrogate before it, and itself.
+        if at + 7 > base + capacity:
+            return 0, FULL
+        unit, position = read_varint(data, position, limit)
+        if position < 0 or unit > 0xFFFF:
+            return 0, BAD_TEXT
+        at, pending = put_unit(memory, at, unit, pending)
+    if pending:
+        at = put_code_point(memory, at, REPLACEMENT)
+    return position, FULL if close_variable(table, memory, column, at - base) else DONE
+
+
+@subroutine
+def put_modified_utf8(table: int, memory: int, column: int, data: int, position: int, count: int) -> int:
+    """Append `count` bytes of modified UTF-8 (`DataOutput#writeUTF`); return the status."""
+    used = get_field(table, column, DATA_LENGTH)
+    base = get_field(table, column, DATA)
+    if used + count + 8 > get_field(table, column, DATA_CAPACITY):
+        return FULL
+    at = base + used
+    end = position + count
+    pending = 0
+    while position < end:
+        byte = load_u1(data, position)
+        if byte < 0x80:
+            unit = byte
+            position += 1
+        # U+0000 has two bytes here, and a surrogate three: each stands for one unit.
+        elif byte & 0xE0 == 0xC0 and position + 1 < end:
+            unit = (byte & 0x1F) << 6 | load_u1(data, position + 1) & 0x3F
+            position += 2
+        elif byte & 0xF0 == 0xE0 and position + 2 < end:
+            unit = (
+                (byte & 0xF) << 12
+                | (load_u1(data, position + 1) & 0x3F) << 6
+                | load_u1(data, position + 2) & 0x3F
+            )
+            position += 3
+        else:
+            return BAD_TEXT
+        at, pending = put_unit(memory, at, unit, pending)
+    if pending:
+        at = put_code_point(memory, at, REPLACEMENT)
+    return FULL if close_variable(table, memory, column, at - base) else DONE
+
+
+@subroutine
+def _code_point(data: int, position: int, end: int) -> tuple[int, int]:
+    """Return the code point at `position` and the position behind it; U+FFFD for the longest prefix of one."""
+    # As Java and Unicode (table 3-7) do it: no overlong forms, no surrogates, nothing above U+10FFFF.
+    lead = load_u1(data, position)
+    position += 1
+    if lead < 0x80:
+        return lead, position
+    if lead < 0xC2 or lead > 0xF4:
+        return REPLACEMENT, position
+    more = 1 if lead < 0xE0 else 2 if lead < 0xF0 else 3
+    code = lead & (0x3F >> more)
+    lowest = 0xA0 if lead == 0xE0 else 0x90 if lead == 0xF0 else 0x80
+    highest = 0x9F if lead == 0xED else 0x8F if lead == 0xF4 else 0xBF
+    for _ in range(more):
+        if position >= end:
+            return REPLACEMENT, position
+        byte = load_u1(data, position)
+        if byte < lowest or byte > highest:
+            return REPLACEMENT, position
+        code = code << 6 | byte & 0x3F
+        position += 1
+        lowest = 0x80
+        highest = 0xBF
+    return code, position
+
+
+@subroutine
+def put_utf8(table: int, memory: int, column: int, data: int, position: int, count: int) -> bool:
+    """Append `count` bytes of UTF-8, with U+FFFD for what is no UTF-8; return True if the column is full."""
+    used = get_field(table, column, DATA_LENGTH)
+    capacity = get_field(table, column, DATA_CAPACITY)
+    base = get_field(table, column, DATA)
+    if used + count > capacity:
+        return True
+    seen = 0
+    for index in range(count):
+        byte = load_u1(data, position + index)
+        seen |= byte
+        store_1(memory, base + used + index, byte)
+    if seen < 0x80:
+        return close_variable(table, memory, column, used + count)
+    at = base + used
+    end = position + count
+    while position < end:
+        if at + 4 > base + capacity:
+            return True
+        code, position = _code_point(data, position, end)
+        at = put_code_point(memory, at, code)
+    return close_variable(table, memory, column, at - base)
