@@ -18,6 +18,7 @@ from readers.formats.source import HandleSource, Selection, StateName
 from readers.formats.unpacked import Release, unpack
 from readers.headers.keyed import KeyedHeader, read_keyed_header, read_known_keyed_header
 from readers.metadata import KeyGroupsStateHandle
+from readers.serializers.base import Serializer
 from readers.storage.location import Stream
 
 
@@ -67,6 +68,10 @@ class KeyedStreamSource(HandleSource):
             header=header,
             max_parallelism=max_parallelism,
         )
+
+    @property
+    def key_serializer(self) -> Serializer:
+        return self.header.key_serializer
 
     @cached_property
     def _names(self) -> tuple[StateName, ...]:

@@ -6,6 +6,7 @@ import json
 import struct
 from contextlib import suppress
 from datetime import UTC, datetime
+from pathlib import Path
 
 import cramjam
 import numpy as np
@@ -19,7 +20,7 @@ from readers.formats.changelog.source import ChangelogSource
 from readers.formats.entry import StateKind
 from readers.formats.opener import OpeningContext
 from readers.formats.opening import opener_of
-from readers.formats.source import Selection
+from readers.formats.source import Selection, StateName
 from readers.keygroups import hash_string, key_group_of
 from readers.metadata import (
     ChangelogStateBackendHandle,
@@ -137,9 +138,13 @@ def source_of(
     return opened(handle)
 
 
-def opened(handle: ChangelogStateBackendHandle, *siblings: ChangelogStateBackendHandle) -> ChangelogSource:
+def opened(
+    handle: ChangelogStateBackendHandle,
+    *siblings: ChangelogStateBackendHandle,
+    savepoint: Path = ANY_SAVEPOINT,
+) -> ChangelogSource:
     context = OpeningContext(
-        location=SavepointLocation(ANY_SAVEPOINT), max_parallelism=KEY_GROUPS, siblings=siblings
+        location=SavepointLocation(savepoint), max_parallelism=KEY_GROUPS, siblings=siblings
     )
     source = opener_of(StateRole.MANAGED_KEYED, handle).open(handle, context)
     assert isinstance(source, ChangelogSource)
@@ -452,6 +457,29 @@ def test_a_key_is_known_from_the_timers_of_another_subtask():
     source = opened(alone.handle, alone.handle, sibling)
 
     assert rows_of(source, "v", "key", "value") == [("a", 1)]
+
+
+@pytest.mark.parametrize("format_", ["canonical", "native"])
+def test_a_key_is_known_from_the_header_of_a_base_in_one_stream(format_):
+    """A state that is registered after the base was written stands in the log alone."""
+    savepoint = PROJECT / "tests/data/flink/2.3.0/everything-hashmap-savepoints" / format_
+    (kinds,) = (operator for operator in Savepoint(savepoint).operators if operator.answers_to("kinds"))
+    base = kinds.metadata.subtasks[0].managed_keyed_state
+    assert base is not None
+    log = InMemoryChangelogStateHandle(
+        key_group_range=base.key_group_range,
+        from_sequence_number=0,
+        to_sequence_number=1,
+        changes=(StateChange(-1, announce(0, "later", "VALUE", LONG)),),
+    )
+    handle = ChangelogStateBackendHandle(
+        key_group_range=base.key_group_range, materialized=(base,), non_materialized=(log,)
+    )
+
+    later = opened(handle, savepoint=savepoint).entries[StateName(name="later")]
+
+    assert later.key is not None
+    assert [later.key.type_name, *later.problems()] == ["String"]
 
 
 @pytest.mark.parametrize(("stated", "problems"), [("Long", 0), ("Integer", 1)])
