@@ -19,7 +19,6 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -31,12 +30,10 @@ from readers.cursor import Cursor
 from readers.errors import ReaderError
 from readers.formats.entry import StateKind
 from readers.formats.source import Selection
+from readers.operators import Operator
+from readers.savepoint import Savepoint
 from readers.serializers.streaming import JavaSerializer
-
-if TYPE_CHECKING:
-    from readers.operators import Operator
-    from readers.savepoint import Savepoint
-    from readers.states import State, StatePart
+from readers.states import State, StatePart
 
 SCHEMA = pa.schema(
     [

@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from readers.errors import ReaderError
+from readers.formats.channelstate.layout import InFlightRecords
 from readers.formats.opener import OpeningContext
 from readers.formats.opening import opener_of
 from readers.formats.source import Source
-from readers.metadata import ByteStreamStateHandle, KeyGroupRange, KeyGroupsStateHandle, StateRole
+from readers.metadata import (
+    ByteStreamStateHandle,
+    FileStateHandle,
+    KeyGroupRange,
+    KeyGroupsStateHandle,
+    OperatorState,
+    StateRole,
+    SubtaskState,
+)
+from readers.operators import Operator
+from readers.stateinfo.refinement import Knowledge
 from readers.states import State, StatePart
 from readers.storage.location import SavepointLocation
 from tests.support.encoders import string, utf
@@ -38,18 +50,22 @@ def key_group(event: bytes, processing: bytes) -> bytes:
 
 
 def source_of(*groups: bytes | None) -> Source:
+    handle = handle_of(*groups)
+    context = OpeningContext(location=SavepointLocation(SAVEPOINT))
+    return opener_of(StateRole.RAW_KEYED, handle).open(handle, context)
+
+
+def handle_of(*groups: bytes | None) -> KeyGroupsStateHandle:
     """A raw keyed state handle whose key groups from 2 on hold `groups`; None for one that is not there."""
     offsets, data = [], b""
     for group in groups:
         offsets.append(-1 if group is None else len(data))
         data += group or b""
-    handle = KeyGroupsStateHandle(
+    return KeyGroupsStateHandle(
         key_group_range=KeyGroupRange(start=2, end=1 + len(groups)),
         offsets=np.array(offsets, dtype=np.int64),
         delegate=ByteStreamStateHandle(handle_name="test", data=data),
     )
-    context = OpeningContext(location=SavepointLocation(SAVEPOINT))
-    return opener_of(StateRole.RAW_KEYED, handle).open(handle, context)
 
 
 def rows_of(source: Source) -> dict[str, list[tuple[str, int, int]]]:
@@ -109,3 +125,22 @@ def test_timers_cut_off_within_their_magic_number_are_bytes(length):
 def test_bytes_behind_the_timers_are_an_error():
     with pytest.raises(ReaderError, match="1 bytes more"):
         rows_of(source_of(FULL + b"\0"))
+
+
+def test_timers_of_a_subtask_whose_file_is_missing_are_an_error_not_less_rows():
+    timers_of_one = handle_of(FULL)
+    missing = replace(timers_of_one, delegate=FileStateHandle(file_path="file:/nowhere/timers", state_size=9))
+    subtasks = tuple(
+        SubtaskState(index=index, raw_keyed_state=handle)
+        for index, handle in enumerate([timers_of_one, missing])
+    )
+    metadata = OperatorState(operator_id="0" * 32, parallelism=2, max_parallelism=128, subtasks=subtasks)
+    location = SavepointLocation(SAVEPOINT)
+    operator = Operator(metadata, location, InFlightRecords((metadata,), location, {}), Knowledge(kryo=2))
+
+    states = operator.states
+
+    assert {state.name for state in states} == set(rows_of(source_of(FULL)))
+    for state in states:
+        with pytest.raises(ReaderError, match="timers"):
+            list(state.read())
