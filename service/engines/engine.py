@@ -18,7 +18,7 @@ from service.sql.types import Column
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """What an execution has read, of all scans that it has started.
+    """Progress of an execution, over all scans that it has started.
 
     Attributes:
         bytes_read: bytes of savepoints.
@@ -63,7 +63,7 @@ class Execution(Protocol):
 
     @property
     def progress(self) -> Progress:
-        """What the execution has read; any thread may ask, also after `close`."""
+        """Progress of the execution; any thread may ask, also after `close`."""
         return Progress(bytes_read=self.bytes_read, bytes_total=self.bytes_total)
 
     @property

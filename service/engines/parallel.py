@@ -1,10 +1,10 @@
-"""Reads the splits of a scan by several threads.
+"""Reads the splits of a scan in several threads.
 
-Each thread takes the next split, and reads a batch if what waits to be taken, and what is being read, leaves room for one
-as large as its last: so a slow consumer holds the readers back, and large values are read one after the other.
+Each thread takes the next split. It reads a batch only if the batches that wait or are being read leave room for one as
+large as its last. So a slow consumer holds the threads back, and large values are read one after the other.
 
 The threads belong to the scan and end with it: threads shared between scans would deadlock in a join, where one scan is not
-read before another has ended. Small scans are read by the caller, in order.
+read before another has ended. The caller reads small scans itself, in order.
 """
 
 from __future__ import annotations
@@ -19,17 +19,19 @@ import pyarrow as pa
 
 from catalog import Scan, Split
 
-# Of batches that wait or are being read: two of most.
+# Bytes of batches that wait or are being read, for each thread: most batches have half of this.
 _BYTES_PER_THREAD = 8 << 20
-# What a small batch counts as, and one that is not known: nobody may want many more of them.
+# The first batch of a thread, whose size is not known yet, and every smaller one count as this many bytes: it limits how
+# many small batches are read ahead, for the query may want no more of them (LIMIT).
 _LEAST_BYTES = 4 << 20
 _LOOK_UP_S = 0.05
+# To start and to join threads takes longer than to read this.
 _SMALL_SCAN_BYTES = 4 << 20
 
 
 @dataclass(slots=True)
 class SplitCount:
-    """What was read of a scan: splits to their end, and rows."""
+    """Counts of a scan so far: splits that were read to their end, and rows."""
 
     splits: int = 0
     rows: int = 0
@@ -38,13 +40,13 @@ class SplitCount:
 def read_splits(
     scan: Scan, threads: int, check: Callable[[], None], count: SplitCount | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """The batches of a scan, in any order. Close the iterator to stop early: no thread is left then.
+    """Yield the batches of a scan, in any order. Close the iterator to stop early: it leaves no thread behind.
 
     Args:
-        scan: what to read.
-        threads: how many threads at most.
-        check: raises if reading is to stop; called at least 20 times a second while waiting.
-        count: counts on while reading goes on.
+        scan: the scan.
+        threads: most threads.
+        check: raises to stop reading; called at least 20 times a second while the caller waits.
+        count: counts on while the scan is read.
     """
     count = count or SplitCount()
     splits = list(scan.splits())
@@ -61,64 +63,64 @@ def _one_by_one(
             check()
             count.rows += batch.num_rows
             yield batch
-            del batch  # not kept beside the next one
+            del batch  # else it stays in memory while the next one is read
         count.splits += 1
 
 
-class _SplitEnded:
-    """A thread's word behind a split."""
+class _SplitEnd:
+    """What a thread puts behind the batches of a split."""
 
 
-class _Ended:
-    """A thread's last word."""
+class _ThreadEnd:
+    """What a thread puts last."""
 
 
-_Found: TypeAlias = "pa.RecordBatch | BaseException | _SplitEnded | _Ended"
+_Item: TypeAlias = "pa.RecordBatch | BaseException | _SplitEnd | _ThreadEnd"
 
 
-class _Waiting:
-    """What was read and waits to be taken, in order, with room for some bytes.
+class _Queue:
+    """Items that threads have read and the consumer has not taken, in order, with room for some bytes.
 
     Args:
-        room_bytes: how many; one batch is let in whatever its size.
+        room_bytes: the room; an empty queue takes one batch of any size.
     """
 
     def __init__(self, room_bytes: int) -> None:
         self._room_bytes = room_bytes
-        self._found: deque[tuple[_Found, int]] = deque()
+        self._items: deque[tuple[_Item, int]] = deque()
         self._taken_bytes = 0
         self._changed = threading.Condition()
         self._stopped = False
 
     def reserve(self, size_bytes: int) -> bool:
-        """Wait for room; False if nothing is to be read any more."""
+        """Wait for room and take it; False if the queue is stopped."""
         with self._changed:
             self._changed.wait_for(lambda: self._stopped or not self._taken_bytes or self._fits(size_bytes))
             self._taken_bytes += size_bytes
             return not self._stopped
 
-    def put(self, found: _Found, size_bytes: int, reserved_bytes: int) -> None:
-        """Something that was found, in place of what was reserved for it."""
+    def put(self, item: _Item, size_bytes: int, reserved_bytes: int) -> None:
+        """Append an item; its size replaces the bytes that were reserved for it."""
         with self._changed:
             self._taken_bytes += size_bytes - reserved_bytes
-            self._found.append((found, size_bytes))
+            self._items.append((item, size_bytes))
             self._changed.notify_all()
 
-    def take(self) -> _Found | None:
-        """The next; None if there was none for a while."""
+    def take(self) -> _Item | None:
+        """Remove and return the next item; None if none came for a while."""
         with self._changed:
-            if not self._changed.wait_for(lambda: self._found, _LOOK_UP_S):
+            if not self._changed.wait_for(lambda: self._items, _LOOK_UP_S):
                 return None
-            found, size_bytes = self._found.popleft()
+            item, size_bytes = self._items.popleft()
             self._taken_bytes -= size_bytes
             self._changed.notify_all()
-            return found
+            return item
 
     def stop(self) -> None:
-        """Nothing will be taken any more."""
+        """Drop all items and wake all threads that wait for room: the consumer takes no more."""
         with self._changed:
             self._stopped = True
-            self._found.clear()
+            self._items.clear()
             self._changed.notify_all()
 
     def _fits(self, size_bytes: int) -> bool:
@@ -131,10 +133,10 @@ class _ParallelRead:
     ) -> None:
         self._scan = scan
         self._count = count
-        self._waiting = iter(splits)
+        self._splits = iter(splits)
         self._next_split = threading.Lock()
         self._check = check
-        self._queue = _Waiting(threads * _BYTES_PER_THREAD)
+        self._queue = _Queue(threads * _BYTES_PER_THREAD)
         self._threads = [
             threading.Thread(target=self._read, name=f"scan-{number}", daemon=True)
             for number in range(threads)
@@ -144,29 +146,29 @@ class _ParallelRead:
         for thread in self._threads:
             thread.start()
         try:
-            yield from self._taken()
+            yield from self._items()
         finally:
             self._queue.stop()
             for thread in self._threads:
                 thread.join()
 
-    def _taken(self) -> Iterator[pa.RecordBatch]:
+    def _items(self) -> Iterator[pa.RecordBatch]:
         running = len(self._threads)
         while running:
             self._check()
-            found = self._queue.take()
-            if found is None:
+            item = self._queue.take()
+            if item is None:
                 continue
-            if isinstance(found, BaseException):
-                raise found
-            if isinstance(found, _SplitEnded):
+            if isinstance(item, BaseException):
+                raise item
+            if isinstance(item, _SplitEnd):
                 self._count.splits += 1
-            elif isinstance(found, _Ended):
+            elif isinstance(item, _ThreadEnd):
                 running -= 1
             else:
-                self._count.rows += found.num_rows
-                yield found
-            del found  # not kept beside the next one
+                self._count.rows += item.num_rows
+                yield item
+            del item  # else it stays in memory while the caller waits for the next one
 
     def _read(self) -> None:
         try:
@@ -176,17 +178,17 @@ class _ParallelRead:
                 while self._queue.reserve(expected):
                     batch = next(batches, None)
                     if batch is None:
-                        self._queue.put(_SplitEnded(), 0, expected)
+                        self._queue.put(_SplitEnd(), 0, expected)
                         break
                     reserved, expected = expected, max(batch.nbytes, _LEAST_BYTES)
                     self._queue.put(batch, expected, reserved)
                     del batch
-                else:
+                else:  # the queue is stopped: nobody waits for an end
                     return
-            self._queue.put(_Ended(), 0, 0)
-        except BaseException as error:  # it is raised where the batches are taken
+            self._queue.put(_ThreadEnd(), 0, 0)
+        except BaseException as error:  # the consumer raises it: nobody looks at this thread
             self._queue.put(error, 0, 0)
 
     def _take(self) -> Split | None:
         with self._next_split:
-            return next(self._waiting, None)
+            return next(self._splits, None)

@@ -1,7 +1,8 @@
-"""Folders for what engines spill: each belongs to one process, and those of dead ones are removed.
+"""Folders for what engines spill: each belongs to one process, and a new one removes those of dead processes.
 
-A folder is locked (`flock`) by its owner for as long as that lives, whatever ends it; only then it gets the name by which others know
-it. Who makes one removes those that are not locked any more: its own user's, no links, nothing outside.
+A process locks its folder (`flock`) before it gives it the name that others look for; the kernel releases the lock when the
+process ends, however it ends. A process that makes a folder removes those without a lock: only folders of its own user, no
+links, and nothing outside.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ class SpillFolder:
     """A folder of this process, empty at first.
 
     Args:
-        parent: where it is; the system's folder for temporary files where empty.
+        parent: folder in which to make it; the system's folder for temporary files if empty.
 
     Attributes:
-        path: of it.
+        path: path of the folder.
 
     Raises:
-        OSError: none can be made there.
+        OSError: the folder cannot be made.
     """
 
     def __init__(self, parent: str) -> None:
@@ -36,13 +37,15 @@ class SpillFolder:
         remove_left_behind(parent)
         made = tempfile.mkdtemp(prefix=_UNLOCKED_PREFIX, dir=parent)
         self._descriptor = os.open(made, _FOLDER)
-        with suppress(OSError):  # not every file system has locks; without one, nobody removes what is left
+        with suppress(
+            OSError
+        ):  # not every file system has locks; there nobody removes the folder of a dead process
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         self.path = os.path.join(parent, _PREFIX + os.path.basename(made).removeprefix(_UNLOCKED_PREFIX))
         os.rename(made, self.path)
 
     def close(self) -> None:
-        """Remove it."""
+        """Remove the folder."""
         shutil.rmtree(self.path, ignore_errors=True)
         if self._descriptor >= 0:
             os.close(self._descriptor)
@@ -50,7 +53,7 @@ class SpillFolder:
 
 
 def remove_left_behind(parent: str) -> list[Path]:
-    """Remove the folders of this user whose owners died; which they were. What cannot be removed stays."""
+    """Remove the folders of this user whose processes died, as far as possible, and return their paths."""
     removed = []
     try:
         above = os.open(parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -66,7 +69,7 @@ def remove_left_behind(parent: str) -> list[Path]:
 
 
 def _is_removed(name: str, above: int) -> bool:
-    """Remove a folder if nobody has locked it; whether it was so."""
+    """Remove a folder if no process has locked it; return whether it did."""
     try:
         folder = os.open(name, _FOLDER, dir_fd=above)  # a link is not followed
     except OSError:
@@ -74,9 +77,8 @@ def _is_removed(name: str, above: int) -> bool:
     try:
         if os.fstat(folder).st_uid != os.geteuid():
             return False
-        fcntl.flock(
-            folder, fcntl.LOCK_EX | fcntl.LOCK_NB
-        )  # held until it is gone: nobody else removes it, too
+        # Held while the folder is removed, so that no other process removes it at the same time.
+        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
         shutil.rmtree(name, dir_fd=above)
     except OSError:
         return False

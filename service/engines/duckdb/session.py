@@ -1,10 +1,9 @@
-"""Connections to DuckDB, each with the tables of one statement and nothing else; kept for when it is asked again.
+"""Connections to DuckDB, each with the tables of one statement and nothing else, kept for the same statement.
 
-To register a table, to make a view of it, to have the text parsed and bound takes several times as long as to find one
-key with it. So a `Session` whose execution ended well waits for the next one of the same text over the same tables, or of
-another text over them, which is parsed and bound; what it has is what that would make anew. Of the answer nothing is
-kept: what is not a query to be run again (DuckDB runs EXPLAIN at once, and keeps its rows) is closed, as is one that
-failed or was cancelled.
+To register a table, create its view, parse and bind the text takes several times as long as to look up one key. So a
+`Session` whose execution ended well waits for the next execution of the same text over the same tables, or of another text
+over them, which it parses and binds. It keeps nothing of the answer: a session is closed if its statement cannot run again
+(DuckDB runs EXPLAIN when it binds it, and keeps the rows), failed or was cancelled.
 """
 
 from __future__ import annotations
@@ -26,21 +25,22 @@ from readers import KEY_GROUP, SUBTASK
 from service.sql.plan import TableReference
 from service.sql.types import Column
 
-# About 40 KiB of memory each, and what their tables hold.
+# A session takes about 40 KiB of memory, beside what its tables hold.
 _MOST_IDLE = 32
 _LONGEST_TEXT = 10_000
+# `COUNT(*)` reads the first column of the dataset: no value is decoded for these.
 _CHEAPEST = (SUBTASK, KEY_GROUP)
 _RUNS_AGAIN = "QUERY_RELATION"
 
 
 class ScanReader(Protocol):
-    """Who opens the scans of a session's tables: its execution."""
+    """Opens and reads the scans of a session's tables: the execution."""
 
     def scan(self, reference: TableReference, columns: list[str], condition: pc.Expression | None) -> Scan:
-        """Start to read a table."""
+        """Open the scan of a table, with a condition that DuckDB pushes down."""
 
     def batches_of(self, scan: Scan) -> Iterator[pa.RecordBatch]:
-        """The batches of a scan."""
+        """Yield the batches of a scan."""
 
     def fail(self, error: Exception) -> None:
         """Keep an error of a scan."""
@@ -48,17 +48,17 @@ class ScanReader(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SessionKey:
-    """What a session is for: a text, and its tables by the names they have in it."""
+    """The statement of a session: its text, and its tables by their names in the text."""
 
     text: str
     tables: tuple[tuple[str, Table], ...]
 
     def is_of(self, other: SessionKey) -> bool:
-        """Whether it is the same text over the very same tables."""
+        """Return whether the other statement has the same text over the very same tables."""
         return self.text == other.text and self.has_tables_of(other)
 
     def has_tables_of(self, other: SessionKey) -> bool:
-        """Whether it is of the very same tables, by the same names, and of no others."""
+        """Return whether the other statement has the very same tables, by the same names, and no others."""
         return len(self.tables) == len(other.tables) and all(
             name == known and table is one
             for (name, table), (known, one) in zip(self.tables, other.tables, strict=True)
@@ -69,10 +69,10 @@ class Session:
     """A connection for one execution at a time.
 
     Attributes:
-        key: what it is for.
-        connection: to the engine.
-        relation: the statement, once it is bound.
-        columns: of its answer.
+        key: the statement.
+        connection: the connection to the database.
+        relation: the bound statement; None before `bind`.
+        columns: columns of the answer.
     """
 
     def __init__(self, key: SessionKey, connection: duckdb.DuckDBPyConnection) -> None:
@@ -83,17 +83,17 @@ class Session:
         self._datasets: dict[str, _TableDataset] = {}
 
     def attach(self, references: Sequence[TableReference], reader: ScanReader) -> None:
-        """Have `reader` read the tables; makes them the first time."""
+        """Let `reader` read the tables; register them the first time."""
         for reference in references:
             if reference.name not in self._datasets:
                 self._register(reference)
             self._datasets[reference.name].attach(reference, reader)
 
     def bind(self) -> duckdb.DuckDBPyRelation:
-        """The statement, parsed and bound, the first time.
+        """Parse and bind the statement, the first time, and return it.
 
         Raises:
-            duckdb.Error: as DuckDB does.
+            duckdb.Error: DuckDB cannot parse or bind it.
         """
         if self.relation is None:
             relation = self.connection.sql(self.key.text)
@@ -106,7 +106,7 @@ class Session:
 
     @property
     def can_run_again(self) -> bool:
-        """Whether the same text would run again over the same tables, and is worth a session that waits."""
+        """True if the same statement can run again, and its text is short enough to keep."""
         return (
             self.relation is not None
             and self.relation.type == _RUNS_AGAIN
@@ -114,24 +114,24 @@ class Session:
         )
 
     def be_for(self, key: SessionKey) -> None:
-        """Forget the statement for another one over the same tables."""
+        """Replace the statement by another one over the same tables."""
         self.key = key
         self.relation = None
         self.columns = ()
 
     def detach(self) -> None:
-        """Let go of the execution."""
+        """Release the execution: an idle session must not keep its scans."""
         for table in self._datasets.values():
             table.detach()
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Release everything."""
         self.detach()
         self.relation = None
         self.connection.close()
 
     def _register(self, reference: TableReference) -> None:
-        """The table under its name in the plan, with its columns in the table's order."""
+        """Register a table under its name in the plan, with its columns in the table's order."""
         source = f"scan of {reference.name}"
         self._datasets[reference.name] = table = _TableDataset(reference.table.schema)
         self.connection.register(source, table)
@@ -142,7 +142,7 @@ class Session:
 
 
 class IdleSessions:
-    """Sessions that wait, the latest last; safe to share between threads."""
+    """Sessions that wait, the latest last. Safe to share between threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -150,7 +150,7 @@ class IdleSessions:
         self._waiting: OrderedDict[int, Session] = OrderedDict()
 
     def take(self, key: SessionKey) -> Session | None:
-        """One for this text over these tables, or else for any text over them; None if none waits."""
+        """Remove and return a session for this statement, or else for another one over the same tables; None if none waits."""
         with self._lock:
             for number in reversed(self._waiting):
                 if self._waiting[number].key.is_of(key):
@@ -163,7 +163,7 @@ class IdleSessions:
         return None
 
     def put(self, session: Session) -> None:
-        """Have it wait, detached; the one that waits for longest goes where there are too many."""
+        """Add a detached session; close the oldest if too many wait."""
         with self._lock:
             self._waiting[next(self._numbers)] = session
             surplus = self._waiting.popitem(last=False)[1] if len(self._waiting) > _MOST_IDLE else None
@@ -171,7 +171,7 @@ class IdleSessions:
             surplus.close()
 
     def clear(self) -> None:
-        """Close all that wait."""
+        """Close all sessions that wait."""
         with self._lock:
             waiting, self._waiting = self._waiting, OrderedDict()
         for session in waiting.values():
@@ -179,7 +179,7 @@ class IdleSessions:
 
 
 class _TableDataset(dataset.InMemoryDataset):  # type: ignore[misc]  # pyarrow has no types
-    """A table as DuckDB reads it: for the execution that it is attached to."""
+    """A table as DuckDB reads it, by the execution that is attached."""
 
     def __init__(self, schema: pa.Schema) -> None:
         cheapest = [name for name in _CHEAPEST if name in schema.names]
@@ -189,15 +189,17 @@ class _TableDataset(dataset.InMemoryDataset):  # type: ignore[misc]  # pyarrow h
         self._attached: tuple[TableReference, ScanReader] | None = None
 
     def attach(self, reference: TableReference, reader: ScanReader) -> None:
+        """Have this execution read the table, by this reference: another text has other conditions."""
         self._attached = reference, reader
 
     def detach(self) -> None:
+        """Release the execution."""
         self._attached = None
 
     def scanner(
         self, columns: Sequence[str] | None = None, filter: pc.Expression | None = None, **_: Any
     ) -> _Scanner:
-        """What DuckDB calls to read: `columns` is None for all of them, in the dataset's order."""
+        """Open a scan; DuckDB calls this, with None for all columns in the dataset's order."""
         if self._attached is None:
             raise RuntimeError("expected an execution that reads the table, found none")
         reference, reader = self._attached
@@ -210,7 +212,7 @@ class _TableDataset(dataset.InMemoryDataset):  # type: ignore[misc]  # pyarrow h
 
 
 class _Scanner:
-    """What DuckDB needs of a scanner: Arrow's own would read 16 batches ahead."""
+    """The part of a scanner that DuckDB needs: Arrow's own scanner reads 16 batches ahead."""
 
     def __init__(self, reader: ScanReader, scan: Scan) -> None:
         self.projected_schema = scan.schema
@@ -218,11 +220,11 @@ class _Scanner:
         self._scan = scan
 
     def to_reader(self) -> pa.RecordBatchReader:
-        """The rows, read when asked for."""
+        """Return the rows, which are read as DuckDB takes them."""
         batches = self._reader.batches_of(self._scan)
         return pa.RecordBatchReader.from_batches(self.projected_schema, batches)
 
 
 def identifier(name: str) -> str:
-    """A name as SQL has it, in quotes."""
+    """Return a name as a quoted identifier of SQL."""
     return '"' + name.replace('"', '""') + '"'

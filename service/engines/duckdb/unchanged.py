@@ -1,7 +1,7 @@
-"""Statements that ask for columns of one table as they are: `SELECT *`, `SELECT key, value AS v`, and nothing beyond that.
+"""Statements that select columns of one table unchanged: `SELECT *`, `SELECT key, value AS v`, and nothing more.
 
-An engine finds what such a statement means; its rows are those of the scan, and need not go through the engine: it would copy
-them two thousand at a time. Exporting 18 million rows of four states takes three quarters of the CPU that way.
+DuckDB binds such a statement, but its rows are those of the scan and need not pass through DuckDB, which copies them two
+thousand at a time. An export of 18 million rows of four states takes three quarters of the CPU time this way.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from service.sql.plan import Plan, TableReference
 
 _SELECT_PARTS = frozenset({"expressions", "from", "from_"})
 _TABLE_PARTS = frozenset({"this", "db", "catalog", "alias"})
-# A batch of the scan has any number of rows: elements of lists in some megabytes.
+# A batch of a scan is limited in bytes only, and small rows (elements of lists) may be very many.
 _ROWS = 65_536
 
 
 def unchanged_columns(plan: Plan) -> list[str] | None:
-    """The columns of the plan's only table that make up its rows, in order; None if there is more to it."""
+    """Return the columns of the plan's only table that are its answer, in order; None for any other statement."""
     query = plan.query
     if plan.prefix or len(plan.tables) != 1 or not isinstance(query, exp.Select):
         return None
@@ -37,24 +37,24 @@ def unchanged_columns(plan: Plan) -> list[str] | None:
 def as_they_are(
     batches: Iterable[pa.RecordBatch], columns: Sequence[str], schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a scan as those of the statement.
+    """Yield the rows of a scan as rows of the statement.
 
     Args:
-        batches: the scan's.
-        columns: those of the scan that are asked for.
-        schema: of the answer.
+        batches: batches of the scan.
+        columns: columns of the scan that the statement selects.
+        schema: schema of the answer.
     """
     for batch in batches:
         arrays = [batch.column(name) for name in columns]
         made = pa.RecordBatch.from_arrays(arrays, schema=schema)
-        del batch, arrays
+        del batch, arrays  # else they stay in memory while the consumer waits
         rows = made.num_rows
         yield from (made.slice(start, _ROWS) for start in range(0, rows, _ROWS))
         del made
 
 
 def answer_schema(reference: TableReference, columns: Sequence[str], names: Iterable[str]) -> pa.Schema:
-    """The schema of the answer, whose columns have these names."""
+    """Return the schema of the answer, whose columns have these names."""
     table: pa.Schema = reference.table.schema
     return pa.schema([(name, table.field(column).type) for name, column in zip(names, columns, strict=True)])
 
@@ -64,7 +64,7 @@ def _has_only(node: exp.Expr, parts: frozenset[str]) -> bool:
 
 
 def _is_alone(query: exp.Select) -> bool:
-    """Whether the query is FROM one table, as it is."""
+    """Return whether FROM is one table, without other names for its columns."""
     found = query.args.get("from_") or query.args.get("from")
     return (
         isinstance(found, exp.From)
@@ -75,7 +75,7 @@ def _is_alone(query: exp.Select) -> bool:
 
 
 def _names(part: exp.Expr, table: pa.Schema) -> Sequence[str] | None:
-    """The table's columns that a part of SELECT stands for; None if it is something else, or another spelling."""
+    """Return the columns that an item of SELECT stands for; None for an expression or a name in another case."""
     if isinstance(part, exp.Star):
         return None if any(part.args.values()) else list(table.names)
     if isinstance(part, exp.Alias):
@@ -86,7 +86,7 @@ def _names(part: exp.Expr, table: pa.Schema) -> Sequence[str] | None:
 
 
 def _is_kept(arrow_type: pa.DataType) -> bool:
-    """Whether the engine gives back a column of this type in the same type."""
+    """Return whether DuckDB returns a column of this type in the same type."""
     if pa.types.is_struct(arrow_type):
         return all(_is_kept(field.type) for field in arrow_type) and arrow_type.num_fields > 0
     if pa.types.is_map(arrow_type):

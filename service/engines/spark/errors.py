@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 
 import catalog.errors
 import readers
-from service.engines.duckdb.engine import duckdb_error_of
+from service.engines.duckdb.errors import value_error_of
 from service.engines.spark.files import SHARED
 from service.engines.spark.refusal import NotOnSparkError
 from service.errors import (
@@ -95,7 +95,7 @@ def _carried_error(kind: str, text: str) -> QueryError:
     if kind == "NotWrittenError":
         return EngineError(f"an executor cannot write {without_folders(text)}", hint=SHARED)
     if kind == "PartialError":
-        return duckdb_error_of(text)
+        return value_error_of(text)
     if hasattr(catalog.errors, kind):
         return query_error_of(catalog.errors.CatalogError(text))
     return EngineError(without_folders(text), detail=text)

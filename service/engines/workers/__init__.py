@@ -1,18 +1,19 @@
-"""DuckDB in processes of its own: one query a process at a time, so that none can hurt another or the server.
+"""The local engine in processes of its own: a process runs one query at a time, so no query can hurt another or the server.
 
-    messages.py   what crosses: tasks one way, columns, rows, progress and errors the other
-    channel.py    frames over a socket
-    forkserver.py the process that has all modules loaded and the decoding machine compiled, and forks workers
-    forks.py      the same from the server's side
-    worker.py     what a worker does
-    limits.py     how much a worker may take
-    pool.py       the workers: warm ones wait, lost ones are replaced
-    engine.py     WorkerEngine: an `Engine` to the rest of the service
+    messages.py    tasks to a worker; columns, rows, progress and errors from it
+    channel.py     frames over a socket
+    forkserver.py  the process that has loaded all modules and compiled the decoding machine, and forks workers
+    forks.py       the server's side of the fork server
+    worker.py      runs tasks in a worker process
+    limits.py      memory and number of workers where the settings leave them open
+    pool.py        the workers: warm ones wait, lost ones are replaced
+    engine.py      WorkerEngine: an `Engine` to the rest of the service
 
 The server plans: it parses, checks and resolves. A worker gets the plan as a pickle, over a socket that the two have
-inherited; what it sends back is JSON and Arrow, for it ran what a client wrote. Its memory is limited by the kernel
-(`RLIMIT_DATA`, which does not count mapped savepoints), so that what no setting of DuckDB holds ends in DuckDB's own
-error; one that does not hear a cancel is killed. When the server dies, the kernel kills them all.
+inherited. It sends back JSON and Arrow, which the server reads without trust, for the worker ran what a client wrote.
+The kernel limits its memory (`RLIMIT_DATA`, which does not count mapped savepoints), so an allocation beyond the engine's
+own limit ends in the engine's error. The pool kills a worker that does not react to a cancel. When the server dies, the
+kernel kills all workers.
 """
 
 from service.engines.workers.engine import WorkerEngine

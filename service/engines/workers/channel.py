@@ -6,7 +6,7 @@
 | u4 | length, big endian |
 | length | content; see `service.engines.workers.messages` |
 
-The socket is the back-pressure: who sends waits until the other side has read what came before.
+The socket is the back-pressure: a sender waits until the other side has read the frames before.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from enum import IntEnum
 _HEADER = struct.Struct(">BI")
 MAX_FRAME_BYTES = 256 << 20
 
-# What the fork server is asked, and how it answers.
+# Requests to the fork server, and its answer: see `forkserver`.
 FORK, REAP = b"f", b"r"
 NUMBER = struct.Struct(">q")
 
 
 class Frame(IntEnum):
-    """What a frame holds."""
+    """Kinds of frames."""
 
     RUN = 1
     CANCEL = 2
@@ -39,11 +39,11 @@ class Frame(IntEnum):
 
 
 class ChannelClosedError(Exception):
-    """The other side is gone, or sent what is no frame."""
+    """The other side is gone, or sent bytes that are no frame."""
 
 
 class Channel:
-    """One side. One thread may receive; any may send."""
+    """One side of the socket. One thread may receive; any thread may send."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
@@ -53,12 +53,12 @@ class Channel:
         """Send a frame.
 
         Args:
-            frame: its kind.
-            content: what it holds.
-            wait: while another thread sends; else that is all that is sent.
+            frame: kind of the frame.
+            content: content of the frame.
+            wait: wait while another thread sends; if False, send nothing then.
 
         Returns:
-            Whether it was sent.
+            True if the frame was sent.
 
         Raises:
             ChannelClosedError: the other side is gone.
@@ -75,12 +75,13 @@ class Channel:
         return True
 
     def receive(self) -> tuple[Frame, bytearray]:
-        """The next frame; waits for it.
+        """Wait for the next frame and return it.
 
         Raises:
-            ChannelClosedError: the other side is gone, or this is no frame.
+            ChannelClosedError: the other side is gone, or sent bytes that are no frame.
         """
         kind, length = _HEADER.unpack(self._read(_HEADER.size))
+        # Checked before the memory is taken: a worker runs what a client wrote, and may send anything.
         if length > MAX_FRAME_BYTES:
             raise ChannelClosedError(f"expected a frame of at most {MAX_FRAME_BYTES} bytes, found {length}")
         try:
@@ -89,11 +90,12 @@ class Channel:
             raise ChannelClosedError(str(error)) from error
 
     def set_timeout(self, seconds: float | None) -> None:
-        """Let `receive` and `send` fail after so long without a byte."""
+        """Have `receive` and `send` raise ChannelClosedError after so many seconds without a byte; None for never."""
         self._connection.settimeout(seconds)
 
     def close(self) -> None:
-        """Let the other side know that this one is gone; who waits on this side is woken."""
+        """Close the socket; the other side sees that, and threads that wait on this side wake up."""
+        # `close` alone wakes no thread that waits in `recv`.
         with suppress(OSError):  # the other side may be gone already
             self._connection.shutdown(socket.SHUT_RDWR)
         self._connection.close()

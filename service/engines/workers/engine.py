@@ -1,4 +1,4 @@
-"""`WorkerEngine`: DuckDB in the worker of a pool, an `Engine` to the rest of the service."""
+"""`WorkerEngine`: the local engine in the workers of a pool, an `Engine` to the rest of the service."""
 
 from __future__ import annotations
 
@@ -26,18 +26,20 @@ from service.sql.lookups import is_lookup
 from service.sql.plan import Plan
 from service.sql.types import Column
 
-# A worker that does not hear a cancel for so long is killed.
+# A worker that still runs this long after a cancel is killed.
 _PATIENCE_S = 1.0
+# The least timeout of a socket: with 0 it does not wait at all.
 _SHORT_S = 0.01
+# A worker that waits may die before it gets a task; several at once if the system is short of memory.
 _TRIES = 4
 
 
 class WorkerEngine(Engine):
-    """DuckDB, each query in a process of its own.
+    """The local engine, each query in a process of its own.
 
     Args:
-        settings: their memory and threads.
-        running: how many queries run at a time.
+        settings: memory, threads and number of the workers.
+        running: queries that run at a time.
     """
 
     name = local_engine().name
@@ -50,19 +52,19 @@ class WorkerEngine(Engine):
 
     @property
     def is_ready(self) -> bool:
-        """Whether a query would run."""
+        """True if a worker is there to run a query."""
         return self.pool.is_ready
 
     def start(self) -> None:
-        """Start workers; does not wait for them."""
+        """Begin to start workers; does not wait for them."""
         self.pool.start()
 
     def execution(self, plan: Plan, max_rows: int | None = None) -> WorkerExecution:
-        """As `Engine.execution`; rows are found as they are read."""
+        """Implement `Engine.execution`; the worker computes rows as they are read, so it needs no `max_rows`."""
         return WorkerExecution(plan, self.pool)
 
     def close(self) -> None:
-        """As `Engine.close`."""
+        """Implement `Engine.close`."""
         self.pool.close()
 
 
@@ -72,7 +74,7 @@ class WorkerExecution(Execution):
     One thread opens, reads and closes it; any may cancel it.
 
     Attributes:
-        has_begun: whether a worker has taken it.
+        has_begun: whether a worker has the task.
     """
 
     def __init__(self, plan: Plan, pool: WorkerPool) -> None:
@@ -89,26 +91,26 @@ class WorkerExecution(Execution):
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """As `Execution.columns`."""
+        """Columns of the answer; see `Execution`."""
         return self._columns
 
     @property
     def bytes_read(self) -> int:
-        """As `Execution.bytes_read`."""
+        """Bytes of savepoints read so far; see `Execution`."""
         return self._progress.bytes_read
 
     @property
     def bytes_total(self) -> int:
-        """As `Execution.bytes_total`."""
+        """Estimate of the bytes to read; see `Execution`."""
         return self._progress.bytes_total
 
     @property
     def progress(self) -> Progress:
-        """As `Execution.progress`."""
+        """The latest progress that the worker sent; see `Execution`."""
         return self._progress
 
     def open(self) -> pa.RecordBatchReader:
-        """As `Execution.open`."""
+        """Implement `Execution.open`."""
         try:
             task = pickle.dumps(Task.of(self._plan))
         except (CatalogError, ReaderError) as error:
@@ -120,7 +122,7 @@ class WorkerExecution(Execution):
         return pa.RecordBatchReader.from_batches(schema, self._batches())
 
     def cancel(self, error: QueryError) -> None:
-        """As `Execution.cancel`; a worker that does not hear it is killed by one of the next calls."""
+        """Implement `Execution.cancel`; one of the next calls kills a worker that does not react."""
         with self._lock:
             self._failure = self._failure or error
             self._cancelled = self._cancelled or monotonic()
@@ -134,7 +136,7 @@ class WorkerExecution(Execution):
                 worker.channel.send(Frame.CANCEL)
 
     def close(self) -> None:
-        """As `Execution.close`."""
+        """Implement `Execution.close`."""
         self.cancel(QueryCancelledError("the query was closed"))
         deadline = monotonic() + _PATIENCE_S
         while (worker := self._worker) is not None:
@@ -145,7 +147,7 @@ class WorkerExecution(Execution):
                 self._next()
 
     def _start(self, task: bytes) -> None:
-        """Give the task to a worker that takes it: one that waited may have died meanwhile."""
+        """Send the task to a worker, to another one if the worker has died while it waited."""
         for tries_left in reversed(range(_TRIES)):
             worker = self._pool.take(is_lookup=self._is_lookup, is_long=self.is_long)
             with self._lock:
@@ -155,6 +157,7 @@ class WorkerExecution(Execution):
                 self._worker = worker
                 with suppress(ChannelClosedError):
                     worker.channel.send(Frame.RUN, task)
+            # Only the first PROGRESS shows that the worker is alive and has the task.
             try:
                 worker.channel.receive()
             except ChannelClosedError:
@@ -172,10 +175,10 @@ class WorkerExecution(Execution):
                 yield batch_of(content)
 
     def _next(self) -> bytearray | None:
-        """The content of the next BATCH; None for another frame.
+        """Return the content of the next frame if it is a BATCH; handle another frame and return None.
 
         Raises:
-            QueryError: it failed, or its worker did.
+            QueryError: the query failed, or its worker was lost.
         """
         worker = self._worker
         assert worker is not None
@@ -199,6 +202,7 @@ class WorkerExecution(Execution):
         worker.channel.set_timeout(None)
         self._pool.give_back(worker, is_worn=end.is_worn)
         if end.error is not None:
+            # The reason of a cancel, where there is one: the worker knows only that it was cancelled.
             raise self._failure or end.error
 
     def _lost(self, worker: WorkerProcess) -> QueryError:

@@ -1,4 +1,4 @@
-"""The fork server from the server's side: starts it, asks it for workers, ends it and what it forked."""
+"""The server's side of the fork server: starts it, asks it for workers, ends it and its workers."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ class WorkerProcess:
 
     Attributes:
         number: its process id.
-        connection: to it.
-        channel: the frames on it.
-        forks: what it was forked by.
-        since: since when it does what it does.
-        cpu_before_s: its processor time when it was first looked at since then; None if it was not.
-        nice: whether others go before it: how much it was slowed down for good, 0 if it was not.
+        connection: the socket to the worker.
+        channel: the frames on the socket.
+        forks: the fork server that forked the worker.
+        since: time at which it began to wait or to run its task.
+        cpu_before_s: its processor time when that was first measured after `since`; None before.
+        nice: how much its priority was lowered, 0 for not; nothing raises the priority again.
     """
 
     number: int
@@ -50,23 +50,23 @@ class WorkerProcess:
 
     @property
     def has_died(self) -> bool:
-        """Whether it ended while it had nothing to do: it sends nothing then."""
-        waiting = poll()  # unlike select, of descriptors beyond 1023, too
+        """True if the worker ended while it waited: a worker that waits sends nothing, so only its end can be read."""
+        waiting = poll()  # `select` takes no descriptors beyond 1023
         waiting.register(self.connection, POLLIN)
         return bool(waiting.poll(0))
 
     def kill(self) -> None:
-        """End it at once, whatever it does; it is still to be reaped."""
+        """End the worker at once, whatever it does; `reap` must follow."""
         with suppress(OSError):
             os.kill(self.number, signal.SIGKILL)
 
     def begin(self) -> None:
-        """It gets something else to do."""
+        """Note that the worker gets a task: its times count from now."""
         self.since = monotonic()
         self.cpu_before_s = None
 
     def cpu_s(self) -> float:
-        """The processor time that it took for what it does, as far as it was looked at; 0 where the system does not say."""
+        """Return the processor time since the first call after `begin`; 0 on systems without `/proc`."""
         try:
             fields = Path(f"/proc/{self.number}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
         except OSError:
@@ -77,29 +77,29 @@ class WorkerProcess:
         return now - self.cpu_before_s
 
     def slow_down(self, nice: int) -> None:
-        """Let others go before it: a process may say so of itself or be told, but never take it back."""
+        """Lower the priority of the worker. Without root, no process can raise it again."""
         if nice <= self.nice:
             return
         self.nice = nice
         with suppress(OSError):
-            for thread in os.listdir(f"/proc/{self.number}/task"):  # Linux has a priority for each
+            for thread in os.listdir(f"/proc/{self.number}/task"):  # on Linux each thread has a priority
                 known = os.getpriority(os.PRIO_PROCESS, int(thread))
                 os.setpriority(os.PRIO_PROCESS, int(thread), max(nice, known))
 
     def retire(self) -> None:
-        """Let it end when it has written what it keeps for others."""
+        """Have the worker write what it has for the cache, and end."""
         with suppress(ChannelClosedError):
             self.channel.send(Frame.RETIRE)
 
     def reap(self) -> int:
-        """End it and let go of it: its exit code, negative for a signal."""
+        """End the worker and release it; return its exit code, negative for a signal."""
         self.kill()
         self._wait()
         self.channel.close()
         return self.forks.reap(self.number)
 
     def _wait(self) -> None:
-        """Wait until it ended: one that held much takes its time to, and nobody else is forked while it is reaped."""
+        """Wait until the worker has ended: one with much memory takes a while, and the fork server waits while it reaps."""
         with suppress(OSError):
             self.connection.settimeout(_END_S)
             while self.connection.recv(_RECEIVED_BYTES):
@@ -110,11 +110,11 @@ class ForkServer:
     """A running fork server. Safe to share between threads.
 
     Args:
-        settings: of the engines of its workers.
-        memory_bytes: that a worker may take; any where 0.
+        settings: settings of the engines in its workers.
+        memory_bytes: memory that a worker may take; 0 for no limit.
 
     Raises:
-        EngineUnavailableError: it did not start.
+        EngineUnavailableError: the fork server did not start.
     """
 
     def __init__(self, settings: Settings, memory_bytes: int) -> None:
@@ -142,14 +142,14 @@ class ForkServer:
 
     @property
     def has_died(self) -> bool:
-        """Whether it forks no more; its workers may live."""
+        """True if the fork server ended; its workers may live on."""
         return self._process.poll() is not None
 
     def fork(self) -> WorkerProcess:
-        """A new worker.
+        """Fork a worker.
 
         Raises:
-            EngineUnavailableError: it died.
+            EngineUnavailableError: the fork server has ended.
         """
         connection, inherited = socket.socketpair()
         with inherited, self._lock:
@@ -159,7 +159,7 @@ class ForkServer:
         return WorkerProcess(number=number, connection=connection, channel=Channel(connection), forks=self)
 
     def reap(self, number: int) -> int:
-        """Kill a worker if it lives, and let go of it: its exit code, negative for a signal; 0 if nobody knows."""
+        """Kill a worker if it lives, and release it; return its exit code, negative for a signal, 0 if unknown."""
         code = 0
         with suppress(EngineUnavailableError, OSError), self._lock:
             self._control.sendall(REAP + NUMBER.pack(number))
@@ -168,7 +168,7 @@ class ForkServer:
         return code
 
     def close(self) -> None:
-        """End it and all its workers."""
+        """End the fork server and all its workers."""
         self._control.close()
         os.close(self._lifeline)
         try:
@@ -188,7 +188,7 @@ class ForkServer:
         return int(NUMBER.unpack(content)[0])
 
 
-# Loads what workers need, without pandas and without looking for garbage: both take longer than all else that it does.
+# Loads the modules of the workers without pandas and without garbage collection: each takes longer than all the rest.
 _PROGRAM = """
 import gc
 gc.disable()
@@ -198,10 +198,10 @@ from service.engines.workers import forkserver
 forkserver.main()
 """
 _ENVIRONMENT = {
-    # Threads that a library starts when it is loaded would not be there in a worker.
+    # A fork copies one thread: threads that a library starts when it is loaded are missing in the workers.
     "OPENBLAS_NUM_THREADS": "1",
-    # Others take a gigabyte of addresses in advance, which counts as memory that is used.
+    # Other pools reserve a gigabyte of addresses, which counts for `RLIMIT_DATA`.
     "ARROW_DEFAULT_MEMORY_POOL": "system",
-    # An arena for each thread keeps what the thread had once.
+    # An arena for each thread keeps the memory that the thread once had.
     "MALLOC_ARENA_MAX": "2",
 }

@@ -1,19 +1,21 @@
-"""The process that workers are forked from: all modules are loaded, the decoding machine is compiled, nothing is open.
+"""The fork server: a process that has loaded all modules and compiled the decoding machine, and forks workers.
 
-`service.engines.workers.forks` starts it with two inherited descriptors as its arguments, CONTROL and LIFELINE. A forked worker is ready
-in some 30 ms and shares what is loaded. It has one thread when it forks, and inherits nothing of the server but these:
+`service.engines.workers.forks` starts it with two inherited descriptors as its arguments, CONTROL and LIFELINE. A forked
+worker is ready in some 30 ms and shares the pages of the modules. The fork server has one thread when it forks, opens
+nothing, and inherits nothing of the server but these:
 
-| descriptor | what |
+| descriptor | meaning |
 |---|---|
 | CONTROL | a socket: requests of the server, one at a time, each answered by a number |
-| LIFELINE | a pipe, never written to: when its other end is closed, for the server is gone, the kernel kills them all |
+| LIFELINE | a pipe, never written to: its other end closes when the server dies; then the kernel kills all of them |
 
-| request | what | answer |
+| request | meaning | answer |
 |---|---|---|
 | `f` and a socket | fork a worker that serves this socket | its process id |
 | `r` and a process id | kill the worker if it lives, and reap it | its exit code, negative for a signal |
 
-Workers that died wait to be reaped, so their process ids are not given to others while the server knows them.
+Dead workers stay zombies until the server reaps them, so the kernel gives their ids to no other process that the server
+could kill by mistake.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ from service.engines.workers.worker import Worker, yield_to_the_server
 
 
 def main() -> None:
-    """Serve the server until it is gone."""
+    """Answer requests of the server until it is gone."""
     control = socket.socket(fileno=int(sys.argv[1]))
     end_with(int(sys.argv[2]))
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -43,6 +45,7 @@ def main() -> None:
     # Loaded before the first fork: all workers share the pages of its modules.
     open_engine = local_engine().load()
     warm()
+    # Frozen objects are not looked at by the collectors of the workers, so the pages that hold them stay shared.
     gc.collect()
     gc.freeze()
     gc.enable()
@@ -65,8 +68,9 @@ def main() -> None:
 
 
 def end_with(lifeline: int) -> None:
-    """Let the kernel kill this process and those it forks when the other end of a pipe is closed."""
+    """Have the kernel kill this process and those it forks when the other end of a pipe closes."""
     os.setpgid(0, 0)
+    # Linux only: the end of a pipe signals its owner, here the process group (negative id), with SIGKILL in place of SIGIO.
     if hasattr(fcntl, "F_SETSIG"):
         fcntl.fcntl(lifeline, fcntl.F_SETSIG, signal.SIGKILL)
         fcntl.fcntl(lifeline, fcntl.F_SETOWN, -os.getpgrp())
@@ -84,6 +88,7 @@ def _fork(connection: socket.socket, work: Callable[[socket.socket], None]) -> i
         work(connection)
         status = 0
     finally:
+        # Not `sys.exit`: a worker must not run the exit handlers of the fork server.
         os._exit(status)
 
 

@@ -1,7 +1,8 @@
-"""How much a worker may take, where the settings leave it open.
+"""Memory and number of workers where the settings leave them open.
 
-The memory of a query's process is its part of 80 % of the machine's, as many as may run at a time: so none can take what
-others were promised. DuckDB gets 60 % of that and spills beyond; the rest is for what is read and what was found.
+The workers share 80 % of the machine's memory: each gets the same part, for as many queries as run at a time, so no query
+takes memory that another was promised. The engine gets 60 % of a worker's memory and spills beyond that; the rest is for
+what the scans read and for the answer.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ _LEAST_BYTES = 512 << 20
 
 
 def worker_memory_bytes(settings: Settings, running: int) -> int:
-    """The memory of a query's process.
+    """Return the memory of a worker.
 
     Args:
-        settings: say it, or not.
-        running: how many run at a time.
+        settings: may name the memory.
+        running: queries that run at a time.
     """
     if settings.workers.memory:
         return bytes_of(settings.workers.memory)
@@ -27,12 +28,13 @@ def worker_memory_bytes(settings: Settings, running: int) -> int:
 
 
 def engine_settings(settings: Settings, worker_bytes: int) -> Settings:
-    """The settings of the engine in a worker of so much memory."""
+    """Return the settings for the engine in a worker with this much memory."""
+    # A larger limit than the worker's memory would let the kernel end the query before the engine spills.
     most = int(worker_bytes * _OF_WORKER)
     asked = bytes_of(settings.duckdb.memory_limit) if settings.duckdb.memory_limit else most
     return settings.replaced({"memory_limit": f"{min(most, asked)}B"})
 
 
 def waiting_workers(settings: Settings) -> int:
-    """How many workers wait for queries."""
+    """Return how many workers wait for queries."""
     return settings.workers.count or (settings.duckdb.threads or machine.cores()) + 2

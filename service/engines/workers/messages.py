@@ -1,16 +1,16 @@
-"""What crosses between the server and its workers.
+"""The contents of frames between the server and its workers.
 
 | frame | from | content |
 |---|---|---|
 | RUN | server | `Task`, pickled |
 | CANCEL | server | nothing |
-| RETIRE | server | nothing: no task follows; the worker ends when it has written what it keeps for others |
+| RETIRE | server | nothing: no task follows; the worker writes what it has for the cache and ends |
 | COLUMNS | worker | JSON: `[[name, type], …]` |
-| BATCH | worker | Arrow IPC stream: the schema and one batch; none in the first one |
-| PROGRESS | worker | JSON: the fields of `Progress`; the first one says that it has begun |
-| ERROR, END | worker | JSON: the fields of a `QueryError`; whether the worker may be used again |
+| BATCH | worker | Arrow IPC stream: the schema and one batch; the first frame has the schema only |
+| PROGRESS | worker | JSON: the fields of `Progress`; the first frame means that the worker has the task |
+| ERROR, END | worker | JSON: `End` |
 
-The server unpickles nothing: a worker runs what a client wrote.
+The server unpickles nothing that a worker sends: the worker runs what a client wrote.
 """
 
 from __future__ import annotations
@@ -34,12 +34,13 @@ from service.sql.plan import Plan, TableReference
 from service.sql.types import Column
 
 _OPEN_DATABASES = 64
-_PIECE_BYTES = 512 << 10
+# The server holds a batch or two of each query that is read: with many queries, large batches would be much memory.
+_BATCH_BYTES = 512 << 10
 
 
 @dataclass(frozen=True, slots=True)
 class _DatabaseTable:
-    """A table that the worker finds by itself."""
+    """A table of a savepoint, which the worker opens itself."""
 
     name: str
     database: str
@@ -62,8 +63,8 @@ class _DatabaseTable:
 
 
 @dataclass(frozen=True, slots=True)
-class _Rows:
-    """A table that lists what only the server knows."""
+class _CarriedTable:
+    """A table that lists facts of the server, with its rows."""
 
     name: str
     table: str
@@ -77,35 +78,35 @@ class _Rows:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A plan without what does not travel: open savepoints."""
+    """A plan whose tables can be pickled: open savepoints cannot."""
 
     statement: Plan
-    tables: tuple[_DatabaseTable | _Rows, ...]
+    tables: tuple[_DatabaseTable | _CarriedTable, ...]
 
     @classmethod
     def of(cls, plan: Plan) -> Task:
-        """The task of a plan.
+        """Return the task of a plan.
 
         Raises:
-            ReaderError: what lists a savepoint cannot read it.
+            ReaderError: a savepoint whose facts a table lists cannot be read.
         """
-        return cls(replace(plan, tables=()), tuple(map(_travelling, plan.tables)))
+        return cls(replace(plan, tables=()), tuple(map(_picklable, plan.tables)))
 
     def plan(self) -> Plan:
-        """The plan again; opens its savepoints, once a process.
+        """Return the plan; opens its savepoints, each once in a process.
 
         Raises:
-            CatalogError, ReaderError: one of them is not there any more.
+            CatalogError, ReaderError: a savepoint is gone.
         """
         return replace(self.statement, tables=tuple(table.reference() for table in self.tables))
 
 
-def _travelling(reference: TableReference) -> _DatabaseTable | _Rows:
+def _picklable(reference: TableReference) -> _DatabaseTable | _CarriedTable:
     database, table = reference.database, reference.table
     if database is None:
         rows = table.scan().to_arrow().combine_chunks().to_batches()
         empty = pa.RecordBatch.from_pylist([], schema=table.schema)
-        return _Rows(reference.name, table.name, table.comment, rows[0] if rows else empty)
+        return _CarriedTable(reference.name, table.name, table.comment, rows[0] if rows else empty)
     return _DatabaseTable(
         name=reference.name,
         database=database.name,
@@ -127,23 +128,23 @@ def _database(
 
 @lru_cache(maxsize=1)
 def _cache(content: bytes) -> StateCache:
-    """The cache of decoded states; a process has one, for it counts how often a state is asked for."""
+    """Return the cache of decoded states; a process has one, for the cache counts how often a state is read."""
     cache: StateCache = pickle.loads(content)
     return cache
 
 
 def columns_content(columns: tuple[Column, ...]) -> bytes:
-    """Of COLUMNS."""
+    """Return the content of COLUMNS."""
     return orjson.dumps([[column.name, column.type] for column in columns])
 
 
 def columns_of(content: bytearray) -> tuple[Column, ...]:
-    """What COLUMNS says."""
+    """Return the columns in COLUMNS."""
     return tuple(Column(name, kind) for name, kind in orjson.loads(content))
 
 
 def batch_content(schema: pa.Schema, batch: pa.RecordBatch | None) -> memoryview:
-    """Of BATCH."""
+    """Return the content of BATCH, with the schema only if there is no batch."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, schema) as writer:
         if batch is not None:
@@ -152,75 +153,76 @@ def batch_content(schema: pa.Schema, batch: pa.RecordBatch | None) -> memoryview
 
 
 def schema_of(content: bytearray) -> pa.Schema:
-    """The schema in BATCH."""
+    """Return the schema in BATCH."""
     return pa.ipc.open_stream(pa.py_buffer(content)).schema
 
 
 def batch_of(content: bytearray) -> pa.RecordBatch:
-    """The batch in BATCH, without a copy."""
+    """Return the batch in BATCH, without a copy."""
     return pa.ipc.open_stream(pa.py_buffer(content)).read_next_batch()
 
 
-def pieces(batch: pa.RecordBatch, max_row_bytes: int) -> Iterator[pa.RecordBatch]:
-    """A batch in parts that are small enough for one who has many of them to hold.
+def small_batches(batch: pa.RecordBatch, max_row_bytes: int) -> Iterator[pa.RecordBatch]:
+    """Yield a batch as batches that are small enough for a server that holds some of many queries.
 
     Raises:
-        MemoryExceededError: a row is longer than may be.
+        MemoryExceededError: a row is longer than allowed.
     """
     waiting = [batch]
     while waiting:
-        part = waiting.pop()
-        if part.nbytes <= _PIECE_BYTES:
-            yield part
-        elif part.num_rows > 1:
-            half = part.num_rows // 2
-            waiting += [part.slice(half), part.slice(0, half)]
-        elif part.nbytes <= max_row_bytes:
-            yield part
+        rows = waiting.pop()
+        if rows.nbytes <= _BATCH_BYTES:
+            yield rows
+        elif rows.num_rows > 1:
+            half = rows.num_rows // 2
+            waiting += [rows.slice(half), rows.slice(0, half)]  # the first half is on top of the stack
+        elif rows.nbytes <= max_row_bytes:
+            yield rows
         else:
             raise MemoryExceededError(
-                f"expected rows of at most {max_row_bytes} bytes, found one of {part.nbytes}",
+                f"expected rows of at most {max_row_bytes} bytes, found one of {rows.nbytes}",
                 hint="ask for parts of long values: substring(), length(), a field of a struct",
             )
 
 
 def progress_content(progress: Progress) -> bytes:
-    """Of PROGRESS."""
+    """Return the content of PROGRESS."""
     return orjson.dumps(progress)
 
 
 def progress_of(content: bytearray) -> Progress:
-    """What PROGRESS says."""
+    """Return the progress in PROGRESS."""
     return Progress(**orjson.loads(content))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class End:
-    """How a query ended.
+    """The end of a query in a worker.
 
     Attributes:
         is_worn: whether the worker has grown and should be replaced.
-        error: None where it found all rows.
+        error: the error of the query; None if it returned all rows.
     """
 
     is_worn: bool
     error: QueryError | None = None
 
     def content(self) -> bytes:
-        """Of END and ERROR."""
+        """Return the content of END and ERROR."""
         return orjson.dumps({"is_worn": self.is_worn, "error": self.error and _fields(self.error)})
 
     @classmethod
     def of(cls, content: bytearray) -> End:
-        """What END or ERROR says."""
+        """Return the end in END or ERROR."""
         known = orjson.loads(content)
         error = known["error"]
         return cls(is_worn=known["is_worn"], error=None if error is None else _error(error))
 
 
 def _fields(error: QueryError) -> dict[str, Any]:
-    is_ours = type(error) is QueryError  # nobody foresaw it: its trace would be lost here
-    trace = "".join(traceback.format_exception(error)) if is_ours else ""
+    # The root class is an error of ours that no code expects: the server logs its trace, which ends here otherwise.
+    is_unexpected = type(error) is QueryError
+    trace = "".join(traceback.format_exception(error)) if is_unexpected else ""
     return {
         "kind": type(error).__name__,
         "message": error.message,
@@ -235,12 +237,13 @@ def _fields(error: QueryError) -> dict[str, Any]:
 def _error(fields: dict[str, Any]) -> QueryError:
     kind = _kinds().get(fields.pop("kind"), QueryError)
     position = fields.pop("position")
-    error = kind.__new__(kind)  # some kinds are made from less than this
+    error = kind.__new__(kind)  # constructors of subclasses take other arguments
     QueryError.__init__(error, fields.pop("message"), position=position and Position(**position), **fields)
     return error
 
 
 def _kinds() -> dict[str, type[QueryError]]:
+    """Return all classes of errors that are loaded, by name."""
     found: dict[str, type[QueryError]] = {}
     waiting: list[type[QueryError]] = [QueryError]
     while waiting:

@@ -1,16 +1,16 @@
-"""The workers of a server: warm ones wait for queries, lost ones are replaced, those that nobody needs end.
+"""The workers of a server: warm ones wait for queries, lost ones are replaced, surplus ones end.
 
-There are as many workers as queries run or stall, for each has one query at a time; `service.queries.slots` limits those. A worker is
-forked in some 30 ms, so one that has grown is not used again, and those beyond the ones that always wait do not
-wait long: some seconds after a query that took long, for they keep some 50 MB of it.
+A worker runs one query at a time, so there are as many workers as queries that run or stall; `service.queries.slots` limits
+those. To fork a worker takes some 30 ms: so a worker that has grown is not used again, and surplus workers wait for some
+seconds only, because a worker keeps some 50 MB of a long query.
 
-| a worker | goes before | |
-|---|---|---|
-| that has run nothing but lookups | all others | some always wait for a query |
-| that has run something else | those below | runs something else again |
-| whose query takes more than some tenths of a second of processor time, or whose user's did lately | none | runs such again |
+Three priorities, the highest first; a process without root cannot raise its priority, so a worker goes down only:
 
-A process never gets back the priority that it gave up, unless it belongs to root.
+| worker | next query |
+|---|---|
+| has run lookups only | any; some of these always wait |
+| has run something else | any but a lookup, if a worker of the first kind waits |
+| its query took more than some tenths of a second of processor time, or is long (`Execution.is_long`) | a long one |
 """
 
 from __future__ import annotations
@@ -23,22 +23,24 @@ from service.engines.workers.forks import ForkServer, WorkerProcess
 from service.errors import EngineUnavailableError
 from service.settings import Settings
 
+# A worker keeps some 50 MB of a long query.
 _IDLE_S, _IDLE_AFTER_LONG_S = 30.0, 3.0
 _LOOK_AFTER_S = 0.1
 _RETRY_S = 5.0
 _QUICK_CPU_S = 0.2
 _NICE_OF_LOOKUPS, _NICE_OF_OTHERS, _NICE_OF_LONG = 0, 17, 19
+# A worker that still writes to the cache this long after it was retired is killed.
 _LAST_WORK_S = 120.0
 logger = logging.getLogger("savepointdb")
 
 
 class WorkerPool:
-    """Safe to share between threads.
+    """The workers. Safe to share between threads.
 
     Args:
-        settings: of the engines of the workers.
-        waiting: workers there are at least, of those that ran nothing but lookups.
-        memory_bytes: that a worker may take; any where 0.
+        settings: settings of the engines in the workers.
+        waiting: least number of workers that have run lookups only.
+        memory_bytes: memory that a worker may take; 0 for no limit.
     """
 
     def __init__(self, settings: Settings, waiting: int, memory_bytes: int) -> None:
@@ -57,31 +59,31 @@ class WorkerPool:
 
     @property
     def is_ready(self) -> bool:
-        """Whether there is a worker."""
+        """True if there is a worker."""
         return bool(self._idle or self._busy)
 
     @property
     def processes(self) -> tuple[int, ...]:
-        """The process ids of all workers but those that are about to end."""
+        """Process ids of all workers but those that are about to end."""
         with self._lock:
             return tuple(worker.number for worker in (*self._idle, *self._busy))
 
     def start(self) -> None:
-        """Start the workers that wait; does not wait for them."""
+        """Begin to start the workers that wait; does not wait for them."""
         with self._lock:
             if self._watch is None and not self._is_closed:
                 self._watch = threading.Thread(target=self._look_after, name="workers", daemon=True)
                 self._watch.start()
 
     def take(self, *, is_lookup: bool = False, is_long: bool = False) -> WorkerProcess:
-        """A worker that has nothing to do, forked if there is none.
+        """Return a worker that waited, or a new one.
 
         Args:
-            is_lookup: whether it is for a query that is sure to be done soon (`service.sql.lookups`).
-            is_long: whether for one that goes behind all others from the start.
+            is_lookup: the query is sure to be short (`service.sql.lookups`).
+            is_long: the query runs behind all others from the start.
 
         Raises:
-            EngineUnavailableError: none can be started.
+            EngineUnavailableError: no worker can be started.
         """
         self.start()
         nice = _NICE_OF_LONG if is_long else _NICE_OF_LOOKUPS if is_lookup else _NICE_OF_OTHERS
@@ -95,11 +97,11 @@ class WorkerPool:
         return worker
 
     def give_back(self, worker: WorkerProcess, *, is_worn: bool = False) -> None:
-        """It has nothing to do any more.
+        """Take back a worker whose query has ended.
 
         Args:
-            worker: what was taken.
-            is_worn: whether it should not be used again.
+            worker: a worker that `take` returned.
+            is_worn: the worker should not be used again.
         """
         with self._lock:
             worker.since = monotonic()
@@ -112,7 +114,7 @@ class WorkerPool:
         self._changed.set()
 
     def discard(self, worker: WorkerProcess) -> int:
-        """End it, whatever it does; another takes its place.
+        """End a worker, whatever it does; another one replaces it.
 
         Returns:
             Its exit code, negative for a signal.
@@ -142,12 +144,13 @@ class WorkerPool:
 
     @property
     def _missing(self) -> int:
-        """How many workers are to be forked; negative where there are more than need be."""
+        """Number of workers to fork; negative if there is a surplus."""
         return self._waiting - sum(not worker.nice for worker in (*self._idle, *self._busy))
 
     def _waiting_one(self, nice: int) -> WorkerProcess | None:
-        """The one used last, of those for such queries if there are some: it has open what is asked for most."""
+        """Return the worker that was used last, of this priority if there is one; None if none fits."""
         with self._lock:
+            # The worker used last has the savepoints open that most queries read.
             able = [worker for worker in self._idle if worker.nice < _NICE_OF_LONG or nice == _NICE_OF_LONG]
             if not able:
                 return None
@@ -162,7 +165,7 @@ class WorkerPool:
             if self._is_closed:
                 raise EngineUnavailableError("the service is about to end")
             if not self._forks or self._forks[-1].has_died:
-                # Those that died are kept: their workers live as long as what they were started with is open.
+                # Dead fork servers stay in the list: their lifelines keep their workers alive.
                 self._forks.append(ForkServer(self._settings, self._memory_bytes))
             return self._forks[-1]
 
@@ -177,7 +180,7 @@ class WorkerPool:
             self._changed.clear()
 
     def _replace(self) -> None:
-        """End those that died or waited for long, and start those that are missing; slow down those that run for long."""
+        """Reap dead workers, end surplus ones, start missing ones, and slow down those whose query takes long."""
         now = monotonic()
         with self._lock:
             busy = [worker for worker in self._busy if worker.nice < _NICE_OF_LONG]
@@ -205,5 +208,5 @@ class WorkerPool:
 
 
 def _is_late(worker: WorkerProcess, now: float) -> bool:
-    """Whether it has waited for long."""
+    """Return whether a worker has waited too long."""
     return now - worker.since > (_IDLE_S if worker.nice < _NICE_OF_LONG else _IDLE_AFTER_LONG_S)

@@ -1,6 +1,7 @@
-"""What a worker does: it runs tasks, one after the other, until the server is gone.
+"""A worker: runs tasks, one after the other, until the server is gone.
 
-Three threads: the first runs DuckDB; one listens, for a cancel must be heard while DuckDB runs; one tells of progress.
+Three threads: the main one runs the engine, one listens for frames, because a cancel comes while the engine runs, and one
+reports progress.
 """
 
 from __future__ import annotations
@@ -22,13 +23,14 @@ from service.engines.workers.messages import (
     Task,
     batch_content,
     columns_content,
-    pieces,
     progress_content,
+    small_batches,
 )
 from service.errors import QueryCancelledError, QueryError, query_error_of
 from service.settings import Settings
 
 _REPORT_S = 0.1
+# A worker that has grown by this much, or by an eighth of its memory, is replaced: the allocators return little.
 _WORN_BYTES = 256 << 20
 _WORN_PART = 8
 _OOM_SCORE = "500"
@@ -39,9 +41,9 @@ class Worker:
     """The worker of this process.
 
     Args:
-        channel: to the server.
+        channel: the channel to the server.
         settings: limits of the engine.
-        memory_bytes: that this process may take beyond what it has; any where 0.
+        memory_bytes: memory that this process may take beyond what it has; 0 for no limit.
         open_engine: opens the engine that runs the tasks.
     """
 
@@ -57,7 +59,7 @@ class Worker:
         if memory_bytes:
             _limit_memory(memory_bytes)
         spill = os.path.join(settings.storage.temp_directory, str(os.getpid()))
-        os.mkdir(spill)  # the server removes it, for this process may be killed
+        os.mkdir(spill)  # the server removes it: this process may be killed
         self._engine = open_engine(settings.replaced({"temp_directory": spill}))
         growth = min(_WORN_BYTES, memory_bytes // _WORN_PART) if memory_bytes else _WORN_BYTES
         self._worn_bytes = data_bytes() + growth
@@ -69,7 +71,7 @@ class Worker:
         self._is_running = threading.Event()
 
     def run(self) -> None:
-        """Run tasks until there are no more, or the server is gone."""
+        """Run tasks until the server retires this worker or is gone."""
         for target in (self._listen, self._report):
             threading.Thread(target=target, name=target.__name__, daemon=True).start()
         while (content := self._tasks.get()) is not None:
@@ -79,7 +81,7 @@ class Worker:
                 self._answer(pickle.loads(content))  # from the server, over a socket that both inherited
             except ChannelClosedError:
                 os._exit(0)
-            except Exception as error:  # the server tells whoever asked
+            except Exception as error:  # the server raises it where the answer is read
                 failure = query_error_of(error)
                 failure.__cause__ = failure.__cause__ or (None if failure is error else error)
             self._finish(failure)
@@ -101,8 +103,8 @@ class Worker:
             self._channel.send(Frame.COLUMNS, columns_content(execution.columns))
             self._channel.send(Frame.BATCH, batch_content(reader.schema, None))
             for batch in reader:
-                for piece in pieces(batch, self._settings.queries.max_row_bytes):
-                    self._channel.send(Frame.BATCH, batch_content(reader.schema, piece))
+                for rows in small_batches(batch, self._settings.queries.max_row_bytes):
+                    self._channel.send(Frame.BATCH, batch_content(reader.schema, rows))
         finally:
             self._is_running.clear()
             execution.close()
@@ -138,15 +140,16 @@ class Worker:
             execution.cancel(QueryCancelledError("the query was cancelled"))
 
     def _report(self) -> None:
-        """Tell how far it is; cancel again what was cancelled, for DuckDB may miss it while it starts."""
-        told: Progress | None = None
+        """Send progress; cancel again what was cancelled, because an engine may miss a cancel while it starts."""
+        sent: Progress | None = None
         while True:
             self._is_running.wait()
-            with self._lock:  # nothing follows the end of a query
+            # Under the lock, because no PROGRESS may follow the END of its query: the next query would get it.
+            with self._lock:
                 execution, is_cancelled = self._execution, self._is_cancelled
-                progress = told if execution is None else execution.progress
-                if progress is not None and progress != told:
-                    told = progress
+                progress = sent if execution is None else execution.progress
+                if progress is not None and progress != sent:
+                    sent = progress
                     with contextlib.suppress(ChannelClosedError):
                         self._channel.send(Frame.PROGRESS, progress_content(progress), wait=False)
             if is_cancelled:
@@ -155,14 +158,14 @@ class Worker:
 
 
 def yield_to_the_server() -> None:
-    """Where the machine is short of time, the server goes first; where it is short of memory, this process does."""
+    """Give the server priority over this process, and have the kernel kill this process first if memory runs out."""
     os.nice(_NICE)
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
         file.write(_OOM_SCORE)
 
 
 def data_bytes() -> int:
-    """The private memory that this process has asked for, used or not; 0 where the system does not say."""
+    """Return the private memory that this process has allocated, used or not; 0 on systems without `/proc`."""
     try:
         with open("/proc/self/statm", encoding="ascii") as file:
             return int(file.read().split()[5]) * resource.getpagesize()
@@ -171,7 +174,8 @@ def data_bytes() -> int:
 
 
 def _limit_memory(memory_bytes: int) -> None:
-    """`RLIMIT_DATA`: private writable memory. Mapped files do not count, so savepoints of any size can be read."""
+    """Limit private writable memory (`RLIMIT_DATA`). Mapped files do not count: a savepoint may be larger than memory."""
     limit = data_bytes() + memory_bytes
+    # A core file of a worker would hold values of savepoints.
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))

@@ -28,7 +28,7 @@ from service.encode import json_rows
 from service.engines.duckdb.engine import DuckDBEngine
 from service.engines.workers import WorkerEngine
 from service.engines.workers.channel import Channel, ChannelClosedError, Frame
-from service.engines.workers.messages import End, pieces
+from service.engines.workers.messages import End, small_batches
 from service.errors import (
     ColumnNotFoundError,
     EngineUnavailableError,
@@ -507,9 +507,9 @@ def test_a_length_is_checked_before_it_is_believed() -> None:
 @given(
     st.lists(st.one_of(st.none(), st.text(max_size=50), st.just("y" * 3_000_000)), min_size=1, max_size=8),
 )
-def test_the_pieces_of_a_batch_are_the_batch(values: list[str | None]) -> None:
+def test_the_small_batches_of_a_batch_are_the_batch(values: list[str | None]) -> None:
     batch = pa.RecordBatch.from_pydict({"x": pa.array(values, pa.string()), "n": list(range(len(values)))})
-    found = list(pieces(batch, 1 << 23))
+    found = list(small_batches(batch, 1 << 23))
 
     assert pa.Table.from_batches(found).equals(pa.Table.from_batches([batch]))
     assert all(piece.nbytes <= 2 << 20 or piece.num_rows == 1 for piece in found)
