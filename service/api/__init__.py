@@ -1,11 +1,11 @@
-"""HTTP under `/api`: one router per noun.
+"""HTTP under `/api`, the health checks and the documentation of the calls. In reading order:
 
-query.py        POST /api/query
-databases.py    the catalog
-health.py       GET /healthz
-errors.py       QueryError → JSON
-buffer.py       the rows of a JSON answer, until it is sent
-connections.py  clients that take nothing
-state.py        what the routers share
-body.py         the limit on the size of requests
+state.py      the objects that all routers share
+query.py      POST /api/query
+queries.py    /api/queries: queries that run while their client does something else
+answers.py    the rows of a query → an HTTP answer
+buffer.py     the rows of a JSON answer, until it is sent
+databases.py  /api/databases: the catalog
+health.py     GET /healthz, /readyz and /metrics
+docs.py       GET /docs
 """

@@ -1,7 +1,7 @@
-"""A query's rows → an HTTP answer, in the format that `Accept` names.
+"""The rows of a query → an HTTP answer, in the format that `Accept` names.
 
-JSON is one object with all rows. The other formats stream; an error that comes after the first rows breaks the connection,
-so half an answer never looks whole. A client that goes away cancels its query.
+JSON is one object with all rows. The other formats stream; an error after the first rows breaks the connection, so that
+half an answer never looks complete. A client that disconnects cancels its query.
 """
 
 from __future__ import annotations
@@ -35,8 +35,9 @@ _BY_MEDIA_TYPE = {known.media_type: known for known in FORMATS.values()} | {
     "text/*": FORMATS["csv"],
 }
 
+# The end of a short answer follows its first rows within this time.
 _END_BEHIND_ROWS_S = 0.02
-_PART_BYTES = 256 * 1024
+_SEND_BYTES = 256 * 1024
 _FORMULAS = {"exact": FORMATS["csv"], "escape": SPREADSHEET_CSV}
 
 
@@ -56,7 +57,7 @@ class DatabaseBody(BaseModel):
 
 
 class ReadingBody(BaseModel):
-    """What is read of a table; see `service.sql.explain`."""
+    """The part of a table that a query reads; see `service.sql.explain`."""
 
     table: str
     columns: list[str]
@@ -72,13 +73,13 @@ class ReadingBody(BaseModel):
 
 
 class ExplanationBody(BaseModel):
-    """What a query is going to read."""
+    """The tables and columns that a query reads."""
 
     tables: list[ReadingBody]
 
 
 class QueryAnswer(BaseModel):
-    """The rows and how they came about."""
+    """The rows of a query, and facts about its execution."""
 
     query_id: str
     columns: list[ColumnBody]
@@ -92,7 +93,7 @@ class QueryAnswer(BaseModel):
     bytes_cached: int
     cache_hits: int
     databases: list[DatabaseBody]
-    explanation: ExplanationBody | None = Field(default=None, description="of EXPLAIN only")
+    explanation: ExplanationBody | None = Field(default=None, description="only for EXPLAIN")
 
 
 FAILURES: dict[int | str, dict[str, Any]] = {
@@ -107,16 +108,17 @@ ANSWERS: dict[int | str, dict[str, Any]] = {200: {"content": STREAMS, "model": Q
 
 
 def accepted_format(accept: str | None) -> Format:
-    """The format that an `Accept` header asks for most.
+    """Return the format that an `Accept` header prefers.
 
     Raises:
-        NotAcceptableError: it asks for none of ours.
+        NotAcceptableError: the header accepts none of our formats.
     """
+    # RFC 9110: the highest weight wins, then the most specific type; the order of the header decides the rest.
     ranked = []
     for number, part in enumerate((accept or "*/*").split(",")):
-        media_type, *parameters = [piece.strip().lower() for piece in part.split(";")]
+        media_type, *parameters = [word.strip().lower() for word in part.split(";")]
         known = _with_parameters(_BY_MEDIA_TYPE.get(media_type), parameters)
-        weight = next((_weight(piece) for piece in parameters if piece.startswith("q=")), 1.0)
+        weight = next((_weight(name) for name in parameters if name.startswith("q=")), 1.0)
         if known is not None and weight > 0:
             ranked.append((-weight, media_type.count("*"), number, known))
     if not ranked:
@@ -128,7 +130,10 @@ def accepted_format(accept: str | None) -> Format:
 
 
 def _with_parameters(known: Format | None, parameters: Sequence[str]) -> Format | None:
-    """The format with what its parameters ask for; None if that is nothing of ours: it must not be overlooked."""
+    """Apply parameters such as `formulas=escape` to a format; None for a value that we do not have.
+
+    A client that wants formulas escaped must not get other CSV.
+    """
     for parameter in parameters:
         name, _, value = parameter.partition("=")
         if name.strip() == "formulas":
@@ -136,18 +141,19 @@ def _with_parameters(known: Format | None, parameters: Sequence[str]) -> Format 
     return known
 
 
-def max_rows_of(asked: int | None, wanted: Format, settings: Settings) -> int | None:
-    """How many rows an answer in this format may have."""
+def max_rows_of(requested: int | None, wanted: Format, settings: Settings) -> int | None:
+    """Return the row limit of an answer in a format; None for no limit."""
+    # Only JSON is limited by a setting: it is collected before it is sent, the other formats stream.
     if wanted is not JSON:
-        return asked
-    return min(settings.queries.max_rows if asked is None else asked, settings.queries.max_rows_limit)
+        return requested
+    return min(settings.queries.max_rows if requested is None else requested, settings.queries.max_rows_limit)
 
 
 async def answer(request: Request, service: ServiceState, query: Query, wanted: Format) -> Response:
-    """The answer with the rows of a query; the query is closed with it.
+    """Answer with the rows of a query; closes the query at the end.
 
     Raises:
-        QueryError: it failed before the first rows, or anywhere where the format is JSON.
+        QueryError: the query failed before the first rows, or, if the format is JSON, at any time.
     """
     if wanted is JSON:
         return await _whole(request, service, query)
@@ -171,21 +177,21 @@ async def answer(request: Request, service: ServiceState, query: Query, wanted: 
 
 
 async def _whole(request: Request, service: ServiceState, query: Query) -> Response:
-    """The JSON answer, when all its rows are known."""
+    """Return the JSON answer, after all its rows were collected."""
     settings = service.settings
     file = service.queries.spool.file(settings.queries.max_answer_bytes)
     rows = AnswerBuffer(settings.queries.result_buffer_bytes, settings.queries.max_answer_bytes, file)
     try:
         async with cancelled_on_disconnect(request, query):
             await wait_until_ready(query)
-            # The end is close behind the rows of a short answer: so a thread is asked once for all of it.
+            # The end of a short answer follows its rows closely: so one call of a thread collects all of it.
             await wait_until_ended(query, _END_BEHIND_ROWS_S)
             while not await to_thread.run_sync(_collect, query, rows):
                 await wait_until_ready(query)
         before, after = _around(query, rows)
         if not rows.is_in_memory:
             return BufferedAnswer(before, rows, after, JSON.media_type)
-        return Response(b"".join((before, *rows.parts(), after)), media_type=JSON.media_type)
+        return Response(b"".join((before, *rows.chunks(), after)), media_type=JSON.media_type)
     except BaseException:
         rows.close()
         await _closed(query)
@@ -193,7 +199,7 @@ async def _whole(request: Request, service: ServiceState, query: Query) -> Respo
 
 
 def _collect(query: Query, rows: AnswerBuffer) -> bool:
-    """Collect the rows that are there; whether no more are wanted. The query is closed then."""
+    """Collect the rows that are ready. Returns True, and closes the query, if no more rows are wanted."""
     rows.columns = query.columns
     while query.is_ready:
         batch = query.take()
@@ -208,7 +214,7 @@ def _collect(query: Query, rows: AnswerBuffer) -> bool:
 
 
 def _around(query: Query, rows: AnswerBuffer) -> tuple[bytes, bytes]:
-    """What stands before and behind the rows of a JSON answer."""
+    """Return the JSON text before and behind the rows of an answer."""
     facts: dict[str, Any] = {
         "query_id": query.id,
         "columns": [{"name": column.name, "type": column.type} for column in rows.columns],
@@ -225,6 +231,7 @@ def _around(query: Query, rows: AnswerBuffer) -> tuple[bytes, bytes]:
     }
     if query.explanation is not None:
         facts["explanation"] = query.explanation.as_json()
+    # The first match is the member: quotes inside values are escaped.
     before, _, after = orjson.dumps(facts).partition(b'"rows":[]')
     return before + b'"rows":[', b"]" + after
 
@@ -237,18 +244,18 @@ def _weight(parameter: str) -> float:
 
 
 def _chunks(query: Query, wanted: Format) -> Iterator[bytes]:
-    """The answer in pieces. Already the first one waits until the columns are known: not for the event loop to take."""
+    """Yield the answer. The first chunk waits until the columns are known, so the event loop must not take it."""
     yield from wanted.write(query.columns, query.schema, query.batches())
 
 
 async def _streamed(query: Query, first: bytes, chunks: Iterator[bytes]) -> AsyncIterator[bytes]:
-    """The chunks in parts, so that it is known whether a slow reader takes any."""
+    """Yield the chunks in small slices: each slice that is taken shows that the client still reads."""
     query.stream()
     chunk: bytes | None = first
     try:
         while chunk is not None:
-            for start in range(0, len(chunk), _PART_BYTES):
-                yield chunk[start : start + _PART_BYTES]
+            for start in range(0, len(chunk), _SEND_BYTES):
+                yield chunk[start : start + _SEND_BYTES]
                 query.touch()
             chunk = await to_thread.run_sync(next, chunks, None) if await wait_until_ready(query) else None
     finally:
@@ -256,7 +263,8 @@ async def _streamed(query: Query, first: bytes, chunks: Iterator[bytes]) -> Asyn
 
 
 async def _closed(query: Query) -> None:
-    query.check(time.monotonic())  # for a reason of its own, if there is one
+    query.check(time.monotonic())  # a deadline that has passed is a better reason than the cancellation below
     query.cancel()
+    # Starlette cancels this task when the client disconnects; the query must be closed nevertheless.
     with anyio.CancelScope(shield=True):
         await to_thread.run_sync(query.close)

@@ -1,7 +1,7 @@
-"""The rows of a JSON answer, collected before the first byte is sent: it says how many there are before them.
+"""The rows of a JSON answer, collected before the first byte is sent: status and Content-Length depend on all rows.
 
-A few are kept in memory, more in a file (`service.queries.spool`), so an answer costs the server little however long it is and
-however slowly it is read. There are `max_answer_bytes` of text at most; what comes behind is cut off, as behind `max_rows`.
+A few rows are kept in memory, more in a file (`service.queries.spool`), so a long answer that is read slowly costs the
+server little. The text of the rows has at most `max_answer_bytes`; further rows are cut off, as after `max_rows`.
 """
 
 from __future__ import annotations
@@ -18,31 +18,32 @@ from service.errors import MemoryExceededError
 from service.queries.spool import Place, SpoolFile
 from service.sql.types import Column
 
+# JSON text may be many times as long as its batch, so only a slice is text at a time.
 _SLICE_BYTES = 256 * 1024
 _SLICE_CELLS = 512 * 1024
-_PART_BYTES = 256 * 1024
+_SEND_BYTES = 256 * 1024
 
 
 class AnswerBuffer:
-    """Rows as text, with commas between them. One thread at a time.
+    """The text of rows, with commas between them. Not safe for several threads at the same time.
 
     Args:
-        memory_bytes: that are kept in memory at most.
-        max_bytes: of all rows.
-        file: for the others.
+        memory_bytes: most bytes that are kept in memory.
+        max_bytes: most bytes of all rows.
+        file: takes the rows that are not kept in memory.
 
     Attributes:
-        columns: of the rows.
-        row_count: how many there are.
-        size_bytes: of their text.
-        is_full: whether one had no room.
+        columns: columns of the rows.
+        row_count: number of rows.
+        size_bytes: size of their text.
+        is_full: True if a row had no room.
     """
 
     def __init__(self, memory_bytes: int, max_bytes: int, file: SpoolFile) -> None:
         self._memory_bytes = memory_bytes
         self._max_bytes = max_bytes
         self._file = file
-        self._pieces: list[bytes | Place] = []
+        self._chunks: list[bytes | Place] = []
         self.columns: Sequence[Column] = ()
         self.row_count = 0
         self.size_bytes = 0
@@ -50,18 +51,19 @@ class AnswerBuffer:
 
     @property
     def is_in_memory(self) -> bool:
-        """Whether none is in the file."""
+        """True if no row is in the file."""
         return self.size_bytes <= self._memory_bytes
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Add the rows of a batch, as many as have room.
+        """Add rows of a batch, as many as have room.
 
         Raises:
             MemoryExceededError: there is no room on the disk.
         """
-        for part in _slices(batch):
-            rows = json_rows(self.columns, part)
+        for rows_slice in _slices(batch):
+            rows = json_rows(self.columns, rows_slice)
             text = ",".join(rows).encode()
+            # One byte more: the comma between the rows.
             if self.size_bytes + len(text) + 1 > self._max_bytes:
                 self.is_full = True
                 rows = self._fitting(rows)
@@ -72,22 +74,22 @@ class AnswerBuffer:
             if self.is_full:
                 return
 
-    def parts(self) -> Iterator[bytes]:
-        """All of it, once."""
-        for piece in self._pieces:
-            content = self._file.take(piece) if isinstance(piece, Place) else piece
-            assert content is not None  # it is closed behind the answer
+    def chunks(self) -> Iterator[bytes]:
+        """Yield all text, once."""
+        for chunk in self._chunks:
+            content = self._file.take(chunk) if isinstance(chunk, Place) else chunk
+            assert content is not None  # the file is closed only after the answer
             yield content
 
     def close(self) -> None:
-        """Let go of it."""
-        self._pieces.clear()
+        """Drop the text."""
+        self._chunks.clear()
         self._file.close()
 
     def _keep(self, text: bytes) -> None:
         self.size_bytes += len(text)
         if self.is_in_memory:
-            self._pieces.append(text)
+            self._chunks.append(text)
             return
         place = self._file.put(memoryview(text))
         if place is None:
@@ -95,10 +97,10 @@ class AnswerBuffer:
                 "there is no room to keep the answer until it is read",
                 hint="ask for Arrow, CSV or JSON lines, which are sent as they are found, or for fewer rows",
             )
-        self._pieces.append(place)
+        self._chunks.append(place)
 
     def _fitting(self, rows: list[str]) -> list[str]:
-        """The first rows, as many as have room."""
+        """Return the first rows, as many as have room."""
         left = self._max_bytes - self.size_bytes
         for number, row in enumerate(rows):
             left -= len(row.encode()) + 1
@@ -108,7 +110,7 @@ class AnswerBuffer:
 
 
 def _slices(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """The batch in parts whose text is not long, unless one row's is."""
+    """Yield slices of a batch whose text is short, so that little text is in memory at once."""
     by_bytes = _SLICE_BYTES * batch.num_rows // max(1, batch.nbytes)
     rows = max(1, min(by_bytes, _SLICE_CELLS // max(1, batch.num_columns)))
     for start in range(0, batch.num_rows, rows):
@@ -116,33 +118,33 @@ def _slices(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 
 class BufferedAnswer(StreamingResponse):
-    """An answer with many rows.
+    """An answer whose rows are in a buffer.
 
     Args:
-        before: what stands before the rows.
-        rows: let go of with it.
-        after: what stands behind them.
-        media_type: of all of it.
+        before: text before the rows.
+        rows: the buffer; closed with the answer.
+        after: text behind the rows.
+        media_type: media type of the answer.
     """
 
     def __init__(self, before: bytes, rows: AnswerBuffer, after: bytes, media_type: str) -> None:
         self._rows = rows
         length = len(before) + rows.size_bytes + len(after)
         super().__init__(
-            self._parts(before, after), media_type=media_type, headers={"Content-Length": str(length)}
+            self._content(before, after), media_type=media_type, headers={"Content-Length": str(length)}
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send it, or what its client takes of it."""
+        """Send the answer, and close the buffer even if the client disconnects."""
         try:
             await super().__call__(scope, receive, send)
         finally:
             self._rows.close()
 
-    async def _parts(self, before: bytes, after: bytes) -> AsyncIterator[bytes]:
+    async def _content(self, before: bytes, after: bytes) -> AsyncIterator[bytes]:
         yield before
-        pieces = self._rows.parts()
-        while (piece := await to_thread.run_sync(next, pieces, None)) is not None:
-            for start in range(0, len(piece), _PART_BYTES):
-                yield piece[start : start + _PART_BYTES]
+        chunks = self._rows.chunks()
+        while (chunk := await to_thread.run_sync(next, chunks, None)) is not None:
+            for start in range(0, len(chunk), _SEND_BYTES):
+                yield chunk[start : start + _SEND_BYTES]
         yield after

@@ -1,4 +1,4 @@
-"""`/api/databases`: the catalog, and registering a savepoint that lies under a root."""
+"""`/api/databases`: the catalog, and the registration of savepoints under a root."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class DatabaseEntry(BaseModel):
     path: str
     alias_of: str | None = Field(
         default=None,
-        description="the name of the newest savepoint, which `latest` and the like stand for now",
+        description="for an alias such as `latest`: the name of the savepoint that it means now",
     )
-    kind: str | None = Field(default=None, description="SAVEPOINT or CHECKPOINT, where the savepoint says it")
+    kind: str | None = Field(default=None, description="SAVEPOINT or CHECKPOINT, if the savepoint records it")
     checkpoint_id: int | None = None
-    error: str | None = Field(default=None, description="why it cannot be read")
+    error: str | None = Field(default=None, description="why the savepoint cannot be read")
 
 
 class DatabaseList(BaseModel):
@@ -55,7 +55,7 @@ class TableEntry(BaseModel):
 
     name: str
     comment: str
-    size_bytes: int = Field(description="about how many bytes a scan of it reads")
+    size_bytes: int = Field(description="estimated bytes that a scan reads")
 
 
 class TableDetail(TableEntry):
@@ -76,19 +76,21 @@ class Registration(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     name: str = Field(min_length=1, max_length=200)
-    path: str = Field(min_length=1, description="under one of the folders that are served")
+    path: str = Field(min_length=1, description="a path under a folder that the service serves")
 
 
 @router.get("")
 def list_databases(catalog: Visible) -> DatabaseList:
-    """All databases, and behind them their aliases; those that cannot be read say why."""
+    """List all databases, then their aliases; a database that cannot be read has an error."""
+    # Reads the metadata of all savepoints at the same time, not one after the other.
     catalog.described()
     return DatabaseList(databases=[_entry(schema) for schema in catalog.schemas()])
 
 
 @router.post("", status_code=HTTP_201_CREATED)
 def register_database(registration: Registration, service: State, principal: Caller) -> DatabaseEntry:
-    """Register a savepoint under one of the folders that are served; for those who see all databases."""
+    """Register a savepoint under a folder that the service serves. Only for users who see all databases."""
+    # A new name may match the grants of other users, who must not see a savepoint that the caller could not grant.
     if not principal.sees_everything:
         raise ForbiddenError("expected somebody who sees all databases: a name could be given to any of them")
     path = path_under(registration.path, service.roots)
@@ -98,9 +100,10 @@ def register_database(registration: Registration, service: State, principal: Cal
     return _entry(Schema(database.name, database))
 
 
+# Names contain slashes, so the routes with more parts come first.
 @router.get("/{database:path}/tables/{table:path}")
 def describe_table(database: str, table: str, catalog: Visible) -> TableDetail:
-    """A table with its columns and types."""
+    """Return a table with its columns and their types."""
     found = catalog.database(database).table(table)
     columns = [ColumnEntry(name=field.name, type=sql_type(field.type)) for field in found.schema]
     return TableDetail(**_table_entry(found).model_dump(), columns=columns)
@@ -108,21 +111,22 @@ def describe_table(database: str, table: str, catalog: Visible) -> TableDetail:
 
 @router.get("/{database:path}/tables")
 def list_tables(database: str, catalog: Visible) -> TableList:
-    """The tables of a database."""
+    """List the tables of a database."""
     found = catalog.database(database)
     return TableList(tables=[_table_entry(found.table(name)) for name in found.tables])
 
 
 @router.get("/{database:path}")
 def describe_database(database: str, catalog: Visible) -> DatabaseEntry:
-    """A database."""
+    """Return a database."""
     return _entry(catalog.schema(database))
 
 
 def path_under(path: str, roots: tuple[str, ...]) -> str | None:
-    """A path that is one of these folders or in one, links followed, with the options of that root; else None.
+    """Return a path with the options of the root that contains it, links followed; None outside all roots.
 
-    Options of its own it may not have: they would send our requests, and what signs them, to an endpoint of its choice.
+    The path must have no other options: they could send our requests, and their signatures, to an endpoint that the
+    client chooses.
     """
     try:
         location, options = given_location(path)

@@ -1,4 +1,4 @@
-"""`GET /docs`: the OpenAPI description as a page, made here: it needs no script, and nothing from elsewhere."""
+"""`GET /docs`: the OpenAPI description as a page, rendered here, without scripts and files of other hosts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ table { border-collapse: collapse; } td, th { text-align: left; padding: 0.15rem
 
 @router.get("/docs")
 def page(request: Request) -> HTMLResponse:
-    """All calls: what they take and what they answer."""
+    """Return a page with all calls, their parameters and their answers."""
     return HTMLResponse("".join(_page(request.app.openapi())), headers={"Content-Security-Policy": _POLICY})
 
 
@@ -55,7 +55,7 @@ def _call(path: str, method: str, call: dict[str, Any]) -> Iterator[str]:
             yield f"<td>{_type(parameter.get('schema', {}))}<td>{escape(parameter.get('description', ''))}"
         yield "</table>"
     for kind, content in call.get("requestBody", {}).get("content", {}).items():
-        yield f"<p>takes <code>{escape(kind)}</code>: {_type(content.get('schema', {}))}</p>"
+        yield f"<p>body: <code>{escape(kind)}</code>: {_type(content.get('schema', {}))}</p>"
     for status, answer in call.get("responses", {}).items():
         kinds = ", ".join(
             f"<code>{escape(kind)}</code> {_type(content.get('schema', {}))}"
@@ -75,7 +75,7 @@ def _members(properties: dict[str, Any], required: list[str] | tuple[()]) -> Ite
 
 
 def _type(schema: dict[str, Any]) -> str:
-    """A schema in a few words, with links to objects."""
+    """Describe a schema in a few words, with links to objects."""
     if "$ref" in schema:
         name = escape(schema["$ref"].rpartition("/")[2])
         return f'<a href="#{name}">{name}</a>'

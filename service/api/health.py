@@ -1,4 +1,4 @@
-"""`GET /healthz`: whether the service answers; `GET /readyz`: whether it takes queries; `GET /metrics`: its numbers."""
+"""Health checks: `GET /healthz` (liveness), `GET /readyz` (readiness), and `GET /metrics`."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ router = APIRouter(tags=["operations"])
 
 
 class Health(BaseModel):
-    """It answers."""
+    """The health of the service."""
 
     status: str = "ok"
 
 
 @router.get("/healthz")
 async def health() -> Health:
-    """Liveness: the service answers. Says nothing of the savepoints."""
+    """Check liveness: the service answers. The savepoints are not checked."""
     return Health()
 
 
 @router.get("/readyz", responses={503: {"model": Health}})
 async def ready(service: State, response: Response) -> Health:
-    """Readiness: the service takes queries. 503 until its first worker has started, and when it is told to stop."""
+    """Check readiness: the service accepts queries. 503 until its first worker has started, and while it is stopping."""
     if service.queries.is_ending or not service.workers.is_ready:
         response.status_code = HTTPStatus.SERVICE_UNAVAILABLE
         return Health(status="ending" if service.queries.is_ending else "starting")
@@ -37,5 +37,6 @@ async def ready(service: State, response: Response) -> Health:
 
 @router.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
 def metrics(service: State) -> Response:
-    """Numbers for Prometheus."""
+    """Return the numbers for Prometheus."""
+    # Not `async`: collecting the numbers takes locks, and must not hold up the event loop.
     return Response(service.metrics.text(), headers={"content-type": CONTENT_TYPE})

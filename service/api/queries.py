@@ -1,8 +1,8 @@
 """`/api/queries`: a query that runs while its client does something else.
 
-`POST` starts it; `GET …/{id}` tells how far it is; `GET …/{id}/result` gives its rows, once, in the format that `Accept`
-names, and waits for them; `DELETE …/{id}` ends it. Rows are held back while nobody reads them, so a query with a long answer
-runs on only while its result is read: ask for it when `result_ready` says so. A query that nobody asks for ends.
+`POST` starts a query; `GET …/{id}` returns its progress; `GET …/{id}/result` waits for its rows and returns them, once, in
+the format that `Accept` names; `DELETE …/{id}` cancels it. A query with a long answer stops until its rows are read, so
+request the result as soon as `result_ready` is true. A query whose client sends no request for too long is cancelled.
 """
 
 from __future__ import annotations
@@ -36,21 +36,21 @@ router = APIRouter(prefix="/api/queries", tags=["query"], responses=FAILURES)
 
 
 class ProgressBody(BaseModel):
-    """What a query has read."""
+    """The bytes, rows and splits that a query has read."""
 
     bytes_read: int
-    bytes_total: int = Field(description="about how many there are to read, in the scans started so far")
-    rows_read: int | None = Field(default=None, description="of savepoints, where the engine tells")
+    bytes_total: int = Field(description="estimate for the scans started so far")
+    rows_read: int | None = Field(default=None, description="rows of savepoints, if the engine counts them")
     splits_read: int | None = None
     splits_total: int | None = None
 
 
 class QueryStatus(BaseModel):
-    """A query, and how far it is."""
+    """A query and its progress."""
 
     query_id: str
     state: QueryState
-    result_ready: bool = Field(description="rows, or the end of them, wait to be read")
+    result_ready: bool = Field(description="rows, or their end, are ready to be read")
     sql: str
     user: str
     source: str
@@ -61,7 +61,7 @@ class QueryStatus(BaseModel):
     elapsed_ms: float
     row_count: int = Field(description="rows of the answer so far")
     progress: ProgressBody
-    databases: list[DatabaseBody] = Field(description="the savepoints that it reads")
+    databases: list[DatabaseBody] = Field(description="savepoints that the query reads")
     error: ErrorBody | None = None
 
 
@@ -81,7 +81,7 @@ async def start_query(
     principal: Caller,
     accept: Annotated[str | None, Header()] = None,
 ) -> QueryStatus:
-    """Start a query. `Accept` is that of the result: JSON has fewer rows than the other formats where `max_rows` is not given."""
+    """Start a query. `Accept` names the format of the result: without `max_rows`, JSON has fewer rows than other formats."""
     query_request = body.request_of(request, service, user, principal, accepted_format(accept))
     query = await to_thread.run_sync(service.queries.start, query_request)
     response.headers["Location"] = f"{router.prefix}/{query.id}"
@@ -90,13 +90,13 @@ async def start_query(
 
 @router.get("")
 def list_queries(service: State, user: User) -> QueryList:
-    """The queries of this user: those that run, and the last of those that ended."""
+    """List the queries of this user: open queries, and the latest ones that ended."""
     return QueryList(queries=[_status(record) for record in service.queries.records(user)])
 
 
 @router.get("/{query_id}")
 def describe_query(query_id: str, service: State, user: User) -> QueryStatus:
-    """How far a query is, or how it ended."""
+    """Return the progress or the result of a query."""
     return _status(service.queries.record(query_id, user))
 
 
@@ -108,8 +108,9 @@ async def query_result(
     user: User,
     accept: Annotated[str | None, Header()] = None,
 ) -> Response:
-    """The rows of a query, as soon as there are some; they can be read once."""
+    """Return the rows of a query, as soon as the first rows are ready. Rows can be read once."""
     wanted = JSON if accept is None else accepted_format(accept)
+    # From here on no other request can read the same rows.
     query = service.queries.take(query_id, user)
     if query is None:
         error = service.queries.record(query_id, user).error
@@ -119,9 +120,10 @@ async def query_result(
 
 @router.delete("/{query_id}", status_code=HTTP_204_NO_CONTENT)
 async def cancel_query(query_id: str, service: State, user: User) -> None:
-    """End a query, and let go of its result."""
+    """Cancel a query, and drop its result."""
     query = service.queries.find(query_id, user)
     if query is not None:
+        # Closing may wait for the engine.
         await to_thread.run_sync(query.close)
 
 

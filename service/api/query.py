@@ -1,6 +1,6 @@
 """`POST /api/query`: SQL in, rows out (`service.api.answers`).
 
-JSON has `max_rows` at most; the other formats all rows unless `max_rows` is given.
+JSON has at most `max_rows` rows; other formats have all rows, unless `max_rows` is given.
 """
 
 from __future__ import annotations
@@ -22,12 +22,14 @@ from service.queries.request import QueryRequest
 from service.sql.parser import DIALECT
 
 router = APIRouter(prefix="/api", tags=["query"])
+# The history of queries keeps the User-Agent, which may have any length.
 _LONGEST_SOURCE = 200
 
 
 class QueryBody(BaseModel):
     """A query."""
 
+    # A misspelt limit must not be ignored.
     model_config = ConfigDict(extra="forbid")
 
     sql: str = Field(description="one SELECT, EXPLAIN, SHOW or DESCRIBE")
@@ -37,22 +39,25 @@ class QueryBody(BaseModel):
         f"or {titles_of(Role.CLUSTER)} for what outgrows this machine",
     )
     max_rows: int | None = Field(
-        None, ge=0, description="rows at most; 10000 for JSON if not given, else all"
+        None, ge=0, description="most rows; if not given, 10000 for JSON and all for other formats"
     )
-    max_bytes: int | None = Field(None, ge=0, description="bytes of savepoints to read at most")
-    timeout_s: float | None = Field(default=None, gt=0, description="seconds at most; 60 if not given")
-    explain: bool = Field(default=False, description="do not run it, but tell what it would read")
-    dialect: str = Field(default=DIALECT, description="of the SQL: duckdb or trino")
+    max_bytes: int | None = Field(None, ge=0, description="most bytes of savepoints to read")
+    timeout_s: float | None = Field(default=None, gt=0, description="most seconds; 60 if not given")
+    explain: bool = Field(
+        default=False,
+        description="return the tables and columns that the query would read, without running it",
+    )
+    dialect: str = Field(default=DIALECT, description="SQL dialect: duckdb or trino")
     database: str | None = Field(
         None,
         max_length=1000,
-        description="whose tables need no qualifier; the only one there is if not given",
+        description="database whose tables need no qualifier; if not given, the only one",
     )
 
     def request_of(
         self, request: Request, service: ServiceState, user: str, principal: Principal, wanted: Format
     ) -> QueryRequest:
-        """What it asks for."""
+        """Return the request for the query registry."""
         return QueryRequest(
             sql=self.sql,
             engine=self.engine,
@@ -78,7 +83,7 @@ async def query(
     principal: Caller,
     accept: Annotated[str | None, Header()] = None,
 ) -> Response:
-    """Run a query and answer its rows."""
+    """Run a query and return its rows."""
     wanted = accepted_format(accept)
     query_request = body.request_of(request, service, user, principal, wanted)
     started = await to_thread.run_sync(service.queries.start, query_request)

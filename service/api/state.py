@@ -1,4 +1,4 @@
-"""What the routers share: made in `service.app`, asked for by type."""
+"""The objects that all routers share; `service.app` makes them, FastAPI injects them by type."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from service.settings import Settings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceState:
-    """The service's parts.
+    """The objects of a service.
 
     Attributes:
         settings: its limits.
-        catalog: what it serves.
-        queries: what runs.
-        roots: folders from which databases may be registered.
-        metrics: its numbers.
+        catalog: the catalog that it serves.
+        queries: its queries.
+        roots: folders from which clients may register savepoints.
+        metrics: its numbers for Prometheus.
         workers: the local engine, in processes of its own.
     """
 

@@ -1,6 +1,6 @@
-"""Rows → bytes: JSON, JSON lines, CSV, Arrow, Parquet, and a table to read.
+"""Rows → bytes: JSON, JSON lines, CSV, Arrow, Parquet, and a table for people.
 
-columns.py  an Arrow column → one that every format can hold; → JSON text; → plain text
+columns.py  an Arrow column → types that every format has; → JSON text; → plain text
 formats.py  batches → a stream of bytes, a function for each format
 table.py    batches → lines for people
 """

@@ -1,14 +1,14 @@
-"""An Arrow column as the formats need it.
+"""Conversion of an Arrow column for the formats.
 
-| function | gives | for |
+| function | result | for |
 |---|---|---|
-| plain | the same values in the types that all formats hold | Arrow, Parquet |
+| plain | the same values in types that all formats have | Arrow, Parquet |
 | json_column | JSON text of each value, `null` for NULL | JSON, JSON lines |
-| text_column | text of each value, NULL for NULL | CSV, tables to read |
+| text_column | text of each value, NULL for NULL | CSV, tables for people |
 
-JSON follows `readers.jsontext`. What engines give beyond that: a UNION is an object of all its members, all but one of them
-null; an INTERVAL is an ISO 8601 duration; a HUGEINT is a number as long as 64 bits hold it, else a string; decimals have no
-exponent.
+JSON text follows `readers.jsontext`. Types that only engines return: a UNION is an object of all its members, all but
+one of them null; an INTERVAL is an ISO 8601 duration; a HUGEINT is a number if it fits into 64 bits, else a string;
+decimals have no exponent.
 """
 
 from __future__ import annotations
@@ -20,16 +20,17 @@ import pyarrow.compute as pc
 
 from readers import json_text
 
-# The SQL type of columns whose text is JSON already.
+# The SQL type of columns that already hold JSON text.
 JSON_TEXT = "JSON TEXT"
 
 _HUGE = frozenset({"HUGEINT", "UHUGEINT"})
+# Text of this length always fits into 64 bits, so only longer text is parsed.
 _SAFE_DIGITS = 18
 _INT64 = range(-(2**63), 2**63)
 
 
 def plain(array: pa.Array) -> pa.Array:
-    """The values without types that only some formats know: unions, intervals, dictionaries, extensions, large lists."""
+    """Convert types that some formats do not have: unions, intervals, dictionaries, extensions, large lists."""
     for test, convert in _PLAIN:
         if test(array.type):
             return convert(array)
@@ -37,12 +38,12 @@ def plain(array: pa.Array) -> pa.Array:
 
 
 def plain_type(arrow_type: pa.DataType) -> pa.DataType:
-    """The type that `plain` gives values of this type."""
+    """Return the type of the result of `plain`."""
     return plain(pa.nulls(0, arrow_type)).type
 
 
 def decoded(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The batch without dictionaries: a value of one may stand in every row, which the batch's size does not tell."""
+    """Decode the dictionaries of a batch: every row may refer to one long value, which the size of the batch hides."""
     if not any(map(_has_dictionary, batch.schema.types)):
         return batch
     columns = [plain(array) if _has_dictionary(array.type) else array for array in batch.columns]
@@ -50,7 +51,7 @@ def decoded(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def decoded_schema(schema: pa.Schema) -> pa.Schema:
-    """The schema of what `decoded` gives."""
+    """Return the schema of the result of `decoded`."""
     fields = [
         field.with_type(plain_type(field.type)) if _has_dictionary(field.type) else field for field in schema
     ]
@@ -67,7 +68,7 @@ def _has_dictionary(arrow_type: pa.DataType) -> bool:
 
 
 def json_column(array: pa.Array, sql_type: str = "") -> pa.Array:
-    """JSON text of each value; `sql_type` tells a HUGEINT from a DECIMAL, and text from JSON."""
+    """Return JSON text of each value; `sql_type` distinguishes HUGEINT from DECIMAL, and JSON from other text."""
     if sql_type == JSON_TEXT:
         return pc.fill_null(array, "null")
     text = _huge(array) if sql_type in _HUGE else json_text(_without_decimals(plain(array)))
@@ -75,7 +76,7 @@ def json_column(array: pa.Array, sql_type: str = "") -> pa.Array:
 
 
 def text_column(array: pa.Array, sql_type: str = "") -> pa.Array:
-    """Text of each value: strings as they are, others as in JSON, without quotes around them."""
+    """Return text of each value: strings unchanged, other values as in JSON but without quotes around them."""
     array = plain(array)
     if pa.types.is_string(array.type):
         return array
@@ -84,7 +85,7 @@ def text_column(array: pa.Array, sql_type: str = "") -> pa.Array:
 
 
 def is_number(arrow_type: pa.DataType) -> bool:
-    """Whether text of this type is a number."""
+    """Return whether values of a type are written as numbers."""
     return any(test(arrow_type) for test in (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal))
 
 
@@ -93,12 +94,13 @@ def _huge(array: pa.Array) -> pa.Array:
     long = pc.fill_null(pc.greater(pc.utf8_length(text), _SAFE_DIGITS), False)
     if not pc.any(long).as_py():
         return text
+    # JSON parsers read longer numbers as doubles, which would change them.
     exact = [digits if int(digits) in _INT64 else f'"{digits}"' for digits in text.filter(long).to_pylist()]
     return pc.replace_with_mask(text, long, pa.array(exact, pa.string()))
 
 
 def _without_decimals(array: pa.Array) -> pa.Array:
-    """Decimals, also nested ones, as strings."""
+    """Convert decimals to strings, also nested ones."""
     if pa.types.is_decimal(array.type):
         return decimal_text(array)
     if pa.types.is_nested(array.type):
@@ -107,7 +109,7 @@ def _without_decimals(array: pa.Array) -> pa.Array:
 
 
 def decimal_text(array: pa.Array) -> pa.Array:
-    """Decimals as text without exponents."""
+    """Return decimals as text without exponents."""
     text = array.cast(pa.string())
     odd = pc.fill_null(pc.match_substring(text, "E"), False)
     if not pc.any(odd).as_py():
@@ -117,7 +119,7 @@ def decimal_text(array: pa.Array) -> pa.Array:
 
 
 def _with_children(array: pa.Array, convert: Callable[[pa.Array], pa.Array]) -> pa.Array:
-    """A struct, list or map with its values converted; the array itself if that changes nothing."""
+    """Convert the values of a struct, list or map; returns the array itself if no type changes."""
     if pa.types.is_struct(array.type):
         before = [array.field(index) for index in range(array.type.num_fields)]
     elif pa.types.is_map(array.type):
@@ -131,7 +133,7 @@ def _with_children(array: pa.Array, convert: Callable[[pa.Array], pa.Array]) -> 
     if pa.types.is_struct(array.type):
         fields = [pa.field(field.name, child.type) for field, child in zip(array.type, after, strict=True)]
         return pa.StructArray.from_arrays(after, fields=fields, mask=nulls)
-    # Arrow takes no mask with offsets that are a slice.
+    # Arrow refuses a mask if the offsets are a slice of an array.
     offsets = pa.array(array.offsets.to_numpy())
     made = pa.MapArray if pa.types.is_map(array.type) else pa.ListArray
     return made.from_arrays(offsets, *after, mask=nulls)
@@ -146,7 +148,7 @@ def _as_list(array: pa.Array) -> pa.Array:
 
 
 def _union(array: pa.Array) -> pa.Array:
-    """A struct of all members."""
+    """Convert a union to a struct of all members."""
     codes = array.type_codes
     dense = array.type.mode == "dense"
     children = []

@@ -1,16 +1,16 @@
 """Batches → a stream of bytes, a function for each format.
 
-| name | media type | what |
+| name | media type | content |
 |---|---|---|
 | json | application/json | an array of objects (over HTTP, `json_rows` within the answer's object) |
-| jsonl | application/jsonl | an object a line |
-| csv | text/csv | RFC 4180 with a header; strings quoted, so that NULL (nothing) is not the empty string (`""`) |
-| csv | text/csv; formulas=escape | with `'` before texts that begin with `=`, `+`, `-`, `@`, TAB or CR: formulas to spreadsheets |
+| jsonl | application/jsonl | one object per line |
+| csv | text/csv | RFC 4180 with a header; strings are quoted, so that NULL (no text) differs from the empty string (`""`) |
+| csv | text/csv; formulas=escape | with `'` before text that begins with `=`, `+`, `-`, `@`, TAB or CR (formulas in spreadsheets) |
 | arrow | application/vnd.apache.arrow.stream | the Arrow IPC stream |
 | parquet | application/vnd.apache.parquet | row groups of some megabytes, zstd; dictionaries where values repeat |
 
-Each yields what it has after each batch (Parquet: row group), so an answer of any size streams. Rows become text column by column, by
-Arrow's kernels. Where names must differ, a repeated one gets a number: `key`, `key_1`.
+Each function yields bytes after each batch (Parquet: after each row group), so an answer of any size streams. Arrow's
+kernels convert rows to text column by column. In formats with unique names a repeated name gets a number: `key`, `key_1`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from service.sql.types import Column
 
 _Batches = Iterable[pa.RecordBatch]
 _MAY_REPEAT = (pa.types.is_primitive, pa.types.is_string, pa.types.is_binary, pa.types.is_decimal)
-# Rows a value, of a column that has a dictionary: fewer cost more in it than they save.
+# A column gets a dictionary if each value stands in so many rows on average: with fewer the dictionary costs more than it saves.
 _REPEATED = 10
 _SHORT_BYTES = 256
 _FORMULA_STARTS = r"=+\-@\t\r"
@@ -44,10 +44,10 @@ class Format:
     """A format of answers.
 
     Attributes:
-        name: on the command line.
-        media_type: over HTTP.
-        suffix: of files.
-        write: (columns, their Arrow schema, batches) → chunks.
+        name: its name on the command line.
+        media_type: its name over HTTP.
+        suffix: suffix of its files.
+        write: (columns, their Arrow schema, batches) → byte strings.
     """
 
     name: str
@@ -57,7 +57,7 @@ class Format:
 
 
 def json_rows(columns: Sequence[Column], batch: pa.RecordBatch) -> list[str]:
-    """Each row as the text of a JSON array."""
+    """Return each row as the text of a JSON array."""
     return _joined(_json_columns(columns, batch), [""] * len(columns), ("[", "]"))
 
 
@@ -123,11 +123,12 @@ def _write_parquet(columns: Sequence[Column], schema: pa.Schema, batches: _Batch
     schema = _plain_schema(columns, schema)
     sink = _Chunks()
     rest = (_plain_batch(batch, schema) for batch in batches)
+    # Parquet's options are fixed before the first row: the first batch stands for all.
     first = list(islice(rest, 1))
     leaves = [
         leaf for batch in first for leaf in chain.from_iterable(map(_leaves, schema.names, batch.columns))
     ]
-    pool = pa.system_memory_pool()  # Arrow's own keeps what was freed: 33 MiB of 516 MiB
+    pool = pa.system_memory_pool()  # Arrow's own pool keeps freed memory: 33 MiB of 516 MiB
     with parquet.ParquetWriter(
         sink,
         schema,
@@ -139,13 +140,13 @@ def _write_parquet(columns: Sequence[Column], schema: pa.Schema, batches: _Batch
         del leaves
         for group in _row_groups(chain(_popped(first), rest), schema):
             writer.write_table(group)
-            del group
+            del group  # freed before the next group is read
             yield sink.take()
     yield sink.take()
 
 
 def _row_groups(batches: _Batches, schema: pa.Schema) -> Iterator[pa.Table]:
-    """The batches, several at a time: the end of the file, which tells of all row groups, is held until then."""
+    """Group batches to tables. Each row group adds to the footer, which stays in memory to the end, so groups are not small."""
     waiting: list[pa.RecordBatch] = []
     size_bytes = 0
     for batch in batches:
@@ -160,23 +161,23 @@ def _row_groups(batches: _Batches, schema: pa.Schema) -> Iterator[pa.Table]:
 
 
 def _popped(batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The batches, which the list lets go of: a large one is not kept while it is written and the next one is read."""
+    """Yield batches and remove them from the list, so that a large one is not kept while the next one is read."""
     while batches:
         yield batches.pop(0)
 
 
 def _repeating(leaves: Iterable[tuple[str, pa.Array]]) -> list[str]:
-    """The leaves whose values repeat.
+    """Return the leaves whose values repeat.
 
-    For keys and other values that do not, a dictionary only costs: 18 million rows of four states took a quarter more CPU to export,
-    reading included, and 141 MB in place of 71 MB.
+    For other leaves, such as keys, a dictionary only costs: with dictionaries for all, an export of 18 million rows of four
+    states took a quarter more processor time, reading included, and 141 MB instead of 71 MB.
     """
     short = ((name, array) for name, array in leaves if _is_short(array))
     return [name for name, array in short if _REPEATED * pc.count_distinct(array).as_py() <= len(array)]
 
 
 def _short(leaves: Iterable[tuple[str, pa.Array]]) -> list[str]:
-    """The leaves that get statistics: Arrow copies a text six times for that, and leaves it out if it is long."""
+    """Return the leaves that get statistics: for them Arrow copies a text six times, and in the end drops long text."""
     return [name for name, array in leaves if _is_short(array)]
 
 
@@ -185,7 +186,7 @@ def _is_short(array: pa.Array) -> bool:
 
 
 def _leaves(name: str, array: pa.Array) -> Iterator[tuple[str, pa.Array]]:
-    """The columns that Parquet makes of one, as it names them."""
+    """Yield Parquet's columns of an Arrow column, with Parquet's names."""
     if pa.types.is_struct(array.type):
         for field, child in zip(array.type, array.flatten(), strict=True):
             yield from _leaves(f"{name}.{field.name}", child)
@@ -199,7 +200,7 @@ def _leaves(name: str, array: pa.Array) -> Iterator[tuple[str, pa.Array]]:
 
 
 class _Chunks(io.RawIOBase):
-    """A file to write to, whose bytes are taken away as they come."""
+    """A file to write to; `take` removes and returns the bytes written so far."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
@@ -233,7 +234,7 @@ def _json_columns(columns: Sequence[Column], batch: pa.RecordBatch) -> list[pa.A
 
 
 def _joined(cells: Sequence[pa.Array], labels: Sequence[str], around: tuple[str, str]) -> list[str]:
-    """The cells of each row with labels before them and commas between."""
+    """Join the cells of each row, with labels before them and commas between them."""
     parts: list[pa.Array | str] = []
     for number, (label, cell) in enumerate(zip(labels, cells, strict=True)):
         parts += [("," if number else around[0]) + label, cell]
@@ -269,7 +270,7 @@ def _unique(columns: Sequence[Column]) -> list[str]:
 
 
 SPREADSHEET_CSV = Format(name="csv", media_type="text/csv", suffix="csv", write=_write_spreadsheet_csv)
-"""What spreadsheets open without running what somebody wrote into a state."""
+"""CSV that is safe in spreadsheets: text of a state must not run as a formula."""
 FORMATS: dict[str, Format] = {
     known.name: known
     for known in (

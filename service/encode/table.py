@@ -1,6 +1,6 @@
-"""Rows as a table for people: columns aligned, numbers to the right, long cells cut.
+"""Rows as a table for people: aligned columns, numbers to the right, long cells cut.
 
-The widths come from the first rows, so a table of any length streams; a later cell that is wider stands out.
+The first rows determine the widths, so a table of any length streams; a later cell that is wider is cut.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _ROWS_FOR_WIDTHS = 1000
 def table_lines(
     columns: Sequence[Column], schema: pa.Schema, batches: Iterable[pa.RecordBatch], width: int | None = None
 ) -> Iterator[str]:
-    """The lines of a table: names, a rule, the rows.
+    """Yield the lines of a table: names, a rule, the rows.
 
     Args:
         columns: names and SQL types.
-        schema: the batches' schema.
+        schema: schema of the batches.
         batches: the rows.
-        width: columns of the screen; cells are cut so that the table fits where it can.
+        width: characters per line of the screen; cells are cut to fit, as far as possible.
     """
     remaining = iter(batches)
     rows: list[tuple[str, ...]] = []
@@ -60,11 +60,12 @@ def _cell(text: str | None) -> str:
         return _NULL
     if text.isprintable():
         return text
+    # Control characters in a state must not reach the terminal, which would obey them.
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
 def _width(text: str) -> int:
-    """Columns of the screen that a text takes."""
+    """Number of characters that a text takes on the screen."""
     if text.isascii():
         return len(text)
     wide = sum(unicodedata.east_asian_width(char) in "WF" for char in text)
@@ -72,7 +73,7 @@ def _width(text: str) -> int:
 
 
 def _fitting(widths: list[int], width: int | None) -> list[int]:
-    """The widths, the widest made narrower until all fit, none under 16."""
+    """Reduce the widest widths until all fit, but none below 16."""
     widths = [min(one, _MAX_CELL) for one in widths]
     if width is None:
         return widths

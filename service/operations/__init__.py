@@ -1,6 +1,6 @@
-"""What those who run a service see of it.
+"""Operation of a service: metrics, logs, checks of the environment.
 
 metrics.py   numbers for Prometheus
-logs.py      structured logs, and the audit log: who asked what, without values
-doctor.py    what an environment lacks
+logs.py      structured logs, and the audit log: the users' queries without values
+doctor.py    checks of the environment
 """

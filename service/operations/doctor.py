@@ -1,7 +1,7 @@
-"""What an environment has and what it lacks: `savepointdb doctor-env`.
+"""Checks of the environment: `savepointdb doctor-env`.
 
-A check is `ok`, `missing` (something optional: what it is for is said) or `wrong` (something that has to be). None of them
-changes anything but a file it makes and removes.
+The result of a check is `ok`, `missing` (something optional; the text names its purpose) or `wrong` (something
+necessary). A check changes nothing, except that it makes and removes a temporary file.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ _OPTIONAL = {
     "grpc": "Spark Connect: pip install 'savepointdb[connect]'",
     "jwt": "tokens of identity providers: pip install 'savepointdb[oidc]'",
 }
+# Module → distribution, where they have different names.
 _DISTRIBUTIONS = {"grpc": "grpcio", "jwt": "pyjwt"}
 _LEAST_MEMORY = 2 << 30
 _LEAST_DISK = 1 << 30
@@ -37,7 +38,7 @@ _LEAST_DISK = 1 << 30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """One thing that was looked at: what it is, how it is, what was found."""
+    """A check: its name, its result, and the text for the user."""
 
     name: str
     state: str
@@ -45,11 +46,11 @@ class Check:
 
 
 def checks(settings: Settings, roots: tuple[str, ...] = ()) -> Iterator[Check]:
-    """All checks, in the order in which they matter.
+    """Run all checks, the most important first.
 
     Args:
-        settings: of the service.
-        roots: folders that it is to serve; remote ones are not asked.
+        settings: settings of the service.
+        roots: folders that the service shall serve; remote folders are not contacted.
     """
     yield Check(name="python", state=OK, found=f"{platform.python_version()} at {sys.executable}")
     for package in _NEEDED:
@@ -66,6 +67,7 @@ def checks(settings: Settings, roots: tuple[str, ...] = ()) -> Iterator[Check]:
 
 
 def _package(module: str, otherwise: str, purpose: str) -> Check:
+    # Looked up, not imported: some of them take seconds to import.
     if find_spec(module) is None:
         return Check(name=module, state=otherwise, found=f"not installed; {purpose}")
     try:
@@ -86,8 +88,12 @@ def _java() -> Check:
 
 def _memory() -> Check:
     total = machine.memory_bytes()
-    found = f"{total / (1 << 30):.1f} GiB, {machine.cores()} cores"
+    found = f"{_gibibytes(total)}, {machine.cores()} cores"
     return Check(name="memory", state=OK if total >= _LEAST_MEMORY else WRONG, found=found)
+
+
+def _gibibytes(size_bytes: int) -> str:
+    return f"{size_bytes / (1 << 30):.1f} GiB"
 
 
 def _folders(settings: Settings) -> Iterator[Check]:
@@ -106,11 +112,12 @@ def _compiled() -> Check:
 def _writable(name: str, folder: str) -> Check:
     try:
         os.makedirs(folder, exist_ok=True)
+        # The mode of a folder does not show a read-only or full file system.
         with tempfile.TemporaryFile(dir=folder):
             free = shutil.disk_usage(folder).free
     except OSError as error:
         return Check(name=name, state=WRONG, found=f"{folder}: {error.strerror}")
-    found = f"{folder}, {free / (1 << 30):.1f} GiB free"
+    found = f"{folder}, {_gibibytes(free)} free"
     return Check(name=name, state=OK if free >= _LEAST_DISK else WRONG, found=found)
 
 

@@ -1,8 +1,8 @@
-"""Logs of a service: a line an event, as text or JSON, with the id of the query it is about.
+"""Logs of a service: one line per event, as text or JSON, with the id of its query.
 
-The audit log is the logger `savepointdb.audit`: a line for each query that ended, with who asked, what it cost and how it ended.
-It has the shape of the statement, every literal in it a `?`, so that no value of a user's state is in a log; errors are there by
-code only, for their messages quote values.
+The audit log is the logger `savepointdb.audit`: one line for each query that ended, with its user, its cost and its
+result. The line contains the statement with `?` in place of every literal, so that no value of a user's state gets into
+a log. Errors appear only as codes, because their messages quote values.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ FORMATS = ("text", "json")
 
 
 class JsonFormatter(logging.Formatter):
-    """A JSON object a line: `time`, `level`, `logger`, `message`, and the fields of the event."""
+    """One JSON object per line: `time`, `level`, `logger`, `message`, and the fields of the event."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """As logging asks."""
+        """Format a record."""
         event: dict[str, Any] = {
             "time": _time(record),
             "level": record.levelname.lower(),
@@ -44,19 +44,20 @@ class TextFormatter(logging.Formatter):
     """A line for people: time, level, message, and the fields as `name=value`; line breaks are escaped."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """As logging asks."""
+        """Format a record."""
         fields = getattr(record, _FIELDS, {})
-        told = " ".join(f"{name}={json.dumps(value, default=str)}" for name, value in fields.items())
-        line = f"{_time(record)} {record.levelname.lower()} {record.getMessage()} {told}".rstrip()
+        shown = " ".join(f"{name}={json.dumps(value, default=str)}" for name, value in fields.items())
+        line = f"{_time(record)} {record.levelname.lower()} {record.getMessage()} {shown}".rstrip()
+        # A client could otherwise write lines of its own into the log.
         line = line.replace("\r", "\\r").replace("\n", "\\n")
         return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
 
 
 def install(settings: Settings) -> None:
-    """Let the service's loggers write to standard error as the settings say.
+    """Let the loggers of the service write to standard error, with level and format of the settings.
 
     Raises:
-        ValueError: a level or format that is not known.
+        ValueError: an unknown level or format.
     """
     level = logging.getLevelNamesMapping().get(settings.logs.level.upper())
     if level is None or settings.logs.format not in FORMATS:
@@ -74,7 +75,7 @@ def install(settings: Settings) -> None:
 
 
 def audit(query: Query) -> None:
-    """Write the line of a query that ended."""
+    """Write the audit line of a query that ended."""
     logger = logging.getLogger(AUDIT)
     if not logger.isEnabledFor(logging.INFO):
         return
@@ -97,7 +98,7 @@ def audit(query: Query) -> None:
 
 
 def shape_of(query: Query) -> str:
-    """The statement that ran with `?` in place of every literal."""
+    """Return the statement with `?` in place of every literal."""
     tree = query.plan.query.copy()
     shaped = tree.transform(lambda node: exp.Placeholder() if isinstance(node, exp.Literal) else node)
     return shaped.sql(dialect=DIALECT)[:_LONGEST_SHAPE]

@@ -2,17 +2,17 @@
 
 | name | kind | labels |
 |---|---|---|
-| savepointdb_queries_total | counter | state, engine, code of the error |
+| savepointdb_queries_total | counter | state, engine, code (of the error) |
 | savepointdb_query_seconds | histogram | state; from the request to the last row found |
 | savepointdb_queue_seconds | histogram | |
 | savepointdb_read_bytes_total, savepointdb_answer_rows_total | counters | |
 | savepointdb_queries_open | gauge | state |
-| savepointdb_queries_stalled | gauge | those that keep a process while nobody reads their rows |
-| savepointdb_spooled_bytes | gauge | of answers that wait on the disk to be read |
+| savepointdb_queries_stalled | gauge | ; queries that hold a worker while their rows are not read |
+| savepointdb_spooled_bytes | gauge | ; answers that wait on the disk |
 | savepointdb_databases | gauge | |
-| process_* | of the operating system, for the serving process | |
+| process_* | several | ; numbers of the operating system for the serving process |
 
-No label holds a value of a user: names of states, engines and codes only.
+Labels hold only names of states, engines and codes, never a value of a user.
 """
 
 from __future__ import annotations
@@ -34,16 +34,17 @@ _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300
 
 
 class Metrics:
-    """Counts what ends, and looks at what runs when it is asked.
+    """Counts queries that end; the state of running queries is read when Prometheus asks.
 
     Args:
-        queries: of the service.
-        catalog: what it serves.
+        queries: queries of the service.
+        catalog: catalog of the service.
     """
 
     def __init__(self, queries: Queries, catalog: Catalog) -> None:
         self._queries = queries
         self._catalog = catalog
+        # Not the global registry: two applications in one process, as in tests, would collide.
         self._registry = CollectorRegistry()
         self._ended = Counter(
             "savepointdb_queries", "queries that ended", ("state", "engine", "code"), registry=self._registry
@@ -67,7 +68,7 @@ class Metrics:
         queries.add_observer(self.ended)
 
     def ended(self, query: Query) -> None:
-        """Count a query."""
+        """Count a query that ended."""
         record: QueryRecord = query.record
         code = record.error.code if record.error else ""
         self._ended.labels(record.state.value, record.engine, code).inc()
@@ -77,7 +78,7 @@ class Metrics:
         self._rows.inc(record.row_count)
 
     def collect(self) -> Iterable[Metric]:
-        """What Prometheus' registry asks of a collector: the numbers of this moment."""
+        """Yield the current numbers, as the registry of Prometheus requests them."""
         states = Count(self._queries.open_states())
         open_ = GaugeMetricFamily("savepointdb_queries_open", "queries by state", labels=("state",))
         for state in QueryState:
@@ -85,12 +86,12 @@ class Metrics:
         yield open_
         yield GaugeMetricFamily(
             "savepointdb_queries_stalled",
-            "queries that keep a process while nobody reads their rows",
+            "queries that hold a worker while their rows are not read",
             self._queries.blocked,
         )
         yield GaugeMetricFamily(
             "savepointdb_spooled_bytes",
-            "bytes of answers that wait on the disk to be read",
+            "bytes of answers that wait on the disk for their client",
             self._queries.spool.size_bytes,
         )
         yield GaugeMetricFamily(
@@ -98,5 +99,5 @@ class Metrics:
         )
 
     def text(self) -> bytes:
-        """All numbers, as Prometheus reads them."""
+        """Return all numbers in the text format."""
         return generate_latest(self._registry)

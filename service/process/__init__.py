@@ -1,6 +1,6 @@
 """This process and the machine under it.
 
 machine.py   memory and cores that this process may use
-memory.py    what this process keeps of memory that was freed
+memory.py    limits of the freed memory that the allocators keep
 arrow.py     Arrow without pandas
 """

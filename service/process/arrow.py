@@ -1,8 +1,8 @@
 """Arrow without pandas, for the command line and for workers.
 
-The first scalar that pyarrow makes has it look for pandas, and where pandas is installed (Spark needs it) that takes a third of a
-second, as long as all else that a short query does. Nothing of ours hands Arrow to pandas. What does, Spark's own functions, still
-can: pyarrow looks again when it is asked for a table or a series of pandas.
+When pyarrow makes its first scalar, it imports pandas if pandas is installed (Spark needs it). The import takes a third of
+a second, as long as the rest of a short query. Our code never converts Arrow to pandas. Functions of Spark do, and still
+can: pyarrow looks for pandas again when it converts a table or a series.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Any
 
 
 def load_without_pandas() -> None:
-    """Load pyarrow, and have it believe for now that there is no pandas."""
-    hidden = _Hidden()
+    """Load pyarrow while the import of pandas fails."""
+    hidden = _PandasHider()
     sys.meta_path.insert(0, hidden)
     try:
         import_module("pyarrow").scalar(None)
@@ -23,10 +23,11 @@ def load_without_pandas() -> None:
         sys.meta_path.remove(hidden)
 
 
-class _Hidden:
-    """Finds no pandas."""
+class _PandasHider:
+    """An import hook that hides pandas."""
 
     def find_spec(self, name: str, path: Sequence[str] | None = None, target: Any = None) -> None:
-        """As `importlib.abc.MetaPathFinder`."""
+        """Fail for pandas, and leave all other modules to the next hook; see `importlib.abc.MetaPathFinder`."""
+        # This error, and not a missing module spec, stops the search in the hooks behind this one.
         if name == "pandas":
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)

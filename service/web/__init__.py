@@ -1,8 +1,8 @@
-"""The page at `/`: where people ask.
+"""The page at `/`, where people write queries.
 
-    router.py  `/` and `/static/…`, with the headers that keep the page to itself
+    router.py  `/` and `/static/…`, with headers that isolate the page
     assets.py  the built files, from memory
-    static/    what `make web` builds from the sources in `web/` of the project; manifest.json says of which
+    static/    files that `make web` builds from the sources in `web/` of the project; manifest.json lists the sources
 
-The page asks the service over the same HTTP as everybody else.
+The page uses the same HTTP calls as every other client.
 """

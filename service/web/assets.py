@@ -1,4 +1,4 @@
-"""The built files of the page, read once and answered from memory: a name is looked up, never joined to a path."""
+"""The built files of the page, read once and served from memory: a name is looked up, never joined to a path."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class Asset:
     """A file of the page.
 
     Attributes:
-        media_type: what it is.
-        content: its bytes.
-        compressed: the same by gzip.
-        etag: changes with the content.
+        media_type: value of the header Content-Type.
+        content: the bytes.
+        compressed: the bytes compressed with gzip.
+        etag: value of the header ETag; changes with the content.
     """
 
     media_type: str
@@ -36,7 +36,7 @@ class Asset:
 
 
 def read_assets(folder: Path = STATIC) -> Mapping[str, Asset]:
-    """The files of the page by name; those that are not for browsers are left out."""
+    """Read the files of the page, by name; files that no browser requests are left out."""
     return {
         path.name: _asset(path.read_bytes(), _MEDIA_TYPES[path.suffix])
         for path in sorted(folder.iterdir())
@@ -48,6 +48,7 @@ def _asset(content: bytes, media_type: str) -> Asset:
     return Asset(
         media_type=media_type,
         content=content,
+        # Without the time: the bytes under one ETag must not differ from process to process.
         compressed=gzip.compress(content, mtime=0),
         etag=f'"{hashlib.sha256(content).hexdigest()[:32]}"',
     )

@@ -1,7 +1,7 @@
 """`GET /` and `/static/{name}`: the page and its files.
 
-The headers let the page load nothing but its own files, ask nobody but this service, and be framed by nobody. A browser keeps the
-files, and asks each time whether they changed: a new version is seen at once.
+The headers allow the page to load only its own files and to send requests only to this service, and forbid other pages to
+frame it. A browser caches the files but asks each time whether they changed, so it shows a new version at once.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _HEADERS = {
 
 
 def page_router() -> APIRouter:
-    """The routes of the page; its files are read now."""
+    """Make the routes of the page; reads its files."""
     assets = read_assets()
     router = APIRouter(include_in_schema=False)
 

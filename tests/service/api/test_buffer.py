@@ -122,7 +122,7 @@ def test_rows_in_memory_and_in_a_file_are_the_first_ones_that_have_room(
     for batch in texts:
         if not rows.is_full:
             rows.add(pa.record_batch([pa.array(batch, pa.string())], ["text"]))
-    text = b"[" + b"".join(rows.parts()) + b"]"
+    text = b"[" + b"".join(rows.chunks()) + b"]"
     rows.close()
 
     everything = [[cell] for batch in texts for cell in batch]
