@@ -3,12 +3,14 @@
 | bytes | meaning |
 |---|---|
 | u1 type, u3 little-endian length L, L bytes | a chunk |
-| type FF | stream identifier; stands again where a new stream begins |
+| type FF | stream identifier; repeated where a new stream begins |
 | type 00 | u4 masked CRC32C, a raw snappy block |
 | type 01 | u4 masked CRC32C, plain bytes |
 | type 80…FD, FE | skippable, padding |
+| type 02…7F | an error: such chunks must not be skipped |
 
-There is no end mark: the stream ends where the region does. Blocks hold at most 64 KiB (`SnappyFramedOutputStream`).
+There is no end mark: the stream ends with its region. Blocks hold at most 64 KiB (`SnappyFramedOutputStream`). The checksums are
+not verified.
 """
 
 from __future__ import annotations
@@ -23,12 +25,12 @@ from readers.cursor import Cursor
 
 HEAD_BYTES = 4
 _COMPRESSED, _PLAIN, _FIRST_SKIPPABLE, _IDENTIFIER = 0x00, 0x01, 0x80, 0xFF
-_CHECKSUM_BYTES = 4
+_CHECKSUM_BYTES = 4  # before the block; the length of the chunk includes it
 _MAX_BLOCK_BYTES = 1 << 16
 
 
 def decompress(cursor: Cursor) -> NDArray[np.uint8]:
-    """The plain bytes of all chunks from the cursor to its end.
+    """Return the plain bytes of all chunks from the cursor to its end.
 
     Raises:
         CorruptDataError: not the framing format, or a block larger than 64 KiB.
@@ -37,7 +39,11 @@ def decompress(cursor: Cursor) -> NDArray[np.uint8]:
 
 
 def chunks(cursor: Cursor) -> Iterator[bytes]:
-    """As `decompress`, a chunk at a time; the cursor stands behind the last one given."""
+    """Yield the plain bytes chunk by chunk; the cursor is behind the chunk that was yielded last.
+
+    Raises:
+        CorruptDataError: see `decompress`.
+    """
     while cursor.remaining:
         plain = read_chunk(cursor)
         if plain:
@@ -45,15 +51,15 @@ def chunks(cursor: Cursor) -> Iterator[bytes]:
 
 
 def chunk_bytes(beginning: memoryview) -> int:
-    """How many bytes a chunk takes that begins with these `HEAD_BYTES`."""
+    """Return the size of a chunk, its head included, from the first `HEAD_BYTES` bytes of it."""
     return HEAD_BYTES + int.from_bytes(beginning[1:HEAD_BYTES], "little")
 
 
 def read_chunk(cursor: Cursor) -> bytes:
-    """The plain bytes of the next chunk; none if it holds no data.
+    """Return the plain bytes of the next chunk; empty if it holds no data.
 
     Raises:
-        CorruptDataError: as `decompress`.
+        CorruptDataError: see `decompress`.
     """
     start = cursor.position
     kind = cursor.u1()
@@ -72,6 +78,7 @@ def read_chunk(cursor: Cursor) -> bytes:
 
 def _block(cursor: Cursor, block: bytes, start: int) -> bytes:
     try:
+        # Before decompressing: the claimed length is what the library allocates, and hostile bytes may claim gigabytes.
         size = cramjam.snappy.decompress_raw_len(block)
         if size > _MAX_BLOCK_BYTES:
             raise cursor.corrupt(

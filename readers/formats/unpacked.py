@@ -1,12 +1,12 @@
-"""A key group that was written with compression, as if it had been written without.
+"""The plain bytes of a compressed key group.
 
-What lays out a key group wants all of its bytes side by side, and gives them back as it goes. So those of a large one are unpacked,
-a chunk at a time, into a file that has no name, and mapped: memory is what is being looked at, and as much as the largest
-entry takes. A small one stays in memory. Snappy makes at most about 20 bytes of one, so no key group fills a disk that had
-room for 20 of it. `TMPDIR` says where such files are: a folder that is memory itself saves none.
+The formats read a key group as one buffer, and release its bytes as they go. A large key group is therefore decompressed chunk by
+chunk into a temporary file without a name, which is mapped: then only the pages in use, and the largest entry, take memory. A
+small key group stays in memory. Snappy expands a byte to about 20 bytes at most, which bounds the size of the file. `TMPDIR`
+names the folder of such files; a folder in memory (tmpfs) saves no memory.
 
-Who will stop somewhere on the way has `UnpackedWindows`: some chunks at a time, which are forgotten behind it. Of these only an
-entry that is large takes such a file.
+A lookup, which stops early, uses `UnpackedWindows`: it decompresses some chunks at a time and drops those behind it. Only a large
+entry needs a file then.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from readers.errors import StorageError
 from readers.formats.snappy import HEAD_BYTES, chunk_bytes, chunks, read_chunk
 from readers.storage.filesystems import BufferStream, ReadCounter, Windows
 
-IN_MEMORY_BYTES = 4 << 20
-_STRETCH_BYTES = 1 << 20
-_STEP_BYTES = 1 << 18
-_UNKNOWN_END = 1 << 62
+IN_MEMORY_BYTES = 4 << 20  # plain bytes; more of them go into a file
+_STRETCH_BYTES = 1 << 20  # packed bytes that are released at once
+_STEP_BYTES = 1 << 18  # plain bytes that a lookup decompresses at once
+_UNKNOWN_END = 1 << 62  # the length of the plain bytes stands nowhere; it is known at the last chunk
 Release = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlainBytes:
-    """Plain bytes.
+    """The plain bytes of a key group.
 
     Attributes:
-        data: all of them.
-        path: the file they were packed in, and where; for errors.
-        release: told of bytes that are done with, from … to; arrays of them stay valid.
+        data: the bytes.
+        path: for errors: the compressed file, and the position in it where the key group begins.
+        release: called with the start and end of bytes that are no longer needed; arrays of them stay valid.
     """
 
     data: NDArray[np.uint8]
@@ -47,15 +47,15 @@ class PlainBytes:
 
 
 def unpack(cursor: Cursor, release: Release) -> PlainBytes:
-    """The plain bytes of all that a cursor has left.
+    """Decompress all chunks from the cursor to its end.
 
     Args:
-        cursor: at the beginning of what is packed.
-        release: told of packed bytes that are done with.
+        cursor: at the first chunk.
+        release: called with the start and end of compressed bytes that are no longer needed.
 
     Raises:
-        CorruptDataError: as `snappy.chunks`.
-        StorageError: there is no room for a large key group among the temporary files.
+        CorruptDataError: see `snappy.chunks`.
+        StorageError: a large key group does not fit into the folder of temporary files.
     """
     path = _path(cursor)
     plain, waiting = chunks(cursor), bytearray()
@@ -73,10 +73,10 @@ def unpack(cursor: Cursor, release: Release) -> PlainBytes:
 
 
 class UnpackedWindows(Windows):
-    """The plain bytes of what is packed in pieces; positions count from the first plain byte.
+    """The plain bytes of compressed bytes that arrive window by window; positions count from the first plain byte.
 
     Args:
-        packed: from the beginning of what is packed to its end.
+        packed: the compressed bytes, from the first chunk to the end of the last one.
     """
 
     def __init__(self, packed: Windows) -> None:
@@ -88,6 +88,7 @@ class UnpackedWindows(Windows):
 
     def ask(self, position: int, needed: int) -> None:
         if self._whole is None and needed > self._there:
+            # How long the next chunk is stands in its head: no more than that can be requested before it is there.
             at = self._cursor.position
             self._packed.ask(at, min(at + HEAD_BYTES, self._packed.end))
 
@@ -101,7 +102,7 @@ class UnpackedWindows(Windows):
         return self._there
 
     def _unpack(self, position: int, behind: int) -> None:
-        """Have what stands from `position` to `behind`, as far as there is so much; forget what stands before it."""
+        """Decompress up to `behind`, or the last chunk, and drop the bytes before `position`."""
         begin = min(max(position, self.base), self._there)
         found = [self.data[begin - self.base :].tobytes()]
         there = self._there
@@ -124,7 +125,7 @@ class UnpackedWindows(Windows):
         return read_chunk(cursor)
 
     def _take_whole(self) -> None:
-        """Where an entry is so large that memory does not do."""
+        """Decompress all chunks, for an entry that is too large for memory."""
         first, end = self._packed.start, self._packed.end
         self._packed.reach(first, end)
         cursor = Cursor(self._packed.data, path=self._cursor.path, position=first, end=end)
@@ -148,7 +149,7 @@ class UnpackedWindows(Windows):
 
 
 def _path(cursor: Cursor) -> str:
-    """What is named in errors of what a cursor is about to unpack."""
+    """Return the path for errors in the plain bytes of what a cursor decompresses."""
     return f"{cursor.path}, unpacked from byte {cursor.position}"
 
 
@@ -158,6 +159,7 @@ def _in_a_file(
     with tempfile.TemporaryFile(prefix="savepointdb-") as file:
         file.write(waiting)
         waiting.clear()
+        # The map and the arrays of it outlive the closed file: the bytes go with the last of them.
         done = cursor.position
         for chunk in plain:
             file.write(chunk)

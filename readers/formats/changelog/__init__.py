@@ -1,1 +1,7 @@
-"""Changelog checkpoints: a materialised base and the changes since."""
+"""Changelog checkpoints: a materialised base and the changes since.
+
+log.py     the bytes of the changes, and the states that they announce
+replay.py  applies the changes to the entries of the base
+keys.py    deduces the type of the keys where nothing records it
+source.py  the states of a handle
+"""

@@ -56,7 +56,8 @@ from readers.formats.changelog.log import (
 )
 from readers.formats.composite.layout import compose_prefix, emit_scope
 from readers.formats.entry import Entry, EntryLayout, StateKind, keyed_entry, map_serializer
-from readers.formats.rocksdb.database import PAGE_BYTES, PAGE_ENTRIES, framed
+from readers.formats.rocksdb.database import framed
+from readers.formats.rocksdb.sst import PAGE_BYTES, PAGE_ENTRIES
 from readers.keygroups import key_group_bytes
 from readers.serializers.base import OpaqueSerializer, Serializer
 from readers.serializers.operators import TimerSerializer

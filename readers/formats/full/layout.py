@@ -9,9 +9,10 @@ The stream is a `KeyedBackendSerializationProxy`, then at the handle's offset of
 | i4 length, bytes | value |
 | [u2] | if that bit is set: FFFF for the end of the key group, else the next state id |
 
-A writer puts the entries of a state together, so a key group that was walked once is known by its few `StateRanges`, and what the
-next one does not want is stepped over. With compression each key group is one snappy stream. Flink:
-FullSnapshotAsyncWriter, FullSnapshotRestoreOperation.
+A writer puts the entries of a state together. After one walk over a key group its few `StateRanges` are known, and later walks step
+over the states that are not wanted. With compression each key group is one snappy stream.
+
+Flink: FullSnapshotAsyncWriter, FullSnapshotRestoreOperation.
 """
 
 from __future__ import annotations
@@ -28,24 +29,25 @@ from readers.decode.loads import load_i4, load_u1, load_u2, store_8
 from readers.errors import CorruptDataError, hex_window
 
 PAGE_ENTRIES = 1 << 15
-# Also where a state has no entries: what was walked of a mapped file is memory until it is given back.
+# A walk pauses after so many bytes, also without entries: walked bytes of a mapped file stay in memory until they are released.
 _STRETCH_BYTES = 4 << 20
-NOWHERE = -1
+NOWHERE = -1  # in place of a position: the state has no entries
 END_OF_KEY_GROUP = 0xFFFF
 META_FOLLOWS = 0x80
-LEAST_ENTRY_BYTES = 9
-_COUNT = -1  # room for any number of entries, none of which is filled in
+LEAST_ENTRY_BYTES = 9  # two lengths and the first byte of the key, which carries the flag
+_COUNT = -1  # count the entries, store none
+# Flink writes one range a state; a file with more ranges is read, too, but not remembered.
 _MOST_RANGES = 64
 
 Release = Callable[[int, int], None]
-"""Told of bytes that are done with, from … to; see `Stream.release`."""
+"""Called with the start and end of bytes that are no longer needed; see `Stream.release`."""
 
-_Room = tuple[NDArray[np.int64], NDArray[np.int64], int]  # for starts and ends, and for how many
+_Room = tuple[NDArray[np.int64], NDArray[np.int64], int]  # arrays for starts and ends, and how many fit
 _NO_PLACES: NDArray[np.int64] = np.empty((0, 2), dtype=np.int64)
 
 
 def _keep(start: int, end: int) -> None:
-    """The buffer is no mapped file."""
+    """Release nothing: the buffer is no mapped file."""
 
 
 @kernel
@@ -62,16 +64,17 @@ def _walk(
     marks: int,
     marked: int,
 ) -> tuple[int, int, int, int, int]:
-    """Walk a key group from an entry up to one at `stop` or behind; fill in the wanted state's entries, as many as there is `room` for.
+    """Walk a key group from the entry at `position` to the first entry at or behind `stop`; store up to `room` wanted entries.
 
-    Also fill in `marks`, behind the first `marked` ones: the state that follows, and where; no more than fit.
+    Each time the state changes, also store a mark (state, position of its first entry) in `marks` behind the first `marked`
+    marks, as long as they fit.
 
     Returns:
-        The number of entries found, the position and the state of the next entry (of the end of the key group the position
-        behind it, and its mark), and -1; or in place of that the position where the bytes contradict the format. And how
-        many marks there are.
+        The number of entries found; the position and the state of the next entry (at the end of the key group: the position
+        behind it, and the end mark); -1, or the position where the bytes contradict the format; the number of marks.
     """
     found = 0
+    # Every length is checked against what is left before it is used: `limit - position` never overflows, a sum could.
     while True:
         start = position
         if position >= stop:
@@ -111,9 +114,10 @@ def _walk(
 
 
 class StateRanges:
-    """Where the states stand in a key group; known when it was walked to its end, unless they change too often.
+    """The ranges of bytes that each state has in a key group.
 
-    Who walked to one of them only knows where that begins.
+    They are known after a walk to the end of the key group, unless the state changes more than `_MOST_RANGES` times. A
+    lookup stops earlier: after it only the beginning of one state is known.
     """
 
     __slots__ = ("_beginnings", "_marks")
@@ -124,26 +128,26 @@ class StateRanges:
 
     @property
     def is_known(self) -> bool:
-        """Whether `of` can tell."""
+        """True if `of` can be called."""
         return self._marks is not None
 
     def keep(self, marks: NDArray[np.int64], marked: int) -> None:
-        """Take what a walk from the first entry to the end of the key group found."""
+        """Keep the marks of a walk from the first entry to the end of the key group."""
         if marked <= len(marks):
             self._marks = marks[:marked].copy()
 
     def keep_beginning(self, state: int, position: int) -> None:
-        """Take where the first entry of a state stands; `NOWHERE` if it has none."""
+        """Keep the position of the first entry of a state; `NOWHERE` if it has none."""
         self._beginnings[state] = position
 
     def beginning(self, state: int) -> int | None:
-        """Where the first entry of a state stands, `NOWHERE` if it has none; None if that is not known."""
+        """Return the position of the first entry of a state, `NOWHERE` if it has none, None if that is not known."""
         if self.is_known:
             return next((begin for begin, _ in self.of(state)), NOWHERE)
         return self._beginnings.get(state)
 
     def of(self, state: int) -> Iterator[tuple[int, int]]:
-        """From … to of the entries of a state, the marks behind them included."""
+        """Yield the ranges (start, end) of a state's entries, each with the mark behind its last entry."""
         assert self._marks is not None
         places: list[tuple[int, int]] = [(int(owner), int(place)) for owner, place in self._marks]
         for (owner, begin), (_, end) in pairwise(places):
@@ -152,7 +156,7 @@ class StateRanges:
 
 
 def is_key_group(data: NDArray[np.uint8], position: int, limit: int) -> bool:
-    """Whether a key group in this layout fills these bytes; reads all of them."""
+    """Return whether these bytes are exactly one key group in this layout; reads all of them."""
     reader = _KeyGroupReader(data, position, limit, -1, "", _keep, None)
     try:
         return max((behind for _, behind in reader.steps(_no_room)), default=position) == limit
@@ -173,7 +177,7 @@ def count_key_group(
     release: Release = _keep,
     ranges: StateRanges | None = None,
 ) -> int:
-    """How many entries one state has in a key group; for the arguments and errors see `cut_key_group`."""
+    """Count the entries of one state in a key group; for the arguments and errors see `cut_key_group`."""
     reader = _KeyGroupReader(data, position, limit, state, path, release, ranges)
     return sum(found for found, _ in reader.steps(_no_room))
 
@@ -187,18 +191,18 @@ def cut_key_group(
     release: Release = _keep,
     ranges: StateRanges | None = None,
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], int]]:
-    """Where the entries of one state stand in a key group, some at a time: memory is bounded where one key has millions.
+    """Find the entries of one state in a key group, some at a time, so that a key with millions of entries takes little memory.
 
     Args:
         data: the buffer.
-        position, limit: where the key group stands in it.
+        position, limit: the range of the key group in the buffer.
         state: the id of the state.
         path: the file, for errors.
-        release: told of bytes that are done with.
-        ranges: of this key group; where they are known, other states are stepped over, else they become known.
+        release: called with ranges of bytes that are no longer needed.
+        ranges: those of this key group; if they are known, other states are stepped over, else this walk makes them known.
 
     Yields:
-        starts and ends, int64 (entries, 2), at least one and at most PAGE_ENTRIES; and the position behind what was walked.
+        starts and ends, int64 (entries, 2), of 1 to PAGE_ENTRIES entries, and the position up to which bytes were walked.
 
     Raises:
         CorruptDataError: a length leads out of the key group, or it does not end with the end mark.
@@ -218,7 +222,7 @@ def cut_key_group(
 
 @dataclass(frozen=True, slots=True)
 class _KeyGroupReader:
-    """One state's way through a key group; the fields are the arguments of `cut_key_group`."""
+    """Walks a key group for one state; the fields are the arguments of `cut_key_group`."""
 
     data: NDArray[np.uint8]
     position: int
@@ -229,10 +233,10 @@ class _KeyGroupReader:
     ranges: StateRanges | None
 
     def steps(self, page: Callable[[int], _Room]) -> Iterator[tuple[int, int]]:
-        """How many entries each step found, and the position behind it.
+        """Yield, for each step of the walk, how many entries it found and the position behind it.
 
         Args:
-            page: gives room for the entries of the next step; it is told how many bytes are left at most.
+            page: returns room for the entries of the next step; its argument is the number of bytes left at most.
         """
         if self.ranges is not None and self.ranges.is_known:
             for begin, end in self.ranges.of(self.state):
@@ -256,8 +260,9 @@ class _KeyGroupReader:
         marks: NDArray[np.int64],
         marked: int,
     ) -> Generator[tuple[int, int], None, int]:
-        """As `steps`, from an entry of the state `following` to an end; returns how many marks there are then."""
+        """Walk from an entry of the state `following` to `end`, yield as `steps` does, and return the number of marks."""
         data, limit = self.data, self.limit
+        # The walk of a known range stops at `end`; lengths are still checked against the end of the key group.
         is_whole = end == limit
         while following != END_OF_KEY_GROUP and (is_whole or position < end):
             starts, ends, room = page(end - position)

@@ -1,20 +1,20 @@
-"""The entries of some keys in a key group of the full layout, which is walked no further than that takes.
+"""Looks up the entries of some keys in a key group of the full layout, and walks no further than needed.
 
-A key group has no index: what stands before an entry has to be walked over. The walk ends as soon as it is certain that
-nothing more will come:
+A key group has no index: a lookup walks over all entries before the wanted ones. It ends as soon as no more entry can come:
 
-| it ends | because |
+| the walk ends | because |
 |---|---|
 | behind the last entry of the state | a writer puts the entries of a state together |
-| where every key was found, unless the state has windows or is a map | there is one entry for a key and a namespace |
+| where every key was found, unless the state has windows or is a map | a key and a namespace have one entry |
 
-The first is so since Flink 1.2: the merge iterator takes RocksDB's entries in the order of key group and state, the heap's goes
-through its tables one after the other. The second, because RocksDB has one value for a key, and a hash table one for equal keys: those
-whose bytes are known here are equal where their bytes are. RocksDB's entries are also in the order of their keys and the heap's are
-not; no file tells which of them wrote it, so that is not relied on.
+The first holds since Flink 1.2: the merge iterator reads RocksDB's entries in the order of key group and state, and the heap's
+iterator reads one state table after the other. The second holds because RocksDB has one value for a key and a hash table has
+one for equal keys; the keys that are looked up by their bytes are equal if and only if their bytes are. RocksDB's entries are
+also sorted by key and the heap's are not; no file records which backend wrote it, so a lookup does not rely on the order.
 
-What follows is not looked at: bytes there that contradict the format are not told of, and what no writer puts there, a state or
-a key that comes again, is not found. A scan does both. How many bytes come at a time makes no difference to what is found.
+A lookup does not read what follows. So it does not report bytes there that contradict the format, and does not find a state or a key
+that comes a second time, which no writer produces. A scan does both. The number of bytes that arrive at a time does not
+change the result.
 
 Flink: RocksStatesPerKeyGroupMergeIterator, HeapKeyValueStateIterator, FullSnapshotAsyncWriter.
 """
@@ -45,12 +45,12 @@ _STATE_BYTES = 2
 _CORRUPT = -1
 
 Entries = tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]
-"""A buffer, and where entries stand in it: starts and ends, int64 (entries, 2)."""
+"""A buffer, and the starts and ends of the entries in it, int64 (entries, 2)."""
 
 
 @subroutine
 def _which(data: int, position: int, end: int, keys: int, bounds: int, count: int) -> int:
-    """Which of the sorted keys the bytes begin with, -1 for none; no key begins with another."""
+    """Return the number of the sorted key that the bytes begin with; -1 for none. No key begins with another."""
     first = 0
     behind = count
     while first < behind:
@@ -88,20 +88,24 @@ def _find(
     ends: int,
     room: int,
 ) -> tuple[int, int, int, int, int]:
-    """Walk a key group from an entry on; fill in the entries of the wanted state and keys, as many as there is room for.
+    """Walk a key group from an entry on; store up to `room` entries of the wanted state and keys.
 
     Args:
-        data, position, limit, end: the buffer, an entry, the position behind what is there, and that behind the key group.
-        state, wanted: that of the entry, and the one to be found.
-        width: how many bytes of an entry's key stand before the key proper.
-        keys, bounds, count: see `_which`; without any, all entries are wanted.
-        seen: which keys were found, a byte each.
-        left: how many were not; the walk ends with the last of them, unless this is negative.
+        data: the buffer.
+        position: an entry.
+        limit: the position behind the bytes that are in the buffer.
+        end: the position behind the key group.
+        state: the state of the entry at `position`.
+        wanted: the state to find.
+        width: the number of bytes before the key proper in a composite key.
+        keys, bounds, count: the sorted keys, see `_which`; with `count` 0 all entries are wanted.
+        seen: a byte for each key, 1 if it was found.
+        left: the number of keys that were not found yet; the walk ends at 0; a negative number never ends it.
 
     Returns:
-        The number of entries found; the position and the state of the next entry; why the walk ends; how many keys are left.
-        It ends with 0 where the wanted state begins or ends, or where no key or no room is left; with `_CORRUPT` where the
-        bytes at the position contradict the format; else with the position up to which bytes have to be there.
+        The number of entries found; the position and the state of the next entry; why the walk ended; the new `left`.
+        It ended with 0: the wanted state begins or ends, or no key or no room is left. With `_CORRUPT`: the bytes at the
+        position contradict the format. Else it needs the bytes up to the returned position.
     """
     found = 0
     while True:
@@ -132,6 +136,7 @@ def _find(
             which = 0
         elif state == wanted and key_length >= width:
             which = _which(data, key + width, position, keys, bounds, count)
+        # An entry that is not wanted may be stepped over before its value is there, but not the state id behind it.
         if limit < behind and (is_last or which >= 0):
             return found, start, state, behind, left
         if which >= 0:
@@ -157,13 +162,13 @@ def _find(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LookupTarget:
-    """What is looked up in a key group.
+    """The state and the keys that a lookup finds in a key group.
 
     Attributes:
         state: the id of the state.
-        width: how many bytes of an entry's key stand before the key proper.
-        keys: as they are written, sorted; none for all entries of the state.
-        is_single: whether a key has one entry at most.
+        width: the number of bytes before the key proper in a composite key.
+        keys: the bytes of the keys, sorted; empty for all entries of the state.
+        is_single: True if a key has at most one entry.
     """
 
     state: int
@@ -173,13 +178,13 @@ class LookupTarget:
 
 
 class Search:
-    """A lookup in a key group, whose bytes come in steps.
+    """A lookup in a key group, whose bytes arrive window by window.
 
     Args:
-        windows: from the first byte of the key group to its end.
-        target: what is looked up.
-        ranges: of this key group; where they tell where the state begins, the walk begins there, else they will.
-        account: told of how many bytes of the file were read.
+        windows: the bytes of the key group.
+        target: the state and the keys to find.
+        ranges: those of this key group; if the beginning of the state is known, the walk begins there, else it becomes known.
+        account: called with the number of bytes of the file that were read.
     """
 
     def __init__(
@@ -192,6 +197,7 @@ class Search:
         self._keys = np.frombuffer(b"".join(target.keys) or b"\0", dtype=np.uint8)
         self._bounds = np.cumsum([0, *map(len, target.keys)], dtype=np.int64)
         self._seen: NDArray[np.uint8] = np.zeros(max(len(target.keys), 1), dtype=np.uint8)
+        # A key of a map or of a windowed state has more entries, wherever they stand: these walks never end with a key.
         self._left = len(target.keys) if target.is_single and target.keys else -1
         beginning = ranges.beginning(target.state)
         self.is_over = beginning == NOWHERE
@@ -200,11 +206,11 @@ class Search:
         self._needed = self._position + _STATE_BYTES
 
     def ask(self) -> None:
-        """Have the bytes come that the next step needs; waits for none."""
+        """Request the bytes that the next step needs, without waiting."""
         self._windows.ask(self._position, self._needed)
 
     def step(self) -> Iterator[Entries]:
-        """What is found in the bytes that come next.
+        """Wait for the next bytes and yield the entries in them.
 
         Raises:
             CorruptDataError: a length leads out of the key group, or it does not end with the end mark.
@@ -225,7 +231,7 @@ class Search:
                 return
 
     def _enter(self, limit: int) -> None:
-        """The id of the first state."""
+        """Read the id of the first state."""
         if limit < self._needed:
             raise self._corrupt()
         first = self._position - self._windows.base
@@ -235,7 +241,7 @@ class Search:
             self._ranges.keep_beginning(self._state, self._position)
 
     def _find(self, limit: int) -> tuple[NDArray[np.int64], NDArray[np.int64], int, int]:
-        """Walk on: where entries were found, how many, and what `_find` tells of the end of the walk."""
+        """Walk on; return starts, ends and number of the entries found, and why the walk ended (see the kernel)."""
         windows, target, before = self._windows, self._target, self._state
         base, room = windows.base, min(PAGE_ENTRIES, max(limit - self._position, 0) // LEAST_ENTRY_BYTES + 1)
         starts, ends = np.empty((room, 2), dtype=np.int64), np.empty((room, 2), dtype=np.int64)
@@ -265,13 +271,15 @@ class Search:
         )
 
     def close(self) -> None:
-        """Read no more."""
+        """End the lookup and account for the bytes that were read."""
         self._account(self._windows.taken_bytes(self._begun, self._position))
         self._windows.close(self._position)
 
 
 def in_rounds(searches: Mapping[int, Search]) -> Iterator[tuple[int, Entries]]:
-    """What searches find, with their numbers; all ask for their next bytes before one of them waits.
+    """Yield what each search finds, with its number.
+
+    In each round all searches request their next bytes before one of them waits: over a network they wait together.
 
     Raises:
         ReaderError: as `Search.step`.

@@ -1,9 +1,9 @@
 """Finds the entries of a heap state that can be walked, some megabytes at a time.
 
-No length tells where an entry ends: it is walked within a window, and one that does not end there is large. A large list or
-map is cut, too, between its elements: a partial entry is the bytes of an entry of its own, the namespace and key and then a part of the
-elements with their number. So one key with millions of elements takes no more memory than a few, and one element as much
-as it needs.
+No length records the end of an entry: it is walked within a window, and an entry that does not end there is large. A large list or
+map is cut between its elements into partial entries. The bytes of a partial entry are those of an entry: the namespace and key,
+then the number of some of the elements and these elements. So a key with millions of elements takes as much memory as a
+window; only a single large element takes more.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from readers.decode.program import Program
 from readers.formats.entry import Entry, EntryLayout, StateKind, map_serializer
 
 WINDOW_BYTES = 4 << 20
-CUT_ENTRIES = 1 << 15
+CUT_ENTRIES = 1 << 15  # at most, in one range
 _COUNT = struct.Struct(">i")
 _Emit = Callable[[Program, EntryLayout, Entry], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartialEntry:
-    """A part of a large list or map, as an entry.
+    """Some elements of a large list or map, as an entry of its own.
 
     Attributes:
-        data: its bytes.
-        first_index: of its first element, in the whole.
+        data: the bytes of the entry.
+        first_index: the index of its first element in the whole list or map.
     """
 
     data: NDArray[np.uint8]
@@ -45,7 +45,7 @@ class EntryRange:
 
     Attributes:
         starts, ends: int64 (entries, 1), in the buffer that was walked, or in the partial entry.
-        behind: the position behind them in that buffer.
+        behind: the position behind them in the buffer that was walked.
         partial: None for whole entries.
     """
 
@@ -56,12 +56,12 @@ class EntryRange:
 
 
 class EntryReader:
-    """Walks the entries of one state; belongs to one thread.
+    """Finds the entries of one state by walking them; belongs to one thread.
 
     Args:
-        entry: what they are made of; all of it can be walked.
-        emit: declares an entry.
-        emit_scope: declares what stands before its value.
+        entry: the serializers of an entry, all of which find the end of their values.
+        emit: emits an entry.
+        emit_scope: emits the bytes before its value.
         path: the file, for errors.
     """
 
@@ -76,14 +76,14 @@ class EntryReader:
     def ranges(
         self, data: NDArray[np.uint8], position: int, limit: int, count: int, *, partials: bool = True
     ) -> Iterator[EntryRange]:
-        """The `count` entries from `position` on.
+        """Yield the ranges of `count` entries from `position` on.
 
         Args:
             data: the buffer.
-            position: where they begin.
-            limit: where they end at the latest.
-            count: how many there are.
-            partials: whether partial entries are wanted; their elements are walked in any case.
+            position: the start of the first entry.
+            limit: the last possible end of the last entry.
+            count: the number of entries.
+            partials: True to build partial entries; the elements of large entries are walked in any case.
 
         Raises:
             CorruptDataError: the bytes contradict the serializers.
@@ -106,11 +106,11 @@ class EntryReader:
     def _large(
         self, data: NDArray[np.uint8], position: int, limit: int, *, partials: bool
     ) -> Iterator[EntryRange]:
-        """One entry that does not end within a window."""
+        """Yield one entry that does not end within a window, in parts if it is a list or map."""
         if self._element is not None:
             _, ends = self._scope.measure(data, position, limit, 1, self._path)
             begin = int(ends[0, 0])
-            # A key that fills the window itself tells nothing of the elements.
+            # Every part repeats namespace and key: a key that is large itself would be copied again and again.
             if begin - position < WINDOW_BYTES // 2:
                 scope = data[position:begin]
                 yield from self._elements(self._element, data, scope, begin, limit, partials=partials)

@@ -1,14 +1,14 @@
-"""Native heap data that cannot be walked: where such a state ends, and its entries.
+"""Finds the end of a heap state that cannot be walked, and its entries.
 
-Entries of a native heap snapshot carry no lengths. Where a value has no known end (a serializer that is not known, an
-object of a class that the savepoint does not describe), the next state is found again by what must be true of it:
+Entries of a native heap snapshot carry no lengths. Where a value has no known end (an unknown serializer, an object of a
+class that the savepoint does not describe), the next state is found by what must be true of it:
 
-* the states of a key group follow each other, each once, `u2 id, i4 count, entries`, and fill it exactly;
-* they stand in the same order in every key group of a stream (`HeapSnapshotStrategy` iterates one map for each);
+* the states of a key group follow each other, each once, as `u2 id, i4 count, entries`, and fill it exactly;
+* every key group of a stream has them in the same order (`HeapSnapshotStrategy` iterates one map for each);
 * the key of every entry hashes to this key group.
 
-What is true of the data is never rejected, so a place that is the only one to fit is the right one. If several fit, or too
-many would have to be tried, the states behind cannot be read, and the error names them.
+The right position always passes these checks, so a position that passes alone is the right one. If several pass, or the
+search takes too many tries, the states behind cannot be read, and the error names them.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from readers.formats.entry import Entry, EntryLayout, column_type
 from readers.keygroups import key_group_of
 
 BLOCK_HEADER_BYTES = 6
+# The search tries positions of positions: these limits keep hostile or unlucky bytes from taking minutes.
 _MAX_TRIES = 4096
 _MAX_GAPS = 32
 _MAX_SPLIT_BYTES = 16_384
@@ -36,12 +37,12 @@ _SAMPLED_KEYS = 64
 
 Bounds = tuple[NDArray[np.int64], NDArray[np.int64]]
 Measure = Callable[[int, NDArray[np.uint8], int, int, int], Bounds]
-"""Where the entries of a state stand: state id, data, position, limit, count; raises a `ReaderError` where they do not."""
+"""Returns the bounds of a state's entries: (state id, data, position, limit, count); raises a `ReaderError` if they do not fit."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Region:
-    """What is left of a key group behind the header of the state that cannot be walked."""
+    """The bytes of a key group behind the id and count of the state that cannot be walked."""
 
     data: NDArray[np.uint8]
     position: int
@@ -50,7 +51,7 @@ class Region:
 
 
 class UncertainEndError(UnsupportedSerializerError):
-    """Where a state ends that cannot be walked is not certain; what stands behind it cannot be read."""
+    """The end of a state that cannot be walked is not certain; the states behind it cannot be read."""
 
 
 class Gaps:
@@ -58,9 +59,9 @@ class Gaps:
 
     Args:
         states: name and entry of the states, in the order of their ids.
-        walk: finds the entries of the others.
-        emit_scope: declares what stands before a value, namespace and key.
-        order: gives the ids in the order of the key groups; empty where that is not known.
+        walk: finds the entries of the other states.
+        emit_scope: emits the bytes before a value: namespace and key.
+        order: returns the state ids in the order in which key groups have them; empty if that is not known.
         max_parallelism: the number of key groups of the operator.
         path: the file, for errors.
     """
@@ -83,14 +84,15 @@ class Gaps:
         self._keys: dict[int, Decoder | None] = {}
 
     def end(self, region: Region, state: int, unseen: Set[int], error: ReaderError) -> int:
-        """Where a state ends; `unseen` are the states that stand behind it.
+        """Return the end of a state; `unseen` are the ids of the states behind it.
 
         Raises:
-            UncertainEndError: several places fit; the message is that of `error`, and names what is behind.
+            UncertainEndError: several positions fit; the message extends that of `error` and names the states behind.
         """
         if not unseen:
             return region.limit
         try:
+            # A second position that fits makes both uncertain: no need to look for a third.
             fitting = list(islice(_Search(self, region).places(region.position, frozenset(unseen)), 2))
         except _TooManyTriesError:
             fitting = []
@@ -107,7 +109,7 @@ class Gaps:
         ) from error
 
     def split(self, region: Region, state: int, count: int) -> Bounds | None:
-        """Where the entries of a state stand that fill the region; None where one begins is not certain."""
+        """Return the bounds of the entries of a state that fills the region; None if they are not certain."""
         starts = [region.position]
         if count > 1:
             if region.limit - region.position <= _MAX_SPLIT_BYTES:
@@ -119,20 +121,20 @@ class Gaps:
         return column, np.append(column[1:], [[region.limit]], axis=0)
 
     def following(self, unseen: Set[int]) -> Set[int]:
-        """Which of the states `unseen` may stand next."""
+        """Return those of the states `unseen` that may come next."""
         following = next((state for state in self._order() if state in unseen), None)
         return unseen if following is None else {following}
 
     def walked(self, state: int, region: Region, position: int, count: int) -> Bounds:
-        """The entries of a state from `position` on.
+        """Return the bounds of a state's entries from `position` on.
 
         Raises:
-            ReaderError: they do not stand there.
+            ReaderError: the bytes there are not such entries.
         """
         return self._walk(state, region.data, position, region.limit, count)
 
     def belongs(self, region: Region, state: int, starts: Sequence[int]) -> bool:
-        """Whether entries that begin at `starts` have keys of this key group, as far as hashes are known."""
+        """Return whether entries that begin at `starts` have keys of this key group, as far as their hashes are known."""
         decoder, entry = self._key_decoder(state), self._states[state][1]
         if decoder is None or entry.key is None:
             return True
@@ -155,7 +157,7 @@ class Gaps:
         )
 
     def _key_decoder(self, state: int) -> Decoder | None:
-        """Decodes the key of an entry; None where it is not known how."""
+        """Return a decoder of the key of an entry; None if the key cannot be decoded."""
         if state not in self._keys:
             entry = self._states[state][1]
             known = not entry.is_raw("key") and not entry.is_raw("namespace")
@@ -173,14 +175,14 @@ class _TooManyTriesError(Exception):
 
 @dataclass
 class _Search:
-    """One search for the states behind a gap; remembers what it tried."""
+    """One search for the states behind a gap; remembers the positions that it tried."""
 
     gaps: Gaps
     region: Region
     known: dict[tuple[int, Set[int]], bool] = field(default_factory=dict)
 
     def places(self, start: int, unseen: frozenset[int], depth: int = 0) -> Iterator[int]:
-        """Where the states `unseen` may begin, from `start` on."""
+        """Yield the positions from `start` on where the states `unseen` may begin."""
         region = self.region
         last = region.limit - BLOCK_HEADER_BYTES * len(unseen)
         for place in _candidates(region.data, start, last, self.gaps.following(unseen)):
@@ -188,11 +190,11 @@ class _Search:
                 yield place
 
     def fits(self, position: int, unseen: frozenset[int], depth: int) -> bool:
-        """Whether the states `unseen`, and nothing else, stand from `position` to the end of the region."""
+        """Return whether the bytes from `position` to the end of the region are the states `unseen` and nothing else."""
         if (position, unseen) not in self.known:
             if len(self.known) >= _MAX_TRIES or depth > _MAX_GAPS:
                 raise _TooManyTriesError
-            self.known[position, unseen] = False
+            self.known[position, unseen] = False  # counts as a try also if the search ends with an error
             self.known[position, unseen] = self._follow(position, unseen, depth)
         return self.known[position, unseen]
 
@@ -224,11 +226,12 @@ class _Search:
 
 
 def _candidates(data: NDArray[np.uint8], first: int, last: int, states: Set[int]) -> Iterator[int]:
-    """Where one of `states` may begin, from `first` to `last`: its id and a count that may be true stand there."""
+    """Yield the positions from `first` to `last` with the id of one of `states` and a possible count."""
     window = data[first : last + BLOCK_HEADER_BYTES].astype(np.int64)
     size = len(window) - BLOCK_HEADER_BYTES + 1
     if size <= 0:
         return
+    # All positions at once in numpy: each entry takes at least a byte, so a count above the bytes left is none.
     parts = [window[offset : offset + size] for offset in range(BLOCK_HEADER_BYTES)]
     ids = parts[0] << 8 | parts[1]
     counts = parts[2] << 24 | parts[3] << 16 | parts[4] << 8 | parts[5]
@@ -237,7 +240,7 @@ def _candidates(data: NDArray[np.uint8], first: int, last: int, states: Set[int]
 
 
 def _python_values(array: pa.Array) -> list[object]:
-    """The keys as Python values; none where Python has no value that is exact (nanoseconds)."""
+    """Return the keys as Python values; none if Python cannot hold them exactly (nanoseconds)."""
     try:
         return list(array.to_pylist())
     except ValueError:

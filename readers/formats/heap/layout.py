@@ -8,10 +8,11 @@ The stream is a `KeyedBackendSerializationProxy`, then at the handle's offset of
 | u2 state id, i4 n, n × (namespace, key, value) | KEY_VALUE: every state of the proxy stands in every key group |
 | u2 state id, i4 n, n × element | PRIORITY_QUEUE |
 
-A LIST is `ListSerializer`'s, a MAP `MapSerializer`'s value. No part has a length, so the entries of a state that is not wanted
-are walked by its serializers to find its end; `gaps.py` finds it where that cannot be. Entries that cannot be told
-apart, in the end from those of the states beside them, are one row of bytes. With compression each state is a snappy
-stream of its own; the streams of a key group simply follow each other. Flink 1.2 laid a state out by its namespaces: see `heapmaps.py`.
+The value of a LIST is written by `ListSerializer`, that of a MAP by `MapSerializer`. Nothing records a length. To find the end of a
+state, its serializers walk its entries, also if the state is not wanted; where they cannot, `gaps.py` searches for the end.
+Entries whose bounds are not certain, even of several states, become one row of bytes. With compression each state is a
+snappy stream of its own; the streams of a key group follow each other. Flink 1.2 wrote a state by its namespaces: see `maps.py`.
+
 Flink: HeapSnapshotStrategy, CopyOnWriteStateMapSnapshot, HeapRestoreOperation.
 """
 
@@ -52,7 +53,7 @@ _BLOCK_HEADER = struct.Struct(">Hi")
 
 
 def heap_columns(entry: Entry) -> dict[str, pa.DataType]:
-    """The columns of an entry in this layout."""
+    """Return the columns of an entry in this layout."""
     columns = {"key": column_type(entry, "key"), "namespace": column_type(entry, "namespace")}
     if entry.kind is StateKind.TIMER:
         return columns | {"value": pa.timestamp("ms")}
@@ -67,7 +68,7 @@ def heap_columns(entry: Entry) -> dict[str, pa.DataType]:
 
 
 def _list_of_entries(entry: Entry) -> pa.DataType:
-    """A map as the machine fills it, but its keys may be null: they become a column of their own."""
+    """Return the type of a map as a list of structs: unlike those of an Arrow map, its keys may be null."""
     pair = map_serializer(entry).arrow()
     return pa.list_(pa.struct([("key", pair.key_type), ("value", pair.item_type)]))
 
@@ -80,10 +81,10 @@ def emit_heap(
     undescribed: bool = False,
     by_namespace: bool = False,
 ) -> None:
-    """One segment: namespace, key, value; of a timer timestamp, key, namespace.
+    """Emit one segment: namespace, key, value; for a timer timestamp, key, namespace.
 
-    A part that has no known end is shown with all that follows it, and so is an undescribed value. `by_namespace`:
-    the namespace is a segment of its own.
+    A part without a known end takes all bytes that follow, and so does an undescribed value. With `by_namespace` the
+    namespace is a segment of its own.
     """
     if by_namespace:
         emit_namespace_alone(program, layout, entry)
@@ -102,24 +103,24 @@ def emit_heap(
 
 
 def emit_namespace_alone(program: Program, layout: EntryLayout, entry: Entry) -> None:
-    """The namespace that entries of Flink 1.2 share."""
+    """Emit the namespace that entries of Flink 1.2 share."""
     _emit_parts(program, layout, entry, ("namespace",))
 
 
 def emit_key_and_value(program: Program, layout: EntryLayout, entry: Entry) -> None:
-    """An entry of Flink 1.2 behind its namespace."""
+    """Emit an entry of Flink 1.2 without its namespace."""
     _emit_parts(program, layout, entry, ("key", "value"))
 
 
 def emit_scope(program: Program, layout: EntryLayout, entry: Entry) -> None:
-    """What stands before the value: namespace and key; all of a timer."""
+    """Emit the bytes before the value: namespace and key; all of a timer."""
     _emit_parts(
         program, layout, entry, [name for name in _parts(entry) if name in layout.names or name != "value"]
     )
 
 
 def _parts(entry: Entry) -> tuple[str, ...]:
-    """The columns in the order of their bytes."""
+    """Return the columns in the order of their bytes."""
     return ("value", "key", "namespace") if entry.kind is StateKind.TIMER else ("namespace", "key", "value")
 
 
@@ -147,6 +148,7 @@ def _emit_part(program: Program, entry: Entry, name: str) -> None:
         assert serializer is not None
         serializer.emit(program)
     elif entry.kind is StateKind.TIMER:
+        # TimerSerializer inverts the sign, so that the bytes of timers sort by time.
         program.flipped()
     elif entry.kind is StateKind.MAP:
         map_serializer(entry).emit(program)
@@ -158,12 +160,12 @@ def _emit_part(program: Program, entry: Entry, name: str) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Cut:
-    """Where the entries of a state stand in a key group.
+    """Entries of a state in a key group.
 
     Attributes:
         starts, ends: int64 (entries, segments).
-        undivided: the entries cannot be told apart, and all of their bytes are one range.
-        partial: what they stand in instead, if this is a part of one large entry.
+        undivided: True if the bounds between the entries are not known: all of their bytes are one range.
+        partial: the buffer that the bounds refer to, if this is a part of one large entry; else it is the key group's.
     """
 
     starts: NDArray[np.int64]
@@ -183,13 +185,13 @@ class HeapKeyGroupReader:
 
     Args:
         states: name and entry of the states, in the order of their ids.
-        order: gives the ids in the order of the key groups; see `gaps`.
-        ends: (key group, state id) → where a state that cannot be walked ends; shared by the walkers of a stream.
+        order: returns the ids in the order in which key groups have their states; see `gaps.py`.
+        ends: (key group, state id) → end of a state that cannot be walked; shared by all readers of a stream.
         max_parallelism: the number of key groups of the operator.
         path: the file, for errors.
 
     Attributes:
-        release: told of bytes that are done with, from … to; see `Stream.release`.
+        release: called with the start and end of bytes that are no longer needed; see `Stream.release`.
     """
 
     def __init__(
@@ -211,7 +213,10 @@ class HeapKeyGroupReader:
     def cuts(
         self, data: NDArray[np.uint8], position: int, limit: int, wanted: int, key_group: int
     ) -> Iterator[Cut]:
-        """As `cut`, some megabytes at a time, also of one entry; what cannot be walked for certain is one cut."""
+        """Find the entries of a state, some megabytes at a time, and large lists and maps in parts.
+
+        Entries whose bounds are not certain come at once. For the arguments and errors see `cut`.
+        """
         if not self._is_plain(wanted):
             yield self.cut(data, position, limit, wanted, key_group)
             return
@@ -223,11 +228,11 @@ class HeapKeyGroupReader:
             position = entries.behind
 
     def cut(self, data: NDArray[np.uint8], position: int, limit: int, wanted: int, key_group: int) -> Cut:
-        """Where the entries of state `wanted` stand between `position` (behind the key group) and `limit`.
+        """Find the entries of state `wanted` between `position` (behind the number of the key group) and `limit`.
 
         Raises:
             CorruptDataError: the bytes contradict the layout.
-            UnsupportedSerializerError: a state cannot be walked, and where it ends is not certain.
+            UnsupportedSerializerError: a state cannot be walked, and its end is not certain.
         """
         count, position, unseen = self._find(data, position, limit, wanted, key_group)
         if count is None:
@@ -246,7 +251,7 @@ class HeapKeyGroupReader:
         return Cut(starts=starts, ends=ends)
 
     def count(self, data: NDArray[np.uint8], position: int, limit: int, wanted: int, key_group: int) -> int:
-        """How many entries `cut` finds: as many as the header of the state says, if each of them has an end."""
+        """Count the entries that `cut` finds: the number before the state's entries, if each entry has a known end."""
         if not self._is_plain(wanted):
             return len(self.cut(data, position, limit, wanted, key_group).starts)
         count = self._find(data, position, limit, wanted, key_group)[0]
@@ -256,9 +261,9 @@ class HeapKeyGroupReader:
     def _find(
         self, data: NDArray[np.uint8], position: int, limit: int, wanted: int, key_group: int
     ) -> tuple[int | None, int, set[int]]:
-        """The number of entries of state `wanted`, where they begin, and the states behind it.
+        """Find a state: return the number of its entries, the position of the first, and the ids of the states behind it.
 
-        The number is None if a state before it has no certain end: from there on nothing can be told apart.
+        The number is None if a state before it has no certain end: then no bound behind that is known.
         """
         unseen = set(range(len(self._states)))
         while unseen:
@@ -271,6 +276,7 @@ class HeapKeyGroupReader:
                 try:
                     position = self._behind(region, state, count, unseen)
                 except UncertainEndError:
+                    # Values of the wanted state that decode would get lost in one row of bytes: an error is better.
                     if unsized(self._states[wanted][1]) is None:
                         raise
                     return None, position, unseen
@@ -281,7 +287,7 @@ class HeapKeyGroupReader:
         )
 
     def _behind(self, region: Region, state: int, count: int, unseen: Set[int]) -> int:
-        """Where a state ends that stands before the wanted one."""
+        """Return the end of a state that stands before the wanted one."""
         try:
             return self._walk_over(state, region, count)
         except UnsupportedSerializerError as error:
@@ -290,7 +296,7 @@ class HeapKeyGroupReader:
             raise error.within(self._states[state][0]) from error
 
     def _walk_over(self, state: int, region: Region, count: int) -> int:
-        """Where `count` entries of a state end."""
+        """Walk over `count` entries of a state and return the position behind them."""
         if not self._is_plain(state):
             _, ends = self._walk(state, region.data, region.position, region.limit, count)
             return int(ends[-1, 0])
@@ -311,10 +317,10 @@ class HeapKeyGroupReader:
         return self._readers[state]
 
     def order(self, data: NDArray[np.uint8], position: int, limit: int) -> tuple[int, ...]:
-        """The state ids in the order in which they stand in a key group.
+        """Return the state ids in the order in which the key group has their states.
 
         Raises:
-            ReaderError: one of them cannot be walked.
+            ReaderError: one of the states cannot be walked.
         """
         unseen = set(range(len(self._states)))
         order = []
@@ -329,9 +335,9 @@ class HeapKeyGroupReader:
     def _block(
         self, data: NDArray[np.uint8], position: int, limit: int, unseen: Set[int]
     ) -> tuple[int, int, int]:
-        """State id, number of entries, and where these begin."""
+        """Read what stands before the entries of a state; return its id, the number of entries, and the position of the first."""
         if limit - position >= BLOCK_HEADER_BYTES:
-            # Most blocks are empty, and every state passes those of all others: no cursor for a good one.
+            # Most states are empty in a key group, and a scan of each state reads all of these: a cursor would cost most of the time.
             state, count = _BLOCK_HEADER.unpack_from(data, position)
             if state in unseen and 0 <= count <= limit - position - BLOCK_HEADER_BYTES:
                 return state, count, position + BLOCK_HEADER_BYTES
@@ -343,7 +349,7 @@ class HeapKeyGroupReader:
         return state, cursor.count(f"entries of state {self._states[state][0]}"), cursor.position
 
     def _walk(self, state: int, data: NDArray[np.uint8], position: int, limit: int, count: int) -> Bounds:
-        """Where `count` entries of a state stand, from `position` on."""
+        """Return the bounds of `count` entries of a state from `position` on."""
         if count == 0:
             empty: NDArray[np.int64] = np.empty((0, 1), dtype=np.int64)
             return empty, empty
@@ -352,7 +358,7 @@ class HeapKeyGroupReader:
         return self._walkers[state].measure(data, position, limit, count, self._path)
 
     def _end(self, region: Region, state: int, unseen: Set[int], error: ReaderError) -> int:
-        """Where a state ends that cannot be walked; searched once a stream."""
+        """Return the end of a state that cannot be walked; the search for it runs once a stream."""
         place = (region.key_group, state)
         if place not in self._ends:
             try:
@@ -361,11 +367,15 @@ class HeapKeyGroupReader:
                 self._ends[place] = uncertain
         end = self._ends[place]
         if isinstance(end, ReaderError):
-            raise copy(end)
+            raise copy(end)  # an error that is raised gets a traceback, and breadcrumbs on the way
         return end
 
     def _split(self, region: Region, state: int, count: int, error: ReaderError) -> Cut:
-        """The entries of a state whose value may take all that is left; others cannot be shown."""
+        """Return the entries of a state whose values may take all bytes that are left.
+
+        Raises:
+            ReaderError: `error`, for other states.
+        """
         entry = self._states[state][1]
         if unsized(entry) is None and not entry.is_open:
             raise error
@@ -382,10 +392,10 @@ def _walker(entry: Entry) -> Decoder:
 
 
 def require_sized(entry: Entry) -> None:
-    """Refuse entries whose end is not known.
+    """Refuse entries without a known end.
 
     Raises:
-        UnsupportedSerializerError: the reason of the first part without a known end.
+        UnsupportedSerializerError: names the first part without a known end.
     """
     problem = unsized(entry)
     if problem is not None:
@@ -394,20 +404,20 @@ def require_sized(entry: Entry) -> None:
 
 
 def is_plain(entry: Entry) -> bool:
-    """Whether each entry of a state has a certain end."""
+    """Return whether each entry of a state has a certain end."""
     return not entry.is_open and unsized(entry) is None
 
 
 def unsized(entry: Entry) -> Problem | None:
-    """The first part of an entry without a known end."""
+    """Return the first part of an entry without a known end; None if all have one."""
     return next((problem for problem in entry.problems() if not problem.sized), None)
 
 
 def key_group_body(data: NDArray[np.uint8], key_group: int, start: int, end: int, path: str) -> Cursor:
-    """Where the states of a key group stand.
+    """Return a cursor at the first state of a key group.
 
     Raises:
-        CorruptDataError: another key group stands there.
+        CorruptDataError: the number before it is not that of the key group.
     """
     cursor = Cursor(memoryview(data), path=path, position=start, end=end)
     found = cursor.i4()
@@ -417,21 +427,21 @@ def key_group_body(data: NDArray[np.uint8], key_group: int, start: int, end: int
 
 
 def is_heap_layout(stream: Stream, offsets: NDArray[np.int64], first_key_group: int) -> bool:
-    """Whether a KeyGroupsStateHandle (tags 3 and 12 say no backend) has this layout, and not the full one.
+    """Return whether a KeyGroupsStateHandle (tags 3 and 12 record no backend) has this layout, and not the full one.
 
-    The full layout has offset 0 for empty key groups, this one never; and here each offset leads to its key group's number.
-    There it leads to a state id and the length of a key: the same four bytes only for the number 0, or a key of 64 KiB times
-    the number. So the first key group tells, unless it is number 0: then the last one is asked, too. One is enough of
-    remote files, where every look is a request.
+    The full layout has offset 0 for empty key groups, this one never. Here each offset leads to the number of its key group.
+    There it leads to a state id and the length of a key: the same four bytes only for the number 0, or for a key of 64 KiB times
+    the number. So the first key group decides, unless its number is 0: then the last one must agree. More are not looked
+    at, because in remote files each look is a request.
     """
     if len(offsets) == 0 or (offsets <= 0).any() or (offsets > stream.size_bytes - 4).any():
         return False
     if not all(
         int.from_bytes(stream.read(int(offsets[index]), 4), "big") == first_key_group + index
-        for index in _asked(offsets, first_key_group)
+        for index in _checked_indexes(offsets, first_key_group)
     ):
         return False
-    # Key group 0 alone: its number also begins an entry of state 0 with a short key.
+    # Key group 0 alone: the same four bytes begin an entry of state 0 with a short key, so all of it has to be walked.
     if first_key_group or len(offsets) > 1:
         return True
     start, end = int(offsets[0]), stream.size_bytes
@@ -439,9 +449,11 @@ def is_heap_layout(stream: Stream, offsets: NDArray[np.int64], first_key_group: 
 
 
 def asked_offsets(offsets: NDArray[np.int64], first_key_group: int) -> list[int]:
-    """Where `is_heap_layout` looks."""
-    return [int(offsets[index]) for index in _asked(offsets, first_key_group)] if len(offsets) else []
+    """Return the offsets that `is_heap_layout` reads, to fetch them in time."""
+    return (
+        [int(offsets[index]) for index in _checked_indexes(offsets, first_key_group)] if len(offsets) else []
+    )
 
 
-def _asked(offsets: NDArray[np.int64], first_key_group: int) -> tuple[int, ...]:
+def _checked_indexes(offsets: NDArray[np.int64], first_key_group: int) -> tuple[int, ...]:
     return (0,) if first_key_group or len(offsets) == 1 else (0, len(offsets) - 1)

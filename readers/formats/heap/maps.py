@@ -1,13 +1,14 @@
 """The heap layout of Flink 1.2: the states of a key group by namespace.
 
-As in `heap.py`, but for what stands behind the id of a state:
+Header version 1 has this layout. It is that of `layout.py`, except for the bytes behind the id of a state:
 
 | bytes | meaning |
 |---|---|
-| u1 | 0: the state has nothing in this key group |
+| u1 | 0: the state has no entries in this key group |
 | i4 n, n × (namespace, i4 m, m × (key, value)) | else |
 
-An entry has two segments: its namespace, which it shares with others, and key and value. Header version 1 has this layout.
+An entry has two segments: its namespace, which it shares with others, then key and value.
+
 Flink: StateTableByKeyGroupReaders$StateTableByKeyGroupReaderV1 (1.3), HeapKeyedStateBackend#writeStateTableForKeyGroup (1.2)
 """
 
@@ -40,11 +41,11 @@ class HeapMapsKeyGroupReader:
     """Finds the entries of states in the key groups of one stream; belongs to one thread.
 
     Args:
-        entries: what the entries of the states are made of, in the order of their ids.
+        entries: the serializers of the states' entries, in the order of the state ids.
         path: the file, for errors.
 
     Attributes:
-        release: as of `heap.HeapKeyGroupReader`.
+        release: see `HeapKeyGroupReader`.
     """
 
     def __init__(self, entries: Sequence[Entry], path: str) -> None:
@@ -56,7 +57,7 @@ class HeapMapsKeyGroupReader:
     def cuts(
         self, data: NDArray[np.uint8], position: int, limit: int, wanted: int, key_group: int
     ) -> Iterator[Cut]:
-        """As `heap.HeapKeyGroupReader.cuts`."""
+        """Find the entries of a state, some megabytes at a time; see `HeapKeyGroupReader.cuts`."""
         if is_plain(self._entries[wanted]):
             cursor, _ = self._find(data, position, limit, wanted, key_group)
             if cursor.boolean():
@@ -65,7 +66,7 @@ class HeapMapsKeyGroupReader:
             yield self.cut(data, position, limit, wanted, key_group)
 
     def cut(self, data: NDArray[np.uint8], position: int, limit: int, wanted: int, key_group: int) -> Cut:
-        """As `heap.HeapKeyGroupReader.cut`.
+        """Find the entries of a state; see `HeapKeyGroupReader.cut`.
 
         Raises:
             CorruptDataError: the bytes contradict the layout.
@@ -78,19 +79,20 @@ class HeapMapsKeyGroupReader:
             if cursor.boolean():
                 cuts += self._cuts(data, cursor, wanted)
         except UnsupportedSerializerError:
+            # Only the last state has a certain end without a walk: that of the key group. `gaps.py` knows the newer layout only.
             if is_last:
                 return undivided(start, limit)
             raise
         return _joined(cuts)
 
     def count(self, data: NDArray[np.uint8], position: int, limit: int, wanted: int, key_group: int) -> int:
-        """How many entries `cuts` finds."""
+        """Count the entries that `cuts` finds; the layout records their number by namespace only."""
         return sum(len(cut.starts) for cut in self.cuts(data, position, limit, wanted, key_group))
 
     def _find(
         self, data: NDArray[np.uint8], position: int, limit: int, wanted: int, key_group: int
     ) -> tuple[Cursor, bool]:
-        """Behind the id of a state, and whether it is the last one of the key group."""
+        """Return a cursor behind the id of a state, and whether the state is the last one of the key group."""
         cursor = Cursor(data, path=self._path, position=position, end=limit)
         unseen = set(range(len(self._entries)))
         while unseen:
@@ -113,7 +115,7 @@ class HeapMapsKeyGroupReader:
         )
 
     def _cuts(self, data: NDArray[np.uint8], cursor: Cursor, state: int) -> Iterator[Cut]:
-        """The entries of a state that has some, many at a time; the cursor is at its namespaces, and in the end behind them."""
+        """Yield the entries of a state that has some; the cursor is at its namespaces, and moves behind them."""
         namespaces, entries = self._walker(state)
         found: list[Cut] = []
         rows, begun = 0, cursor.position
@@ -125,6 +127,7 @@ class HeapMapsKeyGroupReader:
                 count = min(left, CUT_ENTRIES)
                 begin, end = entries.measure(data, cursor.position, cursor.end, count, self._path)
                 cursor.position = int(end[-1, 0])
+                # Each entry gets the bounds of the namespace that it shares as its first segment.
                 scope = (np.repeat(place, count, axis=0) for place in (first, behind))
                 starts, ends = (np.hstack(pair) for pair in zip(scope, (begin, end), strict=True))
                 found.append(Cut(starts=starts, ends=ends))

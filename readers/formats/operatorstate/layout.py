@@ -1,14 +1,16 @@
 """Managed operator state: list, union and broadcast state of one subtask.
 
-The stream is an `OperatorBackendSerializationProxy`; the data stand where the handle's offsets say:
+The stream is an `OperatorBackendSerializationProxy`, then the data at the offsets of the handle:
 
 | mode | bytes |
 |---|---|
-| SPLIT_DISTRIBUTE, UNION | an offset an element: the element serializer's bytes |
+| SPLIT_DISTRIBUTE, UNION | one offset per element: the element serializer's bytes |
 | BROADCAST | one offset: i4 n, n × (key, value) |
 
-With compression (since 1.18) one snappy stream follows the proxy and every offset is the file position of a chunk, from which
-decompression starts anew. Flink: OperatorStateRestoreOperation, DefaultOperatorStateBackendSnapshotStrategy.
+With compression (since 1.18) one snappy stream follows the proxy. Each offset is then the file position of a chunk, from which
+decompression starts anew.
+
+Flink: OperatorStateRestoreOperation, DefaultOperatorStateBackendSnapshotStrategy.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ from readers.formats.snappy import decompress
 
 
 def operator_columns(entry: Entry) -> dict[str, pa.DataType]:
-    """The columns of an element or of a broadcast entry."""
+    """Return the columns of an element or of a broadcast entry."""
     if entry.kind is StateKind.BROADCAST:
         return {"map_key": column_type(entry, "map_key"), "value": value_type(entry)}
     columns = {"value": value_type(entry)}
@@ -44,7 +46,10 @@ def operator_columns(entry: Entry) -> dict[str, pa.DataType]:
 
 
 def emit_operator(program: Program, layout: EntryLayout, entry: Entry, *, undescribed: bool = False) -> None:
-    """One segment: the element; or key and value of a broadcast entry, whose part of unknown end takes all that follows."""
+    """Emit one segment: the element, or key and value of a broadcast entry.
+
+    A part without a known end takes all bytes that follow.
+    """
     assert entry.value is not None
     if entry.kind is StateKind.BROADCAST:
         assert entry.map_key is not None
@@ -61,6 +66,7 @@ def emit_operator(program: Program, layout: EntryLayout, entry: Entry, *, undesc
         return
     with layout.column(program, "value"):
         program.rest() if entry.is_raw("value") else entry.value.emit(program)
+    # An element fills its segment exactly: bytes left over mean that the serializer is not the one that wrote it.
     program.expect_end()
     if entry.is_open:
         with layout.column(program, UNDECODED):
@@ -70,11 +76,12 @@ def emit_operator(program: Program, layout: EntryLayout, entry: Entry, *, undesc
 def element_bounds(
     offsets: list[int], all_offsets: Iterable[int], size: int, path: str
 ) -> list[tuple[int, int]]:
-    """Where each element stands: it ends where the next of any state begins.
+    """Return the range of each element: it ends where the next element of any state begins.
 
     Raises:
         CorruptDataError: an offset outside the stream.
     """
+    # States follow each other in the stream, and empty elements share their offset with the next one.
     later = np.unique(np.array([*all_offsets, size], dtype=np.int64))
     bounds = []
     for offset in offsets:
@@ -89,7 +96,7 @@ def element_bounds(
 def plain_elements(
     data: NDArray[np.uint8], bounds: list[tuple[int, int]], path: str, *, compressed: bool
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]:
-    """The buffer that holds the elements, and where: starts and ends, int64 (elements, 1)."""
+    """Return a buffer, and the starts and ends of the elements in it, int64 (elements, 1)."""
     if not compressed:
         places = np.array(bounds, dtype=np.int64).reshape(-1, 2)
         return data, np.ascontiguousarray(places[:, :1]), np.ascontiguousarray(places[:, 1:])
@@ -105,11 +112,11 @@ def plain_elements(
 def cut_broadcast(
     data: NDArray[np.uint8], start: int, end: int, entry: Entry, path: str
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Where the entries of a broadcast state stand.
+    """Find the entries of a broadcast state.
 
     Raises:
-        CorruptDataError: the bytes contradict the layout, or some are left.
-        UnsupportedSerializerError: there are several, and where one ends is not known.
+        CorruptDataError: the bytes contradict the layout, or do not end with the last entry.
+        UnsupportedSerializerError: there are several entries, and their values have no known end.
     """
     cursor = Cursor(memoryview(data), path=path, position=start, end=end)
     count = cursor.count("broadcast entries")

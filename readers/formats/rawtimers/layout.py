@@ -1,6 +1,6 @@
 """Timers in raw keyed state: RocksDB jobs whose timers live on the heap, and all jobs up to 1.5.
 
-The raw keyed stream has no header; at the handle's offset (-1: none) of each key group:
+The raw keyed stream has no header. At the handle's offset (-1: none) of each key group:
 
 | bytes | meaning |
 |---|---|
@@ -8,8 +8,8 @@ The raw keyed stream has no header; at the handle's offset (-1: none) of each ke
 | i4 n, n × service | |
 | service: utf name | |
 | version 2: versioned key snapshot, versioned namespace snapshot | |
-| version 1: pairs of key and namespace | as in `stateinfo.snapshots` |
-| none: Java streams of the key and the namespace serializer, one behind the other | |
+| version 1: pairs of key and namespace | see `readers.snapshots.reading` |
+| none: Java streams of the key serializer and of the namespace serializer | |
 | i4 n, n × (key, namespace, i8 timestamp) | event time |
 | i4 n, n × (key, namespace, i8 timestamp) | processing time |
 
@@ -38,7 +38,7 @@ from readers.snapshots.reading import read_pairs, read_versioned
 
 MAGIC = bytes.fromhex("F1CD859F")
 _UNVERSIONED, _VERSION_1, _VERSION_2 = 0, 1, 2
-_MAX_SERVICES = 1024
+_MAX_SERVICES = 1024  # of what is taken for timers without a magic number: more are some other raw state
 _NO_SERVICES = frozenset(
     prefix + bytes(4) for prefix in (b"", *(MAGIC + bytes([0, 0, 0, version]) for version in (1, 2)))
 )
@@ -49,10 +49,10 @@ class RawTimers:
     """The timers of one service, time domain and key group.
 
     Attributes:
-        service: name of the timer service.
+        service: the name of the timer service.
         domain: `EVENT` or `PROCESSING`.
         entry: the serializers.
-        starts, ends: int64 (timers, 1), where they stand.
+        starts, ends: the bounds of the timers, int64 (timers, 1).
     """
 
     service: str
@@ -63,7 +63,10 @@ class RawTimers:
 
 
 def is_raw_timers(data: NDArray[np.uint8], position: int) -> bool:
-    """Whether a key group's raw state is the timer service's: of before 1.4.1 if a service and a Java stream stand there."""
+    """Return whether the raw state of a key group was written by timer services.
+
+    Before 1.4.1 there was no magic number: then a service's name followed by a Java stream is taken for timers.
+    """
     if data[position : position + len(MAGIC)].tobytes() == MAGIC:
         return True
     cursor = Cursor(memoryview(data), position=position)
@@ -78,16 +81,16 @@ def is_raw_timers(data: NDArray[np.uint8], position: int) -> bool:
 
 
 def is_no_timers(data: NDArray[np.uint8], position: int, limit: int) -> bool:
-    """Whether a key group's raw state says that there is no timer service: RocksDB jobs of before 1.10 that use none."""
+    """Return whether the raw state of a key group has no timer service: RocksDB jobs before 1.10 write this if they use none."""
     return data[position:limit].tobytes() in _NO_SERVICES
 
 
 def read_raw_timers(data: NDArray[np.uint8], position: int, limit: int, path: str) -> Iterator[RawTimers]:
-    """The timers of one key group, of each service and time domain, be there any or not.
+    """Yield the timers of one key group by service and time domain, also where there are none.
 
     Raises:
         UnsupportedVersionError: newer than version 2.
-        UnsupportedSerializerError: keys or namespaces whose end is not known.
+        UnsupportedSerializerError: keys or namespaces have no known end.
         CorruptDataError: the bytes contradict the layout.
     """
     cursor = Cursor(memoryview(data), path=path, position=position, end=limit)
@@ -128,13 +131,14 @@ def _pairs(cursor: Cursor) -> tuple[Serializer, Serializer]:
 
 
 def _java_stream(cursor: Cursor) -> Serializer:
+    # The object is read once only to find its end, which no length records.
     start = cursor.position
     read_object(cursor)
     return serializer_of(Cursor(cursor.data, path=cursor.path, position=start, end=cursor.position))
 
 
 def raw_timer_columns(entry: Entry) -> dict[str, pa.DataType]:
-    """The columns of a timer."""
+    """Return the columns of a timer."""
     return {
         "key": column_type(entry, "key"),
         "namespace": column_type(entry, "namespace"),
@@ -143,13 +147,14 @@ def raw_timer_columns(entry: Entry) -> dict[str, pa.DataType]:
 
 
 def emit_raw_timer(program: Program, layout: EntryLayout, entry: Entry) -> None:
-    """One segment: key, namespace, timestamp."""
+    """Emit one segment: key, namespace, timestamp."""
     assert entry.key is not None
     assert entry.namespace is not None
     with layout.column(program, "key"):
         entry.key.emit(program)
     emit_namespace(program, layout, entry.namespace)
     with layout.column(program, "value"):
+        # Managed timers invert the sign, so that their bytes sort by time; these are plain longs.
         program.fixed(8)
 
 

@@ -1,13 +1,15 @@
 """Native RocksDB (and ForSt) snapshots: the files of one database instance, opened as one.
 
-An `IncrementalRemoteKeyedStateHandle` names the SST files, MANIFEST, CURRENT and OPTIONS of an instance. They are read by
-`readers.formats.rocksdb.sst`, where they are; or put under their local names into an empty folder (links, where they are local files) and
-opened read-only in RocksDB, with the column families and the merge operator (`stringappendtest`, delimiter `,`) that the stored
-OPTIONS name. Either way deletes, overwrites and appended list elements come out as Flink sees them. One column family a state,
-named as the state.
+An `IncrementalRemoteKeyedStateHandle` names the SST files, MANIFEST, CURRENT and OPTIONS of an instance. Each state has a column
+family of its name. Our reader (`sst/`) reads the files where they are. RocksDB itself needs them under their local names in one
+folder (links to local files, copies of others), and opens them read-only with the column families and the merge operator
+(`stringappendtest`, delimiter `,`) that the OPTIONS name. Both return the entries that Flink sees: with overwrites, deletes and
+appended list elements applied.
 
-Keys and values are those of `composite.py`. After rescaling, SSTs may hold key groups outside of the handle's range: these are
-left out. Flink: RocksIncrementalSnapshotStrategy, RocksDBIncrementalRestoreOperation.
+Keys and values are those of `composite/layout.py`. After rescaling, SST files may have key groups outside of the handle's range:
+`source.py` does not ask for them.
+
+Flink: RocksIncrementalSnapshotStrategy, RocksDBIncrementalRestoreOperation.
 """
 
 from __future__ import annotations
@@ -23,14 +25,20 @@ import rocksdict
 from numpy.typing import NDArray
 
 from readers.errors import CorruptDataError, ReaderError, StorageError
-from readers.formats.rocksdb.sst import PAGE_BYTES as PAGE_BYTES
-from readers.formats.rocksdb.sst import PAGE_ENTRIES as PAGE_ENTRIES
-from readers.formats.rocksdb.sst import Entries, Files, NotReadHereError, SstDatabase
+from readers.formats.rocksdb.sst import (
+    PAGE_BYTES,
+    PAGE_ENTRIES,
+    Entries,
+    Files,
+    NotReadHereError,
+    SstDatabase,
+)
 from readers.metadata import IncrementalRemoteKeyedStateHandle, StreamStateHandle
 from readers.storage.filesystems import storage_errors
 from readers.storage.location import SavepointLocation
 
 _FILE_NAME = re.compile(r"\d+\.sst|MANIFEST-\d+|CURRENT|OPTIONS-\d+|IDENTITY|\d+\.blob")
+# Folders of the machine that wrote the OPTIONS: RocksDB would create and use them on this one.
 _FOREIGN_FOLDERS = re.compile(rb"(db_log_dir|wal_dir|db_paths|cf_paths)=[^\n]*")
 _FORST_FOLDER = re.compile(rb"__attempt_\d+/db")
 _ROCKSDB_FOLDER = re.compile(rb"__uuid_[0-9a-f-]+/db")
@@ -68,7 +76,7 @@ class RocksDatabase:
     def entries(
         self, family: str, first: bytes, behind: bytes | None, *, keys_only: bool = False
     ) -> Iterator[Entries]:
-        """Entries with keys from `first` up to (not with) `behind`, in pages: buffer, starts, ends, int64 (entries, 2).
+        """Yield the entries with keys from `first` to `behind` (excluded) in pages: buffer, starts, ends, int64 (entries, 2).
 
         With `keys_only` values may be empty.
 
@@ -87,7 +95,7 @@ class RocksDatabase:
                     # The least key that is greater than the last one.
                     rest = data[starts[-1, 0] : ends[-1, 0]].tobytes() + b"\0"
         except NotReadHereError:
-            # As a rule nothing was read yet: all but the types of entries is known from MANIFEST and table footers.
+            # As a rule before the first entry: MANIFEST and tables' ends show everything but the types of entries and compression.
             yield from self._through_rocksdb(family, rest, behind)
 
     def _through_rocksdb(self, family: str, first: bytes, behind: bytes | None) -> Iterator[Entries]:
@@ -116,7 +124,7 @@ class RocksDatabase:
             yield framed(keys, values)
 
     def _opened(self) -> rocksdict.Rdict:
-        """RocksDB, opened read-only on first use."""
+        """Return the instance in RocksDB, opened read-only on first use."""
         with self._lock:
             if self._database is None:
                 try:
@@ -142,11 +150,11 @@ def read_only_copy(
 ) -> None:
     """Put the files of a handle under their local names into `directory`: links to local files, copies of others.
 
-    The OPTIONS file is always a copy, without the folders of the machine that wrote it: RocksDB would use them.
+    The OPTIONS file is always a copy, without the folders of the machine that wrote it.
 
     Raises:
         CorruptDataError: a local name that no RocksDB file has.
-        ReaderError: as the storage does.
+        ReaderError: a file cannot be read.
     """
     links = []
     for name, stream in files_of(handle).items():
@@ -159,13 +167,14 @@ def read_only_copy(
 
 
 def files_of(handle: IncrementalRemoteKeyedStateHandle) -> dict[str, StreamStateHandle]:
-    """Local name → handle.
+    """Return the files of a handle by their local names.
 
     Raises:
-        CorruptDataError: a local name that no RocksDB file has, or one that two have.
+        CorruptDataError: a local name that no RocksDB file has, or that two files have.
     """
     files: dict[str, StreamStateHandle] = {}
     for name, stream in handle.files():
+        # The name becomes a path in our folder: hostile metadata must not lead out of it.
         if not _FILE_NAME.fullmatch(name):
             raise CorruptDataError(f"expected the name of a RocksDB file, found {name!r}")
         if name in files:
@@ -175,13 +184,13 @@ def files_of(handle: IncrementalRemoteKeyedStateHandle) -> dict[str, StreamState
 
 
 def is_forst(storage: SavepointLocation, handle: IncrementalRemoteKeyedStateHandle) -> bool:
-    """Whether the files are ForSt's, which are RocksDB's in every respect.
+    """Return whether ForSt wrote the files; their format is RocksDB's.
 
-    The folder that the OPTIONS remember tells: `…__attempt_<n>/db` of ForSt, `…__uuid_<id>/db` of RocksDB. Where they remember
-    none, the index of the files does: partitioned by default in ForSt alone. Flink: ForStResourceContainer.
+    The OPTIONS record a folder: `…__attempt_<n>/db` of ForSt, `…__uuid_<id>/db` of RocksDB. If they record none, the index
+    type decides: only ForSt partitions the index by default. Flink: ForStResourceContainer.
 
     Raises:
-        ReaderError: as the storage does.
+        ReaderError: a file cannot be read.
     """
     for stream in options_files(handle):
         text = bytes(storage.open_stream(stream).data)
@@ -193,17 +202,17 @@ def is_forst(storage: SavepointLocation, handle: IncrementalRemoteKeyedStateHand
 
 
 def options_files(handle: IncrementalRemoteKeyedStateHandle) -> Iterator[StreamStateHandle]:
-    """The OPTIONS; as a rule there is one."""
+    """Yield the OPTIONS files; as a rule there is one."""
     return (stream for name, stream in handle.files() if name.startswith("OPTIONS-"))
 
 
 def manifest_files(handle: IncrementalRemoteKeyedStateHandle) -> Iterator[StreamStateHandle]:
-    """CURRENT, and the MANIFEST that it names: which tables there are, and with which keys."""
+    """Yield CURRENT and the MANIFEST, which list the tables and their key ranges."""
     return (stream for name, stream in handle.files() if name == "CURRENT" or name.startswith("MANIFEST-"))
 
 
 def framed(keys: list[bytes], values: list[bytes]) -> Entries:
-    """Entries as a page holds them: all keys, then all values, in one buffer; starts, ends, int64 (entries, 2)."""
+    """Return entries as a page has them: a buffer with all keys, then all values; starts, ends, int64 (entries, 2)."""
     count = len(keys)
     sizes = np.fromiter(map(len, [*keys, *values]), dtype=np.int64, count=2 * count)
     ends = np.cumsum(sizes)
@@ -213,7 +222,7 @@ def framed(keys: list[bytes], values: list[bytes]) -> Entries:
 
 
 def _by_entry(bounds: NDArray[np.int64], count: int) -> NDArray[np.int64]:
-    """Bounds of all keys, then of all values, as (entries, 2)."""
+    """Turn the bounds of all keys, then of all values, into an array (entries, 2)."""
     return np.ascontiguousarray(bounds.reshape(2, count).T)
 
 

@@ -1,15 +1,15 @@
-"""The files of a RocksDB snapshot, wherever they are.
+"""The files of a RocksDB snapshot, on this machine or elsewhere.
 
-Those on this machine are read where they are; only RocksDB itself needs them in one folder, under their own names.
+Local files are read where they are; only RocksDB itself needs them in one folder, under their local names.
 
-Of those that are not, small ones (CURRENT, MANIFEST, OPTIONS) are read whole. Of a table the end is fetched first, which has
-all that leads to its data, then the blocks that are asked for. What is scanned is brought here as whole files, and kept if
-there is a cache: one request of some megabytes costs no more time than one of some kilobytes, and the next scan costs none.
+Of remote files, small ones (CURRENT, MANIFEST, OPTIONS) are read whole. A lookup fetches the end of a table first, which has
+everything that leads to its data, then the blocks with the keys. A scan downloads whole files, and keeps them if there is a
+cache: a request of some megabytes takes no more time than one of some kilobytes, and the next scan needs none.
 
-The index stands at the end. With Flink's options, blocks of 4 kB and an entry each, it is 0.7 to 2.1 % of the file: so much is
-fetched, within what all tables of a lookup may take together, and the index costs no request of its own; what of a larger one
-is missing does. Bloom filters are left alone: at ten bits a key they are as large as the index, to spare a block of 4 kB that
-is fetched together with those of the other tables.
+The index is at the end of a table. With Flink's options (blocks of 4 kB, one index entry each) it is 0.7 to 2.1 % of the file. The
+first request for a table fetches so much, within a limit for all tables of a lookup, so that the index costs no request of
+its own; the missing part of a larger index costs one. Bloom filters are not used: at ten bits a key they are as large as
+the index, and would only save a block of 4 kB that is fetched at the same time as those of the other tables.
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ from readers.storage.filesystems import Stream
 from readers.storage.location import SavepointLocation
 
 _LEAST_TAIL_BYTES = 1 << 16
-_LARGEST_TAIL = 1 / 48
-_ALL_TAILS_BYTES = 2 << 20
-_MOST_KEPT_BYTES = 4 << 20
+_LARGEST_TAIL = 1 / 48  # of a table: a little more than the largest index that Flink's options give
+_ALL_TAILS_BYTES = 2 << 20  # of all tables of a lookup
+_MOST_KEPT_BYTES = 4 << 20  # of a table
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
 
 class HandleFiles(Files):
-    """The files of a handle; `LocalFiles` and `RemoteFiles` say how they are read.
+    """The files of a handle; `LocalFiles` and `RemoteFiles` read them.
 
     Args:
-        storage: opens them.
+        storage: opens the files.
         handles: local name → handle.
-        copy_all: puts all of them into a folder as RocksDB needs them.
+        copy_all: puts all files into a folder, as RocksDB needs them.
     """
 
     def __init__(
@@ -77,9 +77,12 @@ class HandleFiles(Files):
 
 
 class LocalFiles(HandleFiles):
-    """Those on this machine: all are there, or MissingFileError says which is not, also where it would not be read.
+    """Files on this machine.
 
-    A folder of links to them is made when RocksDB is to open it, and goes with this object.
+    A folder of links to them is made when RocksDB has to open it, and is removed with this object.
+
+    Raises:
+        MissingFileError: one of the files is not there, also if it would never be read.
     """
 
     def __init__(
@@ -121,7 +124,7 @@ class LocalFiles(HandleFiles):
 
 
 class StreamBytes(TableBytes):
-    """A table that stands in `_metadata`, or is a part of a local file."""
+    """A table within `_metadata`, or within a larger local file (file merging)."""
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
@@ -138,7 +141,7 @@ class StreamBytes(TableBytes):
 
 
 class RemoteFiles(HandleFiles):
-    """Those that are not on this machine."""
+    """Files that are not on this machine."""
 
     def __init__(
         self,
@@ -163,7 +166,7 @@ class RemoteFiles(HandleFiles):
 
     @cached_property
     def _small(self) -> dict[str, bytes]:
-        """CURRENT and MANIFEST, which both are needed."""
+        """CURRENT and MANIFEST; fetched at the same time, as both are always needed."""
         names = [name for name in self._handles if name == "CURRENT" or name.startswith("MANIFEST-")]
         return dict(zip(names, self.each(self._whole, names), strict=True))
 
@@ -184,7 +187,7 @@ class RemoteFiles(HandleFiles):
         self.each(self._fetch, names)
 
     def _fetch(self, name: str) -> None:
-        """Once, whoever asks at the same time."""
+        """Download a file; threads that need the same file wait for the first one."""
         with self._lock:
             lock = self._fetching.setdefault(name, threading.Lock())
         with lock:
@@ -227,11 +230,11 @@ class RemoteFiles(HandleFiles):
 
 
 class RemoteBytes(TableBytes):
-    """A table, read by ranges. What leads to the data is kept, and what `keep` was told.
+    """A table that is read by ranges; keeps its tail and the ranges that `keep` names.
 
     Args:
-        stream: its bytes.
-        tail: the part of it, at its end, that is fetched before it is known how much is needed; 64 kB at least.
+        stream: the bytes.
+        tail: the part of the table, at its end, that is fetched at once; 64 kB at least.
     """
 
     def __init__(self, stream: Stream, tail: float) -> None:
@@ -255,6 +258,7 @@ class RemoteBytes(TableBytes):
         if not 0 < length <= _MOST_KEPT_BYTES or offset < 0 or self._find(offset, length) is not None:
             return
         end = offset + length
+        # An index that is larger than the tail: only what is missing before the tail is fetched.
         known = self._end_of(offset, end)
         data = self._stream.view(offset, length - len(known))
         if len(known):
@@ -265,7 +269,7 @@ class RemoteBytes(TableBytes):
                 self._kept.popitem(last=False)
 
     def _end_of(self, offset: int, end: int) -> NDArray[np.uint8]:
-        """What is kept of a range's end; empty if nothing is."""
+        """Return the kept bytes at the end of a range; empty if there are none."""
         with self._lock:
             for start, data in self._kept.items():
                 if offset < start < end <= start + len(data):
@@ -281,4 +285,4 @@ class RemoteBytes(TableBytes):
         return None
 
     def close(self) -> None:
-        """It may be opened again: what is kept stays until the files are closed."""
+        """Keep the bytes: `RemoteFiles.open` returns the same object again, until the files are closed."""

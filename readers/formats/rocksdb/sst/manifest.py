@@ -1,15 +1,15 @@
-"""CURRENT and MANIFEST: which files make up which column family.
+"""CURRENT and MANIFEST: the files of each column family.
 
-CURRENT is the name of the MANIFEST and a line end. A MANIFEST is a log, cut into blocks of 32 KiB:
+CURRENT has the name of the MANIFEST and a line end. A MANIFEST is a log, cut into blocks of 32 KiB:
 
 | bytes | meaning |
 |---|---|
 | u4 | masked CRC-32C of the type and the data |
 | u2 | length of the data |
-| u1 | 1 a whole record, 2 the first part of one, 3 a middle one, 4 the last; 0 with length 0: the rest of the block is empty |
+| u1 | 1 a whole record, 2 its first fragment, 3 a middle one, 4 the last; 0 with length 0: the rest of the block is empty |
 | … | data |
 
-A block ends in up to six zeros where no header fits. A record is a VersionEdit, a row of fields, each led by its tag:
+A block ends with up to six zeros where no header fits. A record is a VersionEdit: fields, each behind its tag:
 
 | tag | meaning | value |
 |---|---|---|
@@ -18,12 +18,13 @@ A block ends in up to six zeros where no header fits. A record is a VersionEdit,
 | 5 | compaction pointer | varint level, string |
 | 6 | deleted file | varint level, varint number |
 | 7 100 102 103 | new file | see `_new_file` |
-| 200 | column family that the edit is of (0 if absent) | varint |
+| 200 | column family of the edit (0 if absent) | varint |
 | 201 202 | the family is added, dropped | string name; nothing |
-| 300 | one of a group of edits that count together | varint, edits of the group still to come |
-| 8192 and up | of later versions, may be skipped | string |
+| 300 | the edit belongs to a group that counts as a whole | varint, edits of the group still to come |
+| 8192 and up | fields of later versions, may be skipped | string |
 
-Little endian; a string is a varint length and bytes. Other tags (blob files, write-ahead logs) are not read here.
+Little endian; a string is a varint length and bytes. Other tags (blob files, write-ahead logs) are left to RocksDB.
+
 RocksDB: log_format.h, VersionEdit (5.6 – 8.10).
 """
 
@@ -46,7 +47,7 @@ _HEADER_BYTES = 7
 _EMPTY, _WHOLE, _FIRST, _MIDDLE, _LAST = range(5)
 _SEQUENCE_BYTES = 8
 _MAX_LEVEL = 63
-_VARINT_SHIFTS = range(0, 70, 7)
+_VARINT_SHIFTS = range(0, 70, 7)  # a u64 takes ten bytes
 _MANIFEST_NAME = re.compile(rb"(MANIFEST-\d+)\n?")
 _CUSTOM_END = 1
 _CUSTOM_MUST_BE_KNOWN = 1 << 6
@@ -61,12 +62,12 @@ _FAMILY, _FAMILY_ADD, _FAMILY_DROP, _ATOMIC_GROUP = 200, 201, 202, 300
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataFile:
-    """An SST file, as the MANIFEST has it.
+    """An SST file as the MANIFEST describes it.
 
     Attributes:
-        smallest: its least internal key.
-        largest: its greatest.
-        largest_sequence: its greatest sequence number.
+        smallest: the least internal key.
+        largest: the greatest internal key.
+        largest_sequence: the greatest sequence number; 0 if it is not recorded.
     """
 
     number: int
@@ -97,11 +98,11 @@ class Family:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """What the edits add up to.
+    """The result of all edits.
 
     Attributes:
         families: name → files.
-        last_sequence: entries with greater sequence numbers are not there yet.
+        last_sequence: entries with greater sequence numbers do not count yet.
     """
 
     families: dict[str, tuple[DataFile, ...]]
@@ -121,12 +122,12 @@ class _Edit:
 
 
 def read_manifest(files: Files, path: str) -> Manifest:
-    """The MANIFEST that CURRENT names.
+    """Read the MANIFEST that CURRENT names.
 
     Raises:
-        NotReadHereError: anything that is not known here.
+        NotReadHereError: anything that our reader does not know.
         CorruptDataError: a wrong checksum, or fields that do not fit.
-        OSError: as the file system does.
+        OSError: a file cannot be read.
     """
     match = _MANIFEST_NAME.fullmatch(files.read("CURRENT"))
     if match is None:
@@ -149,7 +150,11 @@ def read_manifest(files: Files, path: str) -> Manifest:
 
 
 def _records(cursor: Cursor) -> list[bytes]:
-    """The records of a log, whole. A log that ends within one is for RocksDB to judge."""
+    """Return the records of a log, put together from their fragments.
+
+    Raises:
+        NotReadHereError: the log ends within a record; RocksDB decides what that means.
+    """
     records = []
     parts: list[bytes] = []
     while cursor.remaining:
@@ -279,7 +284,7 @@ def _new_file(cursor: Cursor, tag: int) -> DataFile:
 
 
 def _skip_custom_fields(cursor: Cursor) -> None:
-    """What RocksDB may ignore may be ignored here; but not that values are in other files."""
+    """Skip the fields that RocksDB may ignore, except that of blob files: values are in other files then."""
     while (tag := _varint(cursor)) != _CUSTOM_END:
         _string(cursor)
         if tag & _CUSTOM_MUST_BE_KNOWN or tag == _CUSTOM_OLDEST_BLOB_FILE:
@@ -294,6 +299,7 @@ def _apply(edit: _Edit, families: dict[int, Family]) -> None:
     elif edit.family_dropped:
         families.pop(edit.family, None)
     family = families.get(edit.family)
+    # No edit adds the default family: it is there from the beginning.
     if family is None and edit.family == 0:
         family = families[0] = Family(name="default")
     if family is None:

@@ -1,29 +1,30 @@
-"""The merge: the entries of all runs, in the order of their keys, become what a reader of the database sees.
+"""The merge: turns the entries of all sorted runs, in the order of their keys, into those that a reader of the database sees.
 
-A run is a sequence of tables whose keys follow each other: a file of level 0, or all files of another level. A cursor stands in
-each. Entries come by user key ascending, then by sequence number descending, so the newest of a key first:
+A sorted run is a sequence of tables whose keys follow each other: a file of level 0, or all files of another level. Each run
+has a cursor. Entries come by user key ascending, then by sequence number descending, so the newest entry of a key is first:
 
-| type | entry | what becomes of the key |
+| type | entry | result for the key |
 |---|---|---|
-| 0 | kTypeDeletion | not there; what is older does not matter |
-| 1 | kTypeValue | the value; what is older does not matter |
-| 2 | kTypeMerge | an operand: what is older comes before it, joined by 2C |
+| 0 | kTypeDeletion | no entry; older ones do not count |
+| 1 | kTypeValue | the value; older ones do not count |
+| 2 | kTypeMerge | an operand: older operands or the value come before it, joined by 2C |
 | 7 | kTypeSingleDeletion | as 0 |
 
-One compiled function over memory that Python owns; it suspends where it needs more of it, the next bytes of a file, or a library to
-decompress a block, and goes on where it was. The cursors, int64, see the constants:
+The merge is one compiled function over memory that Python owns. It returns when it needs more memory, the next bytes of a file, or
+a library to decompress a block, and continues at the same point when it is called again. Its state is two tables of int64: the
+merge (the second list of constants below), and a cursor per run:
 
 | field | meaning |
 |---|---|
-| KEY KEY_CAPACITY KEY_BYTES | the internal key of its entry: memory, room, length |
+| KEY KEY_CAPACITY KEY_BYTES | the internal key of the current entry: memory, capacity, length |
 | ORDER | the last eight bytes of the key: sequence << 8, type |
 | VALUE VALUE_BYTES | the value |
-| POSITION END | next entry of the block, end of its entries |
-| RAW HANDLES BLOCKS BLOCK | a window of the file; where its blocks are within it, int64 (blocks, 2); their number; the next |
-| PLAIN PLAIN_CAPACITY READY | memory for a decompressed block; the block that Python put there |
-| CHECKSUM CAN_MERGE | of its table |
-| SEEKING | whether keys less than the first wanted may come |
-| EXHAUSTED | whether no window follows |
+| POSITION END | the next entry of the block, the end of its entries |
+| RAW HANDLES BLOCKS BLOCK | a window of the file; the bounds of its blocks, int64 (blocks, 2); their number; the next one |
+| PLAIN PLAIN_CAPACITY READY | memory for a decompressed block; the number of the block that Python put there |
+| CHECKSUM CAN_MERGE | properties of the table |
+| SEEKING | 1 as long as keys less than the first wanted one may come |
+| EXHAUSTED | 1 if no window follows |
 
 RocksDB: MergingIterator, DBIter, StringAppendTESTOperator.
 """
@@ -48,6 +49,7 @@ from readers.formats.rocksdb.sst.compression import (
 )
 from readers.formats.rocksdb.sst.words import compare_bytes, copy_words
 
+# The fields of a cursor.
 KEY = 0
 KEY_CAPACITY = 1
 KEY_BYTES = 2
@@ -69,20 +71,21 @@ SEEKING = 17
 EXHAUSTED = 18
 CURSOR_FIELDS = 20
 
+# The fields of the merge.
 CURSORS = 0  # address of the cursors
 RUNS = 1  # how many
-STARTED = 2  # how many have been moved to their first entry
-HEAP = 3  # address of cursor numbers; entry 0 has the least key
+STARTED = 2  # how many cursors are at their first entry
+HEAP = 3  # address of cursor numbers, a binary heap: number 0 is the cursor with the least key
 HEAP_SIZE = 4
-ADVANCING = 5  # whether the cursor on top is being moved on
+ADVANCING = 5  # 1 while the cursor on top moves on: it may have to wait for bytes
 FIRST = 6  # address of the first wanted key
 FIRST_BYTES = 7
 BEHIND = 8  # address of the key behind the last wanted one
 BEHIND_BYTES = 9  # -1 for no end
-CURRENT = 10  # address of the key whose entries are being looked at
-CURRENT_BYTES = 11  # -1 before the first
-IS_OPEN = 12  # whether older entries of that key matter
-CURRENT_COPY = 13  # memory for it, as large as that of the largest cursor's key
+CURRENT = 10  # address of the current key, in the page or in CURRENT_COPY
+CURRENT_BYTES = 11  # -1 before the first key
+IS_OPEN = 12  # 1 if older entries of the current key count
+CURRENT_COPY = 13  # memory for the current key, as large as the largest cursor's
 OPERANDS = 14  # memory for operands, newest first, each with its length behind it
 OPERANDS_CAPACITY = 15
 OPERANDS_USED = 16
@@ -94,12 +97,13 @@ STARTS = 21  # address of int64 (entries, 2)
 ENDS = 22
 PAGE_ENTRIES = 23
 MAX_PAGE_ENTRIES = 24
-WHICH = 25  # the cursor that needs something
-DETAIL = 26  # the bytes that it needs
+WHICH = 25  # the number of the cursor that needs something
+DETAIL = 26  # how many bytes are needed
 SCRATCH = 27  # address of 64 bytes
-KEYS_ONLY = 28  # whether values are left out; those that are joined are not
+KEYS_ONLY = 28  # 1 to leave values out, except those that are joined of operands
 MERGE_FIELDS = 29
 
+# Why the merge returns.
 DONE = 0
 PAGE_FULL = 1  # an entry of DETAIL bytes has no room
 NEED_WINDOW = 2  # the cursor is at the end of its window of the file
@@ -107,7 +111,7 @@ NEED_PLAIN = 3  # a block has DETAIL plain bytes
 NEED_LIBRARY = 4  # a block of DETAIL plain bytes that is to be decompressed into PLAIN
 NEED_KEY = 5  # a key has DETAIL bytes
 NEED_OPERANDS = 6  # operands and their lengths have DETAIL bytes
-UNKNOWN = 7  # an entry or a compression that is not known here
+UNKNOWN = 7  # a type of entry or a compression that our reader does not know
 CORRUPT = 8  # bytes that contradict the format
 WRONG_CHECKSUM = 9
 
@@ -171,13 +175,14 @@ def _open_block(merge: int, cursor: int) -> int:
 
 @subroutine
 def _decompress(merge: int, cursor: int, kind: int, block: int, length: int) -> int:
-    """Have the plain bytes of a block in PLAIN."""
+    """Decompress a block into PLAIN."""
     if kind not in (SNAPPY, ZLIB, LZ4, LZ4HC, ZSTD):
         return UNKNOWN
     plain_bytes = plain_length(kind, block, length)
     if plain_bytes < 0:
         return CORRUPT
     _set(merge, DETAIL, plain_bytes)
+    # On the next call the block is opened again from the beginning, its checksum included: only large blocks come here twice.
     if plain_bytes > _get(cursor, PLAIN_CAPACITY):
         return NEED_PLAIN
     plain = _get(cursor, PLAIN)
@@ -207,6 +212,7 @@ def _advance(merge: int, cursor: int) -> int:
         key = _get(cursor, KEY)
         copy_words(key + shared, position, more)
         order = load_le_i8(key, key_bytes - _SEQUENCE_BYTES)
+        # No database has written so much that a sequence number of 56 bits reaches the sign: orders compare as signed numbers.
         if order < 0:
             return CORRUPT
         _set(cursor, KEY_BYTES, key_bytes)
@@ -227,7 +233,7 @@ def _advance(merge: int, cursor: int) -> int:
 
 @subroutine
 def _is_before(merge: int, left: int, right: int) -> bool:
-    """Whether the entry of a cursor comes before that of another: a lesser key, or the same and newer."""
+    """Return whether the entry of a cursor comes before that of another: its key is less, or equal and newer."""
     one = _cursor(merge, left)
     other = _cursor(merge, right)
     compared = compare_bytes(
@@ -257,7 +263,7 @@ def _sift_up(merge: int, place: int) -> None:
 
 @subroutine
 def _sift_down(merge: int) -> None:
-    """Put the top where it belongs."""
+    """Move the cursor on top down to its place."""
     heap = _get(merge, HEAP)
     size = _get(merge, HEAP_SIZE)
     number = _get(heap, 0)
@@ -323,7 +329,7 @@ def _has_room(merge: int, length: int) -> bool:
 
 @subroutine
 def _put_bounds(merge: int, key_bytes: int, value_bytes: int) -> None:
-    """An entry whose bytes have been put behind those of the page."""
+    """Store the bounds of an entry whose bytes were put at the end of the page."""
     start = _get(merge, PAGE_USED)
     row = _get(merge, PAGE_ENTRIES) * 16
     starts = _get(merge, STARTS)
@@ -353,7 +359,7 @@ def _put_operand(merge: int, address: int, length: int) -> bool:
 
 @subroutine
 def _put_joined(merge: int) -> bool:
-    """The entry of the current key, if it has operands; whether there was room for it."""
+    """Put the entry of the current key into the page, if it has operands; return whether there was room for it."""
     count = _get(merge, OPERANDS_COUNT)
     if count == 0:
         return True
@@ -365,6 +371,7 @@ def _put_joined(merge: int) -> bool:
     target = _get(merge, PAGE) + _get(merge, PAGE_USED)
     copy_words(target, _get(merge, CURRENT), key_bytes)
     target += key_bytes
+    # The operands were collected from the newest to the oldest, and are joined the other way round.
     operands = _get(merge, OPERANDS)
     while used > 0:
         length = load_le_i8(operands, used - _LENGTH_BYTES)
@@ -382,7 +389,7 @@ def _put_joined(merge: int) -> bool:
 
 @subroutine
 def _put_value(merge: int, cursor: int, key_bytes: int) -> bool:
-    """The entry of a key whose newest is a value; whether there was room for it."""
+    """Put the entry of a key whose newest entry is a value into the page; return whether there was room for it."""
     value_bytes = 0 if _get(merge, KEYS_ONLY) else _get(cursor, VALUE_BYTES)
     if not _has_room(merge, key_bytes + value_bytes):
         return False
@@ -399,7 +406,7 @@ def _put_value(merge: int, cursor: int, key_bytes: int) -> bool:
 
 @subroutine
 def _take_first(merge: int, cursor: int, key_bytes: int) -> int:
-    """The newest entry of a key."""
+    """Take the newest entry of a key: a value goes straight into the page, for other types only the key is kept."""
     kind = _get(cursor, ORDER) & 0xFF
     if kind == _VALUE:
         if not _put_value(merge, cursor, key_bytes):
@@ -416,7 +423,7 @@ def _take_first(merge: int, cursor: int, key_bytes: int) -> int:
 
 @subroutine
 def _take(merge: int, cursor: int) -> int:
-    """An entry that matters for the current key, whose newer ones were operands, if any."""
+    """Take an entry of the current key that counts: all newer ones were operands."""
     kind = _get(cursor, ORDER) & 0xFF
     if kind in (_DELETION, _SINGLE_DELETION):
         _set(merge, IS_OPEN, 0)
@@ -434,7 +441,7 @@ def _take(merge: int, cursor: int) -> int:
 
 @kernel
 def merge_runs(merge: int) -> int:
-    """Fill the page; why it stopped. To be called again when what it needs was done."""
+    """Fill the page; return why the merge stopped. Call it again when Python did what it needs."""
     status = _start(merge)
     if status != _MOVED:
         return status

@@ -1,8 +1,8 @@
-"""The scan of a column family: its tables are read window by window, and merged to pages.
+"""The scan of a column family: reads its tables window by window, and merges them into pages.
 
-What has to be known for certain is looked at before the first entry: MANIFEST, and of every table with wanted keys the footer, the
-properties, the range tombstones. Then each run (see `merge.py`) reads its tables one after the other, some blocks at a time, in
-memory that is used again. No lock is held while compiled code runs, or files are read.
+Before the first entry a scan checks what our reader must know for certain: the MANIFEST, and the footer, properties and range
+tombstones of every table with wanted keys. Then each sorted run (see `merge.py`) reads its tables one after the other, some
+blocks at a time, into memory that is used again. No lock is held while compiled code runs or files are read.
 """
 
 from __future__ import annotations
@@ -27,20 +27,22 @@ Entries = tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]
 
 PAGE_ENTRIES = 1 << 15
 PAGE_BYTES = 1 << 22
+# A window of a run; with very many runs (files of level 0) less, so that all windows together stay bounded.
 _WINDOW_BYTES = 1 << 18
 _ALL_WINDOWS_BYTES = 1 << 24
 _LEAST_WINDOW_BYTES = 1 << 14
+# To begin with: these grow where a block, a key or the operands of a key need more.
 _PLAIN_BYTES = 1 << 15
 _KEY_BYTES = 1 << 10
 _OPERANDS_BYTES = 1 << 16
 
 
 class SstDatabase:
-    """The SST files of a RocksDB instance, in a directory of their own.
+    """The SST files of a RocksDB instance.
 
     Args:
         files: CURRENT, MANIFEST and the SST files.
-        path: of the savepoint, for errors.
+        path: the path for errors.
     """
 
     def __init__(self, files: Files, path: str) -> None:
@@ -53,19 +55,19 @@ class SstDatabase:
     def entries(
         self, family: str, first: bytes, behind: bytes | None, *, few: bool = False, keys_only: bool = False
     ) -> Iterator[Entries]:
-        """Entries with keys from `first` up to (not with) `behind`, in pages: buffer, starts, ends, int64 (entries, 2).
+        """Yield the entries with keys from `first` to `behind` (excluded) in pages: buffer, starts, ends, int64 (entries, 2).
 
         Args:
-            family: name of the column family.
-            first: the least key.
-            behind: what comes after the greatest.
-            few: these are a few of many keys: of remote files the blocks that have them are fetched, else whole files.
-            keys_only: values may be empty.
+            family: the name of the column family.
+            first: the least wanted key.
+            behind: the key behind the last wanted one; None for no end.
+            few: True for a lookup of a few keys: of remote files it fetches the blocks with these keys, else whole files.
+            keys_only: True if values may be empty.
 
         Raises:
-            NotReadHereError: anything that is not known here; what was given out until then is right and complete.
+            NotReadHereError: anything that our reader does not know; the entries until then are right and complete.
             CorruptDataError: the bytes contradict the format.
-            OSError: as the file system does.
+            OSError: a file cannot be read.
         """
         runs = self._runs(family, first, behind, few)
         if runs:
@@ -73,7 +75,7 @@ class SstDatabase:
                 yield from scan.pages()
 
     def _runs(self, family: str, first: bytes, behind: bytes | None, few: bool) -> list[list[Table]]:
-        """The tables with wanted keys: one run a file of level 0, one run each other level."""
+        """Return the tables with wanted keys by sorted runs: a file of level 0 is a run, and so is each other level."""
         manifest = self._manifest
         if manifest is None:
             manifest = self._manifest = self._read_manifest()
@@ -90,6 +92,7 @@ class SstDatabase:
             runs.append(sorted(run, key=lambda file: file.first_key))
         for one, other in (pair for run in runs for pair in pairwise(run)):
             _check_order(one, other)
+        # From here on files are read, of all tables at the same time where they are remote.
         if few:
             self._files.announce(sum(file.size_bytes for file in files))
         else:
@@ -129,7 +132,7 @@ def _name(file: DataFile) -> str:
 
 
 def _check_order(one: DataFile, other: DataFile) -> None:
-    """That a table of a level comes before the next; the entries of one key may be in both, newest first."""
+    """Refuse tables of a level that are not in order; two neighbours may share a key, the newer entries first."""
     if (one.last_key, -_order(one.largest)) >= (other.first_key, -_order(other.smallest)):
         raise NotReadHereError("tables of a level that overlap")
 
@@ -139,7 +142,7 @@ def _order(internal_key: bytes) -> int:
 
 
 class _Memory:
-    """Bytes for compiled code, with slack behind them."""
+    """Memory for compiled code, with slack behind it."""
 
     def __init__(self, capacity: int) -> None:
         self._allocate(capacity)
@@ -150,14 +153,15 @@ class _Memory:
         self.address = self.bytes.ctypes.data
 
     def grow(self, capacity: int, *, keep: int = 0) -> None:
-        """To at least `capacity` bytes, with the first `keep` kept; the address changes."""
+        """Grow to at least `capacity` bytes, and keep the first `keep`; the address changes."""
         old = self.bytes
+        # At least twice as much: a key that grows byte by byte would be copied for every one.
         self._allocate(max(capacity, 2 * self.capacity))
         self.bytes[:keep] = old[:keep]
 
 
 class _SortedRun:
-    """Tables one after the other, in windows of blocks."""
+    """Tables whose keys follow each other (RocksDB's term), read one after the other in windows of whole blocks."""
 
     def __init__(
         self, files: Files, tables: list[Table], first: bytes, behind: bytes | None, window_bytes: int
@@ -174,7 +178,7 @@ class _SortedRun:
         self._windows = self._read_windows(tables, first, behind)
 
     def next_window(self) -> bool:
-        """Read the next blocks; whether there were any left."""
+        """Read the next blocks; return whether there were any."""
         return next(self._windows, False)
 
     def close(self) -> None:
@@ -196,7 +200,7 @@ class _SortedRun:
             self.close()
 
     def _check(self, handles: NDArray[np.int64], read_to: int) -> int:
-        """That blocks follow each other: no file leads to the same bytes again and again."""
+        """Refuse blocks that do not follow each other: a hostile index would lead to the same bytes again and again."""
         assert self.file is not None
         ends = handles[:, 0] + handles[:, 1] + TRAILER_BYTES
         if (handles[:, 0] < np.append(read_to, ends[:-1])).any() or (ends > self.file.size_bytes).any():
@@ -204,7 +208,7 @@ class _SortedRun:
         return int(ends[-1]) if len(ends) else read_to
 
     def _cut(self, handles: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
-        """The handles in windows of so many bytes, or one block."""
+        """Cut the handles into windows of `window_bytes`, or of one block if that is larger."""
         ends = handles[:, 0] + handles[:, 1] + TRAILER_BYTES
         start = 0
         while start < len(handles):
@@ -224,7 +228,7 @@ class _SortedRun:
 
 
 class _Scan:
-    """One merge: owns its memory, and does what `merge_runs` asks for."""
+    """One merge: owns its memory, and does what `merge_runs` needs from Python."""
 
     def __init__(
         self,
@@ -259,7 +263,11 @@ class _Scan:
             run.close()
 
     def pages(self) -> Iterator[Entries]:
-        """The entries."""
+        """Yield the entries in pages.
+
+        Raises:
+            NotReadHereError, CorruptDataError, OSError: see `SstDatabase.entries`.
+        """
         while (status := machine.merge_runs(self._merge.ctypes.data)) != machine.DONE:
             if status == machine.PAGE_FULL:
                 if self._merge[machine.PAGE_ENTRIES]:
@@ -310,7 +318,10 @@ class _Scan:
     # --- pages ---
 
     def _new_page(self, needed: int) -> None:
-        """Room for a page; untouched memory costs nothing."""
+        """Make room for a page of at least `needed` bytes.
+
+        A page is given away, so its memory is not used again. Untouched memory costs nothing: a page of a lookup may be as large.
+        """
         merge = self._merge
         self._keep_current()
         self._memory = _Memory(max(PAGE_BYTES, needed))
@@ -323,7 +334,7 @@ class _Scan:
         merge[machine.PAGE_USED] = merge[machine.PAGE_ENTRIES] = 0
 
     def _keep_current(self) -> None:
-        """The key that is being looked at may stand in the page that goes."""
+        """Copy the current key out of the page that is given away, if it is there."""
         merge = self._merge
         length = int(merge[machine.CURRENT_BYTES])
         if length >= 0 and merge[machine.CURRENT] != self._copy.address:
@@ -336,7 +347,7 @@ class _Scan:
         used = int(self._merge[machine.PAGE_USED])
         return self._memory.bytes[:used], self._starts[:count], self._ends[:count]
 
-    # --- what the merge asks for ---
+    # --- what the merge needs ---
 
     def _serve(self, status: int) -> None:
         number = int(self._merge[machine.WHICH])
@@ -370,7 +381,7 @@ class _Scan:
             cursor[machine.EXHAUSTED] = 1
 
     def _grow_keys(self, number: int, capacity: int) -> None:
-        """The key of a cursor, and with it the copy of the key that is being looked at."""
+        """Grow the memory for the key of a cursor, and that for the copy of the current key, which must not be smaller."""
         merge, run = self._merge, self._runs[number]
         run.key.grow(capacity, keep=int(self._cursors[number, machine.KEY_BYTES]))
         if run.key.capacity > self._copy.capacity:

@@ -4,16 +4,18 @@
 |---|---|
 | … | data blocks, in the order of their keys |
 | … | other blocks: filters, index, properties, range tombstones |
-| … | meta index: name → handle of the blocks that have one |
-| u1 | footer: checksum that blocks have |
+| … | meta index: name → handle of such a block |
+| u1 | footer: the kind of checksum of all blocks |
 | varint × 4 | handles of the meta index and of the index |
 | … | zeros up to 40 bytes of handles |
 | u4 | format_version |
 | u8 | magic, 88E241B785F4CFF7 |
 
-The index is one block, or (type 2, ForSt) a block that leads to blocks: see `blocks.py`. Range tombstones are not applied: Flink
-writes them to hide the key groups that a rescaled subtask lost, which nobody asks for; where one touches the keys that are asked for,
-RocksDB reads them. RocksDB: Footer, BlockBasedTable, TablePropertiesNames.
+The index is one block, or (type 2, ForSt) a block that leads to blocks: see `blocks.py`. Range tombstones are not applied. Flink
+writes them for the key groups that a rescaled subtask lost, which no read of it wants; if one touches the range of a read,
+RocksDB reads that range.
+
+RocksDB: Footer, BlockBasedTable, TablePropertiesNames.
 """
 
 from __future__ import annotations
@@ -52,25 +54,25 @@ _MAGIC = 0x88E241B785F4CFF7
 _OLDEST_FORMAT, _NEWEST_FORMAT = 2, 5
 _BINARY_SEARCH, _TWO_LEVEL = 0, 2
 _MERGE_OPERATOR = b"StringAppendTESTOperator"
-_MAX_META_BYTES = 1 << 26
+_MAX_META_BYTES = 1 << 26  # of a block of the index or of metadata: hostile handles must not allocate more
 _INDEX_BLOCKS_BYTES = 8 << 20  # of an instance; RocksDB's own block cache takes as much by default
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockHandle:
-    """Where a block is, without its trailer."""
+    """The position of a block in its file, and its size without the trailer."""
 
     offset: int
     size_bytes: int
 
 
 class TableFile:
-    """The open file of a table: reads blocks.
+    """The open file of a table; reads blocks.
 
     Args:
-        files: where it is opened.
-        name: its name there.
-        path: the path for errors, its own name included.
+        files: opens the file.
+        name: the name of the file.
+        path: the path for errors, with the name.
     """
 
     def __init__(self, files: Files, name: str, path: str) -> None:
@@ -83,11 +85,11 @@ class TableFile:
         self._bytes.close()
 
     def keep(self, offset: int, length: int) -> None:
-        """See `TableBytes.keep`."""
+        """Prepare for reads within these bytes; see `TableBytes.keep`."""
         self._bytes.keep(offset, length)
 
     def corrupt(self, message: str, position: int) -> CorruptDataError:
-        """An error at a position of the file."""
+        """Return an error at a position of the file."""
         return CorruptDataError(message, path=self.path, position=position)
 
     def read_into(self, buffer: NDArray[np.uint8], offset: int) -> None:
@@ -97,17 +99,17 @@ class TableFile:
             raise self.corrupt(f"expected {len(buffer)} bytes, found {done}", offset)
 
     def read(self, offset: int, length: int) -> bytes:
-        """So many bytes from `offset` on."""
+        """Read `length` bytes from `offset` on."""
         buffer = np.empty(length, dtype=np.uint8)
         self.read_into(buffer, offset)
         return buffer.tobytes()
 
     def block(self, handle: BlockHandle, checksum: int) -> tuple[NDArray[np.uint8], int]:
-        """A plain block with slack behind it, and its length.
+        """Read a block of the index or of metadata; return its plain bytes, with slack behind them, and their number.
 
         Raises:
-            CorruptDataError: a wrong checksum, or the compressed bytes are malformed.
-            NotReadHereError: a compression that is not known here.
+            CorruptDataError: a wrong checksum, or malformed compressed bytes.
+            NotReadHereError: a compression that our reader does not know.
         """
         if handle.size_bytes > min(self.size_bytes - handle.offset - TRAILER_BYTES, _MAX_META_BYTES):
             raise self.corrupt(
@@ -179,20 +181,20 @@ class IndexBlocks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """What is known of a table before its data are read.
+    """The properties of a table that are known before its data are read.
 
     Attributes:
-        name: of the file.
+        name: the name of the file.
         path: the path for errors.
-        size_bytes: of the file.
-        checksum: that blocks have.
-        index: where the index is.
-        is_partitioned: whether it leads to blocks of the index.
-        has_delta_handles: whether handles are delta encoded.
-        has_user_keys: whether its keys are without sequence numbers.
-        can_merge: whether merge operands are what a known operator makes of them.
-        tombstones: first key and the key behind the last, of each range that was deleted.
-        index_blocks: those at hand.
+        size_bytes: the size of the file.
+        checksum: the kind of checksum of its blocks.
+        index: the handle of the index.
+        is_partitioned: True if the index leads to blocks of the index.
+        has_delta_handles: True if the handles in the index are delta encoded.
+        has_user_keys: True if the keys in the index lack sequence numbers.
+        can_merge: True if the merge operator is Flink's, so that operands can be joined.
+        tombstones: the ranges that were deleted: first key, key behind the last.
+        index_blocks: the index blocks that are kept.
     """
 
     name: str
@@ -208,11 +210,11 @@ class Table:
     index_blocks: IndexBlocks
 
     def has_tombstone(self, first: bytes, behind: bytes | None) -> bool:
-        """Whether a range tombstone touches keys from `first` up to (not with) `behind`."""
+        """Return whether a range tombstone touches keys from `first` to `behind` (excluded)."""
         return any(end > first and (behind is None or start < behind) for start, end in self.tombstones)
 
     def handles(self, opened: TableFile, first: bytes, behind: bytes | None) -> Iterator[NDArray[np.int64]]:
-        """Offset and size of the data blocks that may hold such keys, int64 (blocks, 2), in order; one array a block of the index.
+        """Yield offset and size of the data blocks that may hold such keys, in order: an int64 (blocks, 2) per index block.
 
         Raises:
             CorruptDataError: the index is malformed.
@@ -225,7 +227,7 @@ class Table:
             yield self._index(opened, BlockHandle(offset=offset, size_bytes=size), first, behind)
 
     def warm(self, opened: TableFile, first: bytes, behind: bytes | None) -> None:
-        """Have what a scan of few keys reads at hand: the index, and the blocks it leads to."""
+        """Fetch what a lookup reads: the index, and the blocks to which it leads."""
         opened.keep(self.index.offset, self.index.size_bytes + TRAILER_BYTES)
         for handles in self.handles(opened, first, behind):
             if len(handles):
@@ -251,12 +253,12 @@ class Table:
 
 
 def read_table(files: Files, name: str, path: str, expected: DataFile, index_blocks: IndexBlocks) -> Table:
-    """Footer, properties and range tombstones of a table.
+    """Read footer, properties and range tombstones of a table.
 
     Raises:
-        NotReadHereError: anything that is not known here.
-        CorruptDataError: the file is not as the MANIFEST says, or the bytes contradict the format.
-        OSError: as the file system does.
+        NotReadHereError: anything that our reader does not know.
+        CorruptDataError: the size differs from the MANIFEST's, or the bytes contradict the format.
+        OSError: the file cannot be read.
     """
     opened = TableFile(files, name, f"{path}/{name}")
     try:
@@ -298,7 +300,10 @@ def _read_table(opened: TableFile, name: str, expected: DataFile, index_blocks: 
 
 
 def _check_known(properties: dict[bytes, bytes]) -> None:
-    """Files that were ingested have sequence numbers of another kind; timestamps are part of a comparator's name."""
+    """Refuse other comparators, and ingested files, whose sequence number stands outside of their keys.
+
+    User-defined timestamps, which are a part of keys, would show in the comparator's name.
+    """
     if properties.get(b"rocksdb.comparator", COMPARATOR) != COMPARATOR:
         raise NotReadHereError(f"comparator {properties[b'rocksdb.comparator']!r}")
     if b"rocksdb.external_sst_file.version" in properties:
@@ -325,7 +330,7 @@ def _handle(cursor: Cursor) -> BlockHandle:
 
 
 def _flag(properties: dict[bytes, bytes], name: bytes) -> bool:
-    """A number that is 0 or 1; 0 where the RocksDB that wrote it did not know of it."""
+    """Return a property that is 0 or 1; False if the RocksDB that wrote the table did not know it."""
     number = properties.get(name, b"\0")
     if number not in (b"\0", b"\1"):
         raise NotReadHereError(f"{name.decode()} {number!r}")

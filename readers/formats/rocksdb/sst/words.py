@@ -1,6 +1,6 @@
-"""Machine words and byte strings at an address, for compiled code: what `readers.decode.loads` has not.
+"""Machine words and byte strings at an address, for compiled code: an addition to `readers.decode.loads`.
 
-Addresses are int64, as there, and signed numbers stand for unsigned ones where checksums are computed.
+Addresses are int64, as there. Checksums compute with unsigned words, which are held as signed ones of the same bits.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from readers.compiled.routines import Intrinsic, subroutine
 from readers.decode.loads import load_i8, load_le_i8, store_8
 
 SLACK_BYTES = 64
-"""Every buffer has so many bytes more than its capacity: words are loaded and stored beyond the last byte, and ignored."""
+"""Bytes behind the capacity of every buffer: whole words are loaded and stored, also where only some of their bytes count."""
 
 _SIGN = -(2**63)
 
@@ -29,25 +29,25 @@ def _multiplied_and_folded(ir: Any, builder: Any, left: Any, right: Any) -> Any:
 
 
 swap_bytes = Intrinsic(lambda ir, builder, value: builder.bswap(value), 1)
-"""The bytes of a word in reverse."""
+"""Reverses the bytes of a word."""
 
 shift_right = Intrinsic(lambda ir, builder, value, bits: builder.lshr(value, bits), 2)
-"""Of an unsigned word, by 0–63 bits."""
+"""Shifts an unsigned word by 0–63 bits."""
 
 rotate_left = Intrinsic(_rotated_left, 2)
-"""By 1–63 bits."""
+"""Rotates a word by 1–63 bits."""
 
-# Numba's own sums and products of int64 are undefined where they overflow, and LLVM makes use of it.
+# Numba marks its own sums and products of int64 as never overflowing, and LLVM optimises on that; checksums overflow all the time.
 wrapping_sum = Intrinsic(lambda ir, builder, left, right: builder.add(left, right), 2)
 wrapping_product = Intrinsic(lambda ir, builder, left, right: builder.mul(left, right), 2)
 
 multiply_fold = Intrinsic(_multiplied_and_folded, 2)
-"""The two halves of the product of two unsigned words, XORed."""
+"""Multiplies two unsigned words and XORs the two halves of the product."""
 
 
 @subroutine
 def copy_words(target: int, source: int, count: int) -> None:
-    """Copy `count` bytes, and up to 7 more; the target is not ahead of the source by less than 8 bytes."""
+    """Copy `count` bytes, and up to 7 more; the target is never less than 8 bytes ahead of the source."""
     index = 0
     while index < count:
         store_8(target, index, load_le_i8(source, index))
@@ -56,10 +56,11 @@ def copy_words(target: int, source: int, count: int) -> None:
 
 @subroutine
 def compare_bytes(left: int, left_length: int, right: int, right_length: int) -> int:
-    """Less than, equal to or greater than 0, as the left byte string sorts; loads up to 7 bytes behind both."""
+    """Compare two byte strings: return a number less than, equal to or greater than 0; load up to 7 bytes behind both."""
     shared = min(left_length, right_length)
     index = 0
     while index < shared:
+        # Big-endian words sort as their bytes do, once unsigned: flipping the sign bit makes a signed comparison do that.
         one = load_i8(left, index)
         other = load_i8(right, index)
         if one != other:
