@@ -1,19 +1,19 @@
 """Compiled code: Python functions over machine words, compiled once by numba and kept as object code.
 
-Numba is loaded where something is to be compiled, and then only: loading it and its own cache takes longer than most
-queries. What it compiles is a plain C function of 64-bit integers and addresses, in an object file that LLVM loads.
+Numba is imported only to compile: its import, and its own cache, take longer than most queries. It compiles a plain C
+function of 64-bit integers and addresses into an object file, which LLVM loads.
 
-    kernel.py    `kernel`: what Python calls; a unit is the kernels of one module
-    identity.py  what the code of a unit depends on, as one hash
-    store.py     the files that hold it
+    kernel.py    `kernel`: a function that Python calls; a unit is the kernels of one module
+    routines.py  what kernels call: subroutines, and operations of LLVM that Python does not have
+    store.py     the files that keep object code
+    identity.py  one hash of all that the object code of a unit depends on
     loading.py   object code → functions
     compiler.py  a unit → object code; imports numba
-    ahead.py     all units, compiled now
-    routines.py  what a kernel is made of: subroutines, and operations that LLVM has and Python has not
+    ahead.py     the list of all units, and their compilation ahead of time
 
-A kernel is called with integers and arrays, and gets the address of each array. It cannot raise, allocate or call Python,
-and runs without the interpreter's lock; whoever calls it keeps the arrays alive.
+A kernel takes integers and arrays; of an array it gets the address. It cannot raise, allocate or call Python, and it
+runs without the interpreter's lock. Its caller keeps the arrays alive.
 
-Object code is kept in `kernels` of the folder that `readers.storage.cachefolder` names. Where that cannot be written, a folder
-of the user's among the system's temporary files serves.
+Object code is kept in the folder `kernels` of the cache folder (`readers.storage.cachefolder`), or, if that cannot be
+written, in a folder of the user among the system's temporary files.
 """

@@ -1,4 +1,4 @@
-"""Everything that is ever compiled, compiled now: for images, installations and services that are to answer at once."""
+"""All units, compiled ahead of time: for images, installations, and services whose first query must not wait."""
 
 from __future__ import annotations
 
@@ -22,17 +22,18 @@ UNITS = (
 
 
 def kernels_of(unit: str) -> dict[str, Kernel]:
-    """The kernels that a module declares, by name."""
+    """Return the kernels that a module declares, by name."""
     declared = (value for value in vars(import_module(unit)).values() if isinstance(value, Kernel))
     return {kernel.function.__name__: kernel for kernel in declared if kernel.unit == unit}
 
 
 def missing_units() -> list[str]:
-    """The units that would have to be compiled; compiles none."""
+    """Return the units whose object code is not kept; compile none."""
     return [unit for unit in UNITS if not is_kept(unit, kernels_of(unit))]
 
 
 def compile_all() -> None:
-    """Compile and load the units that are not; takes some 20 seconds where none is kept."""
+    """Load all units, and compile those that are not kept; takes 20 seconds if none is."""
     for unit in UNITS:
+        # One kernel loads its whole unit.
         next(iter(kernels_of(unit).values())).load()

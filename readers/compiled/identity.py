@@ -1,8 +1,9 @@
-"""What the object code of a unit depends on, as one hash: code that does not fit is never loaded.
+"""The identity of a unit: one hash of all that its object code depends on, so that stale code is never loaded.
 
-In it: the text of every module that has a part of the unit or gives it constants, the values of those constants, the versions of
-numba, LLVM, numpy and Python, and the processor with what it can do. Environment variables of numba change what it makes, and
-count, too.
+It covers the text of each module that has a routine of the unit or is a module of constants, the values of the constants
+that routines use, the versions of numba, LLVM, numpy and Python, the processor and its features, and the environment
+variables of numba, which change the code it makes. A module whose constants are imported one by one counts by their
+values only: an edit there that changes none of them compiles nothing again.
 """
 
 from __future__ import annotations
@@ -24,34 +25,37 @@ from llvmlite import binding
 from readers.compiled.routines import Alternative, Intrinsic, Subroutine
 
 _FORMAT = 1
-"""Of the files, and of how kernels are called."""
+"""Version of the files, and of the way that kernels are called."""
 _OURS = __name__.partition(".")[0]
 
 
 def identity_of(kernels: Iterable[Subroutine]) -> str:
-    """64 hex digits for these kernels on this machine."""
+    """Return the identity of these kernels on this machine, 64 hex digits."""
     dependencies = _Dependencies()
     for kernel in kernels:
         dependencies.follow(kernel)
     texts = {name: _source(sys.modules[name]) for name in dependencies.modules}
+    # Not imported, which would import numba: the compiler only counts by its text.
     texts["compiler"] = _source(sys.modules[__name__], "compiler.py")
-    found = hashlib.sha256()
-    for part in (*_environment(), *sorted(dependencies.constants)):
-        found.update(f"{len(part)}:{part};".encode())
+    digest = hashlib.sha256()
+    for text in (*_environment(), *sorted(dependencies.constants)):
+        digest.update(f"{len(text)}:{text};".encode())
     for name in sorted(texts):
-        found.update(f"{name}:{len(texts[name])}:".encode() + texts[name])
-    return found.hexdigest()
+        digest.update(f"{name}:{len(texts[name])}:".encode() + texts[name])
+    return digest.hexdigest()
 
 
 def _source(module: ModuleType, beside: str | None = None) -> bytes:
-    """The text of a module, or of another file in its folder; also out of an archive."""
+    """Return the text of a module, or of another file in its folder."""
+    # The loader reads it, because the modules may lie in an archive: Spark ships them to its workers so.
     path = str(module.__file__)
     loader: Any = module.__loader__
     return bytes(loader.get_data(path if beside is None else os.path.join(os.path.dirname(path), beside)))
 
 
 def _environment() -> Iterable[str]:
-    """What of the machine and of what is installed matters."""
+    """Yield what the code depends on of this machine and its installed packages."""
+    # The version without an import of numba.
     numba = find_spec("numba")
     yield str(_FORMAT)
     yield Path(str(numba.origin)).with_name("_version.py").read_text() if numba else ""
@@ -63,11 +67,11 @@ def _environment() -> Iterable[str]:
 
 
 class _Dependencies:
-    """What parts refer to, however deep.
+    """The modules and constants that routines refer to, however deep.
 
     Attributes:
-        modules: where parts and their constants stand.
-        constants: module, name and value of each.
+        modules: the names of the modules of routines, and of the modules that they take constants from by attribute.
+        constants: a text of module, name and value of each constant that is a name of a routine's module.
     """
 
     def __init__(self) -> None:
@@ -75,21 +79,21 @@ class _Dependencies:
         self.constants: set[str] = set()
         self._seen: set[int] = set()
 
-    def follow(self, part: Subroutine) -> None:
-        """Take what a part depends on."""
-        if id(part) in self._seen:
+    def follow(self, routine: Subroutine) -> None:
+        """Add the dependencies of a routine."""
+        if id(routine) in self._seen:
             return
-        self._seen.add(id(part))
-        self.modules.add(part.unit)
-        for name, value in part.references():
-            self._take(f"{part.unit}.{name}", value)
+        self._seen.add(id(routine))
+        self.modules.add(routine.unit)
+        for name, value in routine.references():
+            self._add(f"{routine.unit}.{name}", value)
 
-    def _take(self, name: str, value: Any) -> None:
+    def _add(self, name: str, value: Any) -> None:
         if isinstance(value, Subroutine):
             self.follow(value)
         elif isinstance(value, Alternative):
-            self._take(name, value.having)
-            self._take(name, value.lacking)
+            self._add(name, value.having)
+            self._add(name, value.lacking)
         elif isinstance(value, Intrinsic):
             assert isinstance(value.build, FunctionType)
             self.modules.add(value.build.__module__)
@@ -103,5 +107,5 @@ class _Dependencies:
             self.constants.add(f"{name}={value!r}")
         else:
             raise TypeError(
-                f"expected {name} to be a number, an array or a part of compiled code, found {type(value)}"
+                f"expected {name} to be a number, an array or a routine of compiled code, found {type(value)}"
             )

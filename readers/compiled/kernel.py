@@ -1,4 +1,4 @@
-"""`kernel`: a function of Python that runs as machine code, compiled when it is first called or long before."""
+"""`kernel`: a Python function that runs as machine code, compiled ahead of time or at its first call."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from readers.compiled.routines import Subroutine
 
 
 class Kernel(Subroutine):
-    """A function that Python calls; takes numbers, and arrays by their address."""
+    """A function that Python calls with numbers and arrays, and that takes the address of each array."""
 
     _loading = threading.Lock()
 
@@ -26,17 +26,17 @@ class Kernel(Subroutine):
         """Run it, without the interpreter's lock.
 
         Raises:
-            ValueError: an array that is not in one piece.
+            ValueError: an array is not in one piece.
         """
         call = self._call or self.load()
         return call(*[value if type(value) is int else _word(value) for value in arguments])
 
     def load(self) -> Callable[..., Any]:
-        """Have it compiled and loaded, with the other kernels of its unit; the function itself."""
+        """Load it with the other kernels of its unit, compile them if need be, and return the function."""
         with Kernel._loading:
             if self._call is None:
                 kernels = self.siblings()
-                # Here, not at the top: LLVM takes longer to load than much that runs without a kernel.
+                # Not at the top of this file: many commands run without a kernel, and LLVM takes long to import.
                 functions = import_module("readers.compiled.store").functions_of(self.unit, kernels)
                 for name, kernel in kernels.items():
                     kernel._call = functions[name]
@@ -45,7 +45,7 @@ class Kernel(Subroutine):
         return call
 
     def siblings(self) -> dict[str, Kernel]:
-        """The kernels of its unit, by name."""
+        """Return the kernels of its unit, by name."""
         return {
             value.function.__name__: value
             for value in self.function.__globals__.values()
@@ -54,15 +54,16 @@ class Kernel(Subroutine):
 
 
 def kernel(function: Callable[..., Any]) -> Any:
-    """A kernel of this function: parameters are int64, and it returns an int64, several, a bool or nothing."""
+    """Declare a function to be a kernel (decorator): it takes int64, and returns one or several int64, a bool or None."""
     assert isinstance(function, FunctionType)
     return Kernel(function)
 
 
 def _word(value: Any) -> int:
-    """The address of an array; a number as it is."""
+    """Return the address of an array, or a number unchanged."""
     if not isinstance(value, np.ndarray):
         return int(value)
+    # The kernel computes positions from the shape alone: it knows no strides.
     if not value.flags.c_contiguous:
         raise ValueError(
             f"expected an array in one piece, found one of shape {value.shape} and strides {value.strides}"

@@ -1,6 +1,6 @@
 """Object code → functions that Python calls.
 
-LLVM's loader places the sections and resolves what they refer to: nothing but `memcpy` and the like.
+LLVM's loader places the sections and resolves their references, which are to `memcpy` and the like only.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import Any
 from llvmlite import binding
 
 NOTHING, TRUTH, WORD = -1, 0, 1
-"""What a kernel returns; from 2 on, so many words."""
+"""The results of a kernel; greater numbers are a tuple of so many words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signature:
-    """A kernel as object code has it: how many words it takes, and what it returns."""
+    """The number of words that a kernel takes, and its result: NOTHING, TRUTH, WORD or the number of words."""
 
     parameters: int
     returns: int
@@ -26,10 +26,10 @@ class Signature:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectCode:
-    """The kernels of a unit, compiled.
+    """The compiled kernels of a unit.
 
     Attributes:
-        signatures: by the name of the kernel, which is its symbol, too, behind `SYMBOL_PREFIX`.
+        signatures: by the name of the kernel. Its symbol is the name behind `SYMBOL_PREFIX`.
         image: an object file.
     """
 
@@ -40,8 +40,8 @@ class ObjectCode:
 SYMBOL_PREFIX = "savepointdb_"
 
 
-def loaded(code: ObjectCode) -> dict[str, Callable[..., Any]]:
-    """Load object code, for as long as its functions live: these, by name."""
+def load(code: ObjectCode) -> dict[str, Callable[..., Any]]:
+    """Load object code and return its functions by name; it stays loaded as long as they live."""
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
     machine = binding.Target.from_default_triple().create_target_machine(jit=True)
@@ -55,19 +55,22 @@ def loaded(code: ObjectCode) -> dict[str, Callable[..., Any]]:
 
 
 def _function(engine: Any, address: int, signature: Signature) -> Callable[..., Any]:
-    """The function at an address of `engine`, which must not end before it."""
+    """Return the function at an address. It keeps `engine` alive, which owns the memory of the code."""
     words = [ctypes.c_int64] * signature.parameters
     if signature.returns <= WORD:
         returned = None if signature.returns == NOTHING else ctypes.c_int64
         call: Any = ctypes.CFUNCTYPE(returned, *words)(address)
         if signature.returns == TRUTH:
-            return _Truth(engine, call)
+            return _BoolFunction(engine, call)
+        # The function of ctypes itself is returned: no Python function stands between it and its caller.
         call.engine = engine
         return call  # type: ignore[no-any-return]
-    return _Several(engine, ctypes.CFUNCTYPE(None, *words, ctypes.c_void_p)(address), signature.returns)
+    return _TupleFunction(engine, ctypes.CFUNCTYPE(None, *words, ctypes.c_void_p)(address), signature.returns)
 
 
-class _Truth:
+class _BoolFunction:
+    """A kernel that returns a bool."""
+
     def __init__(self, engine: Any, call: Callable[..., int]) -> None:
         self._engine = engine
         self._call = call
@@ -76,13 +79,16 @@ class _Truth:
         return self._call(*arguments) != 0
 
 
-class _Several:
+class _TupleFunction:
+    """A kernel that returns several words, which it writes to memory of the caller."""
+
     def __init__(self, engine: Any, call: Callable[..., None], returns: int) -> None:
         self._engine = engine
         self._call = call
-        self._room = ctypes.c_int64 * returns
+        self._words = ctypes.c_int64 * returns
 
     def __call__(self, *arguments: int) -> tuple[int, ...]:
-        found = self._room()
-        self._call(*arguments, ctypes.addressof(found))
-        return tuple(found)
+        # Room of its own for each call: threads run kernels at once.
+        words = self._words()
+        self._call(*arguments, ctypes.addressof(words))
+        return tuple(words)

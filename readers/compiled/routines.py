@@ -1,4 +1,4 @@
-"""What compiled code is made of, as a module declares it; nothing is compiled here, and nothing heavy imported."""
+"""Routines: what kernels call, as modules declare it. Nothing is compiled here, and nothing heavy is imported."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 
 
 class Intrinsic:
-    """An operation that LLVM has and Python has not; for compiled code only.
+    """An operation of LLVM that Python does not have; for compiled code only.
 
     Args:
-        build: given the module `llvmlite.ir`, LLVM's builder and the operands; returns the result, or None.
-        operands: how many, all int64.
-        returns: whether there is a result, int64.
+        build: takes the module `llvmlite.ir`, LLVM's builder and the operands; returns the result, or None.
+        operands: the number of operands, all int64.
+        returns: True if there is a result, int64.
     """
 
     def __init__(self, build: Callable[..., Any], operands: int, *, returns: bool = True) -> None:
@@ -22,28 +22,30 @@ class Intrinsic:
         self.returns = returns
 
     def __call__(self, *operands: int) -> int:
-        """What compiled code calls; Python cannot."""
+        """Raise TypeError: only compiled code can call this."""
         raise TypeError("expected a call from compiled code, found one from Python")
 
 
 class Alternative:
-    """One part where the processor has a feature, another where not.
+    """Two routines that return the same: one for processors with a feature, one for all others.
 
     Args:
-        feature: as LLVM calls it.
+        feature: LLVM's name of it.
+        having: the routine if the processor has it.
+        lacking: the routine if not.
     """
 
-    def __init__(self, feature: str, having: Part, lacking: Part) -> None:
+    def __init__(self, feature: str, having: Routine, lacking: Routine) -> None:
         self.feature = feature
         self.having = having
         self.lacking = lacking
 
     def __call__(self, *operands: int) -> int:
-        """What compiled code calls; Python cannot."""
+        """Raise TypeError: only compiled code can call this."""
         raise TypeError("expected a call from compiled code, found one from Python")
 
-    def chosen(self, features: Mapping[str, bool]) -> Part:
-        """The part for a processor."""
+    def choose(self, features: Mapping[str, bool]) -> Routine:
+        """Return the routine for a processor with these features."""
         return self.having if features.get(self.feature, False) else self.lacking
 
 
@@ -51,7 +53,7 @@ class Subroutine:
     """A function that kernels call, and Python does not.
 
     Attributes:
-        function: as written; parameters are int64.
+        function: the Python function; its parameters are int64.
     """
 
     def __init__(self, function: FunctionType) -> None:
@@ -59,26 +61,27 @@ class Subroutine:
         self.__doc__ = function.__doc__
 
     def __call__(self, *arguments: Any) -> Any:
-        """What compiled code calls; Python cannot."""
+        """Raise TypeError: only compiled code can call this."""
         raise TypeError(
             f"expected a call of {self.function.__name__} from compiled code, found one from Python"
         )
 
     @property
     def unit(self) -> str:
-        """The module whose kernels are compiled together."""
+        """Name of its module; the kernels of a module are compiled together."""
         return self.function.__module__
 
     def references(self) -> Iterator[tuple[str, Any]]:
-        """The names that it takes from its module, and what they stand for there."""
+        """Yield the names of its module that it uses, and their values."""
         known = self.function.__globals__
+        # `co_names` has names of attributes as well; one that is also a name of the module only adds a dependency.
         return ((name, known[name]) for name in self.function.__code__.co_names if name in known)
 
 
-Part = Intrinsic | Alternative | Subroutine
+Routine = Intrinsic | Alternative | Subroutine
 
 
 def subroutine(function: Callable[..., Any]) -> Any:
-    """A subroutine of this function."""
+    """Declare a function of a module to be a subroutine (decorator)."""
     assert isinstance(function, FunctionType)
     return Subroutine(function)

@@ -1,15 +1,15 @@
-"""The files of object code: one a unit and identity, written whole or not at all, and never believed unchecked.
+"""The files of object code: one for each unit and identity, written whole or not at all, and checked when read.
 
 | bytes | meaning |
 |---|---|
 | 32 | SHA-256 of the rest |
 | u4 little endian | length of the next |
-| JSON | `identity`; `kernels`: name → words it takes, what it returns |
+| JSON | `identity`; `kernels`: name → number of words it takes, its result |
 | … | the object file |
 
-A file that is cut short, damaged, or could have been written by another user (but root) is not loaded: its unit is compiled anew
-and the file replaced. Any number of processes may do so at once: each writes a file of its own and renames it. Where nothing can
-be written the code serves this process only.
+A file that is cut short, damaged, or that another user than root could have written is not loaded: its unit is compiled
+again and the file replaced. Several processes may do so at once: each writes a file of its own and renames it. If nothing
+can be written, the code serves this process only.
 """
 
 from __future__ import annotations
@@ -28,61 +28,62 @@ from pathlib import Path
 from typing import Any
 
 from readers.compiled.identity import identity_of
-from readers.compiled.loading import ObjectCode, Signature, loaded
+from readers.compiled.loading import ObjectCode, Signature, load
 from readers.compiled.routines import Subroutine
 from readers.storage.cachefolder import CACHE_VARIABLE, cache_directory
 
 _CHECKSUM_BYTES = 32
 _KEPT_FILES = 8
-"""Of one unit: those of other versions and machines that share the folder."""
+"""Files of one unit: versions and machines that share the folder."""
 _UNFINISHED = ".unfinished-"
 _UNFINISHED_S = 3600
 _ROOT = 0
 
 logger = logging.getLogger(__name__)
-"""Tells what is compiled, and why compiled code cannot be kept."""
+"""Logs what is compiled, and why compiled code cannot be kept."""
 
 
 def functions_of(unit: str, kernels: Mapping[str, Subroutine]) -> dict[str, Callable[..., Any]]:
-    """The kernels of a unit as functions; compiles them if no file has them."""
+    """Return the kernels of a unit as functions; compile them if no file has them."""
     identity = identity_of(kernels.values())
     paths = [folder / f"{unit}-{identity}.bin" for folder in folders()]
     code = next(filter(None, (_read(path, identity) for path in paths)), None)
     if code is None:
         code = _compile(unit, kernels)
         any(_write(path, identity, code) for path in paths)
-    return loaded(code)
+    return load(code)
 
 
 def folders() -> tuple[Path, ...]:
-    """Where files are looked for; they are written to the first of these where that is possible."""
+    """Return the folders to look in. Files are written to the first of them that can be written."""
     own = cache_directory()
     if os.environ.get(CACHE_VARIABLE):
         return (own / "kernels",)
     user = os.getuid() if hasattr(os, "getuid") else "cache"
-    places = [own] if own.is_absolute() else []
-    return tuple(
-        place / "kernels" for place in (*places, Path(tempfile.gettempdir()) / f"savepointdb-{user}")
-    )
+    temporary = Path(tempfile.gettempdir()) / f"savepointdb-{user}"
+    # A cache folder below `~` of a user without a home would be relative: below wherever the process was started.
+    parents = [own, temporary] if own.is_absolute() else [temporary]
+    return tuple(parent / "kernels" for parent in parents)
 
 
 def is_kept(unit: str, kernels: Mapping[str, Subroutine]) -> bool:
-    """Whether a file has the kernels of a unit as they are now; compiles nothing."""
+    """Return whether a file has the kernels of a unit as they are now; compile nothing."""
     identity = identity_of(kernels.values())
     return any(_read(folder / f"{unit}-{identity}.bin", identity) is not None for folder in folders())
 
 
 def _compile(unit: str, kernels: Mapping[str, Subroutine]) -> ObjectCode:
     logger.info("compiling %s, once: some seconds", unit)
-    code = import_module("readers.compiled.compiler").compiled(unit, kernels)
+    code = import_module("readers.compiled.compiler").compile_unit(unit, kernels)
     assert isinstance(code, ObjectCode)
     return code
 
 
 def _read(path: Path, identity: str) -> ObjectCode | None:
-    """What a file holds; None if it is not there or not what was written there."""
+    """Return the code in a file; None if the file is missing, damaged or not to be trusted."""
     try:
         with path.open("rb") as file:
+            # The open file is asked, not its path, which another user could replace in between.
             if not _is_trusted(os.fstat(file.fileno())):
                 return None
             content = file.read()
@@ -103,15 +104,15 @@ def _read(path: Path, identity: str) -> ObjectCode | None:
 
 
 def _is_trusted(status: os.stat_result) -> bool:
-    """Whether code may be run: who else could have written it could do anything as this user anyway."""
+    """Return whether only this user, or root, can have written a file."""
     if not hasattr(os, "getuid"):
         return True
     return status.st_uid in (os.getuid(), _ROOT) and not status.st_mode & stat.S_IWOTH
 
 
 def _write(path: Path, identity: str, code: ObjectCode) -> bool:
-    """Keep object code, if that is possible; whether it was."""
-    signatures = {name: (found.parameters, found.returns) for name, found in code.signatures.items()}
+    """Keep object code in a file; return whether that was possible."""
+    signatures = {name: (kernel.parameters, kernel.returns) for name, kernel in code.signatures.items()}
     header = json.dumps({"identity": identity, "kernels": signatures}).encode()
     rest = len(header).to_bytes(4, "little") + header + code.image
     try:
@@ -128,20 +129,20 @@ def _write(path: Path, identity: str, code: ObjectCode) -> bool:
     except OSError as error:
         logger.info("compiled code cannot be kept in %s: %s", path.parent, error.strerror)
         return False
+    # Other processes remove files, too.
     with contextlib.suppress(OSError):
-        _forget_old(path)
+        _remove_old(path)
     return True
 
 
-def _forget_old(path: Path) -> None:
-    """Remove the oldest files of a unit where there are many, and what a process left that was killed while it wrote."""
+def _remove_old(path: Path) -> None:
+    """Remove the oldest files of a unit beyond `_KEPT_FILES`, and unfinished files of processes that were killed."""
     unit, _, _ = path.name.partition("-")
     written = {file: file.stat().st_mtime for file in path.parent.iterdir() if file.is_file()}
     of_unit = [file for file in written if file.name.startswith(f"{unit}-")]
     of_unit.sort(key=written.__getitem__, reverse=True)
-    left = [file for file in written if file.name.startswith(_UNFINISHED)]
-    for file in (
-        *of_unit[_KEPT_FILES:],
-        *(file for file in left if written[file] < time.time() - _UNFINISHED_S),
-    ):
+    # A file younger than an hour may be one that another process is writing.
+    oldest = time.time() - _UNFINISHED_S
+    unfinished = [file for file in written if file.name.startswith(_UNFINISHED) and written[file] < oldest]
+    for file in (*of_unit[_KEPT_FILES:], *unfinished):
         file.unlink(missing_ok=True)

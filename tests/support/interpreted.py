@@ -1,4 +1,4 @@
-"""Kernels run by Python itself: the same source, slow and plain, to compare compiled code with."""
+"""Kernels run by Python: the same source, slow, to compare compiled code with."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _WORD = 2**64
 
 
 def interpreted(part: Subroutine) -> Callable[..., Any]:
-    """A kernel as a function of Python; takes what the kernel takes."""
+    """Return a kernel as a Python function with the same parameters."""
     function = _Interpreted().of(part)
 
     def run(*arguments: Any) -> Any:
@@ -51,7 +51,7 @@ class _Interpreted:
 
 
 class _Word(int):
-    """An int64 as compiled code computes with it: what does not fit is cut off."""
+    """An int64 with the arithmetic of compiled code, which cuts off what does not fit."""
 
 
 def _wrapping(operation: Callable[..., int]) -> Callable[..., Any]:
@@ -77,7 +77,7 @@ class _Table:
 
 
 class _Numpy:
-    """What kernels take of numpy."""
+    """The names of numpy that kernels use."""
 
     int64 = _Word
 
@@ -86,7 +86,7 @@ _kept: list[Any] = []
 
 
 def _memory() -> int:
-    """As `stack_memory`, of any size; kept."""
+    """Return memory for `stack_memory`, of any size, and keep it."""
     _kept.append(ctypes.create_string_buffer(1 << 16))
     return ctypes.addressof(_kept[-1])
 

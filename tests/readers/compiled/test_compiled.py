@@ -1,4 +1,4 @@
-"""Compiled code: it is kept, it is never stale or damaged, and it does what its source says."""
+"""Compiled code is kept, is never stale or damaged, and does the same as its source."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def clear(numbers: int, count: int) -> None:
         store_8(numbers, index * 8, 0)
 '''
 SCALING = '''
-"""A part in another module."""
+"""A subroutine in another module."""
 
 from readers.compiled.routines import subroutine
 
@@ -110,7 +110,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(scope="module")
 def kernels_of_the_project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What the cache of a project holds when it was compiled."""
+    """Folder of the object code of a project that is compiled."""
     folder = tmp_path_factory.mktemp("project")
     (folder / "sample.py").write_text(SOURCE)
     (folder / "scaling.py").write_text(SCALING)
@@ -139,7 +139,7 @@ def started(project: Path, program: str = PROGRAM) -> subprocess.Popen[str]:
 
 
 def outcome(process: subprocess.Popen[str]) -> tuple[int, bool]:
-    """What `PROGRAM` printed: the total, and whether numba was loaded."""
+    """Return what `PROGRAM` printed: the total, and whether numba was imported."""
     output, errors = process.communicate()
     assert process.returncode == 0, errors
     total, compiled = output.split()
@@ -400,17 +400,17 @@ def test_changes_and_records_are_those_of_their_source(data: bytes):
 
 
 EVERYTHING = DATA / "2.3.0" / "everything-hashmap-savepoints"
-"""Every type there is."""
+"""A savepoint with a state of every type."""
 
 
 def parts_of(path: Path) -> list[StatePart]:
-    """The first part of each state."""
+    """Return the first part of each state."""
     operators = Savepoint(path).operators
     return [state.parts[0] for operator in operators for state in operator.states if state.parts]
 
 
 def rows_of(part: StatePart) -> list[str] | str:
-    """The rows, or what is wrong with them."""
+    """Return the rows as text, or the error."""
     schema = state_schema(part.entry)
     try:
         batches = list(part.read(schema.names, schema, Selection()))
@@ -421,7 +421,7 @@ def rows_of(part: StatePart) -> list[str] | str:
 
 @contextlib.contextmanager
 def by_python() -> Iterator[None]:
-    """Within it, Python runs the machine."""
+    """Let Python run the machine inside."""
     with pytest.MonkeyPatch.context() as patch:
         for name, kernel in ahead.kernels_of(machine.__name__).items():
             patch.setattr(machine, name, interpreted(kernel))
@@ -440,7 +440,7 @@ def test_decoding_is_that_of_its_source(layout: str):
 
 @functools.cache
 def pages() -> list[tuple[StatePart, Page]]:
-    """Of each state some entries, with bytes of their own."""
+    """Return a page of up to three entries of each state, with a copy of their bytes."""
     found = []
     for part in parts_of(EVERYTHING / "canonical"):
         for page in part.source.pages(part.name, Selection()):

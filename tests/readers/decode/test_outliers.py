@@ -54,14 +54,14 @@ _MOMENT = re.compile(r"([+-]?\d{4,})-(\d\d)-(\d\d)(?:T(\d\d):(\d\d):(\d\d)\.(\d+
 
 
 def days_of(year: int, month: int, day: int) -> int:
-    """Days since the epoch, by the 400 years after which the calendar repeats."""
+    """Return the days since the epoch; numpy counts them in the same year of another 400 years."""
     era, year_of_era = divmod(year, 400)
     first = np.datetime64(f"{2000 + year_of_era:04d}-{month:02d}-{day:02d}", "D").astype(np.int64)
     return int(first) + (era - 5) * 146_097
 
 
 def nanos_of(text: str) -> int:
-    """Nanoseconds since the epoch that ISO text says."""
+    """Return the nanoseconds since the epoch of ISO text."""
     found = _MOMENT.fullmatch(text)
     assert found is not None, text
     year, month, day, hour, minute, second = (int(part or 0) for part in found.groups()[:6])
@@ -70,7 +70,7 @@ def nanos_of(text: str) -> int:
 
 
 def shown(serializer: Serializer, *values: bytes) -> list[int]:
-    """What column and text say of the values together: nanoseconds since the epoch."""
+    """Return each value in nanoseconds since the epoch, from the column or, for an outlier, from its text."""
     arrays = decode_numbers(serializer, *values)
     aside = {outlier.entry: outlier for outlier in outliers(serializer, *values)}
     assert {row for row, number in enumerate(arrays) if number is None} == set(aside)
@@ -138,7 +138,7 @@ def test_local_date_times_of_any_year_are_exact(times):
 
 @pytest.mark.parametrize("nanos", [-(2**63) - 1, -(2**63), 2**63 - 2, 2**63 - 1, 2**63, 2**63 + 1])
 def test_what_is_a_nanosecond_too_many_does_not_wrap(nanos: int):
-    """The greatest of an int64 is one, too: as a time it is DuckDB's infinity."""
+    """The greatest int64 is an outlier, too: as a time it is DuckDB's infinity."""
     second, rest = divmod(nanos, NANOS)
     day, of_day = divmod(nanos, 86_400 * NANOS)
     date = (2262, 4, 11) if nanos > 0 else (1677, 9, 21)
@@ -205,7 +205,7 @@ def test_every_type_that_the_machine_may_stop_at_says_so():
 
 
 def _nullable_maps(serializer: Serializer) -> bool:
-    """Whether a map is in it whose keys may be null, as the serializers tell; SQL maps have such keys always."""
+    """Return whether the type has a map whose keys may be null by its serializers; those of SQL maps always may."""
     if isinstance(serializer, MapSerializer) and serializer.key.is_nullable:
         return True
     if "MAP<" in serializer.type_name or "MULTISET<" in serializer.type_name:
@@ -231,7 +231,7 @@ TEXT = "9999-12-31T23:59:59.999999999"
 
 
 def read(entry: Entry, *entries: tuple[bytes, bytes], heap: bool = False) -> list[dict[str, Any]]:
-    """The rows of entries (key, value), as RocksDB or the heap lays them out."""
+    """Return the rows of entries (key, value) in the layout of RocksDB or of the heap."""
     parts = [(b"\0" + key + value,) if heap else (b"\0" + key + b"\0", value) for key, value in entries]
     data = b"".join(part for segments in parts for part in segments)
     lengths = np.array([[len(part) for part in segments] for segments in parts], dtype=np.int64)
