@@ -232,7 +232,7 @@ def _values(part: StatePart) -> Iterator[bytes]:
 
 
 def _with_layout(state: State, layout: Layout) -> State:
-    sources = [(part.name, ConnectorSource.opened(part.source, part.name, layout)) for part in state.parts]
+    sources = [(part.name, ConnectorSource.open(part.source, part.name, layout)) for part in state.parts]
     parts = tuple(StatePart(source=source, name=name, entry=source.entries[name]) for name, source in sources)
     return replace(state, parts=parts)
 

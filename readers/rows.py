@@ -1,19 +1,19 @@
-"""Entries → rows: the columns of a state, whatever file its entries stood in.
+"""Entries → rows: the columns of a state, the same for all formats.
 
-| column | type | of |
+| column | type | in states |
 |---|---|---|
-| key, namespace | the serializers' | keyed state; namespace is null for VoidNamespace |
-| value | the serializer's, without its TTL wrapper; bytes if it cannot be decoded | all |
-| map_key | the serializer's | MAP, BROADCAST |
+| key, namespace | types of their serializers | keyed state; namespace is null for VoidNamespace |
+| value | type of its serializer, without the TTL wrapper; bytes if it cannot be decoded | all but timers, which have `timestamp` |
+| map_key | type of its serializer | MAP, BROADCAST |
 | list_index | int32, from 0 | LIST, OPERATOR_LIST, UNION_LIST |
 | ttl_timestamp | timestamp[ms], last access in UTC | states with TTL |
-| _undecoded | bytes of a value of a class that the savepoint does not describe; the value is null then | POJOs |
-| _out_of_range | JSON text of what other columns have NULL for, as their types cannot hold it | far dates, maps |
+| _undecoded | bytes of a value of a class that the savepoint does not describe; the value is null | with POJOs |
+| _out_of_range | JSON text of values that their columns cannot hold; those are null | with dates, maps |
 | _key_group, _subtask | int32 | keyed state; operator state has `_subtask` |
 
 `_out_of_range` is an object of paths: `{"value.valid_to":"9999-12-31T00:00:00.000000000"}`, `{"value.days[3]":…}`, `{"key":…}`.
 
-A list is a row an element, a map a row an entry: so a state of any size streams. Timers have `timestamp` in place of `value`.
+Each element of a list is a row, and so is each entry of a map: a value of any size can be streamed.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _LISTS = frozenset({StateKind.LIST, StateKind.OPERATOR_LIST, StateKind.UNION_LIS
 _COUNTED_ROWS = 1 << 16
 _MADE_OF_VALUE = frozenset({"value", "ttl_timestamp", "timestamp"})
 COUNTED = frozenset({KEY_GROUP, SUBTASK})
-"""Columns that need no byte of an entry."""
+"""Columns that are made without reading an entry."""
 
 _DECODED = frozenset({"key", "namespace", "map_key", "value"})
 _KEYED = frozenset(
@@ -66,12 +66,12 @@ _KEYED = frozenset(
 
 
 def is_keyed(kind: StateKind) -> bool:
-    """Whether entries of this kind have a key."""
+    """Return whether entries of this kind have a key."""
     return kind in _KEYED
 
 
 def state_schema(entry: Entry) -> pa.Schema:
-    """The columns of a state's table, in order."""
+    """Return the columns of a state's table, in order."""
     fields: list[tuple[str, pa.DataType]] = []
     if is_keyed(entry.kind):
         fields += [("key", column_type(entry, "key")), ("namespace", column_type(entry, "namespace"))]
@@ -95,20 +95,18 @@ def state_schema(entry: Entry) -> pa.Schema:
 
 
 def entry_columns(entry: Entry, wanted: frozenset[str]) -> frozenset[str]:
-    """The columns of an entry that rows with these columns are made from.
-
-    Lists and whole maps are always among them: how many rows there are is their length. What is out of range is known
-    when all columns are decoded.
-    """
+    """Return the columns of an entry that rows with the columns `wanted` are made from."""
     if OUT_OF_RANGE in wanted:
+        # Whether a value is out of range is known when it has been decoded.
         wanted |= _DECODED
+    # The length of a list or a whole map is the number of its rows: it is decoded even if no column shows it.
     if entry.kind is StateKind.LIST or wanted & _MADE_OF_VALUE:
         wanted |= {"value"}
     return wanted | {WHOLE_MAP} if entry.kind is StateKind.MAP else wanted
 
 
 def shown(entry: Entry, wanted: frozenset[str]) -> Entry:
-    """The entry for reading these columns: of lists and whole maps, parts that none of them shows are stepped over."""
+    """Return the entry for reading the columns `wanted`: lists and whole maps step over parts that no column shows."""
     if entry.kind not in (StateKind.LIST, StateKind.MAP) or entry.value is None or OUT_OF_RANGE in wanted:
         return entry
     if not wanted & _MADE_OF_VALUE:
@@ -119,7 +117,7 @@ def shown(entry: Entry, wanted: frozenset[str]) -> Entry:
 
 
 def is_row(entry: Entry, columns: Iterable[str]) -> bool:
-    """Whether every entry that has these columns is one row: no list, no whole map."""
+    """Return whether every entry with these columns is one row: it is neither a list nor a whole map."""
     is_list = entry.kind is StateKind.LIST and not entry.is_raw("value")
     return not is_list and WHOLE_MAP not in columns
 
@@ -127,16 +125,17 @@ def is_row(entry: Entry, columns: Iterable[str]) -> bool:
 def counted_rows(
     counts: Iterable[tuple[int, int]], subtask: int, schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
-    """Rows of which only `_key_group` and `_subtask` are wanted.
+    """Yield rows of which only `_key_group` and `_subtask` are selected.
 
     Args:
         counts: (key group, number of rows).
-        subtask: whose rows they are.
-        schema: the columns to return.
+        subtask: index of the subtask.
+        schema: the columns to return; others than these two are null.
     """
     groups: list[int] = []
     numbers: list[int] = []
     for group, number in counts:
+        # A file may claim any number of entries: batches stay small whatever it claims.
         for start in range(0, number, _COUNTED_ROWS):
             groups.append(group)
             numbers.append(min(number - start, _COUNTED_ROWS))
@@ -158,13 +157,13 @@ def _repeated(groups: list[int], numbers: list[int], subtask: int, schema: pa.Sc
 
 
 def rows(batch: Batch, names: list[str], entry: Entry, schema: pa.Schema) -> pa.RecordBatch:
-    """The rows of decoded entries.
+    """Return the rows of decoded entries.
 
     Args:
         batch: the entries.
         names: the columns that were decoded.
-        entry: what the entries are made of.
-        schema: the columns to return, of `state_schema`; those that raw bytes stand for are null.
+        entry: the serializers of the entries.
+        schema: the columns to return; those that these entries do not have are null.
     """
     page = batch.page
     columns = dict(zip(names, batch.arrays, strict=True))
@@ -176,10 +175,10 @@ def rows(batch: Batch, names: list[str], entry: Entry, schema: pa.Schema) -> pa.
             )
             columns[name] = pa.array(numbers)
     if parents is not None:
-        places = pa.array(parents)
+        repeated = pa.array(parents)
         for name in (KEY_GROUP, SUBTASK, "key", "namespace", UNDECODED):
             if name in columns:
-                columns[name] = columns[name].take(places)
+                columns[name] = columns[name].take(repeated)
     if entry.ttl and "value" in columns and not entry.is_raw("value"):
         columns["ttl_timestamp"] = _child(columns["value"], 1)
         columns["value"] = _child(columns["value"], 0)
@@ -199,9 +198,9 @@ def _conformed(columns: Mapping[str, pa.Array], schema: pa.Schema, length: int) 
 
 
 def conform(array: pa.Array, target: pa.DataType) -> pa.Array:
-    """`array` as `target`: structs get the fields they lack as nulls.
+    """Return an array as the type `target`; fields that its structs do not have become null.
 
-    Subtasks may know different subclasses of a POJO, so their structs differ in fields, never in the types of these.
+    Subtasks may know different subclasses of a POJO: their structs differ in fields, never in the type of a field.
     """
     if array.type.equals(target):
         return array
@@ -224,7 +223,7 @@ def conform(array: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def merged_type(first: pa.DataType, second: pa.DataType) -> pa.DataType | None:
-    """The type that both conform to; None if there is none."""
+    """Return the type that arrays of both types conform to; None if there is none."""
     if first.equals(second):
         return first
     if pa.types.is_struct(first) and pa.types.is_struct(second):
@@ -252,7 +251,7 @@ def _plain_value(entry: Entry) -> pa.DataType:
 
 
 def _explode(columns: dict[str, pa.Array], entry: Entry, page: Page) -> NDArray[np.int64] | None:
-    """Replace lists and maps by their elements; returns the entry each row came from, None if rows are entries."""
+    """Replace lists and maps by their elements. Return the entry of each row; None if every entry is one row."""
     if entry.kind is StateKind.TIMER:
         if "value" in columns:
             columns["timestamp"] = columns.pop("value")
@@ -273,13 +272,14 @@ def _explode(columns: dict[str, pa.Array], entry: Entry, page: Page) -> NDArray[
         columns["map_key"], columns["value"] = array.values.field(0), array.values.field(1)
     else:
         columns["value"] = array.flatten()
+        # A list of many megabytes comes in several pages: `first_index` is the position of this one's first element.
         positions = np.arange(len(parents), dtype=np.int64) - offsets[:-1][parents] + page.first_index
         columns["list_index"] = pa.array(positions.astype(np.int32))
     return parents
 
 
 def _explode_around(columns: dict[str, pa.Array], lists: pa.ListArray, entry: Entry) -> NDArray[np.int64]:
-    """The elements of lists or maps, and a row without one for each that is null: its bytes were not decoded."""
+    """Return the same for lists or maps of which some are null, as their bytes are not decoded: these have one row."""
     missing = np.asarray(lists.is_null())
     offsets = np.asarray(lists.offsets, dtype=np.int64)
     counts = np.where(missing, 1, np.diff(offsets))
@@ -287,12 +287,12 @@ def _explode_around(columns: dict[str, pa.Array], lists: pa.ListArray, entry: En
     begins = np.concatenate([[0], np.cumsum(counts)[:-1]])
     positions = np.arange(len(parents), dtype=np.int64) - begins[parents]
     hidden = missing[parents]
-    places = pa.array(offsets[:-1][parents] + positions, mask=hidden)
+    elements = pa.array(offsets[:-1][parents] + positions, mask=hidden)
     if entry.kind is StateKind.MAP:
-        pairs = lists.values.take(places)
+        pairs = lists.values.take(elements)
         columns["map_key"], columns["value"] = _child(pairs, 0), _child(pairs, 1)
     else:
-        columns["value"] = lists.values.take(places)
+        columns["value"] = lists.values.take(elements)
         columns["list_index"] = pa.array(positions.astype(np.int32), mask=hidden)
     return parents
 
@@ -300,7 +300,7 @@ def _explode_around(columns: dict[str, pa.Array], lists: pa.ListArray, entry: En
 def _placed(
     outliers: Iterable[Outlier], entry: Entry, parents: NDArray[np.int64] | None
 ) -> Iterator[tuple[int, Path, str]]:
-    """(row, path, JSON text) of each outlier; that of a key is in all rows that its entry became."""
+    """Yield (row, path, JSON text) of each outlier; an outlier in a key is in all rows of its entry."""
     for outlier in outliers:
         first, end = outlier.entry, outlier.entry + 1
         path = outlier.path
@@ -309,18 +309,19 @@ def _placed(
         if path[0] == WHOLE_MAP or (entry.kind is StateKind.LIST and path[0] == "value"):
             first += int(path[1])
             end = first + 1
-            path = ("value", *path[2:]) if path[0] == "value" else (_PARTS[path[2]], *path[3:])
+            path = ("value", *path[2:]) if path[0] == "value" else (_MAP_COLUMNS[path[2]], *path[3:])
         if entry.ttl and path[0] == "value":
+            # Rows show the value without its TTL wrapper, the struct that the second step of the path leads into.
             path = ("value", *path[2:])
         for row in range(first, end):
             yield row, path, outlier.json
 
 
-_PARTS: dict[str | int, str] = {"key": "map_key", "value": "value"}
+_MAP_COLUMNS: dict[str | int, str] = {"key": "map_key", "value": "value"}
 
 
 def _texts(outliers: Iterable[tuple[int, Path, str]], length: int) -> pa.Array:
-    """The column of what is out of range: an object of the paths and values of each row, null for none."""
+    """Return the column `_out_of_range`: an object path → value in each row; null if there are none."""
     members: dict[int, list[str]] = {}
     for row, path, text in outliers:
         members.setdefault(row, []).append(f"{orjson.dumps(_dotted(path)).decode()}:{text}")
@@ -334,10 +335,12 @@ def _dotted(path: Path) -> str:
 
 
 def _child(array: pa.StructArray, index: int) -> pa.Array:
-    """A field of a struct array, null where the struct is."""
+    """Return a field of a struct array, null where the struct is null."""
+    # `field` alone ignores the nulls of the struct, but copies nothing.
     return pc.struct_field(array, [index]) if array.null_count else array.field(index)
 
 
 def _without_columns(length: int) -> pa.RecordBatch:
-    """Rows without columns: only their number counts."""
+    """Return rows without columns; only their number counts."""
+    # `RecordBatch.from_arrays` without arrays has no rows.
     return pa.RecordBatch.from_struct_array(pa.array([{}] * length, type=pa.struct([])))

@@ -35,8 +35,8 @@ class ConnectorSource(Source):
     layout: Layout
 
     @classmethod
-    def opened(cls, inner: Source, name: StateName, layout: Layout) -> Self:
-        """Return a source that reads the values of a state of `inner` with a layout."""
+    def open(cls, inner: Source, name: StateName, layout: Layout) -> Self:
+        """Return a source that reads the values of one state of `inner` with a layout."""
         return cls(
             subtask=inner.subtask,
             path=inner.path,

@@ -1,4 +1,4 @@
-"""What stands before the entries of a stream: which states it has, and where its key groups are."""
+"""The start of a stream: the header with its states, and the positions of its key groups."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from readers.storage.location import Ranges, Stream
 
 _Header = TypeVar("_Header")
 
-LARGE_HEADER_BYTES = 1 << 20
+# A header has some kilobytes, seldom more than a hundred. More than this of a remote file is fetched only where it is needed.
+_LARGE_HEADER_BYTES = 1 << 20
 _SMALL_HEADER_BYTES = 1 << 16
 _SMALL_HEADERS = 32
 # A smaller stream is fetched as a whole: a query reads its entries as likely as its header.
@@ -34,14 +35,22 @@ def read_header(
     read_known: Callable[[Cursor], _Header],
     read: Callable[[Cursor, int | None], _Header],
 ) -> _Header:
-    """What stands before `end`; of a remote file no more than that is fetched.
+    """Read the header of a stream.
 
-    After a rescaling `end` may be far behind the header: then a beginning of it is tried first.
+    Args:
+        stream: the stream.
+        end: the start of the first entries, where the header ends; None where the whole stream is the header.
+        read_known: reads a header whose end is not known, if all serializers in it are.
+        read: reads a header that ends at a position; that makes up for a serializer of unknown length.
+
+    Raises:
+        ReaderError: the header is cut off, or contradicts its format.
     """
     size = stream.size_bytes if end is None else max(0, min(end, stream.size_bytes))
-    if stream.is_remote and size > LARGE_HEADER_BYTES:
+    if stream.is_remote and size > _LARGE_HEADER_BYTES:
+        # After a rescaling the first key group of the handle may stand far behind the header, at the end of a large file.
         try:
-            return read_known(Cursor(stream.span(0, LARGE_HEADER_BYTES), path=stream.path))
+            return read_known(Cursor(stream.span(0, _LARGE_HEADER_BYTES), path=stream.path))
         except (CorruptDataError, UnsupportedSerializerError, UnsupportedVersionError):
             pass
     return header_of(stream.span(0, size)[:size], stream.path, end, read)
@@ -50,7 +59,10 @@ def read_header(
 def header_of(
     data: NDArray[np.uint8], path: str, end: int | None, read: Callable[[Cursor, int | None], _Header]
 ) -> _Header:
-    """What `read` makes of these bytes. The subtasks of an operator write the same: small ones are read once for all of them."""
+    """Return what `read` returns for these bytes, with the path in its errors.
+
+    All subtasks of an operator write the same header: a small one is read once for all of them.
+    """
     if len(data) > _SMALL_HEADER_BYTES:
         return read(Cursor(data, path=path), end)
     try:
@@ -66,14 +78,15 @@ def _header_of_bytes(content: bytes, end: int | None, read: Callable[[Cursor, in
 
 
 def keyed_entries(header: KeyedHeader) -> Iterator[tuple[StateName, Entry]]:
-    """The states of a header in the order of their ids."""
+    """Yield the states of a header in the order of their ids."""
     for state in header.states:
         entry = keyed_entry(state, header.key_serializer)
         yield StateName(name=state.name, timers=entry.kind is StateKind.TIMER), entry
 
 
 def first_offset(offsets: NDArray[np.int64]) -> int | None:
-    """Where the first key group begins that is not empty; None if all are."""
+    """Return the position of the first key group that is not empty; None if all are empty."""
+    # Empty ones have the offset 0 (full layout) or -1 (raw keyed state).
     used = offsets[offsets > 0]
     return int(used.min()) if len(used) else None
 
@@ -93,10 +106,11 @@ def small_or_header(stream: StreamStateHandle, end: int | None, numbers: Iterabl
     """
     size = stream.size_bytes
     if is_small(stream) or end is None:
-        return ((0, min(size, LARGE_HEADER_BYTES)),)
-    header = min(max(end, 0), size, LARGE_HEADER_BYTES)
+        return ((0, min(size, _LARGE_HEADER_BYTES)),)
+    header = min(max(end, 0), size, _LARGE_HEADER_BYTES)
     inside = [number for number in numbers if header <= number <= size - _NUMBER_BYTES]
     if header in inside:
+        # One request instead of two: the first key group begins with its number.
         header += _NUMBER_BYTES
     return ((0, header), *((number, number + _NUMBER_BYTES) for number in inside if number >= header))
 
@@ -104,7 +118,7 @@ def small_or_header(stream: StreamStateHandle, end: int | None, numbers: Iterabl
 def regions_of(
     handle: KeyGroupsStateHandle, stream: Stream, *, absent: int | None
 ) -> Iterator[tuple[int, int, int]]:
-    """(key group, start, end) of the key groups in a handle's stream; see `formats.regions`."""
+    """Yield (key group, start, end) of the key groups in a handle's stream; see `regions`."""
     return regions(
         handle.offsets, handle.key_group_range.start, stream.size_bytes, stream.path, absent=absent
     )

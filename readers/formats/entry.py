@@ -1,14 +1,14 @@
-"""What an entry of a state is made of, whatever file it stands in.
+"""`Entry`: the serializers of a state's entries, the same in all formats.
 
-`Entry` is derived from the state's meta info; a format composes its serializers into bytes, `readers.rows` turns
-what comes out into rows. Columns of an entry, as the machine fills them:
+An `Entry` is derived from the meta info of the state. A format composes its serializers into a layout, and `readers.rows` turns
+decoded entries into rows. The machine fills these columns of an entry:
 
 | kind | key | namespace | map_key | value |
 |---|---|---|---|---|
 | VALUE REDUCING AGGREGATING | ✓ | ✓ | | value (struct of value and last_access with TTL) |
 | LIST | ✓ | ✓ | | list of elements |
-| MAP, an entry a map entry (RocksDB, canonical) | ✓ | ✓ | ✓ | value |
-| MAP, an entry a map (heap) | ✓ | ✓ | | `WHOLE_MAP` in place of it: map |
+| MAP whose entries are map entries (RocksDB, canonical) | ✓ | ✓ | ✓ | value |
+| MAP whose entries are maps (heap) | ✓ | ✓ | | none; `WHOLE_MAP` has the map |
 | TIMER | ✓ | ✓ | | timestamp |
 | OPERATOR_LIST UNION_LIST | | | | element |
 | BROADCAST | | | ✓ | value |
@@ -35,18 +35,17 @@ from readers.serializers.operators import TimerSerializer, TtlSerializer
 from readers.serializers.primitives import VoidNamespaceSerializer
 
 WHOLE_MAP = "map"
-"""The column of entries that are whole maps."""
+"""Column of entries that are whole maps."""
 
+UNDECODED = "_undecoded"
+"""Column with the bytes of values whose class the savepoint does not describe; the value is null."""
 
-UNDECODED = (
-    "_undecoded"  # the bytes of a value whose class the savepoint does not describe; the value is null
-)
-
-OUT_OF_RANGE = "_out_of_range"  # JSON text of what other columns have NULL for, as their types cannot hold it
+OUT_OF_RANGE = "_out_of_range"
+"""Column with JSON text of the values that their own columns cannot hold; those are null."""
 
 
 class StateKind(Enum):
-    """What Flink calls the state; the names of `StateMeta.state_kind`."""
+    """Flink's kinds of states; the names are those of `StateMeta.state_kind`."""
 
     VALUE = "VALUE"
     LIST = "LIST"
@@ -70,10 +69,10 @@ class Entry:
     """The serializers of one state's entries.
 
     Attributes:
-        kind: the state's kind.
-        key, namespace: None where the state is not keyed.
-        map_key: of MAP and BROADCAST.
-        value: of one element, map value or value, with its TTL wrapper; None for timers.
+        kind: kind of the state.
+        key, namespace: None if the state is not keyed.
+        map_key: None if the state is neither MAP nor BROADCAST.
+        value: serializer of one element, map value or value, with its TTL wrapper; None for timers.
     """
 
     kind: StateKind
@@ -84,36 +83,36 @@ class Entry:
 
     @property
     def ttl(self) -> bool:
-        """Whether values carry the time of their last access."""
+        """True if values carry the time of their last access."""
         return isinstance(self.value, TtlSerializer)
 
     def problems(self) -> Iterator[Problem]:
-        """What of an entry is not decoded; the first name of a path is the column."""
+        """Yield the parts of an entry that are not decoded; a path begins with the column."""
         for name, tree in self._trees():
             for problem in tree.problems():
                 yield Problem(path=(name, *problem.path), reason=problem.reason, sized=problem.sized)
 
     def is_raw(self, column: str) -> bool:
-        """Whether a column can only be shown as bytes, because the end of a part of it is not known."""
+        """Return whether a column is shown as bytes because the end of a part of it is not known."""
         return any(problem.path[0] == column and not problem.sized for problem in self.problems())
 
     @property
     def is_open(self) -> bool:
-        """Whether a value may be of a class that the savepoint does not describe; then its bytes have a column."""
+        """True if a value may be of a class that the savepoint does not describe; its bytes have a column of their own."""
         return self.value is not None and self.value.is_open and not self.is_raw("value")
 
     @property
     def has_outliers(self) -> bool:
-        """Whether there are values that their columns cannot hold; then their text has a column."""
+        """True if columns may be unable to hold a value; the text of such values has a column of its own."""
         return any(tree.has_outliers and not self.is_raw(name) for name, tree in self._trees())
 
     def refined(self, change: Callable[[Serializer], Serializer]) -> Entry:
-        """The entry with `change` applied to its type trees."""
+        """Return the entry with `change` applied to its type trees."""
         changed: dict[str, Any] = {name: change(tree) for name, tree in self._trees()}
         return replace(self, **changed)
 
     def serializers(self) -> Iterator[Serializer]:
-        """The roots of its type trees."""
+        """Yield the roots of its type trees."""
         for _, tree in self._trees():
             yield tree
 
@@ -125,11 +124,11 @@ class Entry:
 
 
 class EntryLayout:
-    """The columns of an entry in one format, and the way to emit into those that are wanted.
+    """The columns of an entry in one format, of which only some are filled.
 
     Args:
         columns: name → type, in the order of the struct.
-        wanted: the columns to fill; the others are read over.
+        wanted: the columns to fill; the machine steps over the others. None for all.
     """
 
     def __init__(self, columns: dict[str, pa.DataType], wanted: frozenset[str] | None = None) -> None:
@@ -138,7 +137,7 @@ class EntryLayout:
         self.names = names
 
     def column(self, program: Program, name: str) -> AbstractContextManager[None]:
-        """`with layout.column(program, "key"): …` emits into that column, or over it."""
+        """Return a context: `with layout.column(program, "key"): …` fills that column, or steps over its bytes."""
         if program.column == NO_COLUMN:
             return nullcontext()
         return program.field(self.names.index(name), name) if name in self.names else program.without_column()
@@ -148,9 +147,12 @@ class EntryLayout:
         emit: Callable[[Program, EntryLayout], None],
         emit_undescribed: Callable[[Program, EntryLayout], None] | None = None,
     ) -> Decoder:
-        """The decoder of a program that `emit` declares.
+        """Return the decoder of a layout.
 
-        `emit_undescribed` declares how entries are read whose value is of a class that the savepoint does not describe.
+        Args:
+            emit: declares the layout of an entry.
+            emit_undescribed: declares the layout of an entry whose value is of a class that the savepoint does not describe;
+                None if the format cannot tell where such a value ends.
         """
         return Decoder(
             self.tree,
@@ -165,14 +167,14 @@ class EntryLayout:
 
 
 def value_type(entry: Entry) -> pa.DataType:
-    """The column type of one value; bytes where it cannot be decoded."""
+    """Return the column type of one value: bytes if it cannot be decoded."""
     if entry.value is None or entry.is_raw("value"):
         return pa.binary()
     return entry.value.arrow()
 
 
 def column_type(entry: Entry, name: str) -> pa.DataType:
-    """The column type of key, namespace or map_key; bytes where it cannot be decoded."""
+    """Return the column type of key, namespace or map_key: bytes if it cannot be decoded."""
     serializer: Serializer | None = getattr(entry, name)
     if serializer is None or entry.is_raw(name):
         return pa.binary()
@@ -180,13 +182,13 @@ def column_type(entry: Entry, name: str) -> pa.DataType:
 
 
 def emit_namespace(program: Program, layout: EntryLayout, namespace: Serializer) -> None:
-    """A namespace; VoidNamespace's byte must be 0, and is shown as null."""
+    """Declare a namespace. The byte of VoidNamespace must be 0, and is shown as null."""
     with layout.column(program, "namespace"):
         namespace.emit(program)
 
 
 def emit_undescribed(program: Program, layout: EntryLayout, value: str = "value") -> None:
-    """A value of a class that the savepoint does not describe: null, and the bytes to the end of the segment."""
+    """Declare a value of a class that the savepoint does not describe: null, and the bytes to the end of the segment."""
     with layout.column(program, value):
         program.null()
     with layout.column(program, UNDECODED):
@@ -194,35 +196,42 @@ def emit_undescribed(program: Program, layout: EntryLayout, value: str = "value"
 
 
 def emit_undivided(program: Program, layout: EntryLayout, entry: Entry) -> None:
-    """A run of entries that cannot be told apart: all of its bytes, in the column whose end is not known."""
-    place = next((name for name in ("key", "namespace") if entry.is_raw(name)), "value")
-    if place == "value" and not entry.is_raw("value") and not entry.is_raw("map_key"):
-        place = UNDECODED
+    """Declare entries whose ends are not known as one row: all bytes stand in the first column without a known end."""
+    target = next((name for name in ("key", "namespace") if entry.is_raw(name)), "value")
+    if target == "value" and not entry.is_raw("value") and not entry.is_raw("map_key"):
+        # Only the class of a value is not described: its column has the type of the described classes.
+        target = UNDECODED
     for name in layout.names:
-        if name != place:
+        if name != target:
             with layout.column(program, name):
                 program.null()
-    with layout.column(program, place):
+    with layout.column(program, target):
         program.rest()
 
 
 def is_ambiguous(key: Serializer, namespace: Serializer) -> bool:
-    """Whether a composite key carries lengths: both parts vary. Flink: CompositeKeySerializationUtils#isAmbiguousKeyPossible."""
+    """Return whether a composite key carries lengths: both parts vary.
+
+    Flink: CompositeKeySerializationUtils#isAmbiguousKeyPossible.
+    """
     return key.fixed_length < 0 and namespace.fixed_length < 0
 
 
 def map_serializer(entry: Entry) -> MapSerializer:
-    """The entry's map keys and values as Flink's MapSerializer, which heap snapshots use."""
+    """Return a MapSerializer of the entry's map keys and values: heap snapshots write whole maps."""
     assert entry.map_key is not None
     assert entry.value is not None
     return MapSerializer(entry.map_key, entry.value)
 
 
 def keyed_entry(state: StateMetaInfo, key: Serializer) -> Entry:
-    """What the entries of a registered keyed state are made of.
+    """Return the serializers of the entries of a registered keyed state.
 
-    A LIST is registered with a ListSerializer and a MAP with a MapSerializer; state V2 registers element and user value
-    themselves. Flink: RegisteredKeyValueStateBackendMetaInfo, RegisteredPriorityQueueStateBackendMetaInfo.
+    A LIST is registered with a ListSerializer and a MAP with a MapSerializer; state V2 registers the serializers of element and
+    user value. Flink: RegisteredKeyValueStateBackendMetaInfo, RegisteredPriorityQueueStateBackendMetaInfo.
+
+    Raises:
+        CorruptDataError: the state is registered without a value serializer.
     """
     value = state.value_serializer
     if value is None:
@@ -231,6 +240,7 @@ def keyed_entry(state: StateMetaInfo, key: Serializer) -> Entry:
         if not isinstance(value, TimerSerializer):
             return Entry(kind=StateKind.TIMER, key=value, namespace=VoidNamespaceSerializer())
         return Entry(kind=StateKind.TIMER, key=value.key, namespace=value.namespace)
+    # StateDescriptor.Type may be UNKNOWN: such a state is shown as a VALUE of what its serializer reads.
     kind = StateKind(state.keyed_state_type) if state.keyed_state_type in _KEYED_KINDS else StateKind.VALUE
     map_key = None
     is_whole = state.kind is not BackendStateType.KEY_VALUE_V2
@@ -248,7 +258,8 @@ def keyed_entry(state: StateMetaInfo, key: Serializer) -> Entry:
 
 
 def operator_entry(state: StateMetaInfo) -> Entry:
-    """What the entries of a registered operator state are made of."""
+    """Return the serializers of the entries of a registered operator state."""
+    # SPLIT_DISTRIBUTE is Flink's default.
     kind = _OPERATOR_KINDS.get(state.distribution_mode or "", StateKind.OPERATOR_LIST)
     value = state.value_serializer or OpaqueSerializer("?", "the serializer is not recorded")
     if kind is not StateKind.BROADCAST:

@@ -1,4 +1,4 @@
-"""Keyed state in one stream: the full layout, and the native one of the hashmap backend."""
+"""The shared part of the two layouts that keep keyed state in one stream: full/ and heap/."""
 
 from __future__ import annotations
 
@@ -24,7 +24,15 @@ from readers.storage.location import Stream
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyGroupBody:
-    """A key group: where its states stand, from `first` to `last` in a buffer; for `path` and `release` see `PlainBytes`."""
+    """The states of one key group, decompressed.
+
+    Attributes:
+        key_group: the key group.
+        data: a buffer with the states.
+        first, last: the range of the states in `data`.
+        path: the place that positions count from, for errors: the file, or a key group's plain bytes.
+        release: called with ranges of `data` that are not read again.
+    """
 
     key_group: int
     data: NDArray[np.uint8]
@@ -50,8 +58,8 @@ class KeyedStreamSource(HandleSource):
     max_parallelism: int
 
     @classmethod
-    def opened(cls, subtask: int, handle: KeyGroupsStateHandle, stream: Stream, max_parallelism: int) -> Self:
-        """Read the header of a stream: it ends where the first key group begins.
+    def open(cls, subtask: int, handle: KeyGroupsStateHandle, stream: Stream, max_parallelism: int) -> Self:
+        """Read the header at the start of a stream; the first key group ends it.
 
         Raises:
             ReaderError: the stream is cut off or contradicts its format.
@@ -75,26 +83,27 @@ class KeyedStreamSource(HandleSource):
 
     @cached_property
     def _names(self) -> tuple[StateName, ...]:
-        """The names of the states in the order of their ids."""
+        """Names of the states in the order of their ids."""
+        # Not the keys of `entries`: a name that is registered twice has two ids.
         return tuple(name for name, _ in keyed_entries(self.header))
 
     def key_group_bytes(self, state: StateName) -> list[tuple[int, int]]:
-        regions = self._regions()
-        return [(key_group, end - start) for key_group, start, end in regions]
+        return [(key_group, end - start) for key_group, start, end in self._regions()]
 
     @abstractmethod
     def _regions(self) -> Iterator[tuple[int, int, int]]:
-        """(key group, start, end) of the key groups in the stream."""
+        """Yield (key group, start, end) of the key groups in the stream."""
 
     def _bodies(self, selection: Selection) -> Iterator[KeyGroupBody]:
-        """The wanted key groups."""
+        """Yield the selected key groups."""
         for (key_group, start, end), span in self._wanted(selection):
             selection.account(end - start)
             yield self._body(span, key_group, start, end)
+            # The memory of a mapped file is returned key group by key group, or a scan would keep all of it.
             self._release(start, end)
 
     def _body(self, span: NDArray[np.uint8], key_group: int, start: int, end: int) -> KeyGroupBody:
-        """A key group, decompressed if it is compressed."""
+        """Return a key group, decompressed if the header says that key groups are compressed."""
         cursor = self._beginning(span, key_group, start, end)
         release: Release = self._release
         data, first, path = span, cursor.position, self.path
@@ -105,14 +114,14 @@ class KeyedStreamSource(HandleSource):
 
     @abstractmethod
     def _beginning(self, span: NDArray[np.uint8], key_group: int, start: int, end: int) -> Cursor:
-        """At what a key group is made of, behind what is never compressed."""
+        """Return a cursor at the states of a key group, behind the part that is never compressed."""
 
     def _release(self, start: int, end: int) -> None:
-        """What stands in the stream is done with, from … to."""
+        """Give back the memory of a range of the stream."""
         self.stream.release(start, end - start)
 
     def _wanted(self, selection: Selection) -> Iterator[tuple[tuple[int, int, int], NDArray[np.uint8]]]:
-        """The regions of a selection, each with an array that has its bytes."""
+        """Yield the regions of the selected key groups, each with an array that holds its bytes."""
         wanted = [region for region in self._regions() if selection.wants(region[0])]
         return zip(wanted, self.stream.spans([region[1:] for region in wanted]), strict=True)
 

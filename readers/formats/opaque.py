@@ -33,7 +33,7 @@ class BytesSource(Source):
     ranges: tuple[ByteRange, ...]
 
     @classmethod
-    def opened(
+    def open(
         cls, subtask: int, name: str, kind: StateKind, ranges: Sequence[ByteRange], reason: str
     ) -> BytesSource:
         """Return the source of some ranges; `reason` is why they are not decoded."""
@@ -80,7 +80,7 @@ class RawOperatorOpener(Opener[OperatorStreamStateHandle]):
         inside = [offset for offset in offsets if offset < stream.size_bytes] or [0]
         bounds = element_bounds(inside, inside, stream.size_bytes, stream.path)
         ranges = [(stream, start, end, -1) for start, end in bounds]
-        return BytesSource.opened(
+        return BytesSource.open(
             context.subtask, "raw operator state", self.family, ranges, "written by the operator itself"
         )
 
@@ -94,7 +94,7 @@ class CoordinatorOpener(Opener[StreamStateHandle]):
     def open(self, handle: StreamStateHandle, context: OpeningContext) -> Source:
         stream = context.location.open_stream(handle)
         ranges = [(stream, 0, stream.size_bytes, -1)]
-        return BytesSource.opened(
+        return BytesSource.open(
             context.subtask,
             "coordinator state",
             self.family,
@@ -112,4 +112,4 @@ class MasterOpener(Opener[MasterState]):
     def open(self, handle: MasterState, context: OpeningContext) -> Source:
         stream = BufferStream(handle.name, handle.data, ReadCounter())
         ranges = [(stream, 0, len(handle.data), -1)]
-        return BytesSource.opened(context.subtask, handle.name, self.family, ranges, "written by a hook")
+        return BytesSource.open(context.subtask, handle.name, self.family, ranges, "written by a hook")

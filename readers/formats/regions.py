@@ -1,9 +1,9 @@
-"""Where key groups stand in a stream: what the offsets of a `KeyGroupsStateHandle` mean.
+"""Key groups in a stream: the meaning of the offsets of a `KeyGroupsStateHandle`.
 
-| layout | a key group that is not there |
+| layout | offset of a key group that is absent |
 |---|---|
 | full | 0 |
-| heap | – |
+| heap | none is absent |
 | raw keyed state | -1 |
 
 A key group ends where the next one in the stream begins.
@@ -22,17 +22,17 @@ from readers.errors import CorruptDataError
 def regions(
     offsets: NDArray[np.int64], first_key_group: int, size: int, path: str, *, absent: int | None
 ) -> Iterator[tuple[int, int, int]]:
-    """(key group, start, end) of the key groups in a stream, in the order of their positions.
+    """Yield (key group, start, end) of the key groups in a stream, in the order of their positions.
 
     Args:
-        offsets: those of the handle.
-        first_key_group: the one that the first offset is of.
-        size: of the stream, in bytes.
-        path: the stream, for errors.
-        absent: the offset of key groups that are not there.
+        offsets: the offsets of the handle.
+        first_key_group: the key group of the first offset.
+        size: size of the stream in bytes.
+        path: the path of the stream, for errors.
+        absent: the offset of absent key groups; None if none is absent.
 
     Raises:
-        CorruptDataError: an offset leads out of the stream.
+        CorruptDataError: an offset lies outside the stream.
     """
     present = np.arange(len(offsets)) if absent is None else np.flatnonzero(offsets != absent)
     positions = offsets[present]
@@ -40,7 +40,9 @@ def regions(
     if len(outside):
         message = f"expected a key group within {size} bytes, found one at {outside[0]}"
         raise CorruptDataError(message, path=path)
+    # Flink writes key groups in ascending order, but nothing records where one ends: the next position is trusted, not the next
+    # offset, so that offsets out of order cannot make regions overlap.
     order = np.argsort(positions, kind="stable")
     bounds = np.append(positions[order], size)
-    for index, where in enumerate(order):
-        yield first_key_group + int(present[where]), int(bounds[index]), int(bounds[index + 1])
+    for index, place in enumerate(order):
+        yield first_key_group + int(present[place]), int(bounds[index]), int(bounds[index + 1])

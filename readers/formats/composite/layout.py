@@ -1,4 +1,4 @@
-"""The RocksDB representation of an entry: composite key bytes and value bytes. Canonical savepoints use it too.
+"""RocksDB's layout of an entry: a composite key and a value. Canonical savepoints and changelogs use it too.
 
 | key segment | bytes |
 |---|---|
@@ -41,7 +41,7 @@ _TIMESTAMP = pa.timestamp("ms")
 
 
 def composite_columns(entry: Entry) -> dict[str, pa.DataType]:
-    """The columns of an entry in this representation."""
+    """Return the columns of an entry in this layout."""
     columns = {"key": column_type(entry, "key"), "namespace": column_type(entry, "namespace")}
     if entry.kind is StateKind.TIMER:
         return columns | {"value": _TIMESTAMP}
@@ -56,7 +56,7 @@ def composite_columns(entry: Entry) -> dict[str, pa.DataType]:
 def emit_composite(
     program: Program, layout: EntryLayout, entry: Entry, max_parallelism: int, *, undescribed: bool = False
 ) -> None:
-    """Segment 0 is the composite key, segment 1 the value; an undescribed one is shown as bytes."""
+    """Declare an entry: segment 0 is the composite key, segment 1 the value. An undescribed value is shown as bytes."""
     assert entry.key is not None
     assert entry.namespace is not None
     program.skip(key_group_bytes(max_parallelism))
@@ -75,7 +75,7 @@ def emit_composite(
 
 
 def encode_key_prefix(entry: Entry, key: object, key_group: int, max_parallelism: int) -> bytes | None:
-    """The bytes that every composite key of `key` begins with; None where they are not known."""
+    """Return the bytes that all composite keys of `key` begin with; None if they are not known."""
     if entry.key is None or entry.kind is StateKind.TIMER:
         return None
     encoded = entry.key.encode(key)
@@ -83,7 +83,7 @@ def encode_key_prefix(entry: Entry, key: object, key_group: int, max_parallelism
 
 
 def compose_prefix(entry: Entry, key_group: int, key: bytes, namespace: bytes, max_parallelism: int) -> bytes:
-    """The composite key of key and namespace bytes, as far as a map key may follow.
+    """Return the composite key of key and namespace bytes; a map key may follow it.
 
     Flink: SerializedCompositeKeyBuilder#buildCompositeKeyNamespace.
     """
@@ -96,7 +96,7 @@ def compose_prefix(entry: Entry, key_group: int, key: bytes, namespace: bytes, m
 
 
 def _length_suffix(part: bytes) -> bytes:
-    """The length of a part, little endian, in as many bytes as needed."""
+    """Return the length of a part, little endian, in as few bytes as it needs."""
     return len(part).to_bytes(max(1, (len(part).bit_length() + 7) // 8), "little")
 
 
@@ -116,7 +116,7 @@ def _emit_key(program: Program, layout: EntryLayout, entry: Entry) -> None:
 
 
 def emit_raw_scope(program: Program, layout: EntryLayout, entry: Entry) -> None:
-    """Key and namespace where the end of one is not known: it is shown with all that follows it."""
+    """Declare key and namespace if the end of one is not known: that one is shown with all bytes behind it."""
     assert entry.key is not None
     with layout.column(program, "key"):
         program.rest() if entry.is_raw("key") else entry.key.emit(program)
@@ -125,11 +125,12 @@ def emit_raw_scope(program: Program, layout: EntryLayout, entry: Entry) -> None:
 
 
 def emit_scope(program: Program, layout: EntryLayout, entry: Entry) -> None:
-    """Key and namespace: what stands between the key group and the map key."""
+    """Declare key and namespace, which stand between the key group and the map key."""
     assert entry.key is not None
     assert entry.namespace is not None
     ambiguous = is_ambiguous(entry.key, entry.namespace)
     if ambiguous:
+        # The length behind the key counts from here; it is checked, not needed: the key's serializer knows where it ends.
         program.mark()
     with layout.column(program, "key"):
         entry.key.emit(program)
@@ -144,7 +145,7 @@ def _emit_value(program: Program, layout: EntryLayout, entry: Entry) -> None:
     assert entry.value is not None
     with layout.column(program, "value"):
         if entry.kind is StateKind.MAP:
-            # Behind the flag of a null value stands whatever the serializer writes for null, if anything.
+            # Behind the flag of a null value stand the bytes, if any, that the serializer writes for null.
             with program.nullable(null_flag=True):
                 program.rest() if entry.is_raw("value") else entry.value.emit(program)
                 program.expect_end()
@@ -162,6 +163,7 @@ def _emit_timer(program: Program, layout: EntryLayout, entry: Entry) -> None:
     assert entry.key is not None
     assert entry.namespace is not None
     with layout.column(program, "value"):
+        # Flink inverts the sign of timestamps so that RocksDB's order of bytes is the order of time.
         program.flipped()
     if entry.is_raw("key") or entry.is_raw("namespace"):
         emit_raw_scope(program, layout, entry)

@@ -1,4 +1,4 @@
-"""The source of the full layout: canonical savepoints, and full checkpoints of RocksDB."""
+"""Reads the full layout: canonical savepoints of all backends, and full checkpoints of RocksDB."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from readers.serializers.primitives import VoidNamespaceSerializer
 from readers.storage.filesystems import StreamWindows, Windows
 from readers.storage.location import Ranges
 
-_MOST_AT_ONCE = 16
-_OF_SEVERAL = frozenset({StateKind.MAP, StateKind.TIMER})
-"""The kinds of which a key has more than one entry."""
+# Up to so many key groups are searched by windows, at the same time; more are read as a scan reads them.
+_MOST_SEARCHES = 16
+_SEVERAL_ENTRIES_A_KEY = frozenset({StateKind.MAP, StateKind.TIMER})
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class FullSource(KeyedStreamSource, CompositeSource):
-    """The full layout."""
+    """Keyed state in the full layout; keys can be looked up."""
 
     def pages(self, state: StateName, selection: Selection) -> Iterator[Page]:
         if selection.keys is not None:
@@ -63,13 +63,16 @@ class FullSource(KeyedStreamSource, CompositeSource):
             yield body.key_group, count
 
     def _targets(self, state: StateName, keys: tuple[tuple[int, Any], ...]) -> dict[int, LookupTarget]:
-        """What is to be looked up in which key groups; all entries of the state where the bytes of a key are not known."""
+        """Return what to look up in each key group: all entries of the state if the bytes of one of its keys are not known."""
         entry, width = self.entries[state], key_group_bytes(self.max_parallelism)
         encoded: defaultdict[int, set[bytes | None]] = defaultdict(set)
         for key_group, key in keys:
             prefix = composite.encode_key_prefix(entry, key, key_group, self.max_parallelism)
+            # All composite keys of a key group begin with its number: the search skips it.
             encoded[key_group].add(None if prefix is None else prefix[width:])
-        is_single = entry.kind not in _OF_SEVERAL and isinstance(entry.namespace, VoidNamespaceSerializer)
+        is_single = entry.kind not in _SEVERAL_ENTRIES_A_KEY and isinstance(
+            entry.namespace, VoidNamespaceSerializer
+        )
         return {
             key_group: LookupTarget(
                 state=self._id_of(state),
@@ -84,10 +87,10 @@ class FullSource(KeyedStreamSource, CompositeSource):
         regions = [
             region for region in self._regions() if region[0] in targets and selection.wants(region[0])
         ]
-        for lot in self._lots(regions):
+        for group_windows in self._windows(regions):
             searches = {
                 key_group: Search(windows, targets[key_group], self._ranges[key_group], selection.account)
-                for key_group, windows in lot.items()
+                for key_group, windows in group_windows.items()
             }
             for key_group, (data, starts, ends) in in_rounds(searches):
                 yield Page(
@@ -96,12 +99,12 @@ class FullSource(KeyedStreamSource, CompositeSource):
                     ends=ends,
                     key_groups=np.full(len(starts), key_group, dtype=np.int32),
                     subtask=self.subtask,
-                    path=lot[key_group].path,
+                    path=group_windows[key_group].path,
                 )
 
-    def _lots(self, regions: list[tuple[int, int, int]]) -> Iterator[dict[int, Windows]]:
-        """The bytes of key groups that are looked into at the same time: few in windows, of many each is read as for a scan."""
-        if len(regions) <= _MOST_AT_ONCE:
+    def _windows(self, regions: list[tuple[int, int, int]]) -> Iterator[dict[int, Windows]]:
+        """Yield key groups that are searched at the same time, with their bytes: few as windows, many one by one."""
+        if len(regions) <= _MOST_SEARCHES:
             yield {region[0]: self._plain(self.stream.windows(*region[1:])) for region in regions}
             return
         spans = self.stream.spans([region[1:] for region in regions])
@@ -113,7 +116,7 @@ class FullSource(KeyedStreamSource, CompositeSource):
 
     @cached_property
     def _ranges(self) -> defaultdict[int, full.StateRanges]:
-        """Of the key groups, as far as they are known."""
+        """Where states begin in each key group, as far as scans and lookups have found out."""
         return defaultdict(full.StateRanges)
 
     def _beginning(self, span: NDArray[np.uint8], key_group: int, start: int, end: int) -> Cursor:
@@ -131,7 +134,7 @@ class FullOpener(Opener[KeyGroupsSavepointStateHandle]):
 
     def open(self, handle: KeyGroupsSavepointStateHandle, context: OpeningContext) -> Source:
         stream = context.location.open_stream(handle.delegate)
-        return FullSource.opened(context.subtask, handle, stream, context.max_parallelism)
+        return FullSource.open(context.subtask, handle, stream, context.max_parallelism)
 
     def first_ranges(
         self, handle: KeyGroupsSavepointStateHandle, *, first: bool, few: bool

@@ -1,4 +1,4 @@
-"""The source of the native layout of the hashmap backend."""
+"""Reads the native layout of the hashmap backend: checkpoints and native savepoints."""
 
 from __future__ import annotations
 
@@ -26,12 +26,13 @@ from readers.formats.source import Selection, Source, StateName
 from readers.metadata import KeyGroupsStateHandle, StreamStateHandle
 from readers.storage.location import Ranges
 
+# Key groups that are tried for the order of states; the smallest come first, as they are the cheapest to walk.
 _ORDER_TRIES = 8
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class HeapSource(KeyedStreamSource):
-    """The native layout of the hashmap backend."""
+    """Keyed state whose entries have no lengths: finding one state's entries means walking those of the states before it."""
 
     backend = "hashmap"
     frames_values = True
@@ -48,6 +49,7 @@ class HeapSource(KeyedStreamSource):
 
     @property
     def _by_namespace(self) -> bool:
+        """True if entries are grouped by namespace, as Flink 1.2 wrote them."""
         return self.header.version <= heapmaps.LAST_HEADER_VERSION
 
     def pages(self, state: StateName, selection: Selection) -> Iterator[Page]:
@@ -72,7 +74,8 @@ class HeapSource(KeyedStreamSource):
     def _read_bodies(
         self, selection: Selection
     ) -> Iterator[tuple[KeyGroupBody, heap.HeapKeyGroupReader | heapmaps.HeapMapsKeyGroupReader]]:
-        """The wanted key groups, and what walks them."""
+        """Yield the selected key groups, each with a reader for it."""
+        # Readers keep what they learn and belong to one thread: every scan has its own.
         reader = self._reader()
         for body in self._bodies(selection):
             reader.release = body.release
@@ -80,7 +83,7 @@ class HeapSource(KeyedStreamSource):
 
     @cached_property
     def _order(self) -> tuple[int, ...]:
-        """The state ids in the order of the key groups, from the smallest that can be walked; empty if none can."""
+        """State ids in the order in which every key group has them; empty if no key group can be walked to its end."""
         reader = self._heap_reader()
         regions = sorted(self._regions(), key=lambda region: region[2] - region[1])
         for region in regions[:_ORDER_TRIES]:
@@ -93,7 +96,7 @@ class HeapSource(KeyedStreamSource):
 
     @cached_property
     def _ends(self) -> dict[tuple[int, int], int | ReaderError]:
-        """Where states that cannot be walked end, as far as that was asked for."""
+        """Ends of states that cannot be walked, by key group and state id, as far as they were searched."""
         return {}
 
     def _reader(self) -> heap.HeapKeyGroupReader | heapmaps.HeapMapsKeyGroupReader:
@@ -116,7 +119,7 @@ class HeapSource(KeyedStreamSource):
 
 @contextmanager
 def _located(body: KeyGroupBody) -> Iterator[None]:
-    """Errors say where a key group stands, as all positions in them are within it."""
+    """Put the path of a key group into errors: their positions count from its start if it is compressed."""
     try:
         yield
     except ReaderError as error:
@@ -134,7 +137,7 @@ class KeyGroupsOpener(Opener[KeyGroupsStateHandle]):
         stream = context.location.open_stream(handle.delegate)
         is_heap = heap.is_heap_layout(stream, handle.offsets, handle.key_group_range.start)
         kind = HeapSource if is_heap else FullSource
-        return kind.opened(context.subtask, handle, stream, context.max_parallelism)
+        return kind.open(context.subtask, handle, stream, context.max_parallelism)
 
     def first_ranges(
         self, handle: KeyGroupsStateHandle, *, first: bool, few: bool

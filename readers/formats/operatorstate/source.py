@@ -1,4 +1,4 @@
-"""Managed operator state."""
+"""Managed operator state: the list, union and broadcast states of one subtask."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from readers.storage.location import Ranges, Stream
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class OperatorSource(Source):
-    """The list, union and broadcast states of one subtask.
+    """One stream of operator state.
 
     Attributes:
         handle: names the states and where their elements begin.
@@ -40,7 +40,7 @@ class OperatorSource(Source):
     frames_values = True
 
     @classmethod
-    def opened(cls, subtask: int, handle: OperatorStreamStateHandle, stream: Stream) -> Self:
+    def open(cls, subtask: int, handle: OperatorStreamStateHandle, stream: Stream) -> Self:
         """Read the header of a stream.
 
         Raises:
@@ -88,6 +88,7 @@ class OperatorSource(Source):
         )
         indexes: NDArray[np.int32] | None = np.arange(len(starts), dtype=np.int32)
         if entry.kind is StateKind.BROADCAST:
+            # A broadcast state is one element: all of its map entries.
             starts, ends = operatorstate.cut_broadcast(
                 data, int(starts[0, 0]), int(ends[0, 0]), entry, self.path
             )
@@ -109,6 +110,7 @@ class OperatorSource(Source):
             yield -1, len(self._bounds(state))
 
     def _bounds(self, state: StateName) -> list[tuple[int, int]]:
+        # An element ends where the next one begins, and that may be of another state.
         everything = [offset for info in self.handle.state_meta_infos for offset in info.offsets.tolist()]
         for info in self.handle.state_meta_infos:
             if info.name == state.name:
@@ -123,7 +125,7 @@ class OperatorOpener(Opener[OperatorStreamStateHandle]):
     sources = (OperatorSource,)
 
     def open(self, handle: OperatorStreamStateHandle, context: OpeningContext) -> Source:
-        return OperatorSource.opened(context.subtask, handle, context.location.open_stream(handle.delegate))
+        return OperatorSource.open(context.subtask, handle, context.location.open_stream(handle.delegate))
 
     def first_ranges(
         self, handle: OperatorStreamStateHandle, *, first: bool, few: bool

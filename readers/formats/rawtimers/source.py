@@ -1,4 +1,4 @@
-"""Raw keyed state: timers."""
+"""Raw keyed state: the timers of the timer service, or bytes of an operator."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class RawTimerSource(Source):
     backend = "hashmap"
 
     @classmethod
-    def opened(cls, subtask: int, handle: KeyGroupsStateHandle, stream: Stream) -> Self:
+    def open(cls, subtask: int, handle: KeyGroupsStateHandle, stream: Stream) -> Self:
         """Read the types of all timers: every key group records those of its own.
 
         Raises:
@@ -106,14 +106,14 @@ class RawKeyedOpener(Opener[KeyGroupsStateHandle]):
             rawtimers.is_raw_timers(data, start) for (_, start, _), data in zip(regions, spans, strict=True)
         ):
             try:
-                source = RawTimerSource.opened(context.subtask, handle, stream)
+                source = RawTimerSource.open(context.subtask, handle, stream)
             except UnsupportedSerializerError as error:
                 reason = f"timers: {error.message}"
             else:
                 if source.entries or all(_is_without_timers(stream, *region[1:]) for region in regions):
                     return source
         ranges = [(stream, start, end, key_group) for key_group, start, end in regions]
-        return BytesSource.opened(context.subtask, "raw keyed state", self.family, ranges, reason)
+        return BytesSource.open(context.subtask, "raw keyed state", self.family, ranges, reason)
 
 
 def _is_without_timers(stream: Stream, start: int, end: int) -> bool:

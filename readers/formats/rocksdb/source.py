@@ -1,4 +1,4 @@
-"""The files of a RocksDB instance."""
+"""Reads the files of one RocksDB or ForSt instance: incremental checkpoints and native savepoints."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class InstanceOnUse:
         self._location = location
         self._handle = handle
         self._path = path
-        # Splits of one savepoint are read by several threads; they share one instance.
+        # Several threads read splits of one savepoint and share this instance.
         self._lock = threading.Lock()
         self._database: RocksDatabase | None = None
 
@@ -91,11 +91,13 @@ class RocksSource(FilesSource):
     @cached_property
     def backend(self) -> str:  # type: ignore[override]  # read from a file, so not of the class
         """`forst` or `rocksdb`."""
+        # ForSt's snapshots have the same class of handle as RocksDB's, but only ForSt registers state V2.
         if any(state.kind is BackendStateType.KEY_VALUE_V2 for state in self.header.states):
             return "forst"
         try:
             is_of_forst = is_forst(self.location, self.handle)
         except ReaderError:
+            # The name of the backend is for show: a missing OPTIONS file must not hide the states.
             is_of_forst = False
         return "forst" if is_of_forst else "rocksdb"
 
@@ -131,9 +133,9 @@ class RocksSource(FilesSource):
     def _ranges(
         self, state: StateName, selection: Selection, width: int
     ) -> Iterator[tuple[bytes, bytes | None]]:
-        """The key ranges to read: those of the wanted keys, or of the wanted key groups within the handle's range.
+        """Yield the ranges of RocksDB keys to read: those of the selected keys, else those of the selected key groups.
 
-        In ascending order, so that those of a key group come one after the other: who applies changes to a base relies on it.
+        The ranges ascend, so that the entries of a key group follow each other: the replay of a changelog relies on it.
         """
         entry = self.entries[state]
         if selection.keys is not None and entry.kind is not StateKind.TIMER:
@@ -146,6 +148,7 @@ class RocksSource(FilesSource):
                 found = sorted({prefix for prefix in prefixes if prefix is not None})
                 yield from ((prefix, _successor(prefix)) for prefix in found)
                 return
+        # After a rescaling the files may hold key groups of other subtasks: those outside the handle's range are left out.
         groups = [
             group
             for group in range(self.key_group_range.start, self.key_group_range.end + 1)
@@ -198,13 +201,13 @@ def _key_groups(data: NDArray[np.uint8], starts: NDArray[np.int64], width: int) 
 
 
 def _successor(prefix: bytes) -> bytes | None:
-    """The smallest bytes behind all that begin with `prefix`; None if there are none."""
+    """Return the smallest bytes above all that begin with `prefix`; None if there are none."""
     trimmed = prefix.rstrip(b"\xff")
     return trimmed[:-1] + bytes([trimmed[-1] + 1]) if trimmed else None
 
 
 def _consecutive(numbers: list[int]) -> Iterator[tuple[int, int]]:
-    """Consecutive numbers as (first, last)."""
+    """Yield (first, last) of each run of consecutive numbers."""
     first = last = None
     for number in numbers:
         if first is None or last is None:

@@ -70,9 +70,9 @@ class File:
         """A reader of `data` in place of the file."""
         stream = BufferStream("test", data, ReadCounter())
         if isinstance(self.handle, OperatorStreamStateHandle):
-            return OperatorSource.opened(0, self.handle, stream)
+            return OperatorSource.open(0, self.handle, stream)
         assert self.kind is not OperatorSource
-        return self.kind.opened(0, self.handle, stream, MAX_PARALLELISM)  # type: ignore[arg-type,call-arg]  # not OperatorSource
+        return self.kind.open(0, self.handle, stream, MAX_PARALLELISM)  # type: ignore[arg-type,call-arg]  # not OperatorSource
 
 
 @lru_cache
