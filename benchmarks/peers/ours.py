@@ -106,7 +106,7 @@ class _Asked:
             return
         with queries.start(QueryRequest(sql=QUESTIONS[self._question].sql, timeout_s=_TIMEOUT_S)) as query:
             rows = [list(map(_plain, row.values())) for batch in query.batches() for row in batch.to_pylist()]
-            self._bytes_read = query.bytes_read
+            self._bytes_read = query.progress.bytes_read
         self._answer = _SHAPES.get(self._question, list)(rows)
 
     def _export(self, queries: Queries, state: str) -> int:
@@ -120,7 +120,7 @@ class _Asked:
         ):
             for chunk in FORMATS["parquet"].write(query.columns, query.schema, query.batches()):
                 file.write(chunk)
-            return query.bytes_read
+            return query.progress.bytes_read
 
     def _over_parquet(self, queries: Queries) -> float:
         """DuckDB's time for the same statement over a Parquet file of the same rows."""

@@ -224,7 +224,7 @@ def _around(query: Query, rows: AnswerBuffer) -> tuple[bytes, bytes]:
         "engine": query.engine,
         "engine_reason": query.engine_reason,
         "elapsed_ms": round(query.elapsed_ms, 3),
-        "bytes_read": query.bytes_read,
+        "bytes_read": query.progress.bytes_read,
         "bytes_cached": query.progress.bytes_cached,
         "cache_hits": query.progress.cache_hits,
         "databases": query.origins,
@@ -250,13 +250,13 @@ def _chunks(query: Query, wanted: Format) -> Iterator[bytes]:
 
 async def _streamed(query: Query, first: bytes, chunks: Iterator[bytes]) -> AsyncIterator[bytes]:
     """Yield the chunks in small slices: each slice that is taken shows that the client still reads."""
-    query.stream()
+    query.attendance.stream()
     chunk: bytes | None = first
     try:
         while chunk is not None:
             for start in range(0, len(chunk), _SEND_BYTES):
                 yield chunk[start : start + _SEND_BYTES]
-                query.touch()
+                query.attendance.touch()
             chunk = await to_thread.run_sync(next, chunks, None) if await wait_until_ready(query) else None
     finally:
         await _closed(query)

@@ -25,7 +25,8 @@ class Progress:
         wait_s = _FIRST_AFTER_S
         shown = False
         while not self._ended.wait(wait_s):
-            read, total = self._query.bytes_read, self._query.bytes_total
+            progress = self._query.progress
+            read, total = progress.bytes_read, progress.bytes_total
             part = f", {min(100, read * 100 // total)} %" if total else ""
             sys.stderr.write(
                 f"{_CLEAR}{read / 1e6:,.0f} MB read{part}, {self._query.elapsed_ms / 1000:,.0f} s"

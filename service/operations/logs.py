@@ -87,7 +87,7 @@ def audit(query: Query) -> None:
         "state": record.state.value,
         "code": record.error.code if record.error else None,
         "engine": record.engine,
-        "databases": [database.name for database in query.databases],
+        "databases": [database.name for database in query.plan.databases],
         "statement": shape_of(query),
         "queued_ms": round(record.queued_ms, 1),
         "elapsed_ms": round(record.elapsed_ms, 1),

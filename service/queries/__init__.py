@@ -1,1 +1,18 @@
-"""The life of a query: started, found by its id, limited, cancelled, answered, remembered."""
+"""Queries: each waits for a slot, runs on an engine, and keeps its answer until a client has read it.
+
+In: a `QueryRequest`, from any protocol or from the command line. Out: a `Query`: columns, Arrow batches, a record of how it went.
+
+    registry.py    all queries: starts them, finds them by id, ends those that are late or abandoned
+    request.py     what a client asks
+    query.py       one query from start to end
+    lifecycle.py   its state, its deadline, and why it ends
+    attendance.py  its clients: they wait for it, or have left it alone
+    runner.py      the thread that runs it on an engine
+    results.py     rows that no client has read yet
+    spool.py       the same in files, for slow clients
+    waiting.py     clients that wait without a thread
+    slots.py       which query runs next
+    state.py       the states of a query
+    history.py     the queries that have ended
+    origin.py      which checkpoints an answer comes from
+"""

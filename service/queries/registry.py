@@ -33,9 +33,10 @@ from service.errors import (
     query_error_of,
 )
 from service.process import machine
+from service.queries.attendance import stalled
 from service.queries.history import History, QueryRecord
 from service.queries.origin import Origin
-from service.queries.query import Query, stalled
+from service.queries.query import Query
 from service.queries.request import QueryRequest
 from service.queries.results import ResultBuffer
 from service.queries.slots import SlotLimits, Slots
@@ -173,7 +174,7 @@ class Queries:
             ConflictError: somebody reads it already.
         """
         query = self.find(query_id, user)
-        if query is not None and not query.claim():
+        if query is not None and not query.attendance.claim():
             raise ConflictError("somebody reads the result already")
         return query
 
@@ -186,7 +187,7 @@ class Queries:
         query = self.find(query_id, user)
         if query is None:
             return self._remembered(query_id, user)
-        with query.attended():
+        with query.attendance.attended():
             return query.record
 
     def records(self, user: str) -> Sequence[QueryRecord]:

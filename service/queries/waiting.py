@@ -32,17 +32,17 @@ async def _wait_until(happens: Callable[[], bool], query: Query, timeout_s: floa
         if happens() and not loop.is_closed():
             loop.call_soon_threadsafe(happened.set)
 
-    query.add_listener(notify)
+    query.results.add_listener(notify)
     try:
         async with asyncio.timeout(timeout_s):
-            with query.attended():
+            with query.attendance.attended():
                 # It may have happened between the first check and the listener.
                 if not happens():
                     await happened.wait()
     except TimeoutError:
         return happens()
     finally:
-        query.remove_listener(notify)
+        query.results.remove_listener(notify)
     return True
 
 

@@ -41,7 +41,7 @@ class Asker:
     def rows(self, sql: str, **request: Any) -> list[tuple[Any, ...]]:
         with self.queries.start(QueryRequest(sql=sql, **request)) as query:
             batches = list(query.batches())
-        self.bytes_read = query.bytes_read
+        self.bytes_read = query.progress.bytes_read
         self.progress = query.progress
         return [tuple(row) for batch in batches for row in zip(*map(_values, batch.columns), strict=True)]
 

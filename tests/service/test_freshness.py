@@ -194,7 +194,7 @@ def test_a_query_that_runs_keeps_its_checkpoint(job: Path, ask_of: Callable[[Cat
         rows = [batch.to_pylist() for batch in query.batches()]
 
     assert rows == [[{"count_star()": ROWS[1]}]]
-    assert [one.name for one in query.databases] == ["chk-1"]
+    assert [one.name for one in query.plan.databases] == ["chk-1"]
 
 
 def test_all_of_a_query_reads_one_checkpoint_though_another_comes_while_it_is_planned(

@@ -124,7 +124,7 @@ class Statement:
         """Keep the statement open: its client still reads."""
         self.touched = time.monotonic()
         if self._query is not None:
-            self._query.touch()
+            self._query.attendance.touch()
 
     async def cancel(self) -> None:
         """Cancel the statement."""
@@ -181,7 +181,7 @@ class Statement:
         query = self._query
         assert query is not None
         # A client that waits for a page has not abandoned its query.
-        with query.attended():
+        with query.attendance.attended():
             is_ready = self._rest is not None or await wait_until_ready(query, _WAIT_S)
         if not is_ready:
             facts = self._facts("QUEUED" if query.state is QueryState.QUEUED else "RUNNING")
@@ -259,7 +259,7 @@ class Statement:
             "analysisTimeMillis": 0,
             "cpuTimeMillis": elapsed_ms,
             "wallTimeMillis": elapsed_ms,
-            "queuedTimeMillis": 0 if query is None else round(query.queued_ms),
+            "queuedTimeMillis": 0 if query is None else round(query.lifecycle.queued_ms),
             "elapsedTimeMillis": elapsed_ms,
             "finishingTimeMillis": 0,
             "physicalInputTimeMillis": 0,

@@ -340,7 +340,7 @@ def test_a_reader_that_stalls_costs_bounded_memory_and_no_slot(native: Any) -> N
             assert first is not None
             with queries.start(QueryRequest(sql="SELECT 1")) as other:
                 assert [batch.num_rows for batch in other.batches()] == [1]
-            assert 0 < stalled.buffered_bytes <= 2 * limit
+            assert 0 < stalled.results.size_bytes <= 2 * limit
             rest = sum(batch.num_rows for batch in stalled.batches())
 
         assert first.num_rows + rest == 2_000_000

@@ -112,7 +112,7 @@ def test_a_query_ends_although_its_reader_is_slow_and_loses_nothing() -> None:
         spooled_bytes, blocked = queries.spool.size_bytes, queries.blocked
         numbers = numbers_of(query)
 
-        assert query.buffered_bytes == 0
+        assert query.results.size_bytes == 0
         assert spooled_bytes > 10 << 20
         assert blocked == 0
         assert sorted(numbers) == list(range(LONG_ROWS))

@@ -204,8 +204,8 @@ def test_a_worker_that_ends_loses_only_its_query(number: signal.Signals, service
 
 def busy_with(service: Service, query: Any) -> int:
     """The process that runs a query."""
-    wait_until(lambda: query._execution is not None and query._execution.has_begun)
-    number: int = query._execution._worker.number
+    wait_until(lambda: query._runner._execution is not None and query._runner._execution.has_begun)
+    number: int = query._runner._execution._worker.number
     assert number in service.pids
     return number
 
@@ -336,7 +336,7 @@ def test_a_reader_that_stalls_holds_back_its_worker(service: Service) -> None:
         pid = busy_with(service, query)
 
         assert query.row_count < 20_000
-        assert query.buffered_bytes <= 4 << 20
+        assert query.results.size_bytes <= 4 << 20
         assert resident_bytes(pid) < 400 << 20
 
 
