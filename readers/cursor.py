@@ -1,7 +1,7 @@
-"""A bounds-checked cursor over big-endian `java.io.DataOutput` bytes: what headers are parsed with.
+"""A bounds-checked cursor over big-endian `java.io.DataOutput` bytes, for headers and metadata.
 
-Values of state entries are not read with it: they go through `readers.decode`. Every length is compared
-with the bytes that are left before anything is allocated.
+The values of state entries go through `readers.decode` instead. Every length is compared with the bytes that are left
+before anything is allocated.
 
 | method | bytes | Java |
 |---|---|---|
@@ -24,7 +24,7 @@ _I2 = struct.Struct(">h")
 _U2 = struct.Struct(">H")
 _I4 = struct.Struct(">i")
 _I8 = struct.Struct(">q")
-_MAX_VARINT_BYTES = 5
+_MAX_VARINT_BYTES = 5  # of an int32
 
 
 class Cursor:
@@ -32,9 +32,9 @@ class Cursor:
 
     Args:
         data: the whole buffer; positions in errors are offsets into it.
-        path: the file it came from, for errors.
-        position: where to start.
-        end: where to stop; the end of `data` if not given.
+        path: the file of the buffer, for errors.
+        position: the first byte to read.
+        end: the position behind the last byte; the end of `data` if not given.
     """
 
     __slots__ = ("data", "end", "path", "position")
@@ -50,6 +50,7 @@ class Cursor:
         self.data = memoryview(data)
         self.path = path
         self.position = position
+        # An end behind the buffer comes from a handle that lies: reads then fail at the end of the bytes.
         self.end = len(self.data) if end is None else min(end, len(self.data))
 
     @property
@@ -58,12 +59,12 @@ class Cursor:
         return self.end - self.position
 
     def corrupt(self, message: str, position: int | None = None) -> CorruptDataError:
-        """A `CorruptDataError` at `position` (default: here) with a hex window: `raise cursor.corrupt(…)`."""
+        """Return a `CorruptDataError` at `position` (default: here) with a hex window: `raise cursor.corrupt(…)`."""
         at = self.position if position is None else position
         return CorruptDataError(f"{message}; bytes {hex_window(self.data, at)}", path=self.path, position=at)
 
     def read(self, length: int, what: str = "data") -> memoryview:
-        """The next `length` bytes, without a copy.
+        """Return the next `length` bytes, without a copy.
 
         Raises:
             CorruptDataError: fewer are left, or `length` is negative.
@@ -75,8 +76,9 @@ class Cursor:
         return self.data[start : self.position]
 
     def sub(self, length: int, what: str = "frame") -> Cursor:
-        """A cursor over the next `length` bytes (a frame); this one moves behind them."""
+        """Return a cursor over the next `length` bytes (a frame); this one moves behind them."""
         self.read(length, what)
+        # Over the whole buffer, not over the slice: positions in errors stay offsets into the file.
         return Cursor(self.data, path=self.path, position=self.position - length, end=self.position)
 
     def u1(self) -> int:
@@ -102,7 +104,11 @@ class Cursor:
         return int(_I8.unpack(self.read(8))[0])
 
     def count(self, what: str, minimum_bytes: int = 1) -> int:
-        """An i4 element count, checked: not negative, and `minimum_bytes` an element could still be there."""
+        """Read an i4 element count and check it: there must be `minimum_bytes` left for each element.
+
+        Raises:
+            CorruptDataError: it is negative, or too large for the bytes that are left.
+        """
         start = self.position
         count = self.i4()
         if count < 0 or count * minimum_bytes > self.remaining:
@@ -112,11 +118,11 @@ class Cursor:
         return count
 
     def blob(self, what: str = "bytes") -> bytes:
-        """i4 length, then that many bytes."""
+        """Read an i4 length and that many bytes."""
         return bytes(self.read(self.i4(), what))
 
     def utf(self, what: str = "text") -> str:
-        """`writeUTF`: u2 byte length, then modified UTF-8 (U+0000 as C0 80, surrogates as three bytes each).
+        """Read what `writeUTF` writes: u2 byte length, modified UTF-8 (U+0000 as C0 80, surrogates as three bytes each).
 
         Raises:
             CorruptDataError: not modified UTF-8.
@@ -125,19 +131,20 @@ class Cursor:
         return self.modified_utf8(length, what)
 
     def modified_utf8(self, length: int, what: str = "text") -> str:
-        """`length` bytes of modified UTF-8."""
+        """Read `length` bytes of modified UTF-8."""
         start = self.position
         raw = bytes(self.read(length, what))
         if raw.isascii():
             return raw.decode("ascii")
         try:
+            # Pairs of surrogates are joined through UTF-16; lone ones, which no UTF-8 text can hold, are replaced.
             units = raw.replace(b"\xc0\x80", b"\x00").decode("utf-8", "surrogatepass")
             return units.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
         except UnicodeDecodeError as error:
             raise self.corrupt(f"expected modified UTF-8 as {what}: {error.reason}", start) from error
 
     def varint(self, what: str = "length") -> int:
-        """Unsigned LEB128, at most five bytes."""
+        """Read an unsigned LEB128 of at most five bytes."""
         value = 0
         for shift in range(0, 7 * _MAX_VARINT_BYTES, 7):
             byte = self.read(1, what)[0]
@@ -147,10 +154,11 @@ class Cursor:
         raise self.corrupt(f"expected a varint {what} of at most {_MAX_VARINT_BYTES} bytes")
 
     def string(self, what: str = "string") -> str | None:
-        """Flink's `StringValue#readString`; None for null."""
+        """Read what `StringValue#writeString` writes; None for null."""
         units = self.varint(what)
         if units == 0:
             return None
+        # A unit takes at least a byte.
         if units - 1 > self.remaining:
             raise self.corrupt(
                 f"expected {units - 1} characters of {what}, found {self.remaining} bytes left"

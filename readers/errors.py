@@ -2,25 +2,25 @@
 
     ReaderError                            carries: path, position, breadcrumbs
       NotASavepointError                   no `_metadata`, wrong magic
-      UnsupportedVersionError              newer (or older) than we know: what, found, known
+      UnsupportedVersionError              a format version that is not known: what, found, known
       UnsupportedSerializerError           java class, snapshot version
-      UnsupportedStateError                a kind of state file that no reader here serves
+      UnsupportedStateError                a kind of state file that is recognised and not decoded
       CorruptDataError                     bytes contradict the format; shows a hex window
       ValueOutOfRangeError                 a value that its column type cannot hold exactly
-      MissingFileError (FileNotFoundError) a file the savepoint names is not there
-        SavepointGoneError                 the savepoint, or a file of it, was deleted since it was opened
-      PathOutsideRootError                 a file the savepoint names lies outside the allowed roots
+      MissingFileError (FileNotFoundError) a file that the savepoint names does not exist
+        SavepointGoneError                 the savepoint, or a file of it, was deleted after it was opened
+      PathOutsideRootError                 a file that the savepoint names lies outside the allowed roots
       StorageError                         the file system failed: permissions, network
-        AccessDeniedError                  credentials are missing, expired, or may not do this
-        FileChangedError                   a file is not what it was when it was opened: shorter, say
+        AccessDeniedError                  credentials are missing, expired, or do not allow this
+        FileChangedError                   a file was replaced or cut after it was opened
 
 Every message says what was expected, what was found and where. `path` is the file as the savepoint names it,
-`position` the byte offset in it, `breadcrumbs` the way from operator to field.
+`position` the byte offset in it, `breadcrumbs` the names from the operator down to the field.
 """
 
 from __future__ import annotations
 
-_HEX_WINDOW_BYTES = 16
+_HEX_WINDOW_BYTES = 16  # on each side of the position
 
 
 class ReaderError(Exception):
@@ -48,7 +48,8 @@ class ReaderError(Exception):
         self.breadcrumbs = breadcrumbs
 
     def within(self, *outer: str, path: str | None = None) -> ReaderError:
-        """Add outer breadcrumbs (and the path, if not yet known); returns self, for `raise error.within(…)`."""
+        """Add outer breadcrumbs (and the path, if there is none yet) and return self, for `raise error.within(…)`."""
+        # The error itself, not a copy: its traceback leads to the byte that was read.
         self.breadcrumbs = (*outer, *self.breadcrumbs)
         self.path = self.path or path
         return self
@@ -63,6 +64,7 @@ class ReaderError(Exception):
             where.append(f"byte {self.position}")
         return f"{self.message} ({', '.join(where)})" if where else self.message
 
+    # Errors cross processes. `Exception` would rebuild them from `args` alone, without the keywords.
     def __reduce__(self) -> tuple[object, ...]:
         return (_rebuild, (type(self), self.message, self.path, self.position, self.breadcrumbs))
 
@@ -102,11 +104,11 @@ class ValueOutOfRangeError(ReaderError):
 
 
 class MissingFileError(ReaderError, FileNotFoundError):
-    """A file that the savepoint names does not exist, neither there nor where a moved savepoint would keep it."""
+    """A file that the savepoint names does not exist, neither at its path nor where a moved savepoint would keep it."""
 
 
 class SavepointGoneError(MissingFileError):
-    """The savepoint, or a file of it, was deleted since it was opened."""
+    """The savepoint, or a file of it, was deleted after it was opened."""
 
 
 class PathOutsideRootError(ReaderError):
@@ -114,19 +116,19 @@ class PathOutsideRootError(ReaderError):
 
 
 class StorageError(ReaderError):
-    """The file system failed: permissions, network, a server that does not answer as it should."""
+    """The file system failed: permissions, network, a wrong answer of a server."""
 
 
 class AccessDeniedError(StorageError):
-    """Credentials are missing, expired, or do not allow this; the message says where they are looked for."""
+    """Credentials are missing, expired, or do not allow this; the message names the places that are searched for them."""
 
 
 class FileChangedError(StorageError):
-    """A file is not what it was when it was opened: shorter, or another."""
+    """A file was cut or replaced after it was opened."""
 
 
 def hex_window(data: bytes | memoryview, position: int) -> str:
-    """The bytes around `position` as hex, the byte at `position` behind a bar: for error messages."""
+    """Return the bytes around `position` as hex, with a bar before the byte at `position`: for error messages."""
     start = max(0, position - _HEX_WINDOW_BYTES)
     before = bytes(data[start:position]).hex()
     after = bytes(data[position : position + _HEX_WINDOW_BYTES]).hex()

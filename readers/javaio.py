@@ -1,8 +1,7 @@
 """Java object streams, parsed and never instantiated.
 
-Flink keeps them in the snapshots of SQL types and of Kryo, in the serializers beside the snapshots of
-1.2–1.16, and in operator state of `JavaSerializer`. One stream is the header AC ED 00 05 and, in Flink, one
-content:
+Flink writes them into the snapshots of SQL types and of Kryo, into the serializers beside the snapshots of 1.2–1.16, and
+into operator state of `JavaSerializer`. One stream is the header AC ED 00 05 and, in Flink, one content:
 
 | tag | content | behind it |
 |---|---|---|
@@ -16,9 +15,8 @@ content:
 | 77 7A | block data | u1 / i4 length, bytes: in annotations only |
 | 78 | end of an annotation | |
 
-An annotation is what a class's own `writeObject` wrote: contents and block data up to 78. Handles count class
-descriptions, strings, objects, arrays, classes and enum constants from 0x7E0000 on, in the order of their
-tags.
+An annotation holds what a class's own `writeObject` wrote: contents and block data up to 78. Handles number class
+descriptions, strings, objects, arrays, classes and enum constants from 0x7E0000 on, in the order of their tags.
 
 Source: Java Object Serialization Specification, section 6.4, protocol version 2.
 """
@@ -43,7 +41,7 @@ _FIRST_HANDLE = 0x7E0000
 
 _WRITE_METHOD, _SERIALIZABLE, _EXTERNALIZABLE, _BLOCK_DATA = 1, 2, 4, 8
 
-# Limits against hostile streams: a content nests three Python calls deep, and a class costs five bytes.
+# Limits against hostile streams: a content nests three Python calls deep, and a class takes as few as five bytes.
 _MAX_DEPTH = 100
 _MAX_SUPERCLASSES = 64
 _MAX_HANDLES = 1_000_000
@@ -71,9 +69,9 @@ class JavaClass:
     Attributes:
         name: the binary name, `[Ljava.lang.String;` for arrays.
         serial_version_uid: its version.
-        flags: how its objects were written.
-        fields: what it declares itself.
-        superclasses: as far as they are serializable, the topmost first.
+        flags: the `SC_…` bits, which say how its objects are written.
+        fields: those that it declares itself.
+        superclasses: the serializable ones, the topmost first.
     """
 
     name: str
@@ -89,13 +87,13 @@ class JavaClass:
 
     @property
     def is_annotated(self) -> bool:
-        """Whether an annotation follows the fields."""
+        """True if an annotation follows the fields."""
         return bool(self.flags & (_WRITE_METHOD | _EXTERNALIZABLE))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class JavaPart:
-    """What one class of the hierarchy adds to an object: its fields in stream order, its annotation."""
+class JavaLevel:
+    """The values that one class of the hierarchy adds to an object: its fields in stream order, its annotation."""
 
     java_class: JavaClass
     values: tuple[JavaValue, ...] = field(repr=False)
@@ -104,34 +102,35 @@ class JavaPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class JavaObject:
-    """An object. They may refer to each other in circles: equality is identity, the text shows the class.
+    """An object. Objects may refer to each other in circles: equality is identity, the text shows the class.
 
     Attributes:
         java_class: the object's class.
-        parts: one for each class that adds something, the topmost first. Filled while the object is read, for
-            what it refers to may refer back to it.
-        position: where it stands in the file, for errors.
+        levels: one for each class that adds values, the topmost first. Filled while the object is read, because
+            its fields may refer back to it.
+        position: its offset in the file, for errors.
     """
 
     java_class: JavaClass
     position: int = field(repr=False)
-    parts: list[JavaPart] = field(default_factory=list, repr=False)
+    levels: list[JavaLevel] = field(default_factory=list, repr=False)
 
     @property
     def class_name(self) -> str:
+        """The binary name of the object's class."""
         return self.java_class.name
 
     @property
     def fields(self) -> dict[str, JavaValue]:
-        """All fields by name; where a subclass has a field of the same name, that one."""
+        """All fields by name; of several with one name that of the lowest subclass."""
         return {
             declared.name: value
-            for part in self.parts
-            for declared, value in zip(part.java_class.fields, part.values, strict=True)
+            for level in self.levels
+            for declared, value in zip(level.java_class.fields, level.values, strict=True)
         }
 
     def field(self, name: str) -> JavaValue:
-        """The field `name` of the object's class or of the nearest superclass that has one.
+        """Return the field `name` of the object's class or of the nearest superclass that has one.
 
         Raises:
             CorruptDataError: there is none.
@@ -146,16 +145,17 @@ class JavaObject:
 
     @property
     def annotation(self) -> tuple[JavaValue, ...]:
-        """What the `writeObject` methods of the hierarchy wrote, in order."""
-        return tuple(value for part in self.parts for value in part.annotation)
+        """Contents and block data that the `writeObject` methods of the hierarchy wrote, in order."""
+        return tuple(value for level in self.levels for value in level.annotation)
 
     def elements(self) -> tuple[JavaValue, ...]:
-        """The elements of a `java.util` collection; of a map the keys and values in turn.
+        """Return the elements of a `java.util` collection; of a map the keys and values in turn.
 
         Raises:
             UnsupportedSerializerError: not a collection that is known here.
         """
         collection: JavaValue = self
+        # A wrapper may hold a wrapper, and a hostile one itself.
         for _ in range(_MAX_DEPTH):
             if isinstance(collection, JavaArray):
                 return tuple(collection.values)
@@ -163,6 +163,7 @@ class JavaObject:
                 break
             holder = _COLLECTIONS[collection.class_name]
             if holder is None:
+                # The block data of a collection are its sizes and load factors.
                 return tuple(value for value in collection.annotation if not isinstance(value, bytes))
             collection = collection.field(holder)
         raise UnsupportedSerializerError(
@@ -170,7 +171,7 @@ class JavaObject:
         )
 
     def entries(self) -> Iterator[tuple[JavaValue, JavaValue]]:
-        """The keys and values of a `java.util` map.
+        """Return the keys and values of a `java.util` map.
 
         Raises:
             UnsupportedSerializerError: not a map that is known here.
@@ -202,11 +203,11 @@ class JavaEnum:
 
 
 def read_object(cursor: Cursor) -> JavaValue:
-    """The one content of a stream; the cursor then stands behind it.
+    """Read the one content of a stream; the cursor then stands behind it.
 
     Raises:
         CorruptDataError: not a Java object stream, or a broken one.
-        UnsupportedSerializerError: what no stream in Flink has: proxies, resets, old externalizables.
+        UnsupportedSerializerError: proxies, resets, old externalizables, which no stream of Flink holds.
     """
     start = cursor.position
     header = bytes(cursor.read(len(STREAM_HEADER), "Java stream header"))
@@ -216,12 +217,12 @@ def read_object(cursor: Cursor) -> JavaValue:
 
 
 class _Stream:
-    """One stream with its handles; `depth` counts the contents around the one that is read."""
+    """One stream with its handles; the `depth` of its methods counts the contents around the one that is read."""
 
     def __init__(self, cursor: Cursor) -> None:
         self.cursor = cursor
         self.handles: list[JavaValue] = []  # None until a class, enum or array can be referred to
-        self._layouts: dict[JavaClass, list[JavaClass]] = {}
+        self._levels: dict[JavaClass, list[JavaClass]] = {}
 
     def content(self, depth: int) -> JavaValue:
         start = self.cursor.position
@@ -294,9 +295,10 @@ class _Stream:
     def object(self, depth: int) -> JavaObject:
         start = self.cursor.position - 1
         value = JavaObject(java_class=self._class(depth), position=start)
+        # It has its handle before its fields are read: they may refer back to it.
         self._handle(value)
-        for java_class in self._layouts[value.java_class]:
-            value.parts.append(self._part(java_class, depth))
+        for java_class in self._levels[value.java_class]:
+            value.levels.append(self._level(java_class, depth))
         return value
 
     def class_description(self, depth: int) -> JavaClass:
@@ -313,8 +315,8 @@ class _Stream:
         java_class = JavaClass(
             name=name, serial_version_uid=uid, flags=flags, fields=fields, superclasses=superclasses
         )
-        # For an object only classes that add bytes are walked: the work stays in proportion to the bytes.
-        self._layouts[java_class] = [c for c in java_class.hierarchy if c.fields or c.is_annotated]
+        # An object visits only the classes that add bytes: the work stays in proportion to the bytes.
+        self._levels[java_class] = [c for c in java_class.hierarchy if c.fields or c.is_annotated]
         self.handles[handle] = java_class
         return java_class
 
@@ -343,13 +345,14 @@ class _Stream:
         start = self.cursor.position
         type_code = chr(self.cursor.u1())
         name = self.cursor.utf("Java field")
+        # The class of the field follows. It is not needed: each value names its own class.
         if type_code in "L[":
             self._text(depth)
         elif type_code not in _PRIMITIVES:
             raise self.cursor.corrupt(f"expected a Java type code, found {type_code!r}", start)
         return JavaField(name=name, type_code=type_code)
 
-    def _part(self, java_class: JavaClass, depth: int) -> JavaPart:
+    def _level(self, java_class: JavaClass, depth: int) -> JavaLevel:
         flags = java_class.flags
         if flags & _EXTERNALIZABLE and not flags & _BLOCK_DATA:
             raise UnsupportedSerializerError(
@@ -366,7 +369,7 @@ class _Stream:
             else:
                 values.append(self.content(depth))
         annotation = self._annotation(depth) if java_class.is_annotated else ()
-        return JavaPart(java_class=java_class, values=tuple(values), annotation=annotation)
+        return JavaLevel(java_class=java_class, values=tuple(values), annotation=annotation)
 
     def _primitives(self, type_code: str, count: int) -> list[JavaValue]:
         layout = struct.Struct(f">{count}{_PRIMITIVES[type_code]}")
@@ -374,7 +377,7 @@ class _Stream:
         return [chr(value) for value in values] if type_code == "C" else list(values)
 
     def _annotation(self, depth: int) -> tuple[JavaValue, ...]:
-        """Contents and block data up to the end mark; adjacent blocks are one, as Java's reader sees them."""
+        """Read contents and block data up to the end mark; adjacent blocks become one, as in Java's reader."""
         values: list[JavaValue] = []
         block = bytearray()
         while True:
@@ -424,7 +427,7 @@ _CONTENTS: dict[int, Callable[[_Stream, int], JavaValue]] = {
     _ENUM: _Stream.enum,
 }
 
-# Where a collection keeps its elements: the field that holds another one, or None for its annotation.
+# Class → the field that holds the elements as another collection; None if they are in the annotation.
 _COLLECTIONS: dict[str, str | None] = {
     "java.util.ArrayList": None,
     "java.util.LinkedList": None,

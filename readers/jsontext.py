@@ -11,7 +11,7 @@
 | lists | arrays |
 | maps | arrays of `{"key": …, "value": …}` |
 
-Arrow's kernels do the work, column by column; only strings that need escapes and dates out of Arrow's range
+Arrow's kernels do the work, column by column; only strings that need escapes, bytes, and dates out of Arrow's range
 are converted one by one.
 """
 
@@ -26,6 +26,7 @@ import pyarrow.compute as pc
 
 from readers.timetext import civil_from_days, date_text
 
+# A regular expression of RE2, for Arrow.
 _NEEDS_ESCAPE = '["\\\\\\x00-\\x1f]'
 _NOT_FINITE = {"nan": "NaN", "-nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 _UNITS = {"s": 1, "ms": 1000, "us": 1_000_000, "ns": 1_000_000_000}
@@ -34,7 +35,7 @@ _SECONDS_A_DAY = 86_400
 
 
 def json_text(array: pa.Array) -> pa.Array:
-    """Each value as JSON text; null stays null."""
+    """Return each value as JSON text; null stays null."""
     for test, convert in _CONVERTERS:
         if test(array.type):
             return convert(array)
@@ -55,6 +56,7 @@ def _list(array: pa.Array) -> pa.Array:
 
 
 def _map(array: pa.Array) -> pa.Array:
+    # JSON objects have texts as keys only, and no order.
     pairs = pa.StructArray.from_arrays([array.keys, array.items], names=["key", "value"])
     return _joined(array, pairs)
 
@@ -71,6 +73,7 @@ def _numbers(array: pa.Array) -> pa.Array:
 
 def _floats(array: pa.Array) -> pa.Array:
     text = array.cast(pa.string())
+    # JSON has no such numbers.
     for found, shown in _NOT_FINITE.items():
         text = pc.if_else(pc.equal(text, found), f'"{shown}"', text)
     return text
@@ -78,6 +81,7 @@ def _floats(array: pa.Array) -> pa.Array:
 
 def _strings(array: pa.Array) -> pa.Array:
     text = pc.binary_join_element_wise('"', array, '"', "")
+    # Escapes are rare, and no kernel writes them.
     special = pc.fill_null(pc.match_substring_regex(array, _NEEDS_ESCAPE), False)
     if not pc.any(special).as_py():
         return text
@@ -108,7 +112,7 @@ def _dates(array: pa.Array) -> pa.Array:
 
 
 def _exact(text: pa.Array, plain: pa.Array, numbers: pa.Array, convert: Callable[[int], str]) -> pa.Array:
-    """`text`, with what Arrow does not write in ISO form (years outside 0000 to 9999) converted one by one."""
+    """Return `text`, with values that Arrow does not write in ISO form (years outside 0000 to 9999) converted one by one."""
     odd = pc.fill_null(pc.invert(pc.match_substring_regex(plain, r"^\d{4}-")), False)
     if not pc.any(odd).as_py():
         return text
@@ -117,7 +121,7 @@ def _exact(text: pa.Array, plain: pa.Array, numbers: pa.Array, convert: Callable
 
 
 def iso_timestamp(value: int, unit: str) -> str:
-    """A number of units since the epoch as ISO 8601 text, exact for any int64.
+    """Return a number of units since the epoch as ISO 8601 text, exact for any int64.
 
     Years outside 0000 to 9999 have a sign and at least four digits, as in `java.time`.
     """

@@ -1,4 +1,4 @@
-"""Which key group a key belongs to: Java's `hashCode`, Flink's murmur finisher, operator ids.
+"""The key group of a key, and the id of an operator: Java's `hashCode`, Flink's and Guava's murmur hashes.
 
 Flink: KeyGroupRangeAssignment, MathUtils#murmurHash, StreamGraphHasherV2 (unchanged since 1.2.1).
 Hashes are int32; arithmetic wraps at 32 bits, as in Java.
@@ -16,12 +16,12 @@ MAX_ONE_BYTE_KEY_GROUPS = 128
 
 
 def key_group_of(hash_code: int, max_parallelism: int) -> int:
-    """`KeyGroupRangeAssignment#computeKeyGroupForKeyHash`."""
+    """Return the key group of a key: `KeyGroupRangeAssignment#computeKeyGroupForKeyHash`."""
     return murmur_hash(hash_code) % max_parallelism
 
 
 def key_group_bytes(max_parallelism: int) -> int:
-    """How many bytes the key-group prefix of a composite key has: 1 up to 128 key groups, else 2."""
+    """Return the length of the key-group prefix of a composite key: 1 up to 128 key groups, else 2."""
     return 1 if max_parallelism <= MAX_ONE_BYTE_KEY_GROUPS else 2
 
 
@@ -33,6 +33,7 @@ def murmur_hash(code: int) -> int:
     mixed = _int32(_finish(word ^ 4))
     if mixed >= 0:
         return mixed
+    # Java has no positive counterpart of the smallest int.
     return -mixed if mixed != -(1 << 31) else 0
 
 
@@ -51,7 +52,7 @@ def hash_long(value: int) -> int:
     return _int32(value ^ value >> 32)
 
 
-def hash_bool(value: bool) -> int:  # a value, not a switch
+def hash_bool(value: bool) -> int:
     """`Boolean#hashCode`."""
     return 1231 if value else 1237
 
@@ -135,15 +136,15 @@ def hash_time_window(start: int, end: int) -> int:
 
 def hash_binary_row(data: bytes) -> int:
     """`BinaryRowData#hashCode`: murmur over little-endian words; `data` is a multiple of four bytes."""
-    code = 42
+    code = 42  # the seed of `MurmurHashUtil`
     for (word,) in struct.iter_unpack("<I", data):
-        word = _rotate(word * 0xCC9E2D51 & _M32, 15) * 0x1B873593 & _M32  # the mixed word
+        word = _rotate(word * 0xCC9E2D51 & _M32, 15) * 0x1B873593 & _M32
         code = (_rotate(code ^ word, 13) * 5 + 0xE6546B64) & _M32
     return _int32(_finish(code ^ len(data)))
 
 
 def operator_id_of(uid: str) -> str:
-    """The operator id (32 hex) that Flink derives from a uid: Guava's murmur3_128 of its UTF-8 bytes, seed 0."""
+    """Return the operator id (32 hex) that Flink derives from a uid: Guava's murmur3_128 of its UTF-8 bytes, seed 0."""
     return _murmur3_128(uid.encode("utf-8", "surrogatepass")).hex()
 
 
@@ -197,6 +198,7 @@ def _murmur3_128(data: bytes) -> bytes:
         first = ((rotate(first, 27) + second) * 5 + 0x52DCE729) & _M64
         second ^= scramble_b(high)
         second = ((rotate(second, 31) + first) * 5 + 0x38495AB5) & _M64
+    # The rest of the bytes, as if zeros followed.
     tail = data[16 * whole :]
     if tail:
         first ^= scramble_a(int.from_bytes(tail[:8], "little"))

@@ -1,4 +1,7 @@
-"""Dates, times and durations as ISO 8601 text, as `java.time` prints them; years of any size, nothing wraps."""
+"""Dates, times and durations as ISO 8601 text, as `java.time` prints them; years of any size, nothing wraps.
+
+Python's `datetime` ends with the year 9999 and has no nanoseconds.
+"""
 
 from __future__ import annotations
 
@@ -29,6 +32,7 @@ def instant_text(seconds: int, nano: int) -> str:
 
 def duration_text(seconds: int, nano: int) -> str:
     """`Duration#toString`."""
+    # The nanos count upwards from the seconds, also in a negative duration.
     total = seconds * _NANOS_A_SECOND + nano
     sign = "-" if total < 0 else ""
     whole, nano = divmod(abs(total), _NANOS_A_SECOND)
@@ -44,13 +48,15 @@ def _fraction(nano: int) -> str:
     if nano == 0:
         return ""
     digits = f"{nano:09d}"
+    # `java.time` prints three, six or nine digits.
     while digits.endswith("000"):
         digits = digits[:-3]
     return f".{digits}"
 
 
 def civil_from_days(days: int) -> tuple[int, int, int]:
-    """Year, month and day of a day since 1970-01-01 in the proleptic Gregorian calendar."""
+    """Return year, month and day of a day since 1970-01-01, in the proleptic Gregorian calendar."""
+    # Years here begin in March, so that the leap day is the last; eras are the 400 years after which days repeat.
     days += 719_468
     era, day_of_era = divmod(days, 146_097)
     year_of_era = (day_of_era - day_of_era // 1460 + day_of_era // 36_524 - day_of_era // 146_096) // 365

@@ -170,7 +170,7 @@ class _Guesses:
 
     def fits(self, header: Header) -> bool:
         """Return whether the data can begin behind `header`."""
-        # A header that was read without a guess is right, whatever the handle says of its end.
+        # A header that was read without a guess is right, even if the handle states another end.
         if not self.guesses:
             return True
         return header.data_start == self.limit if self.is_exact else header.data_start <= self.limit

@@ -15,8 +15,8 @@ both as `StringValue` strings. The values follow the schema in Avro's order but 
 | record | its fields | struct |
 | union | i4 branch, its value | with null: the other branch; else a struct of the branches, all but one null |
 
-A record that contains itself has no finite column: where it recurs it is JSON text, read in Python. Times of day stay
-numbers.
+A record that contains itself has no finite column type: where it recurs it is JSON text, read in Python. Times of day
+stay numbers.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ from readers.serializers.struct import StructLayout
 _F4 = struct.Struct(">f")
 _F8 = struct.Struct(">d")
 _MAX_DEPTH = 48
-_MAX_COLUMNS = 4096  # a named type may be used twice at each of many levels; beyond this it is JSON text
+_MAX_COLUMNS = 4096  # a named type may be used twice at each of many levels; a wider type is JSON text
 _MAX_DECIMAL_DIGITS = 38
-_MAX_FIXED_BYTES = 1 << 24
+_MAX_FIXED_BYTES = 1 << 24  # a schema can state any size
 
 
 class AvroCursor(Cursor):
-    """Reads Flink's Avro encoding; counts values, because empty ones cost no bytes."""
+    """Reads Flink's Avro encoding and counts the values in it, because empty ones take no bytes."""
 
     __slots__ = ("nodes",)
 
@@ -56,13 +56,15 @@ class AvroCursor(Cursor):
         self.nodes = 0
 
     def f4(self) -> float:
+        """Read a float."""
         return float(_F4.unpack(self.read(4))[0])
 
     def f8(self) -> float:
+        """Read a double."""
         return float(_F8.unpack(self.read(8))[0])
 
     def blocks(self) -> Iterator[int]:
-        """The indexes of the items of an array or map, block by block."""
+        """Yield the indexes of the items of an array or map, block by block."""
         while (count := self.varint("block count")) != 0:
             for index in range(count):
                 self.nodes += 1
@@ -72,24 +74,24 @@ class AvroCursor(Cursor):
 
 
 class AvroType(ABC):
-    """A node of the schema: its column, its layout, and the same in Python for what recurs."""
+    """A node of the schema: its column, its layout, and its reader in Python for types that recur."""
 
     name: str
 
     @abstractmethod
     def arrow(self) -> pa.DataType:
-        """The column type."""
+        """Return the column type."""
 
     @abstractmethod
     def emit(self, program: Program) -> None:
-        """The layout of one value."""
+        """Declare the layout of one value."""
 
     @abstractmethod
     def read(self, cursor: AvroCursor, depth: int) -> Any:
-        """One value as a JSON tree."""
+        """Read one value as a JSON tree."""
 
     def columns(self) -> int:
-        """How many columns the type has."""
+        """Return the number of columns of the type, nested ones included."""
         return 1
 
 
@@ -110,7 +112,7 @@ class AvroPrimitive(AvroType):
 
 @dataclass(frozen=True)
 class AvroDecimal(AvroType):
-    """`length` 0: bytes; else fixed."""
+    """A decimal in a `fixed` of `length` bytes; in `bytes` if that is 0."""
 
     name: str
     length: int
@@ -125,6 +127,7 @@ class AvroDecimal(AvroType):
 
     def read(self, cursor: AvroCursor, depth: int) -> Any:
         raw = bytes(cursor.read(self.length)) if self.length else cursor.blob("decimal")
+        # With zeros in front, so that a digit stands before the point.
         digits = f"{abs(unscaled := int.from_bytes(raw, 'big', signed=True)):0{self.scale + 1}d}"
         whole = digits[: len(digits) - self.scale]
         sign = "-" if unscaled < 0 else ""
@@ -277,7 +280,7 @@ class AvroUnion(AvroType):
 
 @dataclass(frozen=True)
 class AvroReference(AvroType):
-    """A named type inside itself (or one too wide to be repeated): JSON text."""
+    """A named type inside itself (or a type too wide to be repeated): JSON text."""
 
     name: str
     names: dict[str, AvroType] = field(compare=False, repr=False)
@@ -293,7 +296,7 @@ class AvroReference(AvroType):
 
 
 class AvroLeaf:
-    """One value of `kind` as JSON text."""
+    """Reads one value of `kind` as JSON text."""
 
     def __init__(self, kind: AvroType) -> None:
         self.kind = kind
@@ -308,10 +311,11 @@ class AvroLeaf:
 
 @dataclass(frozen=True)
 class AvroSerializer(Serializer):
-    """`schema` is the JSON text; `kind` what it says."""
+    """An Avro record; `schema` is the JSON text, `kind` the type that it describes."""
 
     schema: str
     runtime_class: str
+    # Equal texts describe equal types, and a type that recurs has no end to compare.
     kind: AvroType = field(compare=False, repr=False)
 
     java_class = "org.apache.flink.formats.avro.typeutils.AvroSerializer"
@@ -332,7 +336,7 @@ class AvroSerializer(Serializer):
 
 
 class _Schema:
-    """Reads one schema: `names` are the named types that are complete, `open` those around the current one."""
+    """Reads one schema: `names` holds the named types that are complete, `open` those around the current one."""
 
     def __init__(self) -> None:
         self.names: dict[str, AvroType] = {}
@@ -386,6 +390,7 @@ class _Schema:
             kind = AvroRecord(name, tuple(self._fields(schema, name.rpartition(".")[0], depth)))
             self.open.discard(name)
         self.names[name] = kind
+        # Avro's own limit is none: types that refer to each other twice double their columns at each level.
         return kind if kind.columns() <= _MAX_COLUMNS else AvroReference(name, self.names)
 
     def _fields(self, schema: dict[str, Any], namespace: str, depth: int) -> Iterator[tuple[str, AvroType]]:
@@ -394,6 +399,7 @@ class _Schema:
             if not isinstance(member, dict):
                 raise CorruptDataError(f"expected an Avro field, found {str(member)[:100]}")
             kind = self.kind(member.get("type"), namespace, depth + 1)
+            # A record of many wide fields is wide too, though each field alone is not.
             columns += kind.columns()
             if columns > _MAX_COLUMNS and kind.name in self.names:
                 kind = AvroReference(kind.name, self.names)
@@ -401,7 +407,7 @@ class _Schema:
 
 
 def read_schema(schema: str) -> AvroType:
-    """The type that a schema describes.
+    """Return the type that a schema describes.
 
     Raises:
         CorruptDataError: not an Avro schema.
@@ -413,7 +419,7 @@ def read_schema(schema: str) -> AvroType:
 
 
 def _logical(schema: dict[str, Any], base: str, length: int) -> AvroType | None:
-    """The type that a logical type stands for; None where it adds nothing."""
+    """Return the type that a logical type stands for; None where it adds nothing, as Avro ignores invalid ones."""
     logical = schema.get("logicalType")
     if logical == "decimal" and base in ("bytes", "fixed"):
         precision, scale = schema.get("precision"), schema.get("scale", 0)
@@ -450,11 +456,13 @@ def _text(cursor: AvroCursor) -> str:
 
 def _avro(snapshot: Snapshot) -> Serializer:
     cursor = snapshot.cursor
+    # `writeUTF` holds at most 65,535 bytes, which schemas exceed; version 3 has no such limit.
     if snapshot.version >= 3:
         runtime_class, schema = cursor.string("runtime class") or "", cursor.string("Avro schema") or ""
     else:
         runtime_class = cursor.utf("runtime class") if snapshot.version == 2 else ""
         schema = cursor.utf("Avro schema")
+    # A schema that does not parse leaves the rest of the savepoint readable.
     try:
         return AvroSerializer(schema, runtime_class, read_schema(schema))
     except CorruptDataError as error:
@@ -472,6 +480,7 @@ PRIMITIVES: dict[str, pa.DataType] = {
     "bytes": pa.binary(),
 }
 
+# The base type and the logical type on it.
 _LOGICAL: dict[tuple[str, str], pa.DataType] = {
     ("int", "date"): pa.date32(),
     ("long", "timestamp-millis"): pa.timestamp("ms"),

@@ -1,8 +1,8 @@
 """`Serializer`: how one value is laid out. The seam between value types and everything else.
 
-A serializer does not decode. It *declares*: `arrow()` says which column its values become, `emit(program)` how the bytes
-are laid out. What else a reader must know of it: `minimum`, `fixed_length`, whether keys of it hash (`hash_code`) and can be
-written (`encode`), so that a key predicate reads one key group.
+A serializer does not decode. It *declares*: `arrow()` returns the type of its column, `emit(program)` describes its bytes.
+`fixed_length` decides which composite keys of RocksDB are ambiguous. `hash_code` and `encode` find the key group and the
+bytes of a key, so that a predicate on the key reads one key group only.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from readers.errors import UnsupportedSerializerError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """A part of a value that is not decoded.
+    """A field of a value, or the whole of it, that is not decoded.
 
     Attributes:
-        path: where in the value, outermost first; empty for the value itself.
-        reason: why, naming the class.
-        sized: whether the bytes of that part can be told from what follows (then the rest of the value is decoded).
+        path: the names that lead to it, outermost first; empty for the value itself.
+        reason: why it is not decoded, with the name of the class.
+        sized: the end of its bytes is known, so the rest of the value is decoded.
     """
 
     path: tuple[str, ...]
@@ -38,9 +38,9 @@ class Serializer(ABC):
 
     __slots__ = ()
 
-    java_class: ClassVar[str]  # the TypeSerializer class, binary name
-    is_nullable: ClassVar[bool] = True  # whether the bytes of a value may say null
-    fixed_length: int = -1  # `TypeSerializer#getLength`, -1 for variable: which RocksDB keys are ambiguous
+    java_class: ClassVar[str]  # binary name of the TypeSerializer class
+    is_nullable: ClassVar[bool] = True  # False if no bytes of a value stand for null
+    fixed_length: int = -1  # `TypeSerializer#getLength`, -1 for variable
 
     @property
     @abstractmethod
@@ -53,21 +53,21 @@ class Serializer(ABC):
 
     @abstractmethod
     def emit(self, program: Program) -> None:
-        """Declare the layout of one value, into the program's current column."""
+        """Declare the layout of one value, into the current column of `program`."""
 
     @property
     def children(self) -> tuple[tuple[str, Serializer], ...]:
-        """The nested serializers with the name of the path that leads there."""
+        """The nested serializers, each with its name in paths."""
         return ()
 
     @property
     def is_open(self) -> bool:
-        """Whether a value may be of a class that the savepoint does not describe: a subclass of a POJO."""
+        """True if a value may be of a class that the savepoint does not describe: a subclass of a POJO."""
         return any(child.is_open for _, child in self.children)
 
     @property
     def has_outliers(self) -> bool:
-        """Whether there are values that the column type cannot hold; see `readers.decode.outliers`."""
+        """True if there are values that the column type cannot hold; see `readers.decode.outliers`."""
         return any(child.has_outliers for _, child in self.children)
 
     @property
@@ -78,22 +78,22 @@ class Serializer(ABC):
         return f"{name}<{inner}>" if inner else name
 
     def problems(self) -> Iterator[Problem]:
-        """What of a value is not decoded."""
+        """Yield the fields of a value that are not decoded."""
         for name, child in self.children:
             for problem in child.problems():
                 yield Problem(path=(name, *problem.path), reason=problem.reason, sized=problem.sized)
 
     def hash_code(self, value: Any) -> int | None:  # a value of any SQL type
-        """Java's `hashCode` of `value` as an int32; None where it cannot be known from the value."""
+        """Return Java's `hashCode` of `value` as an int32; None where the value alone does not determine it."""
         return None
 
     def encode(self, value: Any) -> bytes | None:  # a value of any SQL type
-        """The bytes Flink writes for `value`; None where they are not unique or not known."""
+        """Return the bytes that Flink writes for `value`; None where they are not unique or not known."""
         return None
 
 
 class RecordSerializer(Serializer):
-    """Records whose bytes carry no field names: f0, f1, … unless they are known from elsewhere."""
+    """A record whose bytes carry no field names: f0, f1, … unless `stateInfo` names them."""
 
     __slots__ = ()
 
@@ -104,16 +104,16 @@ class RecordSerializer(Serializer):
 
     @abstractmethod
     def with_names(self, names: tuple[str, ...]) -> RecordSerializer:
-        """The same with names for its fields, as many as there are."""
+        """Return the same serializer with `names` for its fields, one for each."""
 
 
 def field_names(count: int, names: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """`names`; f0, f1, … if there are none."""
+    """Return `names`; f0, f1, … if there are none."""
     return names or tuple(f"f{index}" for index in range(count))
 
 
 class OpaqueSerializer(Serializer):
-    """A serializer class that is not known here: the value's bytes, where the format frames them."""
+    """A serializer class that is not known: the value is shown as its bytes, where the format frames them."""
 
     __slots__ = ("java_class", "reason")
 
@@ -143,18 +143,18 @@ class OpaqueSerializer(Serializer):
 
 
 def rebuilt(serializer: Serializer, change: Callable[[Serializer], Serializer]) -> Serializer:
-    """A type tree whose serializers went through `change`, innermost first; the same one if nothing changed."""
+    """Return a type tree whose serializers went through `change`, innermost first; the same one if nothing changed."""
     return _rebuilt(serializer, change)  # type: ignore[no-any-return]  # a serializer stays one
 
 
 def _rebuilt(node: Any, change: Callable[[Serializer], Serializer]) -> Any:
-    """A part of a type tree: a serializer, a field of one, or a tuple of these."""
+    """Rebuild a node of a type tree: a serializer, one of its attributes, or a tuple."""
     if isinstance(node, tuple):
-        parts = tuple(_rebuilt(part, change) for part in node)
-        return parts if any(new is not old for new, old in zip(parts, node, strict=True)) else node
+        items = tuple(_rebuilt(item, change) for item in node)
+        return items if any(new is not old for new, old in zip(items, node, strict=True)) else node
     if is_dataclass(node) and not isinstance(node, type):
-        old = {part.name: getattr(node, part.name) for part in fields(node) if part.init}
-        new = {name: _rebuilt(part, change) for name, part in old.items()}
-        if any(new[name] is not part for name, part in old.items()):
+        old = {attribute.name: getattr(node, attribute.name) for attribute in fields(node) if attribute.init}
+        new = {name: _rebuilt(value, change) for name, value in old.items()}
+        if any(new[name] is not value for name, value in old.items()):
             node = replace(node, **new)
     return change(node) if isinstance(node, Serializer) else node

@@ -14,7 +14,7 @@
 | NFA (up to 1.5) | composite 2: [event, SharedBuffer] | states, i8 window, bool timeouts, SharedBuffer, computations |
 | SharedBuffer (up to 1.5) | composite 2: [name, event, version] | pages, edges |
 
-Up to 1.5 a key had its whole automaton in one value, and later versions keep that state registered, and empty. Its states are
+Up to 1.5 one value held the whole automaton of a key; later versions still register that state, and leave it empty. Its states are
 `i4 n, n × (string name, i4 type)`, then n times `string name, i4 m, m × (string from, string to, i4 action,
 bool present, i4 length, Java stream of the condition)`; they are shown as JSON text. A page is `name, i4 n, n × (event,
 i8 timestamp, i4 counter, i4 references)`, an edge `i4 from, i4 to, DeweyNumber`, entries counted over all pages; a
@@ -54,12 +54,15 @@ from readers.serializers.struct import (
 
 _NFA = "org.apache.flink.cep.nfa."
 _BUFFER = _NFA + "sharedbuffer."
+# The constants of `StateType` and `StateTransitionAction`, in Flink's order.
 _STATE_TYPES = ("Start", "Final", "Normal", "Stop")
 _ACTIONS = ("TAKE", "IGNORE", "PROCEED")
 
 
 @dataclass(frozen=True)
 class LockableTypeSerializer(StructSerializer):
+    """A value with the number of references to it."""
+
     element: Serializer
 
     java_class = _BUFFER + "Lockable$LockableTypeSerializer"
@@ -71,12 +74,16 @@ class LockableTypeSerializer(StructSerializer):
 
 
 class EventIdSerializer(StructSerializer, BasicSerializer):
+    """The id of an event: its number among the events of one timestamp."""
+
     java_class = _BUFFER + "EventId$EventIdSerializer"
     name, fixed_length = "EventId", 12
     layout = StructLayout(("id", INT), ("timestamp", MILLISECONDS))
 
 
 class DeweyNumberSerializer(BasicSerializer):
+    """The version of a partial match: 1.0.2, as a list."""
+
     java_class = _NFA + "DeweyNumber$DeweyNumberSerializer"
     name, arrow_type = "DeweyNumber", pa.list_(pa.int32())
 
@@ -86,6 +93,8 @@ class DeweyNumberSerializer(BasicSerializer):
 
 @dataclass(frozen=True)
 class NodeIdSerializer(StructSerializer):
+    """The id of a node of the shared buffer, or null: an event under the name of a pattern."""
+
     event_id: Serializer
 
     java_class = _BUFFER + "NodeId$NodeIdSerializer"
@@ -101,6 +110,8 @@ class NodeIdSerializer(StructSerializer):
 
 @dataclass(frozen=True)
 class SharedBufferEdgeSerializer(StructSerializer):
+    """An edge to the node of the event before."""
+
     node_id: Serializer
     version: Serializer
 
@@ -138,7 +149,7 @@ class SharedBufferNodeSerializer(Serializer):
 
 @dataclass(frozen=True)
 class LegacySharedBufferNodeSerializer(Serializer):
-    """A list of edges, written by the list's own serializer (up to 1.13)."""
+    """A list of edges, whose serializer is nested."""
 
     edges: Serializer
 
@@ -158,6 +169,8 @@ class LegacySharedBufferNodeSerializer(Serializer):
 
 @dataclass(frozen=True)
 class NFAStateSerializer(StructSerializer):
+    """The state of the automaton of one key: its partial and its completed matches."""
+
     version: Serializer
     node_id: Serializer
     event_id: Serializer
@@ -188,7 +201,7 @@ class NFAStateSerializer(StructSerializer):
 
 
 class StatesLeaf:
-    """The states and transitions of an automaton of up to 1.5, as JSON text."""
+    """Reads the states and transitions of an automaton of up to 1.5 as JSON text."""
 
     def read(self, data: memoryview, position: int, limit: int) -> tuple[bytes | None, int]:
         cursor = Cursor(data, position=position, end=limit)
@@ -215,6 +228,7 @@ def _transition(cursor: Cursor) -> dict[str, str | None]:
         "action": _named(cursor, _ACTIONS),
         "condition": None,
     }
+    # A condition is an object of a user's class: its class name is all that is shown of it.
     if cursor.boolean():
         condition = read_object(cursor.sub(cursor.i4(), "condition"))
         transition["condition"] = condition.class_name if isinstance(condition, JavaObject) else None
@@ -257,7 +271,7 @@ class PagedBufferSerializer(StructSerializer):
 
 @dataclass(frozen=True)
 class MigratedNFASerializer(StructSerializer):
-    """The automaton of up to 1.5, with all that a key keeps."""
+    """The automaton of one key up to 1.5: its states, its shared buffer, its partial matches."""
 
     event: Serializer
     buffer: Serializer
@@ -297,6 +311,7 @@ _STATES = ScalarLayout(pa.string(), lambda program: program.python(StatesLeaf())
 
 def _nfa_state(snapshot: Snapshot) -> Serializer:
     version = snapshot.composite()
+    # Composite version 1 has no flag and no such timestamps.
     has_previous_timestamps = version >= 2 and snapshot.cursor.boolean()
     version_serializer, node_id, event_id = snapshot.nested(3)
     return NFAStateSerializer(version_serializer, node_id, event_id, has_previous_timestamps)
@@ -304,11 +319,11 @@ def _nfa_state(snapshot: Snapshot) -> Serializer:
 
 def _paged_buffer(snapshot: Snapshot) -> Serializer:
     snapshot.composite()
-    name, event, _ = snapshot.nested(3)
+    name, event, _ = snapshot.nested(3)  # the third, of versions, is always that of DeweyNumber
     return PagedBufferSerializer(name, event)
 
 
-# Nested classes of CEP have a snapshot that is nested in their serializer.
+# Snapshot classes that are nested in their serializer, which is nested in the class of its values.
 _EVENT_ID = EventIdSerializer.java_class + "$EventIdSerializerSnapshot"
 _DEWEY_NUMBER = DeweyNumberSerializer.java_class + "$DeweyNumberSerializerSnapshot"
 _NODE_ID = NodeIdSerializer.java_class + "$NodeIdSerializerSnapshot"

@@ -46,7 +46,7 @@ class ListSerializer(Serializer):
             self.element.emit(program)
 
     def hash_code(self, value: Any) -> int | None:
-        """`List#hashCode`; null elements count 0."""
+        """Return `List#hashCode`; null elements count 0."""
         if not isinstance(value, list):
             return None
         codes = [0 if element is None else self.element.hash_code(element) for element in value]
@@ -60,6 +60,8 @@ class ArrayListSerializer(ListSerializer):
 
 @dataclass(frozen=True)
 class MapSerializer(Serializer):
+    """A map whose values may be null. The key serializer decides whether a key may be null."""
+
     key: Serializer
     value: Serializer
 
@@ -75,6 +77,7 @@ class MapSerializer(Serializer):
 
     @property
     def has_outliers(self) -> bool:
+        # Arrow has no maps with null keys.
         return self.key.is_nullable or self.key.has_outliers or self.value.has_outliers
 
     def arrow(self) -> pa.DataType:
@@ -85,7 +88,7 @@ class MapSerializer(Serializer):
             self.emit_entry(program)
 
     def emit_entry(self, program: Program) -> None:
-        """One entry, into a struct of key and value."""
+        """Declare one entry, into a struct of key and value."""
         program.struct()
         with program.field(0, "key"):
             self.key.emit(program)
@@ -93,14 +96,14 @@ class MapSerializer(Serializer):
             self.emit_value(program)
 
     def emit_value(self, program: Program) -> None:
-        """The flag and the value of one entry; in RocksDB it is the entry's value bytes."""
+        """Declare the flag and the value of one entry. In RocksDB these are the value bytes of the entry."""
         with program.nullable(null_flag=True):
             self.value.emit(program)
 
 
 @dataclass(frozen=True)
 class SetSerializer(ListSerializer):
-    """Since 2.0."""
+    """A set (since 2.0)."""
 
     java_class = BASE + "SetSerializer"
 
@@ -113,12 +116,13 @@ class SetSerializer(ListSerializer):
             self.element.emit(program)
 
     def hash_code(self, value: Any) -> int | None:
+        # `Set#hashCode` is not that of a list.
         return None
 
 
 @dataclass(frozen=True)
 class GenericArraySerializer(ListSerializer):
-    """Here the flag is 1 for present."""
+    """An array of objects. Unlike in maps and sets, the flag is 1 for an element that is present."""
 
     component_class: str = ""
 
@@ -133,11 +137,14 @@ class GenericArraySerializer(ListSerializer):
             self.element.emit(program)
 
     def hash_code(self, value: Any) -> int | None:
+        # Java hashes arrays by identity.
         return None
 
 
 @dataclass(frozen=True)
 class NullableSerializer(Serializer):
+    """Adds a null flag to a serializer that has none; `padding` bytes keep the length of a null fixed."""
+
     inner: Serializer
     padding: int = 0
 
@@ -165,6 +172,8 @@ class NullableSerializer(Serializer):
 
 @dataclass(frozen=True)
 class EnumSerializer(Serializer):
+    """An enum constant, by its index into the constants of the snapshot."""
+
     enum_class: str
     constants: tuple[str, ...]
 

@@ -1,4 +1,6 @@
-"""JSON text of values that only Python can cut out of the bytes: Kryo objects, Java streams, recursive Avro records.
+"""JSON text of values that have no column type: Kryo objects, Java streams, recursive Avro records, protobuf messages.
+
+Their readers build trees of dicts, lists and scalars, which become text here. See `readers.jsontext` for columns.
 
 | value | JSON |
 |---|---|
@@ -6,7 +8,7 @@
 | bytes | base64 text |
 | lists, sets, arrays | arrays |
 | maps | arrays of `{"key": …, "value": …}` |
-| objects of other classes | `{"@class": name, field: …}`; one that is inside itself is `{"@reference": name}` there |
+| objects of other classes | `{"@class": name, field: …}`; an object inside itself is `{"@reference": name}` there |
 """
 
 from __future__ import annotations
@@ -30,12 +32,13 @@ _BOXES = frozenset(
 
 
 def json_text(value: Any) -> bytes:
-    """A tree of dicts, lists and scalars as UTF-8 JSON; surrogates that have no partner become U+FFFD."""
+    """Encode a tree of dicts, lists and scalars as UTF-8 JSON; surrogates without a partner become U+FFFD."""
     return clean_text(_ENCODER.encode(value)).encode()
 
 
 def clean_text(text: str) -> str:
-    """`text` with pairs of surrogates joined and lone ones replaced by U+FFFD."""
+    """Return `text` with pairs of surrogates joined and lone ones replaced by U+FFFD."""
+    # Text without surrogates, which nearly all text is, is returned as it is.
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -44,7 +47,7 @@ def clean_text(text: str) -> str:
 
 
 def json_float(value: float) -> float | str:
-    """A float; text where JSON has no number for it."""
+    """Return a float; its name as text where JSON has no number for it."""
     if math.isfinite(value):
         return value
     if math.isnan(value):
@@ -53,26 +56,26 @@ def json_float(value: float) -> float | str:
 
 
 def json_bytes(value: bytes) -> str:
-    """Bytes as base64 text."""
+    """Encode bytes as base64 text."""
     return base64.b64encode(value).decode("ascii")
 
 
 def json_map(entries: Iterable[tuple[Any, Any]]) -> list[Any]:
-    """The entries of a map."""
+    """Return the entries of a map as objects of key and value: keys of JSON objects are texts only."""
     return [{"key": key, "value": value} for key, value in entries]
 
 
 def json_of(value: JavaValue) -> Any:
-    """The JSON tree of what a Java object stream holds.
+    """Return the JSON tree of a value of a Java object stream.
 
     Raises:
-        CorruptDataError: references make it too large to show.
+        CorruptDataError: references make it too large to be shown.
     """
     return _JavaJson().tree(value)
 
 
 class _JavaJson:
-    """Walks one object graph; `open` are the objects around the current one."""
+    """Builds the tree of one object graph; `open` holds the objects around the current one."""
 
     def __init__(self) -> None:
         self.open: set[int] = set()
@@ -111,6 +114,7 @@ class _JavaJson:
         fields = value.fields
         if value.class_name in _BOXES and "value" in fields:
             return self.tree(fields["value"])
+        # Collections whose elements are found are shown as such, all others as objects.
         try:
             if value.class_name.endswith("Map"):
                 return json_map((self.tree(key), self.tree(item)) for key, item in value.entries())

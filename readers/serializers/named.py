@@ -1,7 +1,7 @@
-"""The serializer of a type that somebody has named: `Long`, `Tuple2<String, Integer>`, `List<Long>`.
+"""The serializer of a type by its name: `Long`, `Tuple2<String, Integer>`, `List<Long>`.
 
-Where a savepoint does not say of which type something is (records in flight, keys of a changelog without a base), `stateInfo`
-may: in the words that `Serializer.type_name` has for it.
+A savepoint does not hold the types of records in flight, nor those of the keys of a changelog without a base. `stateInfo`
+may name them, as `Serializer.type_name` does.
 """
 
 from __future__ import annotations
@@ -16,21 +16,22 @@ from readers.serializers.tuples import TupleSerializer
 
 _TOKEN = re.compile(r"\s*([\w.$\[\]]+|[<>,])")
 _TUPLE = re.compile(r"Tuple([1-9]|1\d|2[0-5])")
-_MAX_DEPTH = 16
+_MAX_DEPTH = 16  # the name comes from a file of the user: a hostile one must not exhaust the stack
 
 
 def serializer_named(text: str) -> Serializer | None:
-    """The serializer of a type; None if it is none of the basic types, tuples, lists and maps of Flink."""
+    """Return the serializer of a type; None if it is not made of Flink's basic types, tuples, lists and maps."""
     tokens = _TOKEN.findall(text)
+    # `findall` skips text that is no token.
     if "".join(tokens) != re.sub(r"\s", "", text):
         return None
     rest = iter([*tokens, ""])
-    found, following = _type(next(rest), rest, 0)
-    return found if following == "" else None
+    serializer, following = _type(next(rest), rest, 0)
+    return serializer if following == "" else None
 
 
 def _type(name: str, rest: Iterator[str], depth: int) -> tuple[Serializer | None, str]:
-    """The type that begins with `name`, and the token behind it."""
+    """Return the type that begins with `name`, and the token behind it."""
     following = next(rest, "")
     parameters: list[Serializer] = []
     if following == "<" and depth < _MAX_DEPTH:
@@ -42,10 +43,10 @@ def _type(name: str, rest: Iterator[str], depth: int) -> tuple[Serializer | None
         if following != ">":
             return None, following
         following = next(rest, "")
-    return _of(name, tuple(parameters)), following
+    return _serializer(name, tuple(parameters)), following
 
 
-def _of(name: str, parameters: tuple[Serializer, ...]) -> Serializer | None:
+def _serializer(name: str, parameters: tuple[Serializer, ...]) -> Serializer | None:
     tuple_class = _TUPLE.fullmatch(name)
     if tuple_class is not None and int(tuple_class[1]) == len(parameters):
         return TupleSerializer(f"org.apache.flink.api.java.tuple.{name}", parameters)
@@ -56,6 +57,7 @@ def _of(name: str, parameters: tuple[Serializer, ...]) -> Serializer | None:
     return None if parameters else BASIC_TYPES.get(name)
 
 
+# By the name that `type_name` gives them, so that names of StateMeta can be copied into `stateInfo`.
 BASIC_TYPES: dict[str, Serializer] = {
     serializer.type_name: serializer
     for serializer in (

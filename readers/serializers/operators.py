@@ -35,7 +35,7 @@ class TimeWindowSerializer(StructSerializer, BasicSerializer):
 
 
 class GlobalWindowSerializer(NothingSerializer):
-    """One byte; shown as the text `GlobalWindow`."""
+    """The only global window: one byte, shown as the text `GlobalWindow`."""
 
     java_class = _STREAMING + "GlobalWindow$Serializer"
     name, fixed_length = "GlobalWindow", 1
@@ -53,12 +53,13 @@ class CountWindowSerializer(LongSerializer):
     name = "CountWindow"
 
     def hash_code(self, value: Any) -> int | None:
+        # `CountWindow#hashCode` is not that of its id.
         return None
 
 
 @dataclass(frozen=True)
 class TimerSerializer(StructSerializer):
-    """One timer. The columns of timer states are built by `readers.formats`, from the key and namespace in it."""
+    """A timer. `readers.formats` makes the columns of timer states of its key and its namespace."""
 
     key: Serializer
     namespace: Serializer
@@ -75,7 +76,10 @@ class TimerSerializer(StructSerializer):
 
 @dataclass(frozen=True)
 class TtlSerializer(Serializer):
-    """The TTL itself is not in the savepoint: expired values that Flink had not cleaned up are there."""
+    """A value with the time of its last access.
+
+    The TTL itself is not in the savepoint, so expired values that Flink has not cleaned up are shown.
+    """
 
     value: Serializer
 
@@ -102,6 +106,7 @@ class TtlSerializer(Serializer):
 
     def emit(self, program: Program) -> None:
         program.struct()
+        # The bytes hold the time first, the column shows the value first.
         with program.field(1):
             program.fixed(8)
         with program.field(0):
@@ -110,7 +115,7 @@ class TtlSerializer(Serializer):
 
 @dataclass(frozen=True)
 class UnshownSerializer(Serializer):
-    """A value that no column shows, where only the number of values counts: an empty struct each."""
+    """A value that no column shows, because only the number of values is asked for: an empty struct each."""
 
     value: Serializer
 

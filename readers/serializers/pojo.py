@@ -1,7 +1,7 @@
 """POJOs and records: `org.apache.flink.api.java.typeutils.runtime.PojoSerializer`.
 
 Snapshot, version 2 (1.8 to 2.3): `utf class`, then optional maps of field → snapshot (in serialization order), registered
-subclass → snapshot (in tag order) and non-registered subclass → snapshot (those seen when it was taken).
+subclass → snapshot (in tag order) and non-registered subclass → snapshot (those met before it was taken).
 
 | bytes | meaning |
 |---|---|
@@ -10,8 +10,8 @@ subclass → snapshot (in tag order) and non-registered subclass → snapshot (t
 | flags 4 | utf class name, then the bytes of that class's own serializer, with flags of its own |
 | flags 8 | u1 tag, then likewise |
 
-The column is a struct of the fields of the class and of all known subclasses, and `__class` where there are any: the name of
-the subclass, null for the class itself.
+The column is a struct of the fields of the class and of all known subclasses. Where there are subclasses, `__class` holds
+the name of the value's subclass, null for the class itself.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from readers.serializers.base import OpaqueSerializer, Serializer, rebuilt
 from readers.serializers.snapshot import Snapshot, SnapshotBody
 
 Subclasses: TypeAlias = Mapping[str, Mapping[str, Serializer]]
-"""By POJO class: the name and the serializer of each subclass that is not registered."""
+"""POJO class → name of a subclass that is not registered → its serializer."""
 
 CLASS = "__class"
 _NULL, _PLAIN, _BY_NAME, _BY_TAG = 1, 2, 4, 8
@@ -35,7 +35,7 @@ _NULL, _PLAIN, _BY_NAME, _BY_TAG = 1, 2, 4, 8
 
 @dataclass(frozen=True)
 class PojoField:
-    """One field in serialization order; `hidden` ones are in the bytes but no longer in the class."""
+    """One field in serialization order; a `hidden` one is in the bytes and no longer in the class."""
 
     name: str
     serializer: Serializer
@@ -44,6 +44,8 @@ class PojoField:
 
 @dataclass(frozen=True)
 class PojoSerializer(Serializer):
+    """A POJO, or an object of one of its subclasses."""
+
     pojo_class: str
     fields: tuple[PojoField, ...]
     registered: tuple[tuple[str, Serializer], ...] = ()
@@ -73,7 +75,7 @@ class PojoSerializer(Serializer):
         return self.registered + self.non_registered
 
     def _columns(self) -> dict[str, tuple[str, Serializer]]:
-        """Column name → (class, serializer), in column order: own fields, then what subclasses add."""
+        """Return column name → (class, serializer), in column order: own fields, then those that subclasses add."""
         columns = {field.name: ("", field.serializer) for field in self.fields if not field.hidden}
         for class_name, serializer in self._subclasses:
             if not isinstance(serializer, PojoSerializer):
@@ -82,6 +84,7 @@ class PojoSerializer(Serializer):
             for field in serializer.fields:
                 if field.hidden:
                     continue
+                # Subclasses may have fields of one name and different types: each of them gets a column.
                 known = columns.setdefault(field.name, (class_name, field.serializer))
                 if known[1].arrow() != field.serializer.arrow():
                     columns[f"{field.name}({class_name})"] = (class_name, field.serializer)
@@ -92,6 +95,7 @@ class PojoSerializer(Serializer):
         return pa.struct([*fields, pa.field(CLASS, pa.string())] if self._subclasses else fields)
 
     def emit(self, program: Program) -> None:
+        # An object of a class whose serializer is not known has no end that can be found: it has no case, and is an error.
         known = [(name, serializer) for name, serializer in self._subclasses if not _is_opaque(serializer)]
         flags = program.switch({_NULL: "null", _PLAIN: "value", _BY_NAME: "class name", _BY_TAG: "class tag"})
         with flags.case(_NULL):
@@ -105,6 +109,7 @@ class PojoSerializer(Serializer):
                     self._emit_subclass(program, name, serializer)
             names.end()
         with flags.case(_BY_TAG):
+            # Without registered classes every tag is an error, which a class switch without classes raises.
             if self.registered:
                 tags = program.switch(
                     {
@@ -135,7 +140,7 @@ class PojoSerializer(Serializer):
         flags.end()
 
     def _emit_fields(self, program: Program, actual: PojoSerializer, class_name: str | None) -> None:
-        """The fields of `actual` into their columns; the other columns are null."""
+        """Declare the fields of `actual` in their columns; the other columns are null."""
         columns = list(self._columns())
         program.struct()
         written = set()
@@ -148,7 +153,7 @@ class PojoSerializer(Serializer):
         self._emit_rest(program, columns, written, class_name)
 
     def _emit_other(self, program: Program, class_name: str, serializer: Serializer) -> None:
-        """A subclass that is no POJO (Kryo, say) has a column of its own."""
+        """Declare an object of a subclass that is no POJO (Kryo, say), which has a column of its own."""
         columns = list(self._columns())
         column = _other_column(class_name)
         program.struct()
@@ -172,7 +177,7 @@ class PojoSerializer(Serializer):
 
 
 def known_subclasses(serializers: Iterable[Serializer]) -> Subclasses:
-    """What any of these type trees knows of the subclasses of a POJO class."""
+    """Return the subclasses of POJO classes that any of the type trees describes."""
     known: dict[str, dict[str, Serializer]] = {}
 
     def note(serializer: Serializer) -> Serializer:
@@ -186,10 +191,11 @@ def known_subclasses(serializers: Iterable[Serializer]) -> Subclasses:
 
 
 def with_subclasses(serializer: Serializer, known: Subclasses) -> Serializer:
-    """A type tree with the subclasses that other trees know.
+    """Return a type tree with the subclasses that other trees describe.
 
-    A snapshot lists those that its serializer had met when it was taken. Heap backends serialize with copies of it, so
-    a subtask may lack what another one has. A class has one layout in a savepoint: whoever describes it is right.
+    A snapshot lists the subclasses that its serializer had met when it was taken. Heap backends serialize with copies of
+    the serializer, so one subtask may lack the subclasses of another. A class has one layout in a savepoint: any
+    description of it is right.
     """
 
     def add(node: Serializer) -> Serializer:
@@ -203,6 +209,7 @@ def with_subclasses(serializer: Serializer, known: Subclasses) -> Serializer:
     return rebuilt(serializer, add)
 
 
+# Classes share the column of a field name, unless the types differ: see `PojoSerializer._columns`.
 def _column_of(columns: dict[str, tuple[str, Serializer]], field: PojoField, class_name: str | None) -> str:
     own = f"{field.name}({class_name})"
     return own if class_name is not None and own in columns else field.name

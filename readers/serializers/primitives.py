@@ -9,7 +9,7 @@
 | BigInt | i4 (length + 4; 0 null, 1 2 3 for the constants 0 1 10), two's complement |
 | BigDec | the unscaled BigInt, i4 scale |
 | Void, VoidNamespace, Unit, Tuple0 | one byte |
-| …Value | as the plain type |
+| …Value (`org.apache.flink.types`) | as the plain type |
 | Boolean[] … Double[] | i4 count, elements |
 | byte[] | i4 count, bytes |
 """
@@ -38,7 +38,7 @@ BASE = "org.apache.flink.api.common.typeutils.base."
 
 
 class BasicSerializer(Serializer):
-    """A type without parameters; two of a class are equal."""
+    """A type without parameters: two serializers of one class are equal."""
 
     __slots__ = ()
 
@@ -75,7 +75,7 @@ class BooleanSerializer(BasicSerializer):
 
 
 class IntegerSerializer(BasicSerializer):
-    """The signed integers; a subclass for each width."""
+    """A signed integer; each width has a subclass."""
 
     is_nullable = False
     width: ClassVar[Literal[1, 2, 4, 8]]
@@ -87,6 +87,7 @@ class IntegerSerializer(BasicSerializer):
         return int(value) if self.encode(value) is not None else None
 
     def encode(self, value: Any) -> bytes | None:
+        # A bool is an int to Python, and not to SQL.
         if (
             not isinstance(value, int)
             or isinstance(value, bool)
@@ -152,6 +153,7 @@ class CharSerializer(BasicSerializer):
         program.char()
 
     def hash_code(self, value: Any) -> int | None:
+        # A char of Java is one UTF-16 unit.
         return ord(value) if isinstance(value, str) and len(value) == 1 and ord(value) < 0x10000 else None
 
     def encode(self, value: Any) -> bytes | None:
@@ -174,6 +176,8 @@ class StringSerializer(BasicSerializer):
 
 
 class StringValueSerializer(StringSerializer):
+    """A mutable string; its count is that of the units, without a number for null."""
+
     java_class = BASE + "StringValueSerializer"
     name = "StringValue"
 
@@ -185,6 +189,8 @@ class StringValueSerializer(StringSerializer):
 
 
 class BigIntSerializer(BasicSerializer):
+    """A `BigInteger` of any size, shown as decimal text."""
+
     java_class = BASE + "BigIntSerializer"
     name, arrow_type = "BigInteger", pa.string()
 
@@ -199,6 +205,8 @@ class BigIntSerializer(BasicSerializer):
 
 
 class BigDecSerializer(BasicSerializer):
+    """A `BigDecimal` of any size and scale, shown as decimal text."""
+
     java_class = BASE + "BigDecSerializer"
     name, arrow_type = "BigDecimal", pa.string()
 
@@ -232,10 +240,10 @@ class NullValueSerializer(NothingSerializer):
 
 
 class VoidNamespaceSerializer(NothingSerializer):
-    """`getLength()` is 0, yet one byte is written; so it never makes a key ambiguous."""
+    """The namespace of states without windows. `getLength()` is 0, yet one byte is written."""
 
     java_class = "org.apache.flink.runtime.state.VoidNamespaceSerializer"
-    name, fixed_length = "VoidNamespace", 0
+    name, fixed_length = "VoidNamespace", 0  # as Flink states it: so it never makes a RocksDB key ambiguous
 
     def encode(self, value: Any) -> bytes | None:
         return b"\0" if value is None else None
@@ -255,7 +263,7 @@ class BytePrimitiveArraySerializer(BasicSerializer):
 
 
 class PrimitiveArraySerializer(BasicSerializer):
-    """Arrays of primitives, copied in bulk; a subclass for each."""
+    """An array of primitives, which is copied in bulk; each primitive has a subclass."""
 
     width: ClassVar[Literal[1, 2, 4, 8]]
 
@@ -268,6 +276,7 @@ class BooleanPrimitiveArraySerializer(PrimitiveArraySerializer):
     name, arrow_type, width = "boolean[]", pa.list_(pa.bool_()), 1
 
     def emit(self, program: Program) -> None:
+        # Arrow's booleans are bits: they cannot be copied in bulk.
         with program.list():
             program.boolean()
 
@@ -316,7 +325,7 @@ class StringArraySerializer(BasicSerializer):
 
 
 class BooleanValueSerializer(BooleanSerializer):
-    """`BooleanValue#hashCode` is 1 or 0."""
+    """A mutable boolean, whose `hashCode` is 1 or 0."""
 
     java_class = BASE + "BooleanValueSerializer"
     name = "BooleanValue"
@@ -341,7 +350,7 @@ class IntValueSerializer(IntSerializer):
 
 
 class LongValueSerializer(LongSerializer):
-    """`LongValue#hashCode` is 43 more than Long's."""
+    """A mutable long, whose `hashCode` is 43 more than that of `Long`."""
 
     java_class = BASE + "LongValueSerializer"
     name = "LongValue"
@@ -357,7 +366,7 @@ class FloatValueSerializer(FloatSerializer):
 
 
 class DoubleValueSerializer(DoubleSerializer):
-    """`DoubleValue#hashCode` is 31 more than Double's."""
+    """A mutable double, whose `hashCode` is 31 more than that of `Double`."""
 
     java_class = BASE + "DoubleValueSerializer"
     name = "DoubleValue"
@@ -373,19 +382,20 @@ class CharValueSerializer(CharSerializer):
 
 
 def _int32(number: int) -> int:
-    """`number` as Java's int arithmetic leaves it."""
+    """Return `number` wrapped to an int32, as in Java."""
     return (number + (1 << 31)) % (1 << 32) - (1 << 31)
 
 
 def encode_string(text: str, offset: int) -> bytes:
-    """Flink's variable-length string: varint count + `offset`, then varint UTF-16 units."""
+    """Encode text as Flink's `StringValue`: varint units + `offset`, then varint UTF-16 units."""
+    # Java strings may hold surrogates without a partner.
     raw = text.encode("utf-16-be", "surrogatepass")
     units = struct.unpack(f">{len(raw) // 2}H", raw)
     return b"".join(encode_varint(number) for number in (len(units) + offset, *units))
 
 
 def encode_varint(number: int) -> bytes:
-    """Unsigned LEB128."""
+    """Encode an unsigned LEB128."""
     out = bytearray()
     while number >= 0x80:
         out.append(number & 0x7F | 0x80)
@@ -395,7 +405,7 @@ def encode_varint(number: int) -> bytes:
 
 
 def simple(serializer: type[BasicSerializer]) -> tuple[str, SnapshotBody]:
-    """A `SimpleTypeSerializerSnapshot`: no body (version 2, of 1.7, repeats the serializer class)."""
+    """Return name and reader of the `SimpleTypeSerializerSnapshot` that is nested in a serializer class."""
     instance = serializer()
     name = serializer.java_class
     return f"{name}${name.rsplit('.', 1)[-1]}Snapshot", simple_body(instance)

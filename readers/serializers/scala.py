@@ -31,11 +31,13 @@ from readers.serializers.struct import StructLayout
 from readers.serializers.tuples import EitherSerializer, TupleSerializer
 
 SCALA = "org.apache.flink.api.scala.typeutils."
-_MAX_ENUM_IDS = 4096  # constants by id are a jump table
+_MAX_ENUM_IDS = 4096  # constants are a jump table by id
 
 
 @dataclass(frozen=True)
 class OptionSerializer(Serializer):
+    """An `Option`: the element, or null for `None`."""
+
     element: Serializer
 
     java_class = SCALA + "OptionSerializer"
@@ -93,6 +95,8 @@ class TraversableSerializer(GenericArraySerializer):
 
 @dataclass(frozen=True)
 class ScalaCaseClassSerializer(TupleSerializer):
+    """A case class, tuples among them."""
+
     java_class = SCALA + "ScalaCaseClassSerializer"
 
     @property
@@ -106,13 +110,13 @@ class ScalaCaseClassSerializer(TupleSerializer):
         return StructLayout(*zip(names, self.fields, strict=True))
 
     def hash_code(self, value: Any) -> int | None:
-        """Unknown: `ScalaRunTime#_hashCode` differs between Scala versions, and case classes may override it."""
+        # `ScalaRunTime#_hashCode` differs between Scala versions, and case classes may override it.
         return None
 
 
 @dataclass(frozen=True)
 class EnumValueSerializer(Serializer):
-    """The constant's name; the id itself where ids are negative or too large to tabulate."""
+    """A constant of an `Enumeration`: its name; the id itself where ids are negative or too large for a table."""
 
     enumeration: str
     constants: tuple[tuple[str, int], ...]
@@ -142,16 +146,21 @@ class EnumValueSerializer(Serializer):
         ids.end()
 
     def encode(self, value: Any) -> bytes | None:
+        # Two constants may have one name.
         ids = [number for name, number in self.constants if name == value]
         return ids[0].to_bytes(4, "big") if self._is_tabulated and len(ids) == 1 else None
 
 
 class UnitSerializer(NothingSerializer):
+    """`()`, which one byte stands for."""
+
     java_class = SCALA + "UnitSerializer"
     name, fixed_length = "Unit", 1
 
 
 class ScalaNothingSerializer(NothingSerializer):
+    """`Nothing`, which has no values: the type of empty lists."""
+
     java_class = SCALA + "NothingSerializer"
     name, fixed_length, padding = "Nothing", 0, 0
 

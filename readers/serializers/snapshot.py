@@ -90,6 +90,7 @@ def composite_body(serializer: Callable[..., Serializer], count: int) -> Snapsho
     """
 
     def read(snapshot: Snapshot) -> Serializer:
+        # The outer version does not matter: there is no outer body that could differ.
         snapshot.composite()
         return serializer(*snapshot.nested(count))
 

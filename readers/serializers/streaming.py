@@ -1,4 +1,4 @@
-"""What DataStream operators wrap their values in. Package `org.apache.flink.streaming`.
+"""Wrappers that DataStream operators put around their values. Package `org.apache.flink.streaming`.
 
 | serializer | snapshot | bytes |
 |---|---|---|
@@ -46,7 +46,7 @@ _STREAM_DETAILS = pa.struct(
 )
 _TIMESTAMP, _VALUE = "timestamp", "value"
 
-# tag: (kind, what follows in byte order: timestamp, value or a field of the details)
+# tag: (kind, the fields that follow, in byte order: timestamp, value or a field of the details)
 _STREAM_ELEMENTS: dict[int, tuple[str, tuple[str, ...]]] = {
     0: ("record", (_TIMESTAMP, _VALUE)),
     1: ("record", (_VALUE,)),
@@ -60,7 +60,7 @@ _STREAM_ELEMENTS: dict[int, tuple[str, tuple[str, ...]]] = {
 
 @dataclass(frozen=True)
 class StreamElementSerializer(Serializer):
-    """A record with or without a timestamp, or what else travels between operators; `details` are null for records."""
+    """A record with or without a timestamp, or a watermark, status or marker; `details` are null for records."""
 
     value: Serializer
 
@@ -86,27 +86,28 @@ class StreamElementSerializer(Serializer):
 
     def emit(self, program: Program) -> None:
         tags = program.switch({tag: kind for tag, (kind, _) in _STREAM_ELEMENTS.items()})
-        for tag, (kind, parts) in _STREAM_ELEMENTS.items():
+        for tag, (kind, fields) in _STREAM_ELEMENTS.items():
             with tags.case(tag):
                 program.struct()
                 with program.field(0):
                     program.constant(kind)
-                self._emit_parts(program, parts)
+                self._emit_fields(program, fields)
         tags.end()
 
-    def _emit_parts(self, program: Program, parts: tuple[str, ...]) -> None:
-        details = [part for part in parts if part not in (_TIMESTAMP, _VALUE)]
-        for part in parts:
-            if part == _TIMESTAMP:
+    def _emit_fields(self, program: Program, present: tuple[str, ...]) -> None:
+        details = [name for name in present if name not in (_TIMESTAMP, _VALUE)]
+        for name in present:
+            if name == _TIMESTAMP:
                 with program.field(1):
                     program.fixed(8)
-            elif part == _VALUE:
+            elif name == _VALUE:
                 with program.field(2):
                     self.value.emit(program)
             else:
-                _emit_detail(program, part, first=part == details[0])
-        for index, part in ((1, _TIMESTAMP), (2, _VALUE)):
-            if part not in parts:
+                _emit_detail(program, name, first=name == details[0])
+        # Every column needs a value for each element: those that are not in the bytes are null.
+        for index, name in ((1, _TIMESTAMP), (2, _VALUE)):
+            if name not in present:
                 with program.field(index):
                     program.null()
         with program.field(3):
@@ -121,6 +122,7 @@ class StreamElementSerializer(Serializer):
 def _emit_detail(program: Program, name: str, *, first: bool) -> None:
     index = _STREAM_DETAILS.get_field_index(name)
     with program.field(3):
+        # The struct has its value once, before the first of its fields.
         if first:
             program.struct()
         with program.field(index):
@@ -134,7 +136,7 @@ def _emit_detail(program: Program, name: str, *, first: bool) -> None:
 
 @dataclass(frozen=True)
 class UnionSerializer(Serializer):
-    """Which of the two joined streams an element came from: a struct with one side null."""
+    """An element of one of two joined streams: a struct with one side null."""
 
     one: Serializer
     two: Serializer
@@ -168,6 +170,8 @@ class UnionSerializer(Serializer):
 
 @dataclass(frozen=True)
 class BufferEntrySerializer(StructSerializer):
+    """An element that waits for the elements of the other stream."""
+
     element: Serializer
 
     java_class = STREAMING + "api.operators.co.IntervalJoinOperator$BufferEntrySerializer"
@@ -179,7 +183,7 @@ class BufferEntrySerializer(StructSerializer):
 
 
 class JavaLeaf:
-    """One Java object stream, as JSON text."""
+    """Reads one Java object stream as JSON text."""
 
     def read(self, data: memoryview, position: int, limit: int) -> tuple[bytes | None, int]:
         cursor = Cursor(data, position=position, end=limit)
@@ -190,6 +194,8 @@ class JavaLeaf:
 
 
 class JavaSerializer(BasicSerializer):
+    """Any `java.io.Serializable`, shown as JSON text."""
+
     java_class = "org.apache.flink.runtime.state.JavaSerializer"
     name, arrow_type = "Serializable", pa.string()
 

@@ -54,7 +54,7 @@ class ScalarLayout:
 class StructLayout:
     """Named fields, one after the other."""
 
-    __slots__ = ("fields",)
+    __slots__ = ("fields",)  # a new one for each `arrow` and `emit`: it stays small
 
     def __init__(self, *fields: tuple[str, Layout]) -> None:
         self.fields = fields
@@ -110,6 +110,7 @@ class AbsentLayout:
         program.null()
 
 
+# Fields without a serializer of their own: Flink writes them with `DataOutput`.
 BOOLEAN = ScalarLayout(pa.bool_(), Program.boolean)
 SHORT = ScalarLayout(pa.int16(), lambda program: program.fixed(2))
 INT = ScalarLayout(pa.int32(), lambda program: program.fixed(4))

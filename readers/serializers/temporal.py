@@ -9,9 +9,9 @@
 | LocalTime | u1 hour, u1 minute, u1 second, i4 nanos | 80 8000 80000000 | time64[ns] |
 | LocalDateTime | LocalDate, LocalTime | both | timestamp[ns] |
 
-No column carries a time zone: an instant is shown in UTC, `java.sql` types in the zone-less milliseconds they store. A value that
-an int64 of nanoseconds cannot hold (years before 1677 or after 2262) is NULL, and kept as text beside its column: see
-`readers.decode.outliers`. Nothing wraps.
+No column carries a time zone: an instant is shown in UTC, `java.sql` types as the zone-less milliseconds that they store. A
+value that an int64 of nanoseconds cannot hold (years before 1677 or after 2262) is NULL, and its text is kept beside the
+column: see `readers.decode.outliers`. Nothing wraps.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ class DateSerializer(BasicSerializer):
 
     def hash_code(self, value: Any) -> int | None:
         microseconds = _microseconds(value)
+        # A finer time is not in the savepoint, so it has no hash.
         return None if microseconds is None or microseconds % 1000 else hash_long(microseconds // 1000)
 
 
@@ -68,7 +69,7 @@ class SqlTimestampSerializer(BoundedSerializer):
         program.timestamp()
 
     def hash_code(self, value: Any) -> int | None:
-        """`java.sql.Timestamp` has the hash of its milliseconds."""
+        """Return the hash of the milliseconds, which is that of `java.util.Date`."""
         microseconds = _microseconds(value)
         return None if microseconds is None else hash_long(microseconds // 1000)
 
@@ -95,6 +96,7 @@ class LocalDateSerializer(BoundedSerializer):
         program.local_date()
 
     def hash_code(self, value: Any) -> int | None:
+        # A datetime is a date to Python.
         if not isinstance(value, datetime.date) or isinstance(value, datetime.datetime):
             return None
         return hash_local_date(value.year, value.month, value.day)
@@ -125,13 +127,14 @@ class LocalDateTimeSerializer(BoundedSerializer):
 
 
 def _hash_time(value: datetime.time) -> int:
-    """`LocalTime#hashCode`: of the nanoseconds of the day."""
+    """Return `LocalTime#hashCode`: that of the nanoseconds of the day."""
     seconds = (value.hour * 60 + value.minute) * 60 + value.second
     return hash_long((seconds * 1_000_000 + value.microsecond) * 1000)
 
 
 def _microseconds(value: Any) -> int | None:
-    """Microseconds since the epoch of a zone-less datetime; None for anything else, finer times of pandas included."""
+    """Return the microseconds since the epoch of a zone-less datetime; None for any other value."""
+    # The timestamps of pandas are datetimes with nanoseconds beside the microseconds.
     if (
         not isinstance(value, datetime.datetime)
         or value.tzinfo is not None

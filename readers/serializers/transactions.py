@@ -1,4 +1,4 @@
-"""What sinks with a two-phase commit keep: `TwoPhaseCommitSinkFunction`, and on it the Kafka producers of 1.4–1.14.
+"""State of sinks with a two-phase commit: `TwoPhaseCommitSinkFunction`, and the Kafka producers of 1.4–1.14 on it.
 
 | serializer | snapshot | bytes |
 |---|---|---|
@@ -8,8 +8,8 @@
 | Kafka: ContextState | – | i4 n, n × utf id |
 | Kafka: NextTransactionalIdHint | – | i8 next free id, i4 last parallelism |
 
-Composite version 3 has no bool, and transactions may be null; up to version 2 they may not. The class moved to `…sink.legacy`
-in 2.0. The producer of Kafka 0.11 has classes of its own with the same bytes.
+Up to composite version 2 a transaction is never null; in version 3 it may be; version 4 has the bool. The class moved to
+`…sink.legacy` in 2.0. The producer of Kafka 0.11 has classes of its own with the same bytes.
 
 Flink: TwoPhaseCommitSinkFunction, FlinkKafkaProducer, FlinkKafkaProducer011
 """
@@ -39,7 +39,7 @@ from readers.serializers.struct import (
 _SINK = "org.apache.flink.streaming.api.functions.sink."
 TWO_PHASE_COMMIT = _SINK + "TwoPhaseCommitSinkFunction$StateSerializer"
 _KAFKA = "org.apache.flink.streaming.connectors.kafka."
-_NULLABLE_SINCE, _SAID_SINCE = 3, 4
+_NULLABLE_VERSION, _FLAGGED_VERSION = 3, 4  # of the composite snapshot
 
 
 @dataclass(frozen=True)
@@ -96,11 +96,12 @@ class NextTransactionalIdHintSerializer(StructSerializer, BasicSerializer):
 
 def _state(snapshot: Snapshot) -> Serializer:
     version = snapshot.composite()
-    may_be_null = version == _NULLABLE_SINCE or (version >= _SAID_SINCE and snapshot.cursor.boolean())
+    may_be_null = version == _NULLABLE_VERSION or (version >= _FLAGGED_VERSION and snapshot.cursor.boolean())
     transaction, context = snapshot.nested(2)
     return TransactionsSerializer(transaction, context, may_be_null)
 
 
+# By serializer class, which is all that the config snapshots of before 1.8 hold.
 KAFKA_SERIALIZERS: dict[str, BasicSerializer] = {
     f"{_KAFKA}{producer}${type(serializer).__name__}": serializer
     for producer in ("FlinkKafkaProducer", "FlinkKafkaProducer011")
@@ -113,8 +114,8 @@ KAFKA_SERIALIZERS: dict[str, BasicSerializer] = {
 
 SNAPSHOTS: dict[str, SnapshotBody] = {
     **{
-        f"{place}TwoPhaseCommitSinkFunction$StateSerializerSnapshot": _state
-        for place in (_SINK, _SINK + "legacy.")
+        f"{package}TwoPhaseCommitSinkFunction$StateSerializerSnapshot": _state
+        for package in (_SINK, _SINK + "legacy.")
     },
     **{
         f"{name}${type(serializer).__name__}Snapshot": simple_body(serializer)

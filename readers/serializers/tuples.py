@@ -30,6 +30,8 @@ ROW_KINDS = ["+I", "-U", "+U", "-D"]
 
 @dataclass(frozen=True)
 class TupleSerializer(StructSerializer, RecordSerializer):
+    """One of `Tuple1` to `Tuple25`."""
+
     tuple_class: str
     fields: tuple[Serializer, ...]
     names: tuple[str, ...] = ()
@@ -59,6 +61,7 @@ class TupleSerializer(StructSerializer, RecordSerializer):
 
     def hash_code(self, value: Any) -> int | None:
         codes = _field_codes(self.children, value)
+        # Java counts a null field as 0.
         return None if codes is None else hash_tuple([code or 0 for code in codes])
 
     def encode(self, value: Any) -> bytes | None:
@@ -70,7 +73,7 @@ class TupleSerializer(StructSerializer, RecordSerializer):
 
 @dataclass(frozen=True)
 class RowSerializer(RecordSerializer):
-    """Positional: the names of named rows are not in the savepoint."""
+    """A row by position: the names of named rows are not in the savepoint."""
 
     fields: tuple[Serializer, ...]
     has_row_kind: bool = True
@@ -99,6 +102,7 @@ class RowSerializer(RecordSerializer):
 
     def emit(self, program: Program) -> None:
         program.struct()
+        # Before Flink 1.11 rows had no kind, and so no bits of it.
         kind_bits = 2 if self.has_row_kind else 0
         with program.mask(len(self.fields) + kind_bits):
             if self.has_row_kind:
@@ -118,6 +122,8 @@ class RowSerializer(RecordSerializer):
 
 @dataclass(frozen=True)
 class EitherSerializer(Serializer):
+    """A value of one of two types: a struct with one side null."""
+
     left: Serializer
     right: Serializer
 
@@ -146,7 +152,7 @@ class EitherSerializer(Serializer):
         branches.end()
 
     def hash_code(self, value: Any) -> int | None:
-        """That of the side that is there."""
+        """Return the hash code of the side that is present."""
         if not isinstance(value, dict) or set(value) != {"left", "right"}:
             return None
         present = [(side, value[name]) for name, side in self.children if value[name] is not None]
@@ -168,7 +174,7 @@ class CRowSerializer(StructSerializer):
 
 
 def _field_codes(children: tuple[tuple[str, Serializer], ...], value: Any) -> list[int | None] | None:
-    """The hash codes of the fields of a struct value (None: null field); None where one is not known."""
+    """Return the hash codes of the fields of a struct value (None: null field); None where one is not known."""
     if not isinstance(value, dict) or not {name for name, _ in children} <= set(value):
         return None
     codes: list[int | None] = []

@@ -1,6 +1,6 @@
 """Classes that write themselves: `org.apache.flink.types.Value` and `CopyableValue`.
 
-Snapshot, version 2 (`GenericTypeSerializerSnapshot`): `utf class`. The bytes are what the class's own `write` puts out:
+Snapshot, version 2 (`GenericTypeSerializerSnapshot`): `utf class`. The bytes are those that the class's own `write` writes:
 
 | class, in `org.apache.flink.types` | bytes |
 |---|---|
@@ -8,8 +8,8 @@ Snapshot, version 2 (`GenericTypeSerializerSnapshot`): `utf class`. The bytes ar
 | StringValue | varint units, varint units |
 | NullValue | one byte |
 
-What a user's class writes is known to that class alone: it is a problem that is not sized. That includes the
-subclasses of `ListValue` and `MapValue`, which are abstract: they name no element type.
+Only a user's class itself knows the bytes that it writes: it is a problem that is not sized. That includes the subclasses
+of `ListValue` and `MapValue`, which are abstract: they name no element type.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from readers.serializers.tuples import RUNTIME
 
 
 class WrittenNullValueSerializer(NothingSerializer):
-    """`NullValue#write` puts out a byte; `NullValueSerializer` does not."""
+    """`NullValue`, which writes a byte by itself; `NullValueSerializer` writes none."""
 
     java_class = BASE + "NullValueSerializer"
     name, fixed_length = "NullValue", 1
@@ -47,7 +47,7 @@ class WrittenNullValueSerializer(NothingSerializer):
 
 @dataclass(frozen=True)
 class ValueSerializer(Serializer):
-    """A value class of Flink; the bytes are those of the class's own serializer."""
+    """A value class of Flink, whose bytes are those of the class's own serializer."""
 
     plain: Serializer
 
@@ -76,7 +76,7 @@ class ValueSerializer(Serializer):
 
 @dataclass(frozen=True)
 class CopyableValueSerializer(ValueSerializer):
-    """`getLength` is the class's `getBinaryLength`."""
+    """A value class that can be copied as bytes; `getLength` is the class's `getBinaryLength`."""
 
     java_class = RUNTIME + "CopyableValueSerializer"
 
@@ -86,7 +86,7 @@ class CopyableValueSerializer(ValueSerializer):
 
 
 def value_serializer(serializer: type[ValueSerializer], value_class: str) -> Serializer:
-    """The serializer of a value class; opaque for those of users."""
+    """Return the serializer of a value class; an opaque one for the classes of users."""
     plain = VALUES.get(value_class)
     if plain is None:
         return OpaqueSerializer(value_class, "its bytes are what the class itself writes")

@@ -1,14 +1,14 @@
-"""Serializers as Flink 1.2–1.7 stored them, and up to 1.16 for classes that had not moved on.
+"""Serializers as Flink 1.2–1.7 stored them, and up to 1.16 for classes without a newer snapshot.
 
-1.2 stored the Java-serialised serializer alone. From 1.3 on a *config snapshot* stands beside it, which tells
-the type but for the padding of a nullable. Where it is not known, the Java object has to do.
+1.2 stored the Java-serialised serializer alone. Since 1.3 a *config snapshot* stands beside it, which determines the
+type except for the padding of a nullable. Where its class is not known, the Java object determines the type.
 
 | serializer proxy (`TypeSerializerSerializationProxy`) | |
 |---|---|
 | i4 | version, 1 |
 | i4 n, n bytes | a Java object stream |
 
-A config snapshot is framed as in `snapshots`: utf class, i4 version, and by class
+A config snapshot has the frame of `reading.py`: utf class, i4 version. Then follows, by class
 (`TypeSerializerConfigSnapshot#write`; names without `ConfigSnapshot`):
 
 | config snapshot | behind the version |
@@ -23,9 +23,9 @@ A config snapshot is framed as in `snapshots`: utf class, i4 version, and by cla
 | KryoSerializer, ValueSerializer | utf class, i4 n, n × (utf tag, utf class, i4 kind; 1: utf, 2: Java stream, of its serializer) |
 | PojoSerializer | utf class; offsets of fields, of registered, of other subclasses; i4 length, buffer |
 
-Until 1.6 `LockableTypeSerializer` wrote the config snapshot of its element: only the Java object tells.
-The offsets of a POJO are i4 n, n × (i4, i4). They lead to serializer proxy and block in the buffer, a run of
-utf name, serializer proxy, block.
+Until 1.6 `LockableTypeSerializer` wrote the config snapshot of its element: only the Java object shows that it is one.
+The offsets of a POJO are i4 n, n × (i4, i4). They are those of serializer proxy and block in the buffer, which holds
+utf name, serializer proxy, block, again and again.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ _PROXY_VERSION = 1
 _KRYO_UNSPECIFIED, _KRYO_CLASS, _KRYO_INSTANCE = range(3)
 _FLINK = "org.apache.flink."
 
-# Java objects may share parts and refer in circles: a small stream can be an endless tree.
+# Java objects may share objects and refer in circles: a small stream can be an endless tree.
 _MAX_DEPTH = 48
 _MAX_SERIALIZERS = 10_000
 _MAX_FIELD_NAME = 8192
@@ -133,7 +133,7 @@ ConfigSnapshotBody: TypeAlias = Callable[[ConfigSnapshot], Serializer]
 
 @dataclass(frozen=True)
 class OrdinalSerializer(IntSerializer):
-    """An enum whose constants are not stored (1.2): the number that Flink wrote."""
+    """An enum whose constants are not stored (1.2): its values are shown as their numbers."""
 
     enum_class: str
 
@@ -145,17 +145,17 @@ class OrdinalSerializer(IntSerializer):
 
 
 def config_snapshot_body(class_name: str) -> ConfigSnapshotBody | None:
-    """The reader of a config snapshot class; None where it is not known."""
+    """Return the reader of a config snapshot class; None where it is not known."""
     return _find(CONFIG_SNAPSHOTS, class_name)
 
 
 def read_serializer_proxy(cursor: Cursor) -> Cursor:
-    """A cursor at the Java stream of a serializer proxy; `cursor` moves behind it.
+    """Return a cursor at the Java stream of a serializer proxy; `cursor` moves behind it.
 
     Flink: TypeSerializerSerializationUtil$TypeSerializerSerializationProxy#read (since 1.2)
 
     Raises:
-        UnsupportedVersionError: not version 1.
+        UnsupportedVersionError: a version other than 1.
     """
     start = cursor.position
     version = cursor.i4()
@@ -169,11 +169,9 @@ def read_serializer_proxy(cursor: Cursor) -> Cursor:
 
 
 def as_stored(stream: Cursor, described: Serializer) -> Serializer:
-    """What a snapshot describes, with what only the serializer beside it tells.
-
-    Until 1.6 a `LockableTypeSerializer` wrote the config snapshot of its element: without its own class, a value
-    would begin four bytes too early.
-    """
+    """Return the serializer that a snapshot describes, corrected by the Java serializer beside it."""
+    # Until 1.6 a `LockableTypeSerializer` wrote the config snapshot of its element: without its own class, a value would
+    # begin four bytes too early.
     if (
         isinstance(described, LockableTypeSerializer)
         or _class_at(stream) != LockableTypeSerializer.java_class
@@ -183,17 +181,17 @@ def as_stored(stream: Cursor, described: Serializer) -> Serializer:
 
 
 def _class_at(stream: Cursor) -> str | None:
-    """The class of the one object in a Java stream; None if something else stands there."""
+    """Return the class of the one object in a Java stream; None if the stream holds no object."""
     cursor = Cursor(stream.data, path=stream.path, position=stream.position, end=stream.end)
     try:
-        begins = bytes(cursor.read(len(_OBJECT_OF_CLASS))) == _OBJECT_OF_CLASS
-        return cursor.utf("Java class") if begins else None
+        is_object = bytes(cursor.read(len(_OBJECT_OF_CLASS))) == _OBJECT_OF_CLASS
+        return cursor.utf("Java class") if is_object else None
     except CorruptDataError:
         return None
 
 
 def serializer_of(stream: Cursor) -> Serializer:
-    """The serializer that a Java stream holds; opaque, also in parts, where its class is not known.
+    """Return the serializer that a Java stream holds; opaque, also when nested, where its class is not known.
 
     Raises:
         CorruptDataError: a broken stream, or a serializer without the fields of its class.
@@ -205,12 +203,12 @@ def serializer_of(stream: Cursor) -> Serializer:
 
 
 def _java_value(stream: Cursor) -> JavaValue:
-    """What a Java stream holds; `stream` stays where it is, to be read again."""
+    """Read the object of a Java stream; `stream` does not move, so that it can be read again."""
     return read_object(Cursor(stream.data, path=stream.path, position=stream.position, end=stream.end))
 
 
 class _Conversion:
-    """Turns the Java object of a serializer, with all that it holds, into a `Serializer`."""
+    """Converts the Java object of a serializer, with the objects in it, into a `Serializer`."""
 
     def __init__(self, stream: Cursor) -> None:
         self.stream = stream
@@ -218,6 +216,7 @@ class _Conversion:
         self.converted = 0
 
     def serializer(self, value: JavaValue) -> Serializer:
+        """Return the serializer of a Java object; opaque where its class is not known."""
         if not isinstance(value, JavaObject):
             raise self.unexpected("a serializer", value)
         self.converted += 1
@@ -226,6 +225,7 @@ class _Conversion:
         plain = _find(PLAIN_SERIALIZERS, value.class_name)
         if plain is not None:
             return plain
+        # Subclasses of users, and those that Scala's macros generate, have the fields of their superclass.
         for java_class in reversed(value.java_class.hierarchy):
             convert = _find(JAVA_SERIALIZERS, java_class.name)
             if convert is not None:
@@ -236,16 +236,19 @@ class _Conversion:
         return OpaqueSerializer(value.class_name, "the class of this Java-serialised serializer is not known")
 
     def serializers(self, value: JavaValue) -> tuple[Serializer, ...]:
+        """Return the serializers of a Java array."""
         if not isinstance(value, JavaArray):
             raise self.unexpected("an array of serializers", value)
         return tuple(self.serializer(element) for element in value.values)
 
     def class_name(self, value: JavaValue) -> str:
+        """Return the name of a `java.lang.Class`."""
         if not isinstance(value, JavaClass):
             raise self.unexpected("a class", value)
         return value.name
 
     def unexpected(self, expected: str, found: JavaValue) -> CorruptDataError:
+        """Return the error for a value of another type."""
         return self.stream.corrupt(f"expected {expected}, found {found!r:.100}")
 
 
@@ -253,7 +256,7 @@ class _Conversion:
 
 
 def _from_fields(serializer: Callable[..., Serializer], *names: str) -> JavaReader:
-    """A serializer that is made of those in the fields `names`."""
+    """Return the converter of a serializer that is made of those in the fields `names`."""
 
     def convert(conversion: _Conversion, java: JavaObject) -> Serializer:
         return serializer(*(conversion.serializer(java.field(name)) for name in names))
@@ -292,8 +295,9 @@ def _java_nullable(conversion: _Conversion, java: JavaObject) -> Serializer:
 
 
 def _java_kryo(conversion: _Conversion, java: JavaObject) -> Serializer:
-    """Of 1.2, where it alone was stored. A class that is registered again keeps its id."""
+    """Convert a Kryo serializer of 1.2, which stored no snapshot."""
     type_class = conversion.class_name(java.field("type"))
+    # The order of this dict is that of the ids: a class that is registered again keeps its id.
     registered = {type_class: ""}
     for known in _elements(java.field("registeredTypes")):
         registered.setdefault(conversion.class_name(known), "")
@@ -314,7 +318,7 @@ def _java_kryo(conversion: _Conversion, java: JavaObject) -> Serializer:
 
 
 def _given(conversion: _Conversion, value: JavaValue) -> dict[str, str]:
-    """Class → class of the Kryo serializer that it was given."""
+    """Return class → class of the Kryo serializer that it was given."""
     return {conversion.class_name(known): _serializer_class(holder) for known, holder in _entries(value)}
 
 
@@ -327,7 +331,7 @@ def _entries(value: JavaValue) -> Iterator[tuple[JavaValue, JavaValue]]:
 
 
 def _serializer_class(holder: JavaValue) -> str:
-    """The class of a Kryo serializer: the class itself, or an instance in a `SerializableSerializer`."""
+    """Return the class of a Kryo serializer: the class itself, or an instance in a `SerializableSerializer`."""
     if isinstance(holder, JavaClass):
         return holder.name
     inner = holder.fields.get("serializer") if isinstance(holder, JavaObject) else None
@@ -349,7 +353,7 @@ def _java_ttl(conversion: _Conversion, java: JavaObject) -> Serializer:
 
 
 def _java_pojo(conversion: _Conversion, java: JavaObject) -> Serializer:
-    """The names are in the annotation: i4 n, then for each field its class and its name as block data."""
+    # The annotation holds i4 n, then for each field its class and, as block data, its name.
     blocks = [block for block in java.annotation if isinstance(block, bytes)]
     names = [Cursor(block).utf("field name") for block in blocks[1:]]
     serializers = conversion.serializers(java.field("fieldSerializers"))
@@ -370,7 +374,7 @@ def _java_pojo(conversion: _Conversion, java: JavaObject) -> Serializer:
 
 
 def _padding(java: JavaObject) -> int:
-    """The bytes behind the flag of a null: the length of `byte[] padding` (since 1.6)."""
+    """Return the number of bytes behind the flag of a null: the length of `byte[] padding` (since 1.6)."""
     padding = java.fields.get("padding")
     return len(padding.values) if isinstance(padding, JavaArray) else 0
 
@@ -385,7 +389,7 @@ def _constants(value: JavaValue) -> tuple[str, ...]:
 
 
 def _from_pairs(serializer: Callable[..., Serializer], count: int) -> ConfigSnapshotBody:
-    """A config snapshot that is a list of `count` pairs."""
+    """Return the reader of a config snapshot that is a list of `count` pairs."""
 
     def read(snapshot: ConfigSnapshot) -> Serializer:
         return serializer(*snapshot.pairs(count))
@@ -394,7 +398,7 @@ def _from_pairs(serializer: Callable[..., Serializer], count: int) -> ConfigSnap
 
 
 def _parameterless(snapshot: ConfigSnapshot) -> Serializer:
-    """The name is the canonical one, with a dot before a nested class; or the binary one, of windows and CEP."""
+    # The name is the canonical one, with a dot before a nested class; that of windows and CEP is the binary one.
     name = snapshot.cursor.utf("serializer class")
     serializer = _find(CANONICAL_SERIALIZERS, name) or _find(PLAIN_SERIALIZERS, name)
     if serializer is None:
@@ -407,14 +411,14 @@ def _row(snapshot: ConfigSnapshot) -> Serializer:
 
 
 def _ttl(snapshot: ConfigSnapshot) -> Serializer:
-    """`CompositeSerializer$ConfigSnapshot`: in Flink, TTL state alone has it."""
+    # The snapshot class is that of any composite serializer; in Flink only TTL state has one.
     _, value = snapshot.pairs(2)
     return TtlSerializer(value)
 
 
 def _tuple(snapshot: ConfigSnapshot) -> Serializer:
-    """Scala's case classes share the config snapshot of Java's tuples: the serializer beside it tells them apart."""
     fields = snapshot.pairs()
+    # Scala's case classes share the config snapshot of Java's tuples: the serializer beside it distinguishes them.
     tuple_class = _java_class(snapshot)
     if not tuple_class.startswith(_JAVA_TUPLE) and _is_case_class(snapshot.serializer):
         return ScalaCaseClassSerializer(tuple_class, fields)
@@ -428,7 +432,7 @@ def _is_case_class(stream: Cursor | None) -> bool:
 
 
 def _paged_buffer(snapshot: ConfigSnapshot) -> Serializer:
-    """The third pair, where there is one, is of the versions."""
+    # The third pair, if there is one, is that of the versions.
     name, event, *_ = snapshot.pairs()
     return PagedBufferSerializer(name, event)
 
@@ -442,8 +446,8 @@ def _generic_array(snapshot: ConfigSnapshot) -> Serializer:
 
 
 def _nullable(snapshot: ConfigSnapshot) -> Serializer:
-    """The padding is in the Java object alone."""
     inner = snapshot.pairs(1)
+    # Only the Java object holds the padding.
     java = None if snapshot.serializer is None else _java_value(snapshot.serializer)
     if not isinstance(java, JavaObject):
         raise _unsupported(snapshot, "expected a Java-serialised NullableSerializer beside it, found none")
@@ -459,7 +463,7 @@ def _enum(snapshot: ConfigSnapshot) -> Serializer:
 
 
 def _enumeration(snapshot: ConfigSnapshot) -> Serializer:
-    """Version 1, without the names (up to 1.2), was never written."""
+    # Version 1, without the names (up to 1.2), was never written.
     enumeration = snapshot.cursor.utf("Enumeration class")
     count = snapshot.cursor.count("enumeration values", 6)
     constants = tuple((snapshot.cursor.utf("enumeration value"), snapshot.cursor.i4()) for _ in range(count))
@@ -471,16 +475,16 @@ def _copyable_value(snapshot: ConfigSnapshot) -> Serializer:
 
 
 def _value(snapshot: ConfigSnapshot) -> Serializer:
-    """The registrations are those with which the class is copied, not written."""
     cursor = snapshot.cursor
     value_class = cursor.utf("value class")
+    # The registrations serve to copy values, not to write them.
     for _ in range(cursor.count("registrations", 8)):
         _kryo_registration(cursor)
     return value_serializer(ValueSerializer, value_class)
 
 
 def _kryo(snapshot: ConfigSnapshot) -> Serializer:
-    """Flink: KryoRegistrationSerializerConfigSnapshot#write; only Kryo 2 was there then."""
+    """Read the snapshot of a Kryo serializer, always of Kryo 2. Flink: KryoRegistrationSerializerConfigSnapshot#write"""
     cursor = snapshot.cursor
     type_class = cursor.utf("generic type class")
     registrations = tuple(_kryo_registration(cursor) for _ in range(cursor.count("registrations", 8)))
@@ -528,15 +532,16 @@ def _pojo(snapshot: ConfigSnapshot) -> Serializer:
 
 
 def _tuple_of(tuple_class: str, fields: tuple[Serializer, ...]) -> Serializer:
-    """Scala's tuples share the config snapshot of Java's."""
+    # Scala's tuples share the config snapshot of Java's.
     if tuple_class.startswith("scala."):
         return ScalaCaseClassSerializer(tuple_class, fields)
     return TupleSerializer(tuple_class, fields)
 
 
 def _name_before(buffer: Cursor, offset: int) -> str:
-    """The utf that ends at `offset`: the nearest that fits, for no byte of a name is below 0x20."""
+    """Return the utf that ends at `offset` of a buffer."""
     end = buffer.position + offset
+    # The nearest length that fits is right: no byte of a name is below 0x20, so no two of them look like a length.
     for start in range(end - 2, max(buffer.position, end - 2 - _MAX_FIELD_NAME) - 1, -1):
         if int.from_bytes(buffer.data[start : start + 2], "big") == end - start - 2:
             return Cursor(buffer.data, path=buffer.path, position=start, end=end).utf("name")
@@ -563,7 +568,7 @@ def _unsupported(snapshot: ConfigSnapshot, message: str) -> UnsupportedSerialize
 
 
 def _find(table: Mapping[str, _T], class_name: str) -> _T | None:
-    """The entry of a class: by its name; shaded, by the name without the prefix; moved, by its last part."""
+    """Return the entry of a class: by its name; shaded, without the prefix; moved, by its simple name."""
     if class_name in table:
         return table[class_name]
     at = class_name.find(_FLINK)
@@ -597,6 +602,7 @@ PLAIN_SERIALIZERS: dict[str, Serializer] = {
     ),
 }
 
+# Class names as `Class#getCanonicalName` returns them.
 CANONICAL_SERIALIZERS = {name.replace("$", "."): serializer for name, serializer in PLAIN_SERIALIZERS.items()}
 
 CONFIG_SNAPSHOTS: dict[str, ConfigSnapshotBody] = {

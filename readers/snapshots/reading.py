@@ -1,6 +1,6 @@
 """Serializer snapshots: the schema that Flink stores before the data.
 
-A snapshot is `utf class, i4 version, body`, and the body has no length: its class alone knows where it ends.
+A snapshot is `utf class, i4 version, body`. The body has no length: only its class knows where it ends.
 
 | form | bytes | Flink |
 |---|---|---|
@@ -34,29 +34,31 @@ COMPOSITE_MAGIC = 911108
 OPTIONAL_MAP_MAGIC = 0x4F2C69A3D70
 ADAPTER_VERSION = 0x7A53C4F0
 BLOCK_VERSIONS = (1, 2)
-_COMPOSITE_VERSION = 3
-_MAX_DEPTH = 48
+_COMPOSITE_VERSION = 3  # since 1.8; before, composite snapshots wrote their body without a head
+_MAX_DEPTH = 48  # a nested snapshot takes a few bytes and some Python calls
 
 
 UnknownSnapshot: TypeAlias = "Callable[[SnapshotReader, UnsupportedError], Serializer]"
-"""What becomes of a snapshot that is not known: leave the cursor behind the body, or raise the error."""
+"""Handles a snapshot that is not known: it moves the cursor behind the body, or raises the error."""
 
 UnsupportedError = UnsupportedSerializerError | UnsupportedVersionError
 
 
 def refuse(_snapshot: SnapshotReader, error: UnsupportedError) -> Serializer:
-    """The `UnknownSnapshot` that gives up."""
+    """Raise the error: the `UnknownSnapshot` that accepts none."""
     raise error
 
 
 class SnapshotReader:
-    """The body of one serializer snapshot, given to the `SnapshotBody` of its class.
+    """The body of one serializer snapshot: the `Snapshot` and `ConfigSnapshot` that readers of bodies are given.
 
     Attributes:
         cursor: at the body.
         class_name: the snapshot class.
-        version: the snapshot's own version.
-        serializer: the Java stream of the serializer itself, which stands beside snapshots of before 1.17.
+        version: the version of the snapshot class.
+        depth: the number of snapshots around it.
+        unknown: handles nested snapshots that are not known.
+        serializer: the Java stream of the serializer, which stands beside snapshots of before 1.17; else None.
     """
 
     def __init__(
@@ -76,18 +78,18 @@ class SnapshotReader:
         self.serializer = serializer
 
     def versioned(self) -> Serializer:
-        """A nested snapshot."""
+        """Read a nested snapshot."""
         return read_versioned(self.cursor, self.depth + 1, self.unknown)
 
     def composite(self) -> int:
-        """The outer version; the outer body is next, then `nested`. Before 1.8 the snapshot's version."""
+        """Read the head of a composite and return its outer version, before 1.8 that of the snapshot; see `Snapshot`."""
         if self.version < _COMPOSITE_VERSION:
             return self.version
         self._magic(COMPOSITE_MAGIC, "composite snapshot")
         return self.cursor.i4()
 
     def nested(self, expected: int | None = None) -> tuple[Serializer, ...]:
-        """The nested serializers of a delegate; `expected` of them if given."""
+        """Read the nested snapshots of a delegate: `expected` of them, if given."""
         self._magic(NESTED_MAGIC, "nested snapshots")
         version = self.cursor.i4()
         if version != 1:
@@ -98,7 +100,7 @@ class SnapshotReader:
         return tuple(self.versioned() for _ in range(count))
 
     def optional_map(self) -> Iterator[OptionalEntry]:
-        """The entries of a `LinkedOptionalMap`, each frame with a cursor of its own."""
+        """Yield the entries of a `LinkedOptionalMap`, each frame with a cursor of its own."""
         start = self.cursor.position
         magic = self.cursor.i8()
         if magic != OPTIONAL_MAP_MAGIC:
@@ -110,25 +112,26 @@ class SnapshotReader:
             yield OptionalEntry(name=name, key=key, value=value)
 
     def framed(self, entry: OptionalEntry) -> Serializer:
-        """The serializer in an entry's value frame; opaque where its class is not known: frames end."""
+        """Read the serializer in the value frame of an entry; opaque where its class is not known."""
         if entry.value is None:
             return OpaqueSerializer(entry.name, "the savepoint has no serializer for it")
+        # The frame has a length, so an unknown class does not hide what follows it.
         try:
             return read_versioned(entry.value, self.depth + 1)
         except (UnsupportedSerializerError, UnsupportedVersionError) as error:
             return OpaqueSerializer(_class_of(error), error.message)
 
     def pairs(self, expected: int | None = None) -> tuple[Serializer, ...]:
-        """The nested serializers of a snapshot of before 1.7; `expected` of them if given."""
+        """Read the nested serializers of a snapshot of before 1.7: `expected` of them, if given."""
         start = self.cursor.position
         serializers = read_pairs(self.cursor, self.depth + 1)
         if expected is not None and len(serializers) != expected:
-            found = len(serializers)
-            raise self.cursor.corrupt(f"expected {expected} nested serializers, found {found}", start)
+            count = len(serializers)
+            raise self.cursor.corrupt(f"expected {expected} nested serializers, found {count}", start)
         return serializers
 
     def pairs_at(self, buffer: Cursor, offsets: list[int]) -> tuple[Serializer, ...]:
-        """The pairs at `offsets` of a buffer, as POJO snapshots of before 1.8 have them."""
+        """Read the pairs at `offsets` of a buffer, where POJO snapshots of before 1.8 hold them."""
         return read_pairs_at(buffer, offsets, self.depth + 1)
 
     def _magic(self, magic: int, what: str) -> None:
@@ -141,17 +144,17 @@ class SnapshotReader:
 def read_versioned(
     cursor: Cursor, depth: int = 0, unknown: UnknownSnapshot = refuse, serializer: Cursor | None = None
 ) -> Serializer:
-    """A versioned snapshot.
+    """Read a versioned snapshot.
 
     Args:
         cursor: at the snapshot.
-        depth: how many snapshots are around this one.
-        unknown: decides on a snapshot class, or a version of one, that is not known.
+        depth: the number of snapshots around it.
+        unknown: handles a snapshot class, or a version of one, that is not known.
         serializer: the Java stream of the serializer, where it stands beside the snapshot.
 
     Raises:
-        UnsupportedSerializerError: the class is not known, and `unknown` gave up.
-        UnsupportedVersionError: the version is not known, and `unknown` gave up.
+        UnsupportedSerializerError: the class is not known, and `unknown` refused it.
+        UnsupportedVersionError: the version is not known, and `unknown` refused it.
         CorruptDataError: the bytes are no snapshot.
     """
     if depth > _MAX_DEPTH:
@@ -167,6 +170,7 @@ def read_versioned(
     try:
         return body(snapshot)
     except (UnsupportedSerializerError, UnsupportedVersionError) as error:
+        # With the Java object at hand the type is known all the same; `unknown` only finds the end of the body.
         cursor.position = body_start
         opaque = unknown(snapshot, error)
         return opaque if serializer is None else serializer_of(serializer)
@@ -184,7 +188,7 @@ def _unknown_class(snapshot: SnapshotReader) -> Serializer:
 def read_block(
     cursor: Cursor, depth: int = 0, unknown: UnknownSnapshot = refuse, serializer: Cursor | None = None
 ) -> Serializer:
-    """A snapshot block; the arguments are those of `read_versioned`.
+    """Read a snapshot block; the arguments are those of `read_versioned`.
 
     Raises:
         UnsupportedVersionError: neither version 1 nor 2; or a snapshot of a version that is not known.
@@ -202,7 +206,7 @@ def read_block(
 
 
 def read_pairs(cursor: Cursor, depth: int = 0) -> tuple[Serializer, ...]:
-    """Pairs of a Java-serialised serializer and its snapshot, which is asked first.
+    """Read pairs of a Java-serialised serializer and its snapshot. The snapshot decides, if it is known.
 
     Raises:
         CorruptDataError: offsets that do not ascend through the buffer, or a broken snapshot.
@@ -213,10 +217,8 @@ def read_pairs(cursor: Cursor, depth: int = 0) -> tuple[Serializer, ...]:
 
 
 def read_pairs_at(buffer: Cursor, offsets: list[int], depth: int) -> tuple[Serializer, ...]:
-    """The pairs at `offsets` (serializer, snapshot, serializer, …) of a buffer; see `read_pairs`.
-
-    Each reaches up to the next offset. Pairs that overlap would let a small buffer nest into endless work.
-    """
+    """Read the pairs at `offsets` (serializer, snapshot, serializer, …) of a buffer; see `read_pairs`."""
+    # Each reaches up to the next offset. Pairs that overlap would let a small buffer nest into endless work.
     for offset, following in pairwise([0, *offsets, buffer.remaining]):
         if offset > following:
             raise buffer.corrupt(f"expected ascending offsets, found {following} behind {offset}")

@@ -1,15 +1,10 @@
-"""What states a savepoint holds and in which types: the headers of the state files.
+"""The user's `stateInfo` file: facts about a savepoint that its bytes do not hold, such as names of fields.
 
-In: the first bytes of a state file. Out: the key serializer, the states with their kinds and serializers.
+In: JSON, written by a user or by `readers.description`. Out: the types of states, refined.
 
 Reading order:
 
-    snapshots.py   a serializer snapshot → a `Serializer`
-    metainfo.py    one registered state: name, kind, serializers
-    proxies.py     the whole header of keyed and of operator state
-    javaio.py      Java object streams, parsed and never instantiated
-    file.py        the `stateInfo` file: what the bytes do not say
-    refinement.py  what it says, applied to types and kinds
-    plans.py       names from job plans
-    writer.py      a savepoint → its `stateInfo`
+    file.py         the file: read, checked, written
+    refinement.py   its facts, applied to the types and kinds of states
+    plans.py        names from job plans
 """

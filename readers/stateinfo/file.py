@@ -1,4 +1,4 @@
-"""The `stateInfo` file: what the bytes of a savepoint do not say of it.
+"""The `stateInfo` file: facts about a savepoint that its bytes do not hold.
 
 UTF-8 JSON beside `_metadata`; `docs/stateinfo.md` describes it, `stateinfo.schema.json` is its schema.
 
@@ -7,14 +7,14 @@ UTF-8 JSON beside `_metadata`; `docs/stateinfo.md` describes it, `stateinfo.sche
 | file | `version`*: 1 · `operators`*: operators · `classes`: classes · `protobuf`: base64 of a FileDescriptorSet |
 | operator | `id`*: 32 hex digits · `uid` · `name` · `parallelism` · `max_parallelism` · `key`: type · `states`: states |
 | state | `name`* · `kind`* · `namespace`, `map_key`, `value`: types · `ttl`: bool |
-| type | `type`: as StateMeta shows it · `fields`: names for f0, f1, … · `message`: of a `byte[]` |
+| type | `type`: as StateMeta shows it · `fields`: names for f0, f1, … · `message`: the message in a `byte[]` |
 | class | `name`* · `fields`: `name`* and `type`* of each · `constants` · `final`: bool · `extends` · `message` |
 
-A class is one whose objects Kryo wrote, and the types of its fields are Java's. With `extends` it is a subclass of a POJO
-that is not described in the savepoint: its own fields, of types as StateMeta shows them. A message is a type of `protobuf`, whose
-messages are also known by the classes that protoc gives them in Java.
+A class is one whose objects Kryo wrote; the types of its fields are Java's. With `extends` it is a subclass of a POJO that the
+savepoint does not describe: `fields` are its own ones, with types as StateMeta shows them. A message is the name of a type in
+`protobuf`; messages are also found by the Java classes that protoc generates for them.
 
-What is read is bounded and checked: a member that is not in the table, or of another type, is an error.
+The file is bounded and checked: a member that is not in the table, or of another type, is an error.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from readers.serializers.tuples import ROW_KIND
 
 STATE_INFO_FILE_NAME = "stateInfo"
 VERSION = 1
-MAX_STATE_INFO_BYTES = 16 << 20
+MAX_STATE_INFO_BYTES = 16 << 20  # the file comes from a user: it must not fill the memory
 _MAX_TEXT = 65_536
 
 _OPERATOR_ID = re.compile(r"[0-9a-f]{32}")
@@ -54,9 +54,12 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypeInfo:
-    """A type as StateMeta shows it, and the names of its fields if it is a record without names of its own.
+    """A type.
 
-    `message` is the protobuf message that a `byte[]` holds.
+    Attributes:
+        type: its name as StateMeta shows it; None where it is not given.
+        fields: the names of the fields of a record without names of its own.
+        message: the protobuf message that a `byte[]` holds.
     """
 
     type: str | None = None
@@ -66,7 +69,7 @@ class TypeInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateInfo:
-    """One state. `ttl` is None where it is not said."""
+    """One state; `ttl` is None where it is not given."""
 
     name: str
     kind: StateKind
@@ -89,7 +92,7 @@ class OperatorInfo:
     states: tuple[StateInfo, ...] = ()
 
     def state(self, name: str, kind: StateKind) -> StateInfo | None:
-        """The state of that name; of several, the one of that kind."""
+        """Return the state of a name; of several that of the kind."""
         named = [state for state in self.states if state.name == name]
         exact = [state for state in named if state.kind is kind]
         return next(iter(exact or named), None)
@@ -97,7 +100,7 @@ class OperatorInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PojoSubclass:
-    """A subclass of a POJO: what it is called, what it extends, and the name and type of each field of its own."""
+    """A subclass of a POJO: its name, its superclass, and the name and type of each field of its own."""
 
     name: str
     extends: str
@@ -110,7 +113,7 @@ class SavepointInfo:
 
     Attributes:
         operators: by operator id.
-        classes: class name → what Kryo does not write of it.
+        classes: class name → its fields and constants, which Kryo does not write.
         subclasses: of POJOs.
         descriptors: of protobuf messages.
     """
@@ -126,21 +129,21 @@ NOTHING = SavepointInfo(operators={}, classes={})
 
 
 def load_state_info(path: str | os.PathLike[str]) -> SavepointInfo:
-    """A file that the user names.
+    """Read a file that the user names.
 
     Raises:
-        MissingFileError: it is not there.
+        MissingFileError: the file does not exist.
         CorruptDataError: it is no stateInfo; the breadcrumbs lead to the member.
-        UnsupportedVersionError: of a later version.
+        UnsupportedVersionError: it has a later version.
     """
     return read_state_info(read_bounded(path, "a stateInfo file"), os.fspath(path))
 
 
 def read_bounded(path: str | os.PathLike[str], what: str) -> bytes:
-    """A local file, up to a byte more than `MAX_STATE_INFO_BYTES`.
+    """Read a local file, up to a byte more than `MAX_STATE_INFO_BYTES`.
 
     Raises:
-        MissingFileError: it is not there.
+        MissingFileError: the file does not exist.
         StorageError: it cannot be read.
     """
     name = os.fspath(path)
@@ -154,26 +157,27 @@ def read_bounded(path: str | os.PathLike[str], what: str) -> bytes:
 
 
 def read_state_info(data: bytes, path: str | None = None) -> SavepointInfo:
-    """The content of a file; for errors see `load_state_info`."""
+    """Read the content of a file; for errors see `load_state_info`."""
     return _savepoint(_Value(loaded_json(data, path), (), path))
 
 
 def loaded_json(data: bytes, path: str | None) -> Any:
-    """A JSON document of at most `MAX_STATE_INFO_BYTES`, without duplicate members.
+    """Read a JSON document of at most `MAX_STATE_INFO_BYTES`, without duplicate members.
 
     Raises:
-        CorruptDataError: too long, not UTF-8, no JSON, a member twice.
+        CorruptDataError: it is too long, not UTF-8, no JSON, or has a member twice.
     """
     if len(data) > MAX_STATE_INFO_BYTES:
         raise CorruptDataError(f"expected at most {MAX_STATE_INFO_BYTES} bytes, found more", path=path)
     try:
         return json.loads(data.decode(), object_pairs_hook=_members, parse_constant=_no_number)
+    # Deep nesting exhausts the stack of Python's own parser.
     except (ValueError, RecursionError) as error:
         raise CorruptDataError(f"expected JSON, found {error}", path=path) from error
 
 
 def state_info_text(info: SavepointInfo) -> str:
-    """The file that says this: indented, to be read and edited by people."""
+    """Return the text of a file with these facts: indented, because people read and edit it."""
     document = {
         "version": VERSION,
         "operators": [_operator_members(operator) for operator in info.operators.values()],
@@ -192,52 +196,59 @@ def state_info_text(info: SavepointInfo) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Value:
-    """A value of the document with the way to it."""
+    """A value of the document, with the names of the members that lead to it."""
 
     value: Any
-    way: tuple[str, ...]
+    names: tuple[str, ...]
     path: str | None
 
     def wrong(self, expected: str) -> CorruptDataError:
+        """Return the error for a value that is not as expected."""
         found = (
             f"{self.value!r:.100}" if not isinstance(self.value, dict | list) else type(self.value).__name__
         )
         return CorruptDataError(
-            f"expected {expected}, found {found}", path=self.path, breadcrumbs=("stateInfo", *self.way)
+            f"expected {expected}, found {found}", path=self.path, breadcrumbs=("stateInfo", *self.names)
         )
 
     def inside(self, name: str, value: Any) -> _Value:
-        return _Value(value, (*self.way, name), self.path)
+        """Return a member or item of this value."""
+        return _Value(value, (*self.names, name), self.path)
 
     def members(self, required: Iterable[str], optional: Iterable[str] = ()) -> _Members:
-        """An object that has these members and no others."""
+        """Return the members of an object; it must have the required ones, and none but these and the optional ones."""
         if not isinstance(self.value, dict):
             raise self.wrong("an object")
         needed = tuple(required)
         for name in needed:
             if name not in self.value:
                 raise self.wrong(f"an object with the member {name!r}")
+        # A misspelt name would go unnoticed otherwise.
         unknown = sorted(set(self.value) - {*needed, *optional})
         if unknown:
             raise self.inside(unknown[0], self.value[unknown[0]]).wrong("no such member")
         return _Members(self)
 
     def text(self) -> str:
+        """Return a text."""
         if not isinstance(self.value, str) or not 0 < len(self.value) <= _MAX_TEXT:
             raise self.wrong(f"a text of 1 to {_MAX_TEXT} characters")
         return self.value
 
     def count(self) -> int:
+        """Return a positive number."""
         if not isinstance(self.value, int) or isinstance(self.value, bool) or not 0 < self.value < 1 << 31:
             raise self.wrong("a positive 32-bit number")
         return self.value
 
     def flag(self) -> bool:
+        """Return true or false."""
         if not isinstance(self.value, bool):
             raise self.wrong("true or false")
         return self.value
 
     def items(self, read: Callable[[_Value], _T]) -> tuple[_T, ...]:
+        """Return the items of an array."""
         if not isinstance(self.value, list):
             raise self.wrong("an array")
         return tuple(read(self.inside(str(index), item)) for index, item in enumerate(self.value))
@@ -250,18 +261,22 @@ class _Members:
     whole: _Value
 
     def required(self, name: str, read: Callable[[_Value], _T]) -> _T:
+        """Return a member that must be present."""
         return read(self.whole.inside(name, self.whole.value[name]))
 
     def optional(self, name: str, read: Callable[[_Value], _T]) -> _T | None:
+        """Return a member; None if it is absent."""
         return self.required(name, read) if name in self.whole.value else None
 
     def all(self, name: str, read: Callable[[_Value], _T]) -> tuple[_T, ...]:
+        """Return the items of a member; none if it is absent."""
         return self.optional(name, lambda value: value.items(read)) or ()
 
 
 def _savepoint(value: _Value) -> SavepointInfo:
     if not isinstance(value.value, dict) or "version" not in value.value:
         raise value.wrong("an object with the member 'version'")
+    # Before the members: those of a later version are not known here.
     version = value.inside("version", value.value["version"]).count()
     if version != VERSION:
         raise UnsupportedVersionError(
@@ -333,6 +348,7 @@ def _type(value: _Value) -> TypeInfo:
     members = value.members(MEMBERS["type"], OPTIONAL_MEMBERS["type"])
     fields = members.all("fields", _Value.text)
     _check_unique(value, "fields", fields)
+    # Rows of SQL have a column of this name.
     if ROW_KIND in fields:
         raise value.inside("fields", ROW_KIND).wrong(f"names other than {ROW_KIND}")
     return TypeInfo(
@@ -357,8 +373,8 @@ def _class(value: _Value) -> tuple[str, KryoClass | PojoSubclass]:
         raise value.wrong("a class that extends a POJO, without constants and message")
     for index, (_, type_name) in enumerate(fields):
         if serializer_named(type_name) is None:
-            way = value.inside("fields", None).inside(str(index), None).inside("type", type_name)
-            raise way.wrong("a type that is made of Flink's basic types, tuples, lists and maps")
+            field = value.inside("fields", None).inside(str(index), None).inside("type", type_name)
+            raise field.wrong("a type that is made of Flink's basic types, tuples, lists and maps")
     return name, PojoSubclass(name=name, extends=extends, fields=fields)
 
 
@@ -386,6 +402,7 @@ def _no_number(name: str) -> Any:
 
 
 # ---- writing ----
+# A member without a value is left out: null is no value of any member.
 
 
 def _operator_members(operator: OperatorInfo) -> dict[str, Any]:
@@ -453,7 +470,7 @@ MEMBERS: dict[str, tuple[str, ...]] = {
     "class": ("name",),
     "class field": ("name", "type"),
 }
-"""The members that each object of a file must have."""
+"""Object of a file → the members that it must have."""
 
 OPTIONAL_MEMBERS: dict[str, tuple[str, ...]] = {
     "file": ("classes", "protobuf"),
@@ -463,4 +480,4 @@ OPTIONAL_MEMBERS: dict[str, tuple[str, ...]] = {
     "class": ("fields", "constants", "final", "extends", "message"),
     "class field": (),
 }
-"""The members that it may have."""
+"""Object of a file → the members that it may have."""

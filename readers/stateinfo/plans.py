@@ -1,6 +1,6 @@
-"""Names from job plans: what Flink's REST API and compiled SQL plans say of operators whose savepoint stores ids only.
+"""Names from job plans of Flink's REST API and from compiled SQL plans, for operators that a savepoint stores by id only.
 
-| document | is | says |
+| document | is | holds |
 |---|---|---|
 | `/jobs/:id/plan` | `{"plan": {"nodes": [{"id", "description"}]}}` | the names of a chain; `id` is the head's operator id |
 | `/jobs/:id` | `{"vertices": [{"id", "name"}]}` | the same |
@@ -38,12 +38,12 @@ Columns = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedOperator:
-    """What a plan says of an operator.
+    """The facts of a plan about one operator.
 
     Attributes:
-        uid, name: None where it does not say.
-        key: the columns that the keys consist of.
-        rows: state name → the columns of the rows in it, for each row type that it may have.
+        uid, name: None where the plan does not hold it.
+        key: the columns of the keys.
+        rows: state name → the columns of its rows, for each row type that it may have.
     """
 
     uid: str | None = None
@@ -53,22 +53,23 @@ class PlannedOperator:
 
 
 JobPlan = Mapping[str, PlannedOperator]
-"""By operator id. Ids that follow from names may be of no operator."""
+"""Operator id → facts. An id that is derived from a name may belong to no operator."""
 
 
 def load_job_plan(path: str | os.PathLike[str]) -> JobPlan:
-    """A plan from a file.
+    """Read a plan from a file.
 
     Raises:
-        MissingFileError: it is not there.
-        CorruptDataError: it is neither of the documents above.
+        MissingFileError: the file does not exist.
+        CorruptDataError: it is none of the documents above.
     """
     return read_job_plan(read_bounded(path, "a job plan"), os.fspath(path))
 
 
 def read_job_plan(data: bytes, path: str | None = None) -> JobPlan:
-    """A plan; for errors see `load_job_plan`."""
+    """Read a plan; for errors see `load_job_plan`."""
     document = loaded_json(data, path)
+    # The documents have no schema and vary between versions: they are read as far as they are as expected.
     try:
         if "flinkVersion" in document:
             return dict(_compiled(document))
@@ -86,7 +87,9 @@ def read_job_plan(data: bytes, path: str | None = None) -> JobPlan:
 def _deployed(vertices: list[dict[str, Any]]) -> Iterator[tuple[str, PlannedOperator]]:
     for vertex in vertices:
         text = html.unescape(vertex.get("description") or vertex["name"])
-        names = [part.strip(_TREE) for part in _ARROW.split(text)]
+        # The description draws the chain as a tree of text.
+        names = [line.strip(_TREE) for line in _ARROW.split(text)]
+        # Only the hash of the right uid is the id of an operator, so a wrong one does no harm.
         for name in filter(None, names):
             for uid in _possible_uids(name):
                 yield operator_id_of(uid), PlannedOperator(uid=uid, name=name)
@@ -108,7 +111,7 @@ def _possible_uids(name: str) -> Iterator[str]:
 
 
 def _kebab(name: str) -> str:
-    """`GroupAggregate` → `group-aggregate`."""
+    """Return `group-aggregate` for `GroupAggregate`."""
     return re.sub(r"(?<!^)(?=[A-Z])", "-", name).lower()
 
 
@@ -141,6 +144,7 @@ def _compiled(plan: dict[str, Any]) -> Iterator[tuple[str, PlannedOperator]]:
         key, rows = describe(node)
         title = "".join(word.capitalize() for word in transformation.split("-"))
         called = TRANSFORMATIONS.get(transformation, transformation)
+        # The form of uids is an option of the job (`table.exec.uid.format`): both are tried.
         for uid in (
             f"{members['id']}_{called}",
             f"{members['id']}_stream-exec-{transformation}_{version}_{called}",
@@ -152,7 +156,7 @@ def _compiled(plan: dict[str, Any]) -> Iterator[tuple[str, PlannedOperator]]:
 
 
 def _columns(row_type: Any) -> Columns:
-    """The column names of `ROW<`a` INT, …>`, or of its long form as an object."""
+    """Return the column names of `ROW<`a` INT, …>`, or of its long form as an object."""
     if isinstance(row_type, dict):
         return tuple(column["name"] for column in row_type["fields"])
     names, depth = [], 0
@@ -166,15 +170,15 @@ def _columns(row_type: Any) -> Columns:
     return tuple(names)
 
 
-_Described = tuple[Columns, Mapping[str, tuple[Columns, ...]]]
+_KeyAndRows = tuple[Columns, Mapping[str, tuple[Columns, ...]]]
 
 
-def _nothing(node: _Node) -> _Described:
+def _nothing(node: _Node) -> _KeyAndRows:
     return (), {}
 
 
-def _aggregate(node: _Node) -> _Described:
-    """One column a field of an accumulator, where the function tells how many it has."""
+def _aggregate(node: _Node) -> _KeyAndRows:
+    """Return a column for each field of the accumulators, where the function determines their number."""
     arguments = (
         _columns(node.members["localAggInputRowType"]) if "localAggInputRowType" in node.members else ()
     )
@@ -198,31 +202,31 @@ def _function(call: Mapping[str, Any]) -> str:
 
 
 def _call_name(call: Mapping[str, Any], arguments: Columns) -> str:
-    """The alias, else the call: `SUM(d)`."""
+    """Return the alias, else the call: `SUM(d)`."""
     alias: str = call.get("name") or ""
     if alias and not _NO_ALIAS.fullmatch(alias):
         return alias
-    of = ", ".join(arguments[index] for index in call["argList"]) or "*"
-    return f"{_function(call)}({'DISTINCT ' if call['distinct'] else ''}{of})"
+    columns = ", ".join(arguments[index] for index in call["argList"]) or "*"
+    return f"{_function(call)}({'DISTINCT ' if call['distinct'] else ''}{columns})"
 
 
-def _join(node: _Node) -> _Described:
+def _join(node: _Node) -> _KeyAndRows:
     left, right = node.inputs
     rows = {"left-records": (left,), "right-records": (right,)}
     return node.columns(node.members["joinSpec"]["leftKeys"]), rows
 
 
-def _interval_join(node: _Node) -> _Described:
+def _interval_join(node: _Node) -> _KeyAndRows:
     left, right = node.inputs
     rows = {"IntervalJoinLeftCache": (left,), "IntervalJoinRightCache": (right,)}
     return node.columns(node.members["intervalJoinSpec"]["joinSpec"]["leftKeys"]), rows
 
 
-def _deduplicate(node: _Node) -> _Described:
+def _deduplicate(node: _Node) -> _KeyAndRows:
     return node.columns(node.members["uniqueKeys"]), {"deduplicate-state": (node.inputs[0],)}
 
 
-def _rank(node: _Node) -> _Described:
+def _rank(node: _Node) -> _KeyAndRows:
     order = node.columns([column["index"] for column in node.members["orderBy"]["fields"]])
     key = node.columns(node.members["partition"]["fields"])
     states = ("data-state-with-append", "data-state-with-update", "data-state", "Top1-Rank-State")
@@ -244,10 +248,10 @@ SQL_OPERATORS = {
     "sort-limit": _rank,
     "limit": _rank,
 }
-"""Kind of node → what it says of key and rows."""
+"""Kind of node → the function that returns its key and the rows of its states."""
 
 TRANSFORMATIONS = {"sort-limit": "rank", "limit": "rank"}
-"""Kind of node → its transformation, where that is called otherwise; uids are made of it."""
+"""Kind of node → its transformation, where that has another name; uids contain it."""
 
 ACCUMULATORS: dict[str, tuple[str, ...]] = {
     "COUNT": ("",),
@@ -257,4 +261,4 @@ ACCUMULATORS: dict[str, tuple[str, ...]] = {
     "MAX": ("",),
     "AVG": ("sum", "count"),
 }
-"""Function → the fields of its accumulator, over a stream without retractions; "" for the result itself."""
+"""Function → the fields of its accumulator, over a stream without retractions; "" stands for the result itself."""

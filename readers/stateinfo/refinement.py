@@ -1,7 +1,7 @@
-"""What is known of a savepoint beside its state files, applied to the types in them.
+"""Facts from beside the state files of a savepoint, applied to the types in them.
 
-`stateInfo` refines and never overrides: it names fields that have no names, and tells a REDUCING state from a VALUE.
-Where it contradicts the bytes, the bytes are right and the contradiction is told.
+`stateInfo` refines and never overrides: it names fields that have no names, and turns a VALUE into a REDUCING state.
+Where it contradicts the bytes, the bytes are right and the contradiction is reported.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _REFINED_KINDS = frozenset({StateKind.REDUCING, StateKind.AGGREGATING, StateKind
 
 @dataclass(frozen=True, slots=True)
 class Contradiction:
-    """What `stateInfo` says and the savepoint does not; or why the file is not used."""
+    """A statement of `stateInfo` that the savepoint contradicts; or the reason why the file is not used."""
 
     message: str
 
@@ -43,15 +43,15 @@ def _contradiction(what: str, found: str, stated: str) -> Contradiction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Knowledge:
-    """What applies to the states of one operator.
+    """The facts that apply to the states of one operator.
 
     Attributes:
-        kryo: which Kryo its Flink has.
-        classes: what is known of classes whose objects Kryo wrote.
-        subclasses: of POJOs, which the savepoint may not describe.
+        kryo: the version of Kryo in its Flink.
+        classes: fields and constants of classes whose objects Kryo wrote.
+        subclasses: of POJOs; the savepoint may not describe them.
         descriptors: of protobuf messages.
-        operator: what `stateInfo` says of the operator.
-        problems: why there is no `stateInfo`, though there is a file.
+        operator: the operator in `stateInfo`.
+        problems: the reasons why a `stateInfo` file is not used.
     """
 
     kryo: int
@@ -62,7 +62,7 @@ class Knowledge:
     problems: tuple[Contradiction, ...] = ()
 
     def informed(self, serializer: Serializer) -> Serializer:
-        """A type tree whose Kryo serializers know their version and classes, and whose POJOs know their subclasses."""
+        """Return a type tree whose Kryo serializers have version and classes, and whose POJOs have their subclasses."""
         tree = informed(serializer, self.kryo, self.classes, self.descriptors)
         return rebuilt(tree, self._with_subclasses) if self.subclasses else tree
 
@@ -77,29 +77,31 @@ class Knowledge:
         return with_subclasses(node, {node.pojo_class: described}) if described else node
 
     def refined(self, name: str, entry: Entry) -> tuple[Entry, tuple[Contradiction, ...]]:
-        """The entry of a state with what `stateInfo` says of it, and what of that cannot be."""
+        """Return the entry of a state, refined by `stateInfo`, and the contradictions between the two."""
         if self.operator is None:
             return entry, self.problems
         contradictions = list(self.problems)
         state = self.operator.state(name, entry.kind)
-        parts: list[tuple[str, TypeInfo | None]] = [("key", self.operator.key)]
+        types: list[tuple[str, TypeInfo | None]] = [("key", self.operator.key)]
         if state is not None:
-            parts += [("namespace", state.namespace), ("map_key", state.map_key), ("value", state.value)]
+            types += [("namespace", state.namespace), ("map_key", state.map_key), ("value", state.value)]
             entry = replace(entry, kind=_refined_kind(entry, state, contradictions))
-        for part, info in parts:
-            tree: Serializer | None = getattr(entry, part)
+        for attribute, info in types:
+            tree: Serializer | None = getattr(entry, attribute)
             if info is not None and tree is not None:
-                types = {tree.type_name}
+                # The type may be given as it is without the message, too.
+                type_names = {tree.type_name}
                 if info.message is not None:
-                    tree = self._with_message(part, tree, info.message, contradictions)
-                changed: dict[str, Any] = {part: _refined_tree(part, tree, info, types, contradictions)}
+                    tree = self._with_message(attribute, tree, info.message, contradictions)
+                refined = _refined_tree(attribute, tree, info, type_names, contradictions)
+                changed: dict[str, Any] = {attribute: refined}
                 entry = replace(entry, **changed)
         return entry, tuple(contradictions)
 
     def _with_message(
-        self, part: str, tree: Serializer, message: str, contradictions: list[Contradiction]
+        self, attribute: str, tree: Serializer, message: str, contradictions: list[Contradiction]
     ) -> Serializer:
-        """The tree with messages in the place of its `byte[]`."""
+        """Return the tree with messages in the place of its `byte[]`."""
         if self.descriptors is None or message not in self.descriptors.messages:
             contradictions.append(Contradiction(f"expected a descriptor of {message}, found none"))
             return tree
@@ -108,17 +110,19 @@ class Knowledge:
             tree, lambda node: serializer if isinstance(node, BytePrimitiveArraySerializer) else node
         )
         if changed is tree:
-            contradictions.append(_contradiction(f"the {part} type", tree.type_name, f"a message {message}"))
+            contradictions.append(
+                _contradiction(f"the {attribute} type", tree.type_name, f"a message {message}")
+            )
         return changed
 
 
 def kryo_of(metadata_version: int) -> int:
-    """Which Kryo the Flink has that writes `_metadata` of this version."""
+    """Return the version of Kryo in the Flink that writes `_metadata` of this version."""
     return KRYO_2 if metadata_version >= _FIRST_WITH_KRYO_2 else KRYO_1
 
 
 def _subclass(base: PojoSerializer, subclass: PojoSubclass) -> PojoSerializer:
-    """Its fields and those it inherits, in the order of their names. Flink: PojoTypeInfo."""
+    """Return the serializer of a subclass: its fields and inherited ones, by name. Flink: PojoTypeInfo."""
     own = tuple(
         PojoField(name, serializer)
         for name, type_name in subclass.fields
@@ -136,6 +140,7 @@ def _refined_kind(entry: Entry, state: StateInfo, contradictions: list[Contradic
         contradictions.append(_contradiction("values", words[entry.ttl], words[state.ttl]))
     if state.kind is entry.kind:
         return entry.kind
+    # These kinds store the same bytes as a value.
     if entry.kind is StateKind.VALUE and state.kind in _REFINED_KINDS:
         return state.kind
     contradictions.append(_contradiction("the kind", entry.kind.value, state.kind.value))
@@ -143,24 +148,28 @@ def _refined_kind(entry: Entry, state: StateInfo, contradictions: list[Contradic
 
 
 def _refined_tree(
-    part: str, tree: Serializer, info: TypeInfo, types: set[str], contradictions: list[Contradiction]
+    attribute: str,
+    tree: Serializer,
+    info: TypeInfo,
+    type_names: set[str],
+    contradictions: list[Contradiction],
 ) -> Serializer:
-    """The tree with the names of `info`; `types` are what it may be called beside what it is called."""
-    plain = tree.value if part == "value" and isinstance(tree, TtlSerializer) else tree
-    if info.type is not None and info.type not in {plain.type_name, tree.type_name, *types}:
-        contradictions.append(_contradiction(f"the {part} type", plain.type_name, info.type))
+    """Return the tree with the field names of `info`; `type_names` are further names that its type may have."""
+    plain = tree.value if attribute == "value" and isinstance(tree, TtlSerializer) else tree
+    if info.type is not None and info.type not in {plain.type_name, tree.type_name, *type_names}:
+        contradictions.append(_contradiction(f"the {attribute} type", plain.type_name, info.type))
     if not info.fields:
         return tree
     record = record_of(tree, len(info.fields))
     if record is None:
         stated = f"names for {len(info.fields)} fields"
-        contradictions.append(_contradiction(f"the {part} type", plain.type_name, stated))
+        contradictions.append(_contradiction(f"the {attribute} type", plain.type_name, stated))
         return tree
     return rebuilt(tree, lambda node: record.with_names(info.fields) if node is record else node)
 
 
 def record_of(tree: Serializer, width: int) -> RecordSerializer | None:
-    """The record that names are for: the row of SQL if there is one, for tuples around it are Flink's; else the outermost."""
+    """Return the record of a type tree that names are for; None if none has this number of fields."""
     records: list[RecordSerializer] = []
 
     def note(node: Serializer) -> Serializer:
@@ -169,5 +178,6 @@ def record_of(tree: Serializer, width: int) -> RecordSerializer | None:
         return node
 
     rebuilt(tree, note)  # innermost first
+    # Tuples around a row of SQL are Flink's own: the user's names are for the row. Else they are for the outermost record.
     rows = [record for record in records if isinstance(record, RowDataSerializer)]
     return (rows or records or [None])[-1]

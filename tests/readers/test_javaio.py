@@ -117,7 +117,7 @@ def test_fields_of_superclasses_come_first_and_subclasses_hide_them() -> None:
     value = read(content + struct.pack(">ii", 1, 2))
 
     assert isinstance(value, JavaObject)
-    assert [part.values for part in value.parts] == [(1,), (2,)]
+    assert [level.values for level in value.levels] == [(1,), (2,)]
     assert value.field("x") == 2
 
 
@@ -130,7 +130,7 @@ def test_primitives_have_their_types() -> None:
     value = read(content + struct.pack(">bHdfiqh?", -1, 65, 0.5, 0.25, -2, -3, -4, True))
 
     assert isinstance(value, JavaObject)
-    assert value.parts[0].values == (-1, "A", 0.5, 0.25, -2, -3, -4, True)
+    assert value.levels[0].values == (-1, "A", 0.5, 0.25, -2, -3, -4, True)
 
 
 def test_arrays_of_bytes_are_bytes() -> None:

@@ -1,4 +1,4 @@
-"""The classes that Kryo, chill and Flink know by themselves: names, final ones, enums, registration ids."""
+"""Classes that Kryo, chill and Flink know by themselves: their names, final ones, enums, registration ids."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ ARRAY_COMPONENTS = {code: name for name, code in ARRAY_CODES.items()}
 
 
 def java_util(names: str) -> tuple[str, ...]:
+    """Return the class names of `java.util` that `names` lists, separated by spaces."""
     return tuple(f"java.util.{name}" for name in names.split())
 
 
@@ -57,7 +58,7 @@ SCALA_COLLECTIONS = tuple(
     ]
 )
 
-# Declared types that say nothing of the objects behind them; those are told by the classes in the bytes.
+# Declared types that do not decide which objects a field holds: the bytes name the class of each.
 OPEN_TYPES = frozenset((
     "java.lang.Object", "java.lang.Number", "java.lang.CharSequence", "java.lang.Comparable", "java.lang.Iterable",
     "java.lang.Throwable", "java.lang.Exception", "java.lang.RuntimeException", "java.lang.Error",
@@ -67,6 +68,7 @@ OPEN_TYPES = frozenset((
     "java.time.ZoneId", "java.time.temporal.Temporal",
 ))  # fmt: skip
 
+# Kryo writes values of a declared final class without their class.
 FINAL = frozenset((
     *BOX_OF.values(), "java.lang.String", "java.lang.StringBuilder", "java.lang.StringBuffer", "java.lang.Class",
     "java.net.URI", "java.util.regex.Pattern", "java.util.UUID", "java.util.Optional", "java.util.Currency",
@@ -87,6 +89,8 @@ ENUMS: dict[str, tuple[str, ...]] = {
     "org.apache.flink.types.RowKind": ("INSERT", "UPDATE_BEFORE", "UPDATE_AFTER", "DELETE"),
 }  # fmt: skip
 
+# Kryo registers the primitives, then Flink chill's classes, in this order (`FlinkScalaKryoInstantiator`,
+# `FlinkChillPackageRegistrar`).
 REGISTERED: dict[int, str] = {
     **dict(enumerate((
         "int", "java.lang.String", "float", "boolean", "byte", "char", "short", "long", "double", "void",

@@ -27,7 +27,7 @@ from readers.serializers.kryo.classes import (
 from readers.serializers.kryo.reader import Body, KryoReader
 from readers.serializers.kryo.settings import KryoType
 
-_ANY = KryoType("java.lang.Object")
+_ANY = KryoType("java.lang.Object")  # of a map without declared type arguments
 
 
 def plain_collection(reader: KryoReader, _class_name: str, _arguments: tuple[KryoType, ...]) -> Any:
@@ -115,6 +115,7 @@ def _sorted_map(reader: KryoReader, _class_name: str, arguments: tuple[KryoType,
 
 
 def _entries(reader: KryoReader, arguments: tuple[KryoType, ...], *, has_comparator: bool) -> list[Any]:
+    # The comparator stands before the count in Kryo 2.24, behind it in Kryo 5; no column shows it.
     if has_comparator and not reader.is_kryo5:
         reader.any()
     count = reader.input.size(1 if reader.is_kryo5 else 0)

@@ -1,6 +1,6 @@
-"""Kryo's primitives; what differs between 2.24 and 5 is the byte order of fixed numbers.
+"""Kryo's primitives; the versions 2.24 and 5 differ in the byte order of fixed numbers.
 
-| part | bytes |
+| item | bytes |
 |---|---|
 | count, ordinal, class | varint, 5 bytes at most |
 | int, long | zigzag varint, 5 and 9 bytes at most; "positive" ones without the zigzag |
@@ -23,7 +23,7 @@ _MAX_ZIGZAG_BYTES = 9
 
 
 class KryoInput(Cursor):
-    """Kryo's primitives."""
+    """A cursor over Kryo's primitives."""
 
     __slots__ = ("order", "version")
 
@@ -33,12 +33,12 @@ class KryoInput(Cursor):
         self.order = ">" if version < 5 else "<"
 
     def fixed(self, code: str) -> Any:
-        """One number of a `struct` code, in the byte order of the version."""
+        """Read one number of a `struct` code, in the byte order of the version."""
         layout = struct.Struct(self.order + code)
         return layout.unpack(self.read(layout.size))[0]
 
     def varlong(self) -> int:
-        """Unsigned; at most nine bytes, the last of which has eight bits."""
+        """Read an unsigned number of at most nine bytes, the last of which has eight bits."""
         value = 0
         for index in range(_MAX_ZIGZAG_BYTES):
             byte = self.u1()
@@ -50,22 +50,23 @@ class KryoInput(Cursor):
         return value
 
     def positive_long(self) -> int:
-        """A long that is expected to be positive: negative ones take nine bytes."""
+        """Read a long that Kryo expects to be positive: a negative one takes nine bytes."""
         value = self.varlong()
         return value - (1 << 64) if value >> 63 else value
 
     def positive_int(self) -> int:
-        """An int that is expected to be positive: negative ones take five bytes."""
+        """Read an int that Kryo expects to be positive: a negative one takes five bytes."""
+        # The fifth byte holds more bits than an int has.
         value = self.varint("number") & 0xFFFFFFFF
         return value - (1 << 32) if value >> 31 else value
 
     def zigzag(self) -> int:
-        """An int or long."""
+        """Read an int or long."""
         value = self.varlong()
         return value >> 1 ^ -(value & 1)
 
     def size(self, offset: int = 0) -> int:
-        """A count of things that take at least a byte each, stored with `offset` added."""
+        """Read a count of elements of at least a byte each, stored with `offset` added."""
         start = self.position
         count = self.varint("count") - offset
         if not 0 <= count <= self.remaining:
@@ -73,19 +74,20 @@ class KryoInput(Cursor):
         return count
 
     def flagged_size(self) -> tuple[bool, int]:
-        """Kryo 5's header of a collection: a flag and the count; flagged elements that are all null have no bytes."""
+        """Read Kryo 5's header of a collection: a flag and the count."""
         start = self.position
         byte = self.u1()
         count = byte & 0x3F
         if byte & 0x40:
             count |= self.varint("count") << 6
         flag = byte >= 0x80
+        # Flagged elements that are all null have no bytes: the bytes that are left do not limit their count.
         if count < 1 or count - 1 > (MAX_NODES if flag else self.remaining):
             raise self.corrupt(f"expected a count, found {count - 1} with {self.remaining} bytes left", start)
         return flag, count - 1
 
     def text(self) -> str | None:
-        """A string; None for null."""
+        """Read a string; None for null."""
         start = self.position
         first = self.u1()
         if first < 0x80:
@@ -100,7 +102,7 @@ class KryoInput(Cursor):
         return clean_text("".join(chr(self._unit()) for _ in range(units - 1)))
 
     def name(self, what: str) -> str:
-        """A string that is not null."""
+        """Read a string that is not null."""
         text = self.text()
         if text is None:
             raise self.corrupt(f"expected {what}, found null")
@@ -110,6 +112,7 @@ class KryoInput(Cursor):
         while self.u1() < 0x80:
             pass
         raw = bytearray(self.data[start : self.position])
+        # Bit 7 marks the last character.
         raw[-1] &= 0x7F
         return raw.decode("ascii")
 

@@ -127,7 +127,7 @@ def _array(reader: KryoReader, class_name: str, _arguments: tuple[KryoType, ...]
 
 def _class_value(reader: KryoReader, _class_name: str, _arguments: tuple[KryoType, ...]) -> Any:
     name = reader.class_name()
-    # int and Integer have one id: a flag follows that tells them apart.
+    # int and Integer have one id: a flag follows that distinguishes them.
     if reader.is_kryo5 and name not in PRIMITIVES and name not in BOXES:
         return name
     is_primitive = reader.input.boolean()

@@ -1,6 +1,6 @@
 """Objects that Flink leaves to Kryo: `org.apache.flink.api.java.typeutils.runtime.kryo.KryoSerializer`.
 
-Snapshot, version 2 (1.8 to 2.3): `utf class`, then three optional maps, whose frames are stepped over by length:
+Snapshot, version 2 (1.8 to 2.3): `utf class`, then three optional maps, whose frames have a length each:
 
 | map | value frame |
 |---|---|
@@ -8,14 +8,13 @@ Snapshot, version 2 (1.8 to 2.3): `utf class`, then three optional maps, whose f
 | default serializers given as instances | Java stream of a `SerializableSerializer` |
 | default serializers given as classes | utf serializer class |
 
-The column is JSON text; see `kryoobjects.py` and `jsontext.py`. What decides:
+The column is JSON text; see `objects.py`.
 
-* Which Kryo wrote the bytes: the package of `SerializableSerializer` says it where one is there (2.24 up to Flink
-  1.20, 5 from 2.0 on); else the caller must know it from the savepoint's version. Unknown, nothing is decoded.
-* Which objects can be read: types of the JDK, tuples, enums and objects whose constants and fields are given. A value
-  of any other class has no end that can be found, so a type of such a class is a problem that is not sized. A declared
-  `Object` or `List` may still hold one: the leaf then names it, or gives the bytes where nothing follows in the
-  entry's frame.
+* The version of Kryo follows from the package of `SerializableSerializer`, if there is one (2.24 up to Flink 1.20, 5 since
+  2.0), else from the version of the savepoint. Without a version nothing is decoded.
+* Types of the JDK, tuples, enums and objects whose constants and fields are given can be read. A value of any other class
+  has no end that can be found, so a type of such a class is a problem that is not sized. A declared `Object` or `List`
+  may still hold one: then the error names its class; where nothing follows in the entry's frame, its bytes are shown.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ _VERSIONS = {
 
 
 class KryoLeaf:
-    """Reads one value. `is_last`: nothing follows it in its frame, so its bytes have a known end."""
+    """Reads one value. With `is_last` nothing follows it in its frame, so its bytes have a known end."""
 
     def __init__(self, settings: KryoSettings, *, is_last: bool = False) -> None:
         self.settings = settings
@@ -76,7 +75,7 @@ class KryoLeaf:
 
 @dataclass(frozen=True)
 class KryoSerializer(Serializer):
-    """`settings.version` is 0 where it is not known."""
+    """An object that Kryo wrote; `settings.version` is 0 where it is not known."""
 
     type_class: str
     settings: KryoSettings
@@ -94,7 +93,7 @@ class KryoSerializer(Serializer):
     def informed(
         self, version: int, classes: Mapping[str, KryoClass], descriptors: Descriptors | None
     ) -> KryoSerializer:
-        """The same with what the snapshot does not say; see the function `informed`."""
+        """Return the same serializer with facts that the snapshot does not hold; see the function `informed`."""
         settings = replace(
             self.settings,
             version=self.settings.version or version,
@@ -122,7 +121,7 @@ class KryoSerializer(Serializer):
             )
 
     def hash_code(self, value: Any) -> int | None:
-        """`UUID#hashCode`, from its JSON text; the others are not known."""
+        """Return `UUID#hashCode`, from the JSON text; that of other classes is not known."""
         if self.type_class != _UUID or not isinstance(value, str):
             return None
         digits = value.strip('"').replace("-", "")
@@ -131,6 +130,7 @@ class KryoSerializer(Serializer):
         except ValueError:
             return None
 
+    # The settings hold dicts.
     def __hash__(self) -> int:
         return hash(self.type_class)
 
@@ -141,12 +141,12 @@ def informed(
     classes: Mapping[str, KryoClass] | None = None,
     descriptors: Descriptors | None = None,
 ) -> Serializer:
-    """A type tree whose Kryo serializers know what is beside the snapshot.
+    """Return a type tree whose Kryo serializers have the facts that no snapshot holds.
 
     Args:
         serializer: the root.
-        version: 2 or 5, from the version of the savepoint; used where the snapshot does not say it.
-        classes: what is known of user classes.
+        version: 2 or 5, from the version of the savepoint; used where the snapshot does not hold it.
+        classes: fields and constants of user classes.
         descriptors: of protobuf messages.
     """
     known = classes or {}
@@ -180,7 +180,7 @@ _LOST = "a serializer that the savepoint does not name"
 
 
 def _registered(entry: OptionalEntry) -> tuple[str, int]:
-    """The serializer class of a registration ("" for Kryo's choice), and which Kryo it is from, 0 if unknown."""
+    """Return the serializer class of a registration ("" for Kryo's choice) and its Kryo version, 0 if unknown."""
     if entry.value is None:
         return _LOST, 0
     entry.value.utf("registered class")
@@ -191,9 +191,10 @@ def _registered(entry: OptionalEntry) -> tuple[str, int]:
 
 
 def _instance(frame: Cursor | None) -> tuple[str, int]:
-    """The class of the serializer in a `SerializableSerializer`; the stream is no more than that to us."""
+    """Return the class of the serializer in a `SerializableSerializer`, and the version of its Kryo, 0 if unknown."""
     if frame is None:
         return _LOST, 0
+    # A user's serializer may hold any objects. They do not matter here, so a broken stream is no error.
     try:
         holder = read_object(frame)
     except ReaderError:

@@ -1,1 +1,5 @@
-"""Protobuf messages, read with their compiled descriptors."""
+"""Protobuf messages, read with their compiled descriptors.
+
+serializer.py    messages → JSON trees; `byte[]` that hold messages
+descriptors.py   the wire format, and the descriptors that give it a meaning
+"""

@@ -1,14 +1,14 @@
-"""Protobuf's wire format, and the descriptors that say what it means: a compiled `FileDescriptorSet`.
+"""Protobuf's wire format, and the descriptors that give it a meaning: a compiled `FileDescriptorSet`.
 
-| part | bytes |
+| item | bytes |
 |---|---|
 | message | fields in any order, up to the end |
 | field | varint: number × 8 + wire type, value |
 | wire type 0 · 1 · 2 · 5 | varint of 64 bits at most · 8 bytes · varint length, bytes · 4 bytes |
 | wire type 3, 4 | the fields of a group up to its end |
 
-What `protoc --descriptor_set_out --include_imports` writes is such a message itself; of it are read the names, numbers, labels and
-types of fields, the names of enum constants, and the options that tell the Java class of a message.
+`protoc --descriptor_set_out --include_imports` writes the set, which is a message itself. The names, numbers, labels and types
+of fields are read from it, the names of enum constants, and the options that determine the Java class of a message.
 
 Source: protobuf's encoding; `google/protobuf/descriptor.proto`.
 """
@@ -27,6 +27,7 @@ from readers.cursor import Cursor
 VARINT, FIXED_64, BYTES, START_GROUP, END_GROUP, FIXED_32 = range(6)
 _MAX_DEPTH = 100
 _REPEATED = 3
+# protoc makes the name of the outer class from the words of the file name.
 _NOT_A_WORD = re.compile(r"[^0-9A-Za-z]+")
 
 WireValue = int | memoryview
@@ -61,8 +62,8 @@ class Field:
 
     Attributes:
         type_name: of its message or enum, `package.Message.Nested`.
-        oneof: the number of the oneof it is in; None for none.
-        has_presence: whether an absent one differs from one with the default.
+        oneof: the number of its oneof; None for none.
+        has_presence: an absent field differs from a field with the default.
     """
 
     name: str
@@ -76,7 +77,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """A message type; `is_map_entry` if it is the entry of a map field."""
+    """A message type; with `is_map_entry` it is the entry of a map field."""
 
     name: str
     fields: Mapping[int, Field]
@@ -101,10 +102,10 @@ class Descriptors:
 
 
 def read_descriptors(data: bytes, path: str | None = None) -> Descriptors:
-    """A compiled `FileDescriptorSet`.
+    """Read a compiled `FileDescriptorSet`.
 
     Raises:
-        CorruptDataError: it is none.
+        CorruptDataError: the bytes are none.
     """
     reader = _Descriptors()
     cursor = Cursor(data, path=path)
@@ -119,14 +120,14 @@ def read_descriptors(data: bytes, path: str | None = None) -> Descriptors:
 
 
 def wire_fields(cursor: Cursor, group: int | None = None, depth: int = 0) -> Iterator[tuple[int, WireValue]]:
-    """Number and value of each field: an int of a varint or fixed number, unsigned, else bytes.
+    """Yield number and value of each field: an int of a varint or fixed number, unsigned, else bytes.
 
     A group comes as the bytes between its marks.
 
     Args:
         cursor: over the message.
         group: the number of the group whose end is the end; None for a message.
-        depth: how deep groups are nested.
+        depth: the number of groups around it.
 
     Raises:
         CorruptDataError: the bytes contradict the wire format.
@@ -147,12 +148,13 @@ def wire_fields(cursor: Cursor, group: int | None = None, depth: int = 0) -> Ite
 
 
 def varint(cursor: Cursor) -> int:
-    """An unsigned number of 64 bits at most."""
+    """Read an unsigned number of at most 64 bits."""
     value = 0
     for shift in range(0, 70, 7):
         byte = cursor.u1()
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
+            # Ten bytes hold 70 bits; other readers drop the surplus too.
             return value & (1 << 64) - 1
     raise cursor.corrupt("expected a varint of ten bytes at most")
 
@@ -175,6 +177,7 @@ def _group(cursor: Cursor, number: int, depth: int) -> memoryview:
     if depth >= _MAX_DEPTH:
         raise cursor.corrupt(f"protobuf groups nest deeper than {_MAX_DEPTH} levels")
     start = end = cursor.position
+    # A group has no length: only reading its fields finds the end mark.
     for _ in wire_fields(cursor, number, depth + 1):
         end = cursor.position
     return memoryview(cursor.data)[start:end]
@@ -186,7 +189,7 @@ def _sub(cursor: Cursor, value: WireValue) -> Cursor:
     return Cursor(value, path=cursor.path)
 
 
-class _Parts:
+class _Fields:
     """The fields of a descriptor, by number."""
 
     def __init__(self, cursor: Cursor) -> None:
@@ -195,15 +198,18 @@ class _Parts:
         for number, value in wire_fields(cursor):
             self._values.setdefault(number, []).append(value)
 
-    def parts(self, number: int) -> list[_Parts]:
-        return [_Parts(_sub(self._cursor, value)) for value in self._values.get(number, ())]
+    def messages(self, number: int) -> list[_Fields]:
+        """Return the messages of a repeated field."""
+        return [_Fields(_sub(self._cursor, value)) for value in self._values.get(number, ())]
 
-    def part(self, number: int) -> _Parts:
-        """All of them as one: that is how protobuf merges."""
-        found = b"".join(bytes(_sub(self._cursor, value).data) for value in self._values.get(number, ()))
-        return _Parts(Cursor(found, path=self._cursor.path))
+    def message(self, number: int) -> _Fields:
+        """Return the message of a field; empty if the field is absent."""
+        # Protobuf merges the messages of a field that comes several times.
+        merged = b"".join(bytes(_sub(self._cursor, value).data) for value in self._values.get(number, ()))
+        return _Fields(Cursor(merged, path=self._cursor.path))
 
     def text(self, number: int) -> str:
+        """Return the text of a field; "" if the field is absent."""
         value = self._values.get(number, [b""])[-1]
         if isinstance(value, int):
             raise self._cursor.corrupt("expected a text in a protobuf descriptor, found a number")
@@ -213,12 +219,14 @@ class _Parts:
             raise self._cursor.corrupt("expected UTF-8 in a protobuf descriptor") from error
 
     def number(self, number: int) -> int | None:
+        """Return the number of a field; None if the field is absent."""
         value = self._values.get(number, [None])[-1]
         if value is not None and not isinstance(value, int):
             raise self._cursor.corrupt("expected a number in a protobuf descriptor, found bytes")
         return value
 
     def field_type(self) -> FieldType:
+        """Return the type of the field that is described."""
         code = self.number(5) or 0
         if not FieldType.DOUBLE <= code <= FieldType.SINT64:
             raise self._cursor.corrupt(f"expected the type of a protobuf field, found {code}")
@@ -226,7 +234,7 @@ class _Parts:
 
 
 class _Descriptors:
-    """Gathers the types of the files."""
+    """Collects the types of the files."""
 
     def __init__(self) -> None:
         self.messages: dict[str, Message] = {}
@@ -234,78 +242,81 @@ class _Descriptors:
         self.java_classes: dict[str, str] = {}
 
     def file(self, cursor: Cursor) -> None:
-        parts = _Parts(cursor)
-        package = parts.text(2)
+        """Add the types of one `FileDescriptorProto`."""
+        file = _Fields(cursor)
+        package = file.text(2)
         prefix = f"{package}." if package else ""
-        java = _java_prefix(parts, package)
-        is_proto3 = parts.text(12) == "proto3"
-        for message in parts.parts(4):
+        java = _java_prefix(file, package)
+        is_proto3 = file.text(12) == "proto3"
+        for message in file.messages(4):
             self.message(message, prefix, java, is_proto3, 0)
-        for enum in parts.parts(5):
+        for enum in file.messages(5):
             self.enum(enum, prefix)
 
-    def message(self, parts: _Parts, prefix: str, java: str, is_proto3: bool, depth: int) -> None:
-        """A message and those inside it."""
-        short = parts.text(1)
+    def message(self, described: _Fields, prefix: str, java: str, is_proto3: bool, depth: int) -> None:
+        """Add a message and those inside it."""
+        short = described.text(1)
         name = prefix + short
-        fields = [_field(part, is_proto3) for part in parts.parts(2)]
-        is_map_entry = bool(parts.part(7).number(7))
+        fields = [_field(field, is_proto3) for field in described.messages(2)]
+        is_map_entry = bool(described.message(7).number(7))
         self.messages[name] = Message(
             name=name, fields={field.number: field for field in fields}, is_map_entry=is_map_entry
         )
         self.java_classes[java + short] = name
         if depth < _MAX_DEPTH:
-            for nested in parts.parts(3):
+            for nested in described.messages(3):
                 self.message(nested, f"{name}.", f"{java}{short}$", is_proto3, depth + 1)
-        for enum in parts.parts(4):
+        for enum in described.messages(4):
             self.enum(enum, f"{name}.")
 
-    def enum(self, parts: _Parts, prefix: str) -> None:
-        """An enum; of constants with the same number the first."""
+    def enum(self, described: _Fields, prefix: str) -> None:
+        """Add an enum; of constants with one number the first."""
         constants: dict[int, str] = {}
-        for value in parts.parts(2):
+        for value in described.messages(2):
             constants.setdefault(signed(value.number(2) or 0, 32), value.text(1))
-        self.enums[prefix + parts.text(1)] = constants
+        self.enums[prefix + described.text(1)] = constants
 
 
 def signed(value: int, bits: int) -> int:
-    """The low bits as a two's complement number."""
+    """Return the low bits as a two's complement number."""
     value &= (1 << bits) - 1
     return value - (1 << bits) if value >> bits - 1 else value
 
 
-def _field(parts: _Parts, is_proto3: bool) -> Field:
-    kind = parts.field_type()
-    oneof = parts.number(9)
+def _field(described: _Fields, is_proto3: bool) -> Field:
+    kind = described.field_type()
+    oneof = described.number(9)
     is_message = kind in (FieldType.MESSAGE, FieldType.GROUP)
     return Field(
-        name=parts.text(1),
-        number=parts.number(3) or 0,
+        name=described.text(1),
+        number=described.number(3) or 0,
         type=kind,
-        is_repeated=parts.number(4) == _REPEATED,
-        type_name=parts.text(6).removeprefix("."),
+        is_repeated=described.number(4) == _REPEATED,
+        type_name=described.text(6).removeprefix("."),
         oneof=oneof,
+        # proto3 does not write a plain field with its default; `optional` there is a oneof of one field.
         has_presence=is_message or oneof is not None or not is_proto3,
     )
 
 
-def _java_prefix(parts: _Parts, package: str) -> str:
-    """What stands before the name of a message in the binary name of its class. Source: protobuf's Java guide."""
-    options = parts.part(8)
+def _java_prefix(file: _Fields, package: str) -> str:
+    """Return the text before the name of a message in the binary name of its class. Source: protobuf's Java guide."""
+    options = file.message(8)
     java_package = options.text(1) or package
     prefix = f"{java_package}." if java_package else ""
-    return prefix if options.number(10) else f"{prefix}{options.text(8) or _outer_class(parts)}$"
+    return prefix if options.number(10) else f"{prefix}{options.text(8) or _outer_class(file)}$"
 
 
-def _outer_class(parts: _Parts) -> str:
-    stem = parts.text(1).rpartition("/")[2].removesuffix(".proto")
+def _outer_class(file: _Fields) -> str:
+    stem = file.text(1).rpartition("/")[2].removesuffix(".proto")
     name = "".join(word[:1].upper() + word[1:] for word in _NOT_A_WORD.split(stem))
-    taken = {part.text(1) for number in (4, 5, 6) for part in parts.parts(number)}
+    # The outer class must not have the name of a message, enum or service in it.
+    taken = {described.text(1) for number in (4, 5, 6) for described in file.messages(number)}
     return f"{name}OuterClass" if name in taken else name
 
 
 def defaults() -> dict[FieldType, Any]:
-    """What an absent field without presence is."""
+    """Return the value of an absent field without presence, by type."""
     numbers: dict[FieldType, Any] = dict.fromkeys(FieldType, 0)
     floats = dict.fromkeys((FieldType.DOUBLE, FieldType.FLOAT), 0.0)
     return numbers | floats | {FieldType.BOOL: False, FieldType.STRING: "", FieldType.BYTES: ""}

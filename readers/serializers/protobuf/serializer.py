@@ -6,8 +6,8 @@
 | a `byte[]` that `stateInfo` says is a message | i4 length, message |
 
 A message is an object with the names of the `.proto` file. Repeated fields are arrays, maps arrays of key and value, enums the
-names of their constants, bytes base64, NaN and infinities text. A field that proto3 leaves out because it has its default is shown
-with it; one that says whether it is there, and is not, is left out. Fields that the descriptors do not know stand in `@unknown`.
+names of their constants, bytes base64, NaN and infinities text. A field that proto3 does not write because it has its default is
+shown with it; a field with presence that is absent is left out. Fields that the descriptors do not know stand in `@unknown`.
 
 Source: `com.twitter.chill.protobuf.ProtobufSerializer`; protobuf's encoding and its rules for merging.
 """
@@ -49,10 +49,10 @@ class ProtobufReader:
         self._nodes = 0
 
     def tree(self, name: str, data: memoryview, path: str | None = None) -> dict[str, Any]:
-        """A message of the type `name`, which must be among the descriptors.
+        """Read a message of the type `name`, which must be among the descriptors.
 
         Raises:
-            CorruptDataError: it is none, nests too deep, or holds too many values.
+            CorruptDataError: the bytes are no such message, nest too deep, or hold too many values.
         """
         self._nodes = 0
         return self._message(self._descriptors.messages[name], Cursor(data, path=path), 0)
@@ -91,18 +91,18 @@ class ProtobufReader:
 
     def _messages(self, field: Field, values: list[WireValue], cursor: Cursor, depth: int) -> Any:
         message = self._descriptors.messages.get(field.type_name)
-        parts = [_bytes(field, value, cursor) for value in values]
+        chunks = [_bytes(field, value, cursor) for value in values]
         if message is None:
             raise cursor.corrupt(f"expected the descriptor of {field.type_name}, found none")
         if not field.is_repeated:
-            # What comes several times is merged, which is what reading all of it in a row does.
-            whole = parts[0] if len(parts) == 1 else memoryview(b"".join(parts))
+            # A message that comes several times is merged: that is the same as reading all its bytes in a row.
+            whole = chunks[0] if len(chunks) == 1 else memoryview(b"".join(chunks))
             return self._message(message, Cursor(whole, path=cursor.path), depth + 1)
-        trees = [self._message(message, Cursor(part, path=cursor.path), depth + 1) for part in parts]
+        trees = [self._message(message, Cursor(chunk, path=cursor.path), depth + 1) for chunk in chunks]
         return json_map(self._entry(message, tree) for tree in trees) if message.is_map_entry else trees
 
     def _entry(self, message: Message, tree: dict[str, Any]) -> tuple[Any, Any]:
-        """Key and value of a map; what is absent has its default, whatever the syntax of the file."""
+        """Return key and value of a map; an absent one has its default, whatever the syntax of the file."""
         key, value = (message.fields.get(number) for number in (1, 2))
         return tuple(  # type: ignore[return-value]  # of two
             None if field is None else tree.get(field.name, self._default(field)) for field in (key, value)
@@ -114,13 +114,14 @@ class ProtobufReader:
         return {} if field.type is FieldType.MESSAGE else _DEFAULTS[field.type]
 
     def _scalars(self, field: Field, value: WireValue, cursor: Cursor) -> list[Any]:
-        """The scalars of one wire value: several where they are packed."""
+        """Return the scalars of one wire value: several where they are packed."""
         if field.type is FieldType.STRING:
             return [_text(_bytes(field, value, cursor), cursor)]
         if field.type is FieldType.BYTES:
             return [json_bytes(bytes(_bytes(field, value, cursor)))]
         if isinstance(value, int):
             return [self._number(field, value)]
+        # Readers must accept packed numbers whatever the descriptor says.
         packed = Cursor(value, path=cursor.path)
         width = _WIDTHS.get(field.type)
         numbers = []
@@ -165,12 +166,13 @@ class ProtobufSerializer(Serializer):
     def emit(self, program: Program) -> None:
         program.python(ProtobufLeaf(self))
 
+    # The descriptors hold dicts.
     def __hash__(self) -> int:
         return hash(self.message)
 
 
 class ProtobufLeaf:
-    """One `byte[]` as the JSON text of its message."""
+    """Reads one `byte[]` as the JSON text of its message."""
 
     def __init__(self, serializer: ProtobufSerializer) -> None:
         self._serializer = serializer
@@ -186,7 +188,7 @@ class ProtobufLeaf:
 
 
 def _clear(message: Message, known: Field, found: dict[int, list[WireValue]]) -> None:
-    """Of a oneof the last one that came counts; several of the same are merged."""
+    """Forget the other fields of the same oneof: the last one in the bytes counts."""
     for number, field in message.fields.items():
         if field.oneof == known.oneof and number != known.number:
             found.pop(number, None)

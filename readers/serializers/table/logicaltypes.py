@@ -1,4 +1,4 @@
-"""SQL types, and how a value of each stands in a slot of a binary row or array.
+"""SQL types, and the slots of their values in binary rows and arrays.
 
 Little endian. A slot has 8 bytes in a row, `width` bytes in an array. Offsets count from the start of the row or array
 that holds the slot. Flink: `org.apache.flink.table.data.binary`, `BinaryRowDataWriter`.
@@ -13,14 +13,14 @@ that holds the slot. Flink: `org.apache.flink.table.data.binary`, `BinaryRowData
 | above 18 | u4 length, u4 offset of big-endian two's complement | decimal128 |
 | CHAR, VARCHAR | up to 7 bytes, and 80 + length in the last; or u4 length, u4 offset | string |
 | BINARY, VARBINARY, VARIANT, BITMAP | likewise | binary |
-| RAW | likewise | what its serializer makes of it; binary where that is not known |
+| RAW | likewise | that of its serializer; binary where that is not known |
 | ARRAY, MAP, MULTISET, ROW, STRUCTURED_TYPE | u4 size, u4 offset | list, map, map, struct, struct |
 
-An array is `i4 n`, null bits in whole 4 bytes, n slots; a map is `i4 size of the keys`, an array of keys, one of
-values; a row is the byte of the row kind, null bits from bit 8 on (in whole 8 bytes), the slots, what they point to.
+An array is `i4 n`, null bits in whole 4 bytes, n slots; a map is `i4 size of the keys`, an array of keys, an array of
+values; a row is the byte of the row kind, null bits from bit 8 on (in whole 8 bytes), the slots, the data behind them.
 
-No column carries a time zone. Digits of a second that the declared precision does not have are cut off. For null keys of
-maps, and timestamps that are too far off, see `readers.decode.outliers`.
+No column carries a time zone. Digits of a second beyond the declared precision are cut off. For null keys of maps, and
+timestamps out of the range of their column, see `readers.decode.outliers`.
 
 The types come from the snapshots as Java objects, `org.apache.flink.table.types.logical`; `typeRoot` names the type.
 """
@@ -43,23 +43,24 @@ from readers.javaio import JavaEnum, JavaObject, JavaValue
 from readers.serializers.base import Problem, Serializer
 
 SLOT_BYTES = 8
-_MAX_DEPTH = 32
+_MAX_DEPTH = 32  # of Java objects in the snapshot, against hostile ones
 _MAX_PRECISION = 38
 _MAX_INLINE_BYTES = 7
 _MILLISECOND_PRECISION = 3
 _MICROSECOND_PRECISION = 6
-_MAX_LENGTH = 2**31 - 1
+_MAX_LENGTH = 2**31 - 1  # VARCHAR of this length is called STRING
 _MILLISECONDS_A_DAY = 86_400_000
-_LARGE_DECIMAL_BYTES = 16
-_MAX_FRACTION_DIGITS = 1000  # of a number that a key is compared with: zeros, or it is not in the savepoint
-_EPOCH = datetime.datetime(1970, 1, 1)  # columns carry no zone
+_LARGE_DECIMAL_BYTES = 16  # `BinaryRowWriter` reserves these for any decimal above precision 18
+# A query may compare a key with a number of any exponent; 10 to that power would take all memory.
+_MAX_FRACTION_DIGITS = 1000
+_EPOCH = datetime.datetime(1970, 1, 1)  # without a zone, as columns are
 
 Width = Literal[1, 2, 4, 8]
 
 
 @dataclass(frozen=True)
 class Encoded:
-    """What a key's field becomes: its slot, and `data` behind the slots that the slot then points to."""
+    """The bytes of a field of a key: its slot, and the `data` behind the slots that the slot points to."""
 
     slot: bytes
     data: bytes = b""
@@ -71,47 +72,47 @@ class LogicalType(ABC):
     @property
     @abstractmethod
     def name(self) -> str:
-        """The type as SQL writes it."""
+        """The type in SQL."""
 
     @property
     def width(self) -> Width:
-        """The bytes of a slot in an array."""
+        """Bytes of a slot in an array."""
         return 8
 
     @abstractmethod
     def arrow(self) -> pa.DataType:
-        """The column type."""
+        """Return the column type."""
 
     @abstractmethod
     def emit(self, program: Program, offset: int) -> None:
-        """The value in the slot at `offset`."""
+        """Declare the value in the slot at `offset`."""
 
     @property
     def reserves_space(self) -> bool:
-        """Whether a null may or may not leave room behind the slots: then keys with a null are not unique."""
+        """True if a null may leave room behind the slots: then a key with a null has more than one encoding."""
         return False
 
     @property
     def has_outliers(self) -> bool:
-        """Whether there are values that the column type cannot hold."""
+        """True if there are values that the column type cannot hold."""
         return False
 
     def encode(self, value: Any) -> Encoded | None:
-        """The slot of a value; None where it is not known."""
+        """Return the slot of a value; None where it is not known."""
         return None
 
     def refined(self, serializer: Serializer) -> LogicalType:
-        """This type with what only the serializer of the field knows."""
+        """Return this type with facts that only the serializer of the field holds."""
         return self
 
     def problems(self) -> Iterator[Problem]:
-        """What is not decoded; all of it is sized by its slot."""
+        """Yield the fields that are not decoded; their slots give them a size."""
         yield from ()
 
 
 @dataclass(frozen=True)
 class NumberType(LogicalType):
-    """Any type that is a number in its slot; `code` packs it."""
+    """A type whose slot holds a number; `code` is that of `struct`, `bound` limits it if it is not 0."""
 
     sql: str
     arrow_type: pa.DataType
@@ -145,6 +146,8 @@ class NumberType(LogicalType):
 
 @dataclass(frozen=True)
 class TextType(LogicalType):
+    """CHAR and VARCHAR."""
+
     sql: str = "STRING"
 
     @property
@@ -163,6 +166,8 @@ class TextType(LogicalType):
 
 @dataclass(frozen=True)
 class BytesType(LogicalType):
+    """BINARY and VARBINARY, and types that are shown as their bytes."""
+
     sql: str = "BYTES"
 
     @property
@@ -181,6 +186,8 @@ class BytesType(LogicalType):
 
 @dataclass(frozen=True)
 class NullType(LogicalType):
+    """NULL, whose slot holds nothing."""
+
     sql: str = "NULL"
 
     @property
@@ -196,6 +203,8 @@ class NullType(LogicalType):
 
 @dataclass(frozen=True)
 class DecimalType(LogicalType):
+    """DECIMAL; up to precision 18 the unscaled number fits its slot."""
+
     precision: int
     scale: int
 
@@ -205,6 +214,7 @@ class DecimalType(LogicalType):
 
     @property
     def is_compact(self) -> bool:
+        """True if the slot holds the unscaled number itself."""
         return self.precision <= MAX_COMPACT_PRECISION
 
     @property
@@ -227,7 +237,7 @@ class DecimalType(LogicalType):
         return Encoded(struct.pack("<I", len(raw)), raw.ljust(_LARGE_DECIMAL_BYTES, b"\0"))
 
     def unscaled(self, value: Any) -> int | None:
-        """The unscaled number; None where `value` is none that the type holds exactly."""
+        """Return the unscaled number; None where the type does not hold `value` exactly."""
         try:
             sign, digits, exponent = Decimal(
                 value if isinstance(value, int | str | Decimal) else "NaN"
@@ -238,6 +248,7 @@ class DecimalType(LogicalType):
             return None
         if not any(digits):
             return 0
+        # How many zeros the number needs behind its digits (or has too many, if negative) to have this scale.
         zeros = exponent + self.scale
         if not -_MAX_FRACTION_DIGITS < zeros <= self.precision - len(digits):
             return None
@@ -250,7 +261,7 @@ class DecimalType(LogicalType):
 
 @dataclass(frozen=True)
 class TimestampType(LogicalType):
-    """Above precision 3; `NumberType` up to it."""
+    """TIMESTAMP and TIMESTAMP_LTZ above precision 3; up to it they are a `NumberType`."""
 
     sql: str
     precision: int
@@ -261,6 +272,7 @@ class TimestampType(LogicalType):
 
     @property
     def nanos_a_unit(self) -> int:
+        """Nanoseconds of a unit of the column."""
         return 1000 if self.precision <= _MICROSECOND_PRECISION else 1
 
     @property
@@ -282,6 +294,7 @@ class TimestampType(LogicalType):
         if microseconds is None:
             return None
         milliseconds, rest = divmod(microseconds, 1000)
+        # `RowType.encode_row` adds the offset of the milliseconds to the slot.
         return Encoded(struct.pack("<I", rest * 1000), struct.pack("<q", milliseconds))
 
 
@@ -294,11 +307,13 @@ class NestedType(LogicalType):
 
     @abstractmethod
     def emit_region(self, program: Program) -> None:
-        """The layout of the region."""
+        """Declare the layout of the region."""
 
 
 @dataclass(frozen=True)
 class ArrayType(NestedType):
+    """ARRAY."""
+
     element: LogicalType
 
     @property
@@ -322,6 +337,8 @@ class ArrayType(NestedType):
 
 @dataclass(frozen=True)
 class MapType(NestedType):
+    """MAP."""
+
     key: LogicalType
     value: LogicalType
 
@@ -331,7 +348,7 @@ class MapType(NestedType):
 
     @property
     def has_outliers(self) -> bool:
-        """Any key may be null."""
+        # Any key may be null, and Arrow has no maps with null keys.
         return True
 
     def arrow(self) -> pa.DataType:
@@ -349,7 +366,7 @@ class MapType(NestedType):
 
 
 class MultisetType(MapType):
-    """A map of element to count."""
+    """MULTISET: a map of element to count."""
 
     @property
     def name(self) -> str:
@@ -358,6 +375,8 @@ class MultisetType(MapType):
 
 @dataclass(frozen=True)
 class RowType(NestedType):
+    """ROW and structured types."""
+
     fields: tuple[tuple[str, LogicalType], ...]
 
     @property
@@ -366,7 +385,7 @@ class RowType(NestedType):
 
     @property
     def slots_offset(self) -> int:
-        """The bytes of the row kind and of the null bits."""
+        """Bytes of the row kind and of the null bits."""
         return (len(self.fields) + 8 + 63) // 64 * SLOT_BYTES
 
     @property
@@ -384,7 +403,7 @@ class RowType(NestedType):
                 kind.emit(program, self.slots_offset + SLOT_BYTES * index)
 
     def encode_row(self, value: Any, row_kind: int = 0) -> bytes | None:
-        """The binary row of a struct value, as `BinaryRowWriter` writes it; None where it is not known."""
+        """Return the binary row of a struct value, as `BinaryRowWriter` writes it; None where it is not known."""
         if not isinstance(value, dict):
             return None
         head = bytearray(self.slots_offset)
@@ -403,12 +422,14 @@ class RowType(NestedType):
                 return None
             if encoded.data:
                 slots += encoded.slot + struct.pack("<I", start + len(data))
+                # Data begin at multiples of 8 bytes.
                 data += encoded.data.ljust(-(-len(encoded.data) // SLOT_BYTES) * SLOT_BYTES, b"\0")
             else:
                 slots += encoded.slot
         return bytes(head + slots + data)
 
     def refined(self, serializer: Serializer) -> RowType:
+        # `RowDataSerializer` alone has them; it imports this module.
         kinds = getattr(serializer, "field_types", ())
         if len(kinds) != len(self.fields):
             return self
@@ -425,7 +446,7 @@ class RowType(NestedType):
 
 @dataclass(frozen=True)
 class RawType(NestedType):
-    """`inner` reads the bytes; they are shown as they are where it is None or cannot find their parts."""
+    """RAW. `inner` reads the bytes; without it, or where it does not find their end, they are shown as they are."""
 
     class_name: str
     inner: Serializer | None = None
@@ -436,6 +457,7 @@ class RawType(NestedType):
 
     @property
     def is_decodable(self) -> bool:
+        """True if `inner` finds the end of every field."""
         return self.inner is not None and all(problem.sized for problem in self.inner.problems())
 
     @property
@@ -469,7 +491,7 @@ class RawType(NestedType):
 
 @dataclass(frozen=True)
 class PhysicalType(LogicalType):
-    """A type that only the serializer of the field tells: a DATE is an INT, an interval a number."""
+    """A type that only the serializer of the field determines: then a DATE is an INT, an interval a number."""
 
     layout: LogicalType
 
@@ -502,10 +524,10 @@ class PhysicalType(LogicalType):
 
 
 def logical_type_of(value: JavaValue, depth: int = 0) -> LogicalType:
-    """The type that a Java object describes; BYTES for a root that is not known.
+    """Return the type that a Java object describes; bytes for a root that is not known.
 
     Raises:
-        CorruptDataError: not a `LogicalType`.
+        CorruptDataError: the object is no `LogicalType`.
     """
     if not isinstance(value, JavaObject):
         raise CorruptDataError(f"expected a LogicalType, found {type(value).__name__}")
@@ -519,7 +541,7 @@ def logical_type_of(value: JavaValue, depth: int = 0) -> LogicalType:
 
 
 def decimal_type(precision: int, scale: int) -> DecimalType:
-    """A DECIMAL.
+    """Return a DECIMAL.
 
     Raises:
         CorruptDataError: SQL has no such type.
@@ -532,17 +554,17 @@ def decimal_type(precision: int, scale: int) -> DecimalType:
 
 
 def timestamp_type(name: str, precision: int) -> LogicalType:
-    """A TIMESTAMP or TIMESTAMP_LTZ."""
+    """Return a TIMESTAMP or TIMESTAMP_LTZ."""
     if precision <= _MILLISECOND_PRECISION:
         return NumberType(f"{name}({precision})", pa.timestamp("ms"), 8, "q")
     return TimestampType(f"{name}({precision})", precision)
 
 
 def int_member(value: JavaObject, name: str) -> int:
-    """An int field of a Java object.
+    """Return an int field of a Java object.
 
     Raises:
-        CorruptDataError: it is none.
+        CorruptDataError: the field is missing, or no int.
     """
     number = value.field(name)
     if not isinstance(number, int):
@@ -553,7 +575,7 @@ def int_member(value: JavaObject, name: str) -> int:
 
 
 def _members(value: JavaObject, field: str, depth: int) -> RowType:
-    """The fields of a ROW or the attributes of a structured type."""
+    """Return the fields of a ROW or the attributes of a structured type."""
     holder = value.field(field)
     if not isinstance(holder, JavaObject):
         raise CorruptDataError(f"expected {field} of {value.class_name}, found {type(holder).__name__}")
@@ -571,7 +593,7 @@ def _within(name: str, kind: LogicalType) -> Iterator[Problem]:
 
 
 def _merged(kind: LogicalType, known: LogicalType) -> LogicalType:
-    """`kind`, which has the names, with the inner serializers of `known`, which has them."""
+    """Return `kind`, which has the names, with the inner serializers that `known` has."""
     if isinstance(kind, RawType) and isinstance(known, RawType):
         return known
     if isinstance(kind, RowType) and isinstance(known, RowType) and len(kind.fields) == len(known.fields):
@@ -587,14 +609,15 @@ def _encode_bytes(raw: bytes) -> Encoded:
 
 
 def _two_complement_bytes(number: int) -> int:
-    """How many bytes `BigInteger#toByteArray` has."""
+    """Return the length of `BigInteger#toByteArray`."""
     return (number if number >= 0 else ~number).bit_length() // 8 + 1
 
 
 def _number(value: Any, arrow_type: pa.DataType) -> Any:
-    """A SQL value as the number in its slot; None where it is of another type."""
+    """Return a SQL value as the number in its slot; None where it is of another type."""
     if pa.types.is_boolean(arrow_type):
         return value if isinstance(value, bool) else None
+    # A bool is an int to Python.
     if isinstance(value, bool):
         return None
     if pa.types.is_floating(arrow_type):
@@ -611,14 +634,14 @@ def _number(value: Any, arrow_type: pa.DataType) -> Any:
 
 
 def _milliseconds(value: Any) -> int | None:
-    """A time of day in milliseconds."""
+    """Return a time of day in milliseconds; None where it is finer, or none."""
     if not isinstance(value, datetime.time) or value.tzinfo is not None or value.microsecond % 1000:
         return None
     return ((value.hour * 60 + value.minute) * 60 + value.second) * 1000 + value.microsecond // 1000
 
 
 def _microseconds(value: Any) -> int | None:
-    """A timestamp (since the epoch) or a duration in microseconds."""
+    """Return a timestamp (since the epoch) or a duration in microseconds; None for other values."""
     if isinstance(value, datetime.datetime):
         value = None if value.tzinfo is not None else value - _EPOCH
     return value // datetime.timedelta(microseconds=1) if isinstance(value, datetime.timedelta) else None
@@ -629,6 +652,7 @@ def _distinct(value: JavaObject, depth: int) -> LogicalType:
 
 
 def _raw(value: JavaObject, _depth: int) -> LogicalType:
+    # `TypeInformationRawType` has another field.
     try:
         clazz = value.field("clazz")
     except CorruptDataError:

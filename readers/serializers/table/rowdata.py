@@ -19,10 +19,10 @@
 | Null (`dataview`) | – | one byte |
 | SortedLong (since 2.3) | – | i8 with its sign bit inverted |
 | RowDataKey (since 2.3) | 0: two times i4 length and Java stream, versioned row | the row |
-| MetaSqnInfo, RowSqnInfo, Node (since 2.3) | composite 0: [parts] | the parts |
+| MetaSqnInfo, RowSqnInfo, Node (since 2.3) | composite 0: [fields] | the fields |
 
-The names of a row's own fields are not in the savepoint: f0, f1, …; those of the rows inside it are. See
-`logicaltypes.py` for binary rows, arrays and maps.
+The savepoint holds the names of the fields of nested rows, and not those of a row's own fields: f0, f1, …
+See `logicaltypes.py` for binary rows, arrays and maps.
 """
 
 from __future__ import annotations
@@ -83,18 +83,18 @@ _DATA_VIEW = "org.apache.flink.table.dataview."
 _SINK = "org.apache.flink.table.runtime.operators.sink."
 _LINKED = "org.apache.flink.table.runtime.sequencedmultisetstate.linked."
 
-_MIN_TYPE_BYTES = 6  # of a Java stream
-_DELEGATE = bytes.fromhex("001457FD00000001")  # the serializers of the fields: magic, version
+_MIN_TYPE_BYTES = 6  # the shortest Java stream
+_DELEGATE = bytes.fromhex("001457FD00000001")  # magic and version before the serializers of the fields
 _ROW_KIND_COLUMN = pa.field(ROW_KIND, pa.string())
 
 
 @dataclass(frozen=True)
 class BinarySerializer(Serializer):
-    """What stands behind an i4 size."""
+    """A binary row, array, map or raw value, behind an i4 size."""
 
     @property
     def kind(self) -> NestedType:
-        """The type of the region."""
+        """The type of the region behind the size."""
         raise NotImplementedError
 
     @property
@@ -122,6 +122,8 @@ class BinarySerializer(Serializer):
 
 @dataclass(frozen=True)
 class RowDataSerializer(BinarySerializer, RecordSerializer):
+    """A row of SQL, with its kind in the column `__row_kind`."""
+
     row: RowType
 
     java_class = TABLE + "RowDataSerializer"
@@ -136,6 +138,7 @@ class RowDataSerializer(BinarySerializer, RecordSerializer):
 
     @property
     def field_types(self) -> tuple[LogicalType, ...]:
+        """The types of the fields, in order."""
         return tuple(field for _, field in self.row.fields)
 
     @property
@@ -155,7 +158,7 @@ class RowDataSerializer(BinarySerializer, RecordSerializer):
                 program.binary_row_kind(ROW_KINDS)
 
     def hash_code(self, value: Any) -> int | None:
-        """`BinaryRowData#hashCode`: over all bytes of the row."""
+        """Return `BinaryRowData#hashCode`, which is over all bytes of the row."""
         row = self._encode_row(value)
         return None if row is None else hash_binary_row(row)
 
@@ -172,6 +175,8 @@ class RowDataSerializer(BinarySerializer, RecordSerializer):
 
 @dataclass(frozen=True)
 class ArrayDataSerializer(BinarySerializer):
+    """An array of SQL."""
+
     element: LogicalType
 
     java_class = TABLE + "ArrayDataSerializer"
@@ -183,6 +188,8 @@ class ArrayDataSerializer(BinarySerializer):
 
 @dataclass(frozen=True)
 class MapDataSerializer(BinarySerializer):
+    """A map of SQL."""
+
     key: LogicalType
     value: LogicalType
 
@@ -195,6 +202,8 @@ class MapDataSerializer(BinarySerializer):
 
 @dataclass(frozen=True)
 class RawValueDataSerializer(BinarySerializer):
+    """A value of RAW, which another serializer writes."""
+
     inner: Serializer
 
     java_class = TABLE + "RawValueDataSerializer"
@@ -230,6 +239,8 @@ class StringDataSerializer(BasicSerializer):
 
 @dataclass(frozen=True)
 class DecimalDataSerializer(Serializer):
+    """A DECIMAL outside of rows."""
+
     kind: DecimalType
 
     java_class = TABLE + "DecimalDataSerializer"
@@ -258,12 +269,15 @@ class DecimalDataSerializer(Serializer):
 
 @dataclass(frozen=True)
 class TimestampDataSerializer(Serializer):
+    """A TIMESTAMP outside of rows."""
+
     precision: int
 
     java_class = TABLE + "TimestampDataSerializer"
 
     @property
     def kind(self) -> LogicalType:
+        """The type of this precision."""
         return timestamp_type("TIMESTAMP", self.precision)
 
     @property
@@ -294,7 +308,7 @@ class TimestampDataSerializer(Serializer):
 
 @dataclass(frozen=True)
 class BinaryRowDataSerializer(Serializer):
-    """The number of fields is all that is stored: the row's bytes."""
+    """A row of which only the number of fields is stored: it is shown as its bytes."""
 
     fields: int
 
@@ -318,12 +332,14 @@ class BinaryRowDataSerializer(Serializer):
 
 @dataclass(frozen=True)
 class SortedMapSerializer(MapSerializer):
+    """A map sorted by a comparator, as rank operators keep it."""
+
     java_class = TABLE + "SortedMapSerializer"
 
 
 @dataclass(frozen=True)
 class WrappingSerializer(Serializer):
-    """The bytes are the inner serializer's."""
+    """A serializer whose bytes are those of another one."""
 
     inner: Serializer
 
@@ -353,6 +369,7 @@ class WrappingSerializer(Serializer):
         yield from self.inner.problems()
 
     def hash_code(self, value: Any) -> int | None:
+        # The classes around the value need not pass its hash on.
         return None
 
     def encode(self, value: Any) -> bytes | None:
@@ -360,25 +377,33 @@ class WrappingSerializer(Serializer):
 
 
 class ExternalSerializer(WrappingSerializer):
+    """Converts between external and internal data, which is what it writes."""
+
     java_class = TABLE + "ExternalSerializer"
 
 
 class ListViewSerializer(WrappingSerializer):
+    """A `ListView` of an aggregate function."""
+
     java_class = _DATA_VIEW + "ListViewSerializer"
 
 
 class MapViewSerializer(WrappingSerializer):
+    """A `MapView` of an aggregate function."""
+
     java_class = _DATA_VIEW + "MapViewSerializer"
 
 
 class RowDataKeySerializer(WrappingSerializer):
-    """Since 2.3."""
+    """A row as a key, with its generated equaliser and hash function (since 2.3)."""
 
     java_class = _LINKED + "RowDataKeySerializer"
 
 
 @dataclass(frozen=True)
 class LinkedListSerializer(Serializer):
+    """A linked list; since version 2 with a mask of its null elements."""
+
     element: Serializer
     has_null_mask: bool = True
 
@@ -402,6 +427,8 @@ class LinkedListSerializer(Serializer):
 
 @dataclass(frozen=True)
 class WindowKeySerializer(StructSerializer):
+    """A key with the end of its window, for buffered records."""
+
     key: Serializer
 
     java_class = TABLE + "WindowKeySerializer"
@@ -414,7 +441,7 @@ class WindowKeySerializer(StructSerializer):
 
 @dataclass(frozen=True)
 class NullAwareMapSerializer(Serializer):
-    """A list of entries, because the keys of a map column cannot be null."""
+    """A map whose keys may be null: a list of entries, because the keys of a map column may not."""
 
     key: Serializer
     value: Serializer
@@ -441,12 +468,14 @@ class NullAwareMapSerializer(Serializer):
 
 
 class NullSerializer(NothingSerializer):
+    """Null, which one byte stands for."""
+
     java_class = _DATA_VIEW + "NullSerializer"
     name, fixed_length = "Null", 1
 
 
 class SortedLongSerializer(BasicSerializer):
-    """Since 2.3."""
+    """A long whose bytes sort like the numbers (since 2.3)."""
 
     java_class = _SINK + "SortedLongSerializer"
     name, arrow_type, fixed_length = "Long", pa.int64(), 8
@@ -470,7 +499,6 @@ class LinkedRecordSerializer(StructSerializer):
 
 
 def _row(snapshot: Snapshot) -> Serializer:
-    """Where a type is of a class that is not known, the serializers of the fields tell how they are laid out."""
     cursor = snapshot.cursor
     count = cursor.count("row fields", _MIN_TYPE_BYTES)
     start = cursor.position
@@ -478,11 +506,13 @@ def _row(snapshot: Snapshot) -> Serializer:
     try:
         types = [_known_type(read_object(cursor)) for _ in range(count)]
     except (CorruptDataError, UnsupportedSerializerError):
+        # A type of a class that is not known has no end that can be found. The serializers behind the types determine the
+        # layout of the fields too, so reading goes on at their magic number.
         delegate = _DELEGATE + count.to_bytes(4, "big")
-        found = bytes(cursor.data[start : cursor.end]).find(delegate)
-        if found < 0:
+        at = bytes(cursor.data[start : cursor.end]).find(delegate)
+        if at < 0:
             raise
-        cursor.position, types = start + found, [None] * count
+        cursor.position, types = start + at, [None] * count
     fields = tuple(
         (f"f{index}", _physical_type(serializer) if kind is None else kind.refined(serializer))
         for index, (kind, serializer) in enumerate(zip(types, snapshot.nested(count), strict=True))
@@ -504,7 +534,11 @@ def _physical_type(serializer: Serializer) -> LogicalType:
 
 
 def _element_type(snapshot: Snapshot) -> LogicalType:
-    """The type of an element, which nothing else tells."""
+    """Read the type of an element.
+
+    Raises:
+        UnsupportedSerializerError: it is not known; no serializer in the snapshot could stand in for it.
+    """
     start = snapshot.cursor.position
     value = read_object(snapshot.cursor)
     kind = _known_type(value)
@@ -521,7 +555,7 @@ def _element_type(snapshot: Snapshot) -> LogicalType:
 
 def _array(snapshot: Snapshot) -> Serializer:
     element = _element_type(snapshot)
-    read_object(snapshot.cursor)
+    read_object(snapshot.cursor)  # its TypeSerializer, which the type determines
     return ArrayDataSerializer(element)
 
 
@@ -551,11 +585,11 @@ def _sorted_map(snapshot: Snapshot) -> Serializer:
 
 
 def _external(snapshot: Snapshot) -> Serializer:
-    """The `DataType` knows the names of a row's own fields."""
     snapshot.composite()
     data_type = read_object(snapshot.cursor)
     snapshot.cursor.boolean()
     (inner,) = snapshot.nested(1)
+    # Only the `DataType` holds the names of the row's own fields.
     if isinstance(data_type, JavaObject) and isinstance(inner, RowDataSerializer):
         kind = logical_type_of(data_type.field("logicalType"))
         if isinstance(kind, RowType) and len(kind.fields) == len(inner.row.fields):
@@ -586,6 +620,7 @@ def _linked(*names: str) -> SnapshotBody:
     return read
 
 
+# For fields whose SQL type is not known.
 _PHYSICAL_TYPES: dict[type[Serializer], LogicalType] = {
     BooleanSerializer: BOOLEAN,
     ByteSerializer: TINYINT,
