@@ -1,7 +1,7 @@
-"""The arenas that the interpreter fills, and how they become Arrow arrays without a copy.
+"""The arenas that the machine fills, and how they become Arrow arrays without a copy.
 
-One uint8 arena holds every buffer of a batch. A *column* is a node of the Arrow type tree, numbered in
-pre-order:
+One uint8 arena holds every buffer of a batch. A *column* is a node of the Arrow type tree, numbered in pre-order: the
+first child of a column is the next column.
 
 | layout | for | buffers |
 |---|---|---|
@@ -42,7 +42,7 @@ VARIABLE = 1
 LIST = 2
 STRUCT = 3
 
-NO_COLUMN = -1  # an instruction with this column reads and writes nothing
+NO_COLUMN = -1  # of an instruction whose bytes are checked and stepped over
 
 _ALIGNMENT = 64  # as Arrow recommends
 # Room is guessed from the batches before: too much costs memory, too little a batch that ends early.
@@ -100,15 +100,15 @@ class ColumnTree:
         self.density.append(_INITIAL_DENSITY)
         self.data_density.append(1.0)
         if pa.types.is_struct(data_type):
-            kids = [self._add(child.type, under_list=under_list) for child in data_type]
+            children = [self._add(child.type, under_list=under_list) for child in data_type]
         elif pa.types.is_map(data_type):
             self.maps.append(column)
-            kids = [self._add(pa.struct([data_type.key_field, data_type.item_field]), under_list=True)]
+            children = [self._add(pa.struct([data_type.key_field, data_type.item_field]), under_list=True)]
         elif pa.types.is_list(data_type):
-            kids = [self._add(data_type.value_type, under_list=True)]
+            children = [self._add(data_type.value_type, under_list=True)]
         else:
-            kids = []
-        self.children[column] = kids
+            children = []
+        self.children[column] = children
         self.next[column] = len(self.types)
         return column
 
@@ -192,11 +192,13 @@ class Arena:
             validity = pa.py_buffer(np.packbits(self.memory[start : start + length], bitorder="little"))
         layout = int(entry[LAYOUT])
         if layout == STRUCT:
-            kids = [self._array(child, length, buffer, maps=maps) for child in self.tree.children[column]]
+            children = [self._array(child, length, buffer, maps=maps) for child in self.tree.children[column]]
             if not maps:
                 names = [child.name for child in data_type]
-                data_type = pa.struct([(name, kid.type) for name, kid in zip(names, kids, strict=True)])
-            return pa.Array.from_buffers(data_type, length, [validity], children=kids)
+                data_type = pa.struct(
+                    [(name, child.type) for name, child in zip(names, children, strict=True)]
+                )
+            return pa.Array.from_buffers(data_type, length, [validity], children=children)
         start = int(entry[VALUES])
         if layout == FIXED:
             values = buffer.slice(start, length * int(entry[WIDTH]))

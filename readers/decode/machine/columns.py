@@ -119,7 +119,7 @@ def put_constant(table: int, memory: int, column: int, pool: int, targets: int, 
 @subroutine
 def put_nulls(table: int, memory: int, column: int) -> bool:
     """Append null to `column` and to all columns below it that have as many items."""
-    # Arrow wants an item in every child of a struct; what is below a list has none, and its columns are passed over.
+    # Arrow wants an item in every child of a struct. A null list has no elements: the columns below it are passed over.
     current = column
     end = get_field(table, column, NEXT)
     while current < end:
@@ -131,6 +131,7 @@ def put_nulls(table: int, memory: int, column: int) -> bool:
         if layout == FIXED:
             width = get_field(table, current, WIDTH)
             base = get_field(table, current, VALUES) + length * width
+            # The arena is not cleared: files and answers must not carry what its memory held before.
             for index in range(width):
                 store_1(memory, base + index, 0)
         elif layout == VARIABLE:
