@@ -104,7 +104,7 @@ class Queries:
             plan = request.plan(visible, self._settings.queries.max_sql_bytes)
             if request.explain and not plan.prefix:
                 plan = replace(plan, prefix="EXPLAIN")
-            size_bytes = _size_bytes(plan)
+            size_bytes = plan.size_bytes
             origins = tuple(map(Origin.of, plan.databases))
             explanation = explanation_of(plan) if plan.prefix.startswith("EXPLAIN") else None
         except (CatalogError, ReaderError) as error:
@@ -351,13 +351,4 @@ def slot_limits(settings: Settings) -> SlotLimits:
         queued=settings.slots.max_queued,
         queued_per_user=settings.slots.max_queued_per_user,
         stalled=settings.slots.max_stalled,
-    )
-
-
-def _size_bytes(plan: Plan) -> int:
-    """About how many bytes of savepoints a plan reads; what lists the catalog reads none."""
-    return sum(
-        reference.table.scan(list(reference.columns or ()) or None, reference.predicate).bytes_total
-        for reference in plan.tables
-        if reference.database is not None
     )

@@ -7,7 +7,7 @@ are those of its key group, of which it reads less.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -83,12 +83,11 @@ def explanation_of(plan: Plan) -> Explanation:
 
 
 def _reading(reference: TableReference, database: str) -> Reading:
-    columns: Sequence[str] | None = list(reference.columns or ()) or None
-    scan = reference.table.scan(columns, reference.predicate)
-    whole = reference.table.scan(columns)
+    scan = reference.scan
+    whole = reference.table.plan() if reference.predicate.values else scan
     return Reading(
         table=f"{database}.{reference.table.name}",
-        columns=tuple(scan.schema.names),
+        columns=reference.columns or tuple(scan.schema.names),
         splits=len(scan.parts),
         splits_total=len(whole.parts),
         key_groups=len(scan.key_groups),

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from sqlglot import exp
 
-from catalog import Database, Predicate, Table
+from catalog import Database, Predicate, Scan, Table
 from catalog.predicate import ANYTHING
 from service.errors import Position
 from service.sql.parser import DIALECT, generated, position_of_word
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class TableReference:
     """A table at one place of a statement.
 
@@ -29,6 +30,15 @@ class TableReference:
     table: Table
     columns: tuple[str, ...] | None = None
     predicate: Predicate = ANYTHING
+
+    @cached_property
+    def scan(self) -> Scan:
+        """The scan of the table, planned once: its size, its explanation and the engine's reading are of this plan.
+
+        Raises:
+            ReaderError: a state file that holds wanted rows cannot be opened.
+        """
+        return self.table.plan(self.predicate)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,11 +67,13 @@ class Plan:
 
     @property
     def size_bytes(self) -> int:
-        """About how many bytes the query reads."""
-        return sum(
-            reference.table.scan(list(reference.columns or ()) or None, reference.predicate).bytes_total
-            for reference in self.tables
-        )
+        """About how many bytes of savepoints the query reads.
+
+        Raises:
+            ReaderError: a state file that holds wanted rows cannot be opened.
+        """
+        # Listings of the catalog read no bytes; to plan them is to make their rows, which an engine may not need.
+        return sum(reference.scan.bytes_total for reference in self.tables if reference.database is not None)
 
     def query_sql(self, dialect: str = DIALECT) -> str:
         """Return the text of the query, without the prefix.

@@ -174,7 +174,7 @@ class DuckDBExecution(Execution):
     def open(self) -> pa.RecordBatchReader:
         """Implement `Execution.open`."""
         sql = self._plan.query_sql()
-        tables = tuple((reference.name, reference.table) for reference in self._plan.tables)
+        tables = tuple((reference.name, reference.table.schema) for reference in self._plan.tables)
         with self._errors():
             session = self._taken(SessionKey(f"{self._plan.prefix} {sql}", tables))
             session.attach(self._plan.tables, self)
@@ -284,7 +284,7 @@ class DuckDBExecution(Execution):
 
     def scan(self, reference: TableReference, columns: list[str], condition: pc.Expression | None) -> Scan:
         """Open the scan of a table, with a condition that DuckDB pushes down."""
-        scan = reference.table.scan(columns, reference.predicate, condition)
+        scan = reference.scan.narrowed(columns, condition)
         self._scans.append(scan)
         return scan
 

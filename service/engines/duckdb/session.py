@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import dataset
 
-from catalog import Scan, Table
+from catalog import Scan
 from readers import KEY_GROUP, SUBTASK
 from service.sql.plan import TableReference
 from service.sql.types import Column
@@ -48,20 +48,23 @@ class ScanReader(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SessionKey:
-    """The statement of a session: its text, and its tables by their names in the text."""
+    """The statement of a session: its text, and the names and columns of its tables.
+
+    Executions attach scans of their own, so the rows of the tables do not matter.
+    """
 
     text: str
-    tables: tuple[tuple[str, Table], ...]
+    tables: tuple[tuple[str, pa.Schema], ...]
 
     def is_of(self, other: SessionKey) -> bool:
-        """Return whether the other statement has the same text over the very same tables."""
+        """Return whether the other statement has the same text over tables of the same names and columns."""
         return self.text == other.text and self.has_tables_of(other)
 
     def has_tables_of(self, other: SessionKey) -> bool:
-        """Return whether the other statement has the very same tables, by the same names, and no others."""
+        """Return whether the other statement has tables of the same names and columns, and no others."""
         return len(self.tables) == len(other.tables) and all(
-            name == known and table is one
-            for (name, table), (known, one) in zip(self.tables, other.tables, strict=True)
+            name == known and schema.equals(one)
+            for (name, schema), (known, one) in zip(self.tables, other.tables, strict=True)
         )
 
 

@@ -52,7 +52,7 @@ class KnownTable:
         """Its rows."""
         from service.spark.types import spark_schema, to_wire, wire_schema
 
-        scan = self.reference.table.scan(self.columns, self.reference.predicate)
+        scan = self.reference.scan.narrowed(self.columns)
         wire = wire_schema(scan.schema, "bigint")
         rows = pa.Table.from_batches([to_wire(batch, wire) for batch in scan.to_reader()], wire)
         return session.createDataFrame(rows, spark_schema(scan.schema, "bigint")).coalesce(1)
@@ -94,7 +94,7 @@ class ScannedTable:
         from service.spark.splits import grouped
 
         assert reference.database is not None
-        scan = reference.table.scan(columns, reference.predicate)
+        scan = reference.scan.narrowed(columns)
         size_bytes = sum(split.origin_bytes for split in scan.parts)
         savepoint = reference.database.reference.elsewhere()
         splits = [split.of_savepoint(savepoint) for split in scan.parts]

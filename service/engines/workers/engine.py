@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import signal
 import threading
 from collections.abc import Iterator
@@ -18,7 +17,7 @@ from service.engines.registry import local_engine
 from service.engines.workers.channel import ChannelClosedError, Frame
 from service.engines.workers.forks import WorkerProcess
 from service.engines.workers.limits import engine_settings, waiting_workers, worker_memory_bytes
-from service.engines.workers.messages import End, Task, batch_of, columns_of, progress_of, schema_of
+from service.engines.workers.messages import End, batch_of, columns_of, progress_of, schema_of, task_content
 from service.engines.workers.pool import WorkerPool
 from service.errors import QueryCancelledError, QueryError, WorkerLostError, query_error_of
 from service.settings import Settings
@@ -112,7 +111,7 @@ class WorkerExecution(Execution):
     def open(self) -> pa.RecordBatchReader:
         """Implement `Execution.open`."""
         try:
-            task = pickle.dumps(Task.of(self._plan))
+            task = task_content(self._plan)
         except (CatalogError, ReaderError) as error:
             raise query_error_of(error) from error
         self._start(task)

@@ -2,7 +2,7 @@
 
 | frame | from | content |
 |---|---|---|
-| RUN | server | `Task`, pickled |
+| RUN | server | the plan with its planned scans, pickled |
 | CANCEL | server | nothing |
 | RETIRE | server | nothing: no task follows; the worker writes what it has for the cache and ends |
 | COLUMNS | worker | JSON: `[[name, type], …]` |
@@ -19,118 +19,42 @@ import pickle
 import traceback
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
-from functools import lru_cache
 from typing import Any
 
 import orjson
 import pyarrow as pa
 
-from catalog import Database, FactsTable, Predicate
-from catalog.cache.states import StateCache
-from catalog.references import SavepointReference
+from catalog import PlannedTable
 from service.engines.engine import Progress
 from service.errors import MemoryExceededError, Position, QueryError
-from service.sql.plan import Plan, TableReference
+from service.sql.plan import Plan
 from service.sql.types import Column
 
-_OPEN_DATABASES = 64
 # The server holds a batch or two of each query that is read: with many queries, large batches would be much memory.
 _BATCH_BYTES = 512 << 10
 
 
-@dataclass(frozen=True, slots=True)
-class _DatabaseTable:
-    """A table of a savepoint, which the worker opens itself."""
+def task_content(plan: Plan) -> bytes:
+    """Return the content of RUN: the plan with its planned scans, without databases and tables, which stay here.
 
-    name: str
-    database: str
-    savepoint: SavepointReference
-    uids: tuple[str, ...]
-    cache: bytes | None
-    table: str
-    columns: tuple[str, ...] | None
-    predicate: Predicate
-
-    def reference(self) -> TableReference:
-        database = _database(self.database, self.savepoint, self.uids, self.cache)
-        return TableReference(
-            name=self.name,
-            database=database,
-            table=database.table(self.table),
-            columns=self.columns,
-            predicate=self.predicate,
+    Raises:
+        ReaderError: a state file cannot be opened, or a listing cannot be made.
+    """
+    tables = tuple(
+        replace(
+            reference,
+            database=None,
+            table=PlannedTable(reference.table.name, reference.table.comment, reference.scan),
         )
-
-
-@dataclass(frozen=True, slots=True)
-class _CarriedTable:
-    """A table that lists facts of the server, with its rows."""
-
-    name: str
-    table: str
-    comment: str
-    rows: pa.RecordBatch
-
-    def reference(self) -> TableReference:
-        table = FactsTable(self.table, self.comment, self.rows.schema, lambda: self.rows)
-        return TableReference(name=self.name, database=None, table=table)
-
-
-@dataclass(frozen=True, slots=True)
-class Task:
-    """A plan whose tables can be pickled: open savepoints cannot."""
-
-    statement: Plan
-    tables: tuple[_DatabaseTable | _CarriedTable, ...]
-
-    @classmethod
-    def of(cls, plan: Plan) -> Task:
-        """Return the task of a plan.
-
-        Raises:
-            ReaderError: a savepoint whose facts a table lists cannot be read.
-        """
-        return cls(replace(plan, tables=()), tuple(map(_picklable, plan.tables)))
-
-    def plan(self) -> Plan:
-        """Return the plan; opens its savepoints, each once in a process.
-
-        Raises:
-            CatalogError, ReaderError: a savepoint is gone.
-        """
-        return replace(self.statement, tables=tuple(table.reference() for table in self.tables))
-
-
-def _picklable(reference: TableReference) -> _DatabaseTable | _CarriedTable:
-    database, table = reference.database, reference.table
-    if database is None:
-        rows = table.scan().to_arrow().combine_chunks().to_batches()
-        empty = pa.RecordBatch.from_pylist([], schema=table.schema)
-        return _CarriedTable(reference.name, table.name, table.comment, rows[0] if rows else empty)
-    return _DatabaseTable(
-        name=reference.name,
-        database=database.name,
-        savepoint=database.reference,
-        uids=tuple(database.uids.values()),
-        cache=None if database.cache is None else pickle.dumps(database.cache),
-        table=table.name,
-        columns=reference.columns,
-        predicate=reference.predicate,
+        for reference in plan.tables
     )
+    return pickle.dumps(replace(plan, tables=tables))
 
 
-@lru_cache(maxsize=_OPEN_DATABASES)
-def _database(
-    name: str, reference: SavepointReference, uids: tuple[str, ...], cache: bytes | None
-) -> Database:
-    return Database(name, reference, uids, None if cache is None else _cache(cache))
-
-
-@lru_cache(maxsize=1)
-def _cache(content: bytes) -> StateCache:
-    """Return the cache of decoded states; a process has one, for the cache counts how often a state is read."""
-    cache: StateCache = pickle.loads(content)
-    return cache
+def plan_of(content: bytes | bytearray) -> Plan:
+    """Return the plan in RUN; only a worker calls this, with what its server sent."""
+    plan: Plan = pickle.loads(content)
+    return plan
 
 
 def columns_content(columns: tuple[Column, ...]) -> bytes:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import pickle
 import queue
 import resource
 import threading
@@ -20,14 +19,15 @@ from service.engines.engine import Engine, Execution, Progress
 from service.engines.workers.channel import Channel, ChannelClosedError, Frame
 from service.engines.workers.messages import (
     End,
-    Task,
     batch_content,
     columns_content,
+    plan_of,
     progress_content,
     small_batches,
 )
 from service.errors import QueryCancelledError, QueryError, query_error_of
 from service.settings import Settings
+from service.sql.plan import Plan
 
 _REPORT_S = 0.1
 # A worker that has grown by this much, or by an eighth of its memory, is replaced: the allocators return little.
@@ -78,7 +78,7 @@ class Worker:
             failure: QueryError | None = None
             try:
                 self._channel.send(Frame.PROGRESS, progress_content(Progress()))
-                self._answer(pickle.loads(content))  # from the server, over a socket that both inherited
+                self._answer(plan_of(content))
             except ChannelClosedError:
                 os._exit(0)
             except Exception as error:  # the server raises it where the answer is read
@@ -88,9 +88,11 @@ class Worker:
         for cache in self._caches:
             cache.flush()
 
-    def _answer(self, task: Task) -> None:
-        plan = task.plan()
-        self._caches |= {database.cache for database in plan.databases if database.cache is not None}
+    def _answer(self, plan: Plan) -> None:
+        for use in (reference.scan.cache_use for reference in plan.tables):
+            if use is not None:
+                use.begin()
+                self._caches.add(use.cache)
         execution = self._engine.execution(plan)
         with self._lock:
             self._execution = execution
