@@ -1,11 +1,12 @@
-"""What connectors keep in bytes that Flink does not look into → columns.
+"""State of connectors, which is bytes to Flink → columns.
 
-FLIP-27 sources and FLIP-143 sinks write their state with a `SimpleVersionedSerializer`: a version and bytes, without the name of
-a class. So a layout is *recognised*, and only where that is certain: every value of the state, of all subtasks, must read as this
-one layout to its last byte, with nothing in it that its connector could not have written. Everything else stays bytes.
+FLIP-27 sources and FLIP-143 sinks write their state with a `SimpleVersionedSerializer`: a version and bytes, without a class
+name. So a layout is *recognised*, and only if it is certain: every value of the state, in all subtasks, must be readable
+in this layout to its last byte, and must contain nothing that its connector cannot have written. All other state stays
+bytes.
 
-    layout.py       `Layout`: a connector's bytes as a value; versioned framing
-    recoded.py      such values in a form that the machine reads
+    layout.py       `Layout`: the bytes of a connector → a value; the framing that all connectors share
+    recoded.py      these values in a layout that the machine reads
     kafka.py        KafkaSource, KafkaSink
     files.py        FileSource, FileSink
     sequences.py    NumberSequenceSource, DataGeneratorSource
@@ -13,8 +14,8 @@ one layout to its last byte, with nothing in it that its connector could not hav
     cdcassigner.py  their enumerators
     kinesis.py      KinesisStreamsSource
     pulsar.py       PulsarSource
-    committer.py    the committables of any sink
-    recognition.py  state name → layouts, and which of them it is
+    committer.py    the committables of every sink
+    stateless.py    enumerators without state
+    recognition.py  state name → the layout that fits
     source.py       a `Source` whose values are read with a layout
-    offsets.py      where sources stand: `source_offsets`
 """

@@ -1,6 +1,7 @@
-"""The incremental sources of Flink CDC: splits. Package `org.apache.flink.cdc.connectors` (before 3.0 `com.ververica.cdc…`).
+"""Splits of Flink CDC's incremental sources. Package `org.apache.flink.cdc.connectors` (before 3.0 `com.ververica.cdc…`).
 
-MySQL has serializers of its own; Postgres, Oracle, SQL Server, MongoDB and others share those of `base`, which add what is marked +:
+MySQL has its own serializers; Postgres, Oracle, SQL Server, MongoDB and others share the serializers of `base`, which add
+the fields marked +:
 
 | part | bytes |
 |---|---|
@@ -8,10 +9,10 @@ MySQL has serializers of its own; Postgres, Oracle, SQL Server, MongoDB and othe
 | stream split | i4 2, utf split id, utf, offset (starting), offset (ending), i4 n, n × finished, schemas |
 | | since version 3 i4 number of finished splits; since 4 (+ 5) bool suspended; [+ since 6 bool snapshot completed] |
 | finished | utf table, utf split id, utf start, utf end, [+ utf offset factory], offset (high watermark), [+ since 4 flag] |
-| offset | bool → i4 length, JSON object of texts: `file`, `pos`, `lsn`, `scn`, …; in version 1 utf file, i8 position |
+| offset | bool → i4 length, JSON object with text values: `file`, `pos`, `lsn`, `scn`, …; in version 1 utf file, i8 position |
 | schemas | i4 n, n × ([+ flag], utf table, i4 length, JSON; in version 1 utf JSON) |
 
-A flag says how the table's name is to be read. Starts and ends of splits are texts of Java objects, and stay texts.
+A flag selects how Flink CDC parses the table's name. Starts and ends of splits are Java objects as text, and stay text.
 
 Flink CDC: MySqlSplitSerializer (1 to 4), SourceSplitSerializer (1 to 6), BinlogOffsetSerializer.
 """
@@ -54,7 +55,7 @@ SPLIT = pa.struct(
         pa.field("is_snapshot_completed", pa.bool_()),
     ]
 )
-# Where a number says how far a source is: a place in a file, in a log, a system change number.
+# Members of an offset that are numbers: position in a file, position in a log, system change number.
 _POSITIONS = ("pos", "lsn", "scn")
 
 
@@ -63,10 +64,10 @@ class Splits:
     """The splits of one family of sources.
 
     Attributes:
-        source: what `details` call it.
-        stream_kind: what they call a split that reads the log.
-        last_version: that is known.
-        is_base: whether what is marked + is there.
+        source: name of the source in `details`.
+        stream_kind: name of a split that reads the log.
+        last_version: the last known version.
+        is_base: True if the fields marked + are present.
     """
 
     source: str
@@ -75,7 +76,7 @@ class Splits:
     is_base: bool
 
     def read(self, version: int, cursor: Cursor) -> dict[str, Any]:
-        """A split; offsets and schemas are JSON texts."""
+        """Read a split; offsets and schemas are JSON texts."""
         if not 1 <= version <= self.last_version:
             raise unknown_version(cursor, "a split of a CDC source", version, f"1 to {self.last_version}")
         start = cursor.position
@@ -87,7 +88,7 @@ class Splits:
         raise cursor.corrupt(f"expected a snapshot or a stream split, found kind {kind}", start)
 
     def schemas(self, version: int, cursor: Cursor) -> list[dict[str, Any]]:
-        """The schemas of tables as JSON texts."""
+        """Read schemas of tables as JSON texts."""
         found = []
         for _ in range(cursor.count("table schemas", 4)):
             if self.is_base:
@@ -98,7 +99,7 @@ class Splits:
         return found
 
     def offsets(self, split: dict[str, Any]) -> Iterator[SourceOffset]:
-        """Where the source stands in a split."""
+        """Yield the offset of the source in a split."""
         details = {name: split[name] for name in ("split_kind", "split_id", "table_id") if split.get(name)}
         offsets = {}
         for name in ("starting_offset", "ending_offset", "high_watermark"):
@@ -124,6 +125,7 @@ class Splits:
         cursor.utf("split key type")
         split["starting_offset"] = offset(version, cursor)
         split["ending_offset"] = offset(version, cursor)
+        # Four texts and a flag take at least 9 bytes: this bounds the count.
         count = cursor.count("finished splits", 9)
         split["finished_splits"] = [self._finished(version, cursor) for _ in range(count)]
         split["table_schemas"] = self.schemas(version, cursor)
@@ -139,7 +141,7 @@ class Splits:
         names = ("table_id", "split_id", "split_start", "split_end")
         found: dict[str, Any] = {name: cursor.utf(name) for name in names}
         if self.is_base:
-            cursor.utf("offset factory")
+            cursor.utf("offset factory")  # a class name; the offset is JSON for every factory
         found["high_watermark"] = offset(version, cursor)
         if self.is_base and version >= 4:
             flag(cursor)
@@ -147,7 +149,7 @@ class Splits:
 
 
 def offset(version: int, cursor: Cursor) -> str | None:
-    """A place in a log as a JSON text; None for none."""
+    """Read an offset as JSON text; None for no offset."""
     if not flag(cursor):
         return None
     if version == 1:
@@ -156,10 +158,10 @@ def offset(version: int, cursor: Cursor) -> str | None:
 
 
 def flag(cursor: Cursor) -> bool:
-    """A byte 0 or 1.
+    """Read a byte 0 or 1.
 
     Raises:
-        CorruptDataError: another one.
+        CorruptDataError: any other byte.
     """
     start = cursor.position
     found = cursor.u1()
@@ -180,9 +182,10 @@ def _json(cursor: Cursor) -> str:
     return text
 
 
-def _position(place: dict[str, Any] | None) -> int | None:
-    """The number of a place; None for places without one, such as "never", or with one that is no int64."""
-    found = next((str(place[name]) for name in _POSITIONS if place and place.get(name)), "")
+def _position(log_offset: dict[str, Any] | None) -> int | None:
+    """Return the number of an offset; None without a number, such as "never", and for a number beyond int64."""
+    found = next((str(log_offset[name]) for name in _POSITIONS if log_offset and log_offset.get(name)), "")
+    # A number of 19 digits may exceed int64.
     return int(found) if found.isascii() and found.isdecimal() and len(found) < 19 else None
 
 

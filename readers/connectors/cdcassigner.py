@@ -1,6 +1,6 @@
-"""The enumerators of Flink CDC's incremental sources: which splits are left, and how far those are that were read.
+"""Enumerators of Flink CDC's incremental sources: the splits that are left, and the offsets of finished splits.
 
-What MySQL writes; the sources of `base` (`readers.connectors.cdc`) add what is marked +:
+The layout of MySQL; the sources of `base` (`readers.connectors.cdc`) add the fields marked +:
 
 | part | bytes |
 |---|---|
@@ -56,9 +56,9 @@ class Assigner:
     """The enumerators of one family of sources.
 
     Attributes:
-        splits: of that family.
-        last_version: that is known.
-        status_since, splitting_since: the versions that brought these parts.
+        splits: the splits of the family.
+        last_version: the last known version.
+        status_since, splitting_since: first versions with these fields.
     """
 
     splits: Splits
@@ -67,9 +67,10 @@ class Assigner:
     splitting_since: int
 
     def read(self, version: int, cursor: Cursor) -> dict[str, Any]:
-        """A PendingSplitsState; offsets and schemas are JSON texts."""
+        """Read a PendingSplitsState; offsets and schemas are JSON texts."""
         if not 1 <= version <= self.last_version:
             raise unknown_version(cursor, "a PendingSplitsState", version, f"1 to {self.last_version}")
+        # The state and its splits have versions of their own.
         split_version, start = cursor.i4(), cursor.position
         kind = cursor.i4()
         if kind not in _KINDS:
@@ -82,7 +83,7 @@ class Assigner:
         return state
 
     def offsets(self, state: dict[str, Any]) -> Iterator[SourceOffset]:
-        """Those of the splits that no reader has: the readers know the others better."""
+        """Yield the offsets of splits that no reader has: the readers' own state is newer for the others."""
         for split in state.get("remaining_splits", ()):
             yield from self.splits.offsets(split)
 
@@ -92,7 +93,7 @@ class Assigner:
         state["remaining_splits"] = [self._split(split_version, cursor) for _ in range(count)]
         state["assigned_splits"] = []
         for _ in range(cursor.count("assigned splits", 6)):
-            cursor.utf("split id")
+            cursor.utf("split id")  # the split contains its id, too
             state["assigned_splits"].append(self._split(split_version, cursor))
         state["finished_offsets"] = [
             {"split_id": cursor.utf("split id"), "offset": offset(split_version, cursor)}
@@ -105,7 +106,7 @@ class Assigner:
         state: dict[str, Any] = {}
         if version >= 3:
             state["remaining_tables"] = self._tables(version, cursor)
-            flag(cursor)
+            flag(cursor)  # True if names of tables are case-sensitive
         if version >= 4:
             state["table_schemas"] = self.splits.schemas(split_version, cursor)
         if version >= 7:

@@ -1,4 +1,4 @@
-"""What a sink's committer has still to commit: `CommittableCollector` of version 2 (Flink 1.15 on).
+"""The committables that a sink has not committed yet: `CommittableCollector` of version 2 (since Flink 1.15).
 
 | part | bytes |
 |---|---|
@@ -7,7 +7,7 @@
 | subtask | i4 subtask id (0: no such field), versioned list of requests, i4 committables, i4 drained (0, 1), i4 failed |
 | request | versioned committable, i4 retries, i4 state |
 
-Numbers in brackets are versions of the list. The committable is the connector's: of Kafka it is read, others stay bytes.
+Numbers in brackets are versions of the list. Each connector has its own committable: Kafka's is read, others stay bytes.
 
 Flink: CommittableCollectorSerializer, CommitRequestState.
 """
@@ -29,9 +29,9 @@ from readers.connectors.layout import (
 from readers.cursor import Cursor
 from readers.errors import ReaderError
 
-_MAGIC = 0xB91F252C - (1 << 32)
+_MAGIC = 0xB91F252C - (1 << 32)  # as a signed number
 _STATES = ("RECEIVED", "RETRY", "FAILED", "COMMITTED")
-_HAS_DRAINED = 1
+_HAS_DRAINED = 1  # last version with this field
 
 _COMMITTABLE = pa.struct(
     [
@@ -69,7 +69,7 @@ _COLLECTOR = pa.struct([pa.field("checkpoints", pa.list_(_CHECKPOINT))])
 
 
 def read_collector(version: int, cursor: Cursor) -> dict[str, Any]:
-    """A CommittableCollector."""
+    """Read a CommittableCollector."""
     if version != 2:
         raise unknown_version(cursor, "a CommittableCollector", version, "2")
     start = cursor.position
@@ -112,6 +112,7 @@ def _request(cursor: Cursor) -> dict[str, Any]:
 
 def _committable(version: int, cursor: Cursor) -> dict[str, Any]:
     start = cursor.position
+    # Nothing here names the connector: bytes that read as Kafka's committable to the end are Kafka's.
     found: dict[str, Any] = {"version": version, "bytes": bytes(cursor.read(cursor.remaining))}
     cursor.position = start
     try:

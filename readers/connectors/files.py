@@ -36,8 +36,8 @@ from readers.cursor import Cursor
 _PACKAGE = "org.apache.flink.connector.file."
 _PENDING_MAGIC = 0xDEADBEEF
 _BUCKET_MAGIC = 0x1E764B79
-_PENDING_IN_COMMITTABLES = 3
-_NO_OFFSET = -1
+_PENDING_IN_COMMITTABLES = 3  # since this version pending files are in the committables
+_NO_OFFSET = -1  # CheckpointedPosition.NO_OFFSET
 _LE_I4 = struct.Struct("<i")
 _PENDING_HEADER = struct.Struct("<Iiii")
 
@@ -79,7 +79,7 @@ _BUCKET = pa.struct(
 
 
 def read_split(version: int, cursor: Cursor) -> dict[str, Any]:
-    """A FileSourceSplit; `reader_offset` is null where the reader has not begun, or counts records only."""
+    """Read a FileSourceSplit; `reader_offset` is null if the reader has not begun, or only counts records."""
     if version != 1:
         raise unknown_version(cursor, "a FileSourceSplit", version, "1")
     split: dict[str, Any] = {"split_id": cursor.utf("split id"), "path": _path(cursor)}
@@ -94,11 +94,12 @@ def read_split(version: int, cursor: Cursor) -> dict[str, Any]:
 
 
 def read_pending(version: int, cursor: Cursor) -> dict[str, Any]:
-    """A PendingSplitsCheckpoint: the splits that no reader has, and the paths that were seen."""
+    """Read a PendingSplitsCheckpoint: the splits that no reader has, and the paths that were already processed."""
     if version != 1:
         raise unknown_version(cursor, "a PendingSplitsCheckpoint", version, "1")
     start = cursor.position
     magic, split_version, splits, paths = _PENDING_HEADER.unpack(cursor.read(_PENDING_HEADER.size, "header"))
+    # Each split and each path has a length of 4 bytes: this bounds the counts.
     if magic != _PENDING_MAGIC or min(splits, paths) < 0 or 4 * (splits + paths) > cursor.remaining:
         raise cursor.corrupt("expected pending splits", start)
     return {
@@ -108,7 +109,7 @@ def read_pending(version: int, cursor: Cursor) -> dict[str, Any]:
 
 
 def read_bucket(version: int, cursor: Cursor) -> dict[str, Any]:
-    """A FileWriterBucketState, until version 2 BucketState of the StreamingFileSink; files are the bytes of recoverables."""
+    """Read a FileWriterBucketState (up to version 2 BucketState of StreamingFileSink); its files are recoverables as bytes."""
     if version not in (1, 2, 3):
         raise unknown_version(cursor, "a FileWriterBucketState", version, "1 to 3")
     start = cursor.position
@@ -122,6 +123,7 @@ def read_bucket(version: int, cursor: Cursor) -> dict[str, Any]:
     bucket["bucket_path"] = cursor.utf("bucket path")
     bucket["in_progress_file_creation_time"] = cursor.i8()
     if _flag(cursor):
+        # A recoverable belongs to the file system that wrote it, so it stays bytes.
         bucket["in_progress_file_version"], file = versioned(cursor)
         bucket["in_progress_file"] = bytes(file.read(file.remaining))
     if version < _PENDING_IN_COMMITTABLES:
@@ -157,7 +159,7 @@ def _pending_offsets(pending: dict[str, Any]) -> Iterator[SourceOffset]:
 
 
 def _path(cursor: Cursor) -> str | None:
-    """A URI, as `Path#toString` writes it."""
+    """Read a path as the text that `Path#toString` returns."""
     if not _flag(cursor):
         return None
     scheme, user, host = (_optional_text(cursor) for _ in range(3))

@@ -11,7 +11,7 @@
 | | 2 | utf prefix, i4 owned subtask, i4 total owned subtasks, i4 ownership, i4 n, n × (utf transactional id, i8 checkpoint) |
 | KafkaCommittable | 1 | i2 epoch, i8 producer id, utf transactional id |
 
-Starting offsets below 0 are places to look up: -1 latest, -2 earliest, -3 committed.
+Starting offsets below 0 stand for offsets that the source looks up: -1 latest, -2 earliest, -3 committed.
 
 The legacy FlinkKafkaConsumer keeps a list state of Tuple2<KafkaTopicPartition, Long>, the first written by Kryo:
 
@@ -49,16 +49,18 @@ LEGACY_STATE = "topic-partition-offset-states"
 DEFAULT_STATE = "_default_"
 _TOPIC_PARTITION = "org.apache.flink.streaming.connectors.kafka.internals.KafkaTopicPartition"
 _PACKAGE = "org.apache.flink.connector.kafka."
-_NO_STOPPING_OFFSET = -(1 << 63)
+_NO_STOPPING_OFFSET = -(1 << 63)  # KafkaPartitionSplit.NO_STOPPING_OFFSET
 _COMMITTED_OFFSET = -3
-_PLACES = {-1: "LATEST", -2: "EARLIEST", -3: "COMMITTED"}
-_LEGACY_PLACES = {
+_NAMED_OFFSETS = {-1: "LATEST", -2: "EARLIEST", -3: "COMMITTED"}
+# KafkaTopicPartitionStateSentinel
+_LEGACY_NAMED_OFFSETS = {
     -915623761775: "EARLIEST",
     -915623761774: "LATEST",
     -915623761773: "GROUP_OFFSETS",
 }
 _STATUS = ("ASSIGNED", "UNASSIGNED_INITIAL")
 _OWNERSHIP = ("IMPLICIT_BY_SUBTASK_ID", "EXPLICIT_BY_WRITER_STATE")
+# The names that Kafka allows: other text shows that the bytes have another layout.
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 SPLIT = pa.struct(
@@ -92,11 +94,12 @@ _WRITER = pa.struct(
 
 
 def read_split(version: int, cursor: Cursor) -> dict[str, Any]:
-    """A KafkaPartitionSplit."""
+    """Read a KafkaPartitionSplit."""
     if version != 0:
         raise unknown_version(cursor, "a KafkaPartitionSplit", version, "0")
     split = _partition(cursor)
     starting_offset, stopping_offset = cursor.i8(), cursor.i8()
+    # Other negative numbers have no meaning for Kafka: the bytes have another layout.
     if starting_offset < _COMMITTED_OFFSET or _NO_STOPPING_OFFSET < stopping_offset < _COMMITTED_OFFSET:
         raise cursor.corrupt(f"expected Kafka offsets, found {starting_offset} and {stopping_offset}")
     stopping = None if stopping_offset == _NO_STOPPING_OFFSET else stopping_offset
@@ -105,7 +108,7 @@ def read_split(version: int, cursor: Cursor) -> dict[str, Any]:
 
 
 def read_enumerator(version: int, cursor: Cursor) -> dict[str, Any]:
-    """A KafkaSourceEnumState."""
+    """Read a KafkaSourceEnumState."""
     readers = {0: _assignments, 1: _assigned_partitions, 2: _partitions_with_status, 3: _splits_with_status}
     if version not in readers:
         raise unknown_version(cursor, "a KafkaSourceEnumState", version, "0 to 3")
@@ -115,7 +118,7 @@ def read_enumerator(version: int, cursor: Cursor) -> dict[str, Any]:
 
 
 def read_writer(version: int, cursor: Cursor) -> dict[str, Any]:
-    """A KafkaWriterState."""
+    """Read a KafkaWriterState."""
     if version not in (1, 2):
         raise unknown_version(cursor, "a KafkaWriterState", version, "1 or 2")
     state: dict[str, Any] = {"transactional_id_prefix": cursor.utf("transactional id prefix")}
@@ -131,18 +134,19 @@ def read_writer(version: int, cursor: Cursor) -> dict[str, Any]:
 
 
 def read_committable(cursor: Cursor) -> dict[str, Any]:
-    """A KafkaCommittable of version 1."""
+    """Read a KafkaCommittable of version 1."""
     epoch, producer_id = cursor.i2(), cursor.i8()
     return {"transactional_id": cursor.utf("transactional id"), "producer_id": producer_id, "epoch": epoch}
 
 
 def read_legacy_offset(cursor: Cursor) -> dict[str, Any]:
-    """An element of the state of FlinkKafkaConsumer: Tuple2<KafkaTopicPartition, Long>."""
+    """Read an element of FlinkKafkaConsumer's state: Tuple2<KafkaTopicPartition, Long>."""
+    # 0 would be null; larger ids stand for registered classes, which have no name here.
     if cursor.varint("Kryo class") == 1:
         cursor.varint("Kryo name")
         _kryo_text(cursor)
     _not_a_reference(cursor)
-    cursor.varint("hash")
+    cursor.varint("hash")  # `cachedHash`, which the other fields determine
     partition = _zigzag(cursor.varint("partition"))
     start = cursor.position
     try:
@@ -157,11 +161,11 @@ def read_legacy_offset(cursor: Cursor) -> dict[str, Any]:
 
 
 def java_offset(element: Any) -> SourceOffset | None:
-    """Where a FlinkKafkaConsumer of up to 1.3 stands: a Tuple2<KafkaTopicPartition, Long>; None for other objects."""
-    place = element.get("f0") if isinstance(element, dict) else None
-    if not isinstance(place, dict) or place.get("@class") != _TOPIC_PARTITION:
+    """Return the offset of a FlinkKafkaConsumer up to 1.3: a Tuple2<KafkaTopicPartition, Long>; None for other objects."""
+    key = element.get("f0") if isinstance(element, dict) else None
+    if not isinstance(key, dict) or key.get("@class") != _TOPIC_PARTITION:
         return None
-    topic, partition, offset = place.get("topic"), place.get("partition"), element.get("f1")
+    topic, partition, offset = key.get("topic"), key.get("partition"), element.get("f1")
     if not isinstance(topic, str) or not isinstance(partition, int) or not isinstance(offset, int):
         return None
     found = legacy_offset(topic, partition, offset)
@@ -169,18 +173,18 @@ def java_offset(element: Any) -> SourceOffset | None:
 
 
 def legacy_offset(topic: str, partition: int, offset: int) -> SourceOffset:
-    """Where a FlinkKafkaConsumer stands."""
+    """Return the offset of a FlinkKafkaConsumer."""
     details = {"state_name": LEGACY_STATE}
-    if offset in _LEGACY_PLACES:
-        details["starting_offset"] = _LEGACY_PLACES[offset]
+    if offset in _LEGACY_NAMED_OFFSETS:
+        details["starting_offset"] = _LEGACY_NAMED_OFFSETS[offset]
     return SourceOffset(topic=topic, partition=partition, starting_offset=offset, details=details)
 
 
 def _split_offsets(split: dict[str, Any]) -> Iterator[SourceOffset]:
     details = {"source": "KafkaSource"}
     for name in ("starting_offset", "stopping_offset"):
-        if split.get(name) in _PLACES:
-            details[name] = _PLACES[split[name]]
+        if split.get(name) in _NAMED_OFFSETS:
+            details[name] = _NAMED_OFFSETS[split[name]]
     if "assignment_status" in split:
         details["assignment_status"] = split["assignment_status"]
     yield SourceOffset(
@@ -193,14 +197,14 @@ def _split_offsets(split: dict[str, Any]) -> Iterator[SourceOffset]:
 
 
 def _enumerator_offsets(state: dict[str, Any]) -> Iterator[SourceOffset]:
-    """Those that no reader has yet: the readers know the others better."""
+    """Yield the partitions that no reader has yet: the readers' own state is newer for the others."""
     for partition in state["partitions"]:
         if partition["assignment_status"] != _STATUS[0]:
             yield from _split_offsets(partition)
 
 
 def _assignments(cursor: Cursor) -> list[dict[str, Any]]:
-    """Flink: SerdeUtils#serializeSplitAssignments."""
+    """Read assigned splits. Flink: SerdeUtils#serializeSplitAssignments."""
     readers = cursor.count("readers", 8)
     version = cursor.i4() if readers else 0
     found = []
@@ -265,7 +269,10 @@ def _zigzag(number: int) -> int:
 
 
 def _kryo_text(cursor: Cursor) -> str:
-    """`Output#writeString`, as far as topics go: ASCII of at least two characters, else UTF-8 behind its length + 1."""
+    """Read the text of a topic: ASCII of at least two characters, else UTF-8 behind its length + 1.
+
+    Kryo: Output#writeString.
+    """
     first = cursor.u1()
     if first & 0x80:
         length, shift, more = first & 0x3F, 6, first & 0x40

@@ -56,14 +56,16 @@ _ENUMERATOR = pa.struct(
 
 
 def read_split(version: int, cursor: Cursor) -> dict[str, Any]:
-    """A KinesisShardSplit."""
+    """Read a KinesisShardSplit."""
     if version not in _VERSIONS:
         raise unknown_version(cursor, "a KinesisShardSplit", version, "0 to 2")
     start = cursor.position
     split: dict[str, Any] = {"stream_arn": cursor.utf("stream"), "shard_id": cursor.utf("shard")}
     split["shard_iterator_type"] = cursor.utf("iterator type")
+    # Only Kinesis has these names, so other connectors' bytes are not mistaken for a shard.
     if split["shard_iterator_type"] not in _ITERATOR_TYPES:
         raise cursor.corrupt("expected a Kinesis shard", start)
+    # The starting position has no marker for TRIM_HORIZON and LATEST.
     if cursor.boolean():
         split["starting_timestamp"] = cursor.i8() if cursor.boolean() else None
         split["starting_sequence_number"] = cursor.utf("sequence number") if cursor.boolean() else None
@@ -78,7 +80,7 @@ def read_split(version: int, cursor: Cursor) -> dict[str, Any]:
 
 
 def read_enumerator(version: int, cursor: Cursor) -> dict[str, Any]:
-    """A KinesisStreamsSourceEnumeratorState; in version 0 it knows only the splits that no reader has."""
+    """Read a KinesisStreamsSourceEnumeratorState; version 0 contains only the splits that no reader has."""
     if version not in (0, 1):
         raise unknown_version(cursor, "a KinesisStreamsSourceEnumeratorState", version, "0 or 1")
     last_seen = cursor.utf("last seen shard") if cursor.boolean() else None
@@ -101,12 +103,12 @@ def _status(cursor: Cursor) -> str:
 
 
 def _split_offsets(split: dict[str, Any]) -> Iterator[SourceOffset]:
-    """Sequence numbers have more digits than an int64: they are in the details."""
+    """Yield the offset of a split. Sequence numbers do not fit into int64, so they are in the details."""
     yield SourceOffset(topic=split["stream_arn"], details={"source": "KinesisStreamsSource"} | split)
 
 
 def _enumerator_offsets(state: dict[str, Any]) -> Iterator[SourceOffset]:
-    """Those that no reader has: the readers know the others better."""
+    """Yield the splits that no reader has: the readers' own state is newer for the others."""
     for split in state["splits"]:
         if split["assignment_status"] == _STATUS[1]:
             yield from _split_offsets(split)

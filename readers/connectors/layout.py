@@ -1,4 +1,4 @@
-"""A connector's layout of a value, and the framing that all of them share.
+"""The layout of a connector's value, and the framing that all connectors share.
 
 | framing | bytes |
 |---|---|
@@ -22,13 +22,13 @@ from readers.errors import UnsupportedVersionError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceOffset:
-    """Where a source stands in one split or partition.
+    """The offset of a source in one split or partition.
 
     Attributes:
-        topic, partition: None for sources that have none.
-        starting_offset: the next to read; negative as the connector means it.
-        stopping_offset: where it ends; None for never.
-        details: what else the split says, for JSON.
+        topic, partition: None for sources without topics.
+        starting_offset: the next offset to read; negative numbers have a meaning of the connector.
+        stopping_offset: the offset at which the source stops; None if it never stops.
+        details: other fields of the split, for JSON.
     """
 
     topic: str | None = None
@@ -40,14 +40,14 @@ class SourceOffset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """How a connector lays out one value.
+    """The layout of one value of a connector.
 
     Attributes:
-        connector: what SQL calls it: `kafka`, `filesystem`.
-        java_class: the class of the value.
-        type: the Arrow type of what `read` returns.
+        connector: name of the connector in Flink SQL: `kafka`, `filesystem`.
+        java_class: class of the value.
+        type: Arrow type of the result of `read`.
         read: cursor over one value → dicts, lists and scalars of that type. It need not check for the end.
-        offsets: value → where the source stands.
+        offsets: value → offsets of the source.
     """
 
     connector: str
@@ -57,11 +57,11 @@ class Layout:
     offsets: Callable[[Any], Iterator[SourceOffset]] | None = None
 
     def read_whole(self, data: bytes | memoryview, path: str | None = None) -> Any:
-        """One value, which must end with the bytes.
+        """Read one value, which must end with the bytes.
 
         Raises:
-            CorruptDataError: another layout.
-            UnsupportedVersionError: a version that is not known.
+            CorruptDataError: the bytes have another layout.
+            UnsupportedVersionError: the version is unknown.
         """
         cursor = Cursor(data, path=path)
         value = self.read(cursor)
@@ -70,29 +70,29 @@ class Layout:
 
 
 def versioned(cursor: Cursor) -> tuple[int, Cursor]:
-    """A versioned value: its version and a cursor over its bytes."""
+    """Read a versioned value: its version and a cursor over its bytes."""
     version = cursor.i4()
     return version, cursor.sub(cursor.i4(), "versioned value")
 
 
 def versioned_list(cursor: Cursor) -> tuple[int, list[Cursor]]:
-    """A versioned list: the version and a cursor over each element."""
+    """Read a versioned list: its version and a cursor over each element."""
     version = cursor.i4()
     count = cursor.count("versioned values", 4)
     return version, [cursor.sub(cursor.i4(), "versioned value") for _ in range(count)]
 
 
 def unknown_version(cursor: Cursor, what: str, found: int, known: str) -> UnsupportedVersionError:
-    """`raise unknown_version(…)`."""
+    """Make the error for an unknown version; the caller raises it."""
     message = f"expected {what} of version {known}, found {found}"
     return UnsupportedVersionError(message, path=cursor.path, position=cursor.position)
 
 
 def expect_end(cursor: Cursor) -> None:
-    """Nothing may be left.
+    """Check that no bytes are left.
 
     Raises:
-        CorruptDataError: something is.
+        CorruptDataError: bytes are left.
     """
     if cursor.remaining:
         raise cursor.corrupt(f"expected the end of the value, found {cursor.remaining} bytes more")
@@ -105,7 +105,7 @@ Offsets = Callable[[Any], Iterator[SourceOffset]]
 def versioned_layout(
     connector: str, java_class: str, data_type: pa.DataType, read: ReadVersion, offsets: Offsets | None = None
 ) -> Layout:
-    """The layout of a versioned value: an element of operator state; `read` gets its version and bytes."""
+    """Make the layout of a versioned value, an element of operator state; `read` gets its version and bytes."""
 
     def read_value(cursor: Cursor) -> Any:
         version, body = versioned(cursor)
@@ -121,10 +121,10 @@ def versioned_layout(
 def coordinator_layout(
     connector: str, java_class: str, data_type: pa.DataType, read: ReadVersion, offsets: Offsets | None = None
 ) -> Layout:
-    """The layout of a source's coordinator: i4 version of the coordinator, 0 or 1, and the enumerator as a versioned value.
+    """Make the layout of a source's coordinator: i4 version of the coordinator, 0 or 1; the enumerator as a versioned value.
 
-    In version 0 (Flink 1.12) splits that were assigned since may follow: they were not restored, and are not shown.
-    Flink: SourceCoordinator#toBytes, SourceCoordinatorSerdeUtils.
+    In version 0 (Flink 1.12) splits that were assigned since may follow: Flink does not restore them, so they are not
+    shown. Flink: SourceCoordinator#toBytes, SourceCoordinatorSerdeUtils.
     """
 
     def read_value(cursor: Cursor) -> Any:

@@ -8,10 +8,10 @@
 | | 2 | as in 1, without the mode |
 | PulsarSourceEnumState | 1, 2, 3 | i4 n, n × partition of version 0, 1, 2 |
 
-A message id is Pulsar's protobuf message MessageIdData: 1 ledger, 2 entry, 3 partition, 5 index in a batch. A stop cursor is a
-Java object, of the connector or of the user: only its class is told.
+A message id is Pulsar's protobuf message MessageIdData: 1 ledger, 2 entry, 3 partition, 5 index in a batch. A stop cursor
+is a Java object of the connector or of the user: only its class name is shown.
 
-Flink: PulsarPartitionSplitSerializer, PulsarSourceEnumStateSerializer (the enumerator's version 0 is not known here).
+Flink: PulsarPartitionSplitSerializer, PulsarSourceEnumStateSerializer (version 0 of the enumerator is not supported).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from readers.javaio import JavaEnum, JavaObject, read_object
 
 _PACKAGE = "org.apache.flink.connector.pulsar.source."
 _SPLIT_VERSIONS = (0, 1, 2)
-_HASHES = 1 << 16
+_HASHES = 1 << 16  # Pulsar hashes keys to 16 bits
 _VARINT, _FIXED_64, _BYTES, _FIXED_32 = 0, 1, 2, 5
 _MESSAGE_ID = {1: "ledger_id", 2: "entry_id", 5: "batch_index"}
 _RANGES = pa.list_(pa.struct([pa.field("start", pa.int32()), pa.field("end", pa.int32())]))
@@ -58,7 +58,7 @@ _ENUMERATOR = pa.struct([pa.field("partitions", pa.list_(pa.struct(_PARTITION)))
 
 
 def read_split(version: int, cursor: Cursor) -> dict[str, Any]:
-    """A PulsarPartitionSplit; `ledger_id` and `entry_id` are of the message that was read last, null before the first."""
+    """Read a PulsarPartitionSplit; `ledger_id` and `entry_id` identify the last message read, null before the first one."""
     if version not in _SPLIT_VERSIONS:
         raise unknown_version(cursor, "a PulsarPartitionSplit", version, "0 to 2")
     split = _partition(version, cursor)
@@ -71,7 +71,7 @@ def read_split(version: int, cursor: Cursor) -> dict[str, Any]:
 
 
 def read_enumerator(version: int, cursor: Cursor) -> dict[str, Any]:
-    """A PulsarSourceEnumState: the partitions that were found so far."""
+    """Read a PulsarSourceEnumState: the partitions found so far."""
     if version not in (1, 2, 3):
         raise unknown_version(cursor, "a PulsarSourceEnumState", version, "1 to 3")
     count = cursor.count("partitions", 10)
@@ -84,7 +84,8 @@ def _partition(version: int, cursor: Cursor) -> dict[str, Any]:
     count = 1 if version == 0 else cursor.count("ranges of hashes", 8)
     ranges = [{"start": cursor.i4(), "end": cursor.i4()} for _ in range(count)]
     if version == 1:
-        cursor.i4()
+        cursor.i4()  # mode of ranges
+    # Nothing in the bytes names the connector: the bounds show that the layout is Pulsar's.
     if not topic or partition < -1 or any(not 0 <= r["start"] <= r["end"] < _HASHES for r in ranges):
         raise cursor.corrupt(f"expected a partition of a Pulsar topic, found {topic!r:.100}", start)
     return {"topic": topic, "partition": partition, "ranges": ranges}
@@ -122,6 +123,7 @@ def _message_id(cursor: Cursor) -> dict[str, int]:
 
 
 def _varint64(cursor: Cursor) -> int:
+    # The cursor's own varint has five bytes at most.
     value = shift = 0
     while True:
         byte = cursor.u1()
@@ -136,7 +138,7 @@ def _varint64(cursor: Cursor) -> int:
 
 
 def _split_offsets(split: dict[str, Any]) -> Iterator[SourceOffset]:
-    """A place in a topic is a ledger and an entry: they are in the details."""
+    """Yield the offset of a split. An offset of Pulsar is a ledger and an entry, so it is in the details."""
     details = {name: value for name, value in split.items() if name not in ("topic", "partition")}
     partition = None if split["partition"] < 0 else split["partition"]
     yield SourceOffset(

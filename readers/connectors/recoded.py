@@ -1,7 +1,7 @@
-"""Values that Python has read, laid out again so that the machine can read them.
+"""Values that Python has read, written again in a layout that the machine reads.
 
-Connectors write few values, in layouts with little-endian parts, magic numbers and versions of their own. They are read by
-Python (`Layout.read`) and written in this one layout:
+Connectors write few values, with little-endian numbers, magic numbers and versions of their own. Python reads them
+(`Layout.read`) and writes them in this one layout:
 
 | type | bytes |
 |---|---|
@@ -31,7 +31,7 @@ _WIDTHS: dict[pa.DataType, Literal[2, 4, 8]] = {
 
 
 class RecodedSerializer(Serializer):
-    """The values of a connector's layout; equal if the layouts are."""
+    """The values of a connector's layout, recoded; equal if the layouts are equal."""
 
     __slots__ = ("java_class", "layout")
 
@@ -61,7 +61,7 @@ class RecodedSerializer(Serializer):
 
 
 def recode(value: Any, data_type: pa.DataType) -> bytes:
-    """A value of `data_type`, laid out as `RecodedSerializer` reads it; dicts may lack fields, which are null."""
+    """Write a value of `data_type` as `RecodedSerializer` reads it; missing fields of dicts are null."""
     if pa.types.is_struct(data_type):
         return b"".join(_nullable(value.get(field.name), field.type) for field in data_type)
     if pa.types.is_list(data_type):
@@ -69,6 +69,7 @@ def recode(value: Any, data_type: pa.DataType) -> bytes:
             _nullable(item, data_type.value_type) for item in value
         )
     if pa.types.is_string(data_type):
+        # Java text may have a lone surrogate, which UTF-8 does not have.
         value = value.encode("utf-8", "replace")
     if pa.types.is_string(data_type) or pa.types.is_binary(data_type):
         return len(value).to_bytes(4, "big") + bytes(value)

@@ -1,16 +1,16 @@
-"""Which layout a connector's state has.
+"""Recognition of the layout of a connector's state.
 
-| state | kind | may be |
+| state | kind | content |
 |---|---|---|
 | SourceReaderState | OPERATOR_LIST of byte[] | splits |
-| coordinator state | COORDINATOR | what an enumerator keeps |
-| writer_raw_states | OPERATOR_LIST of byte[] | what a sink's writer keeps |
-| bucket-states | OPERATOR_LIST of byte[] | what a StreamingFileSink keeps |
+| coordinator state | COORDINATOR | state of an enumerator |
+| writer_raw_states | OPERATOR_LIST of byte[] | state of a sink's writer |
+| bucket-states | OPERATOR_LIST of byte[] | state of a StreamingFileSink |
 | streaming_committer_raw_states | OPERATOR_LIST of byte[] | committables |
 
-A layout is recognised if it reads every value to its last byte, and no other does. An empty enumerator may look like that of two
-sources; then it is the one of which the readers have splits. A user-defined state of these names and contents cannot exist:
-Flink's own operators register them.
+A layout is recognised if it alone reads every value to its last byte. An empty enumerator may fit the layouts of two
+sources; then the splits of the readers decide. A user-defined state of these names and contents cannot exist: Flink's own
+operators register them.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ LAYOUTS: dict[str, tuple[Layout, ...]] = {
 
 
 def is_candidate(name: str, entry: Entry) -> bool:
-    """Whether a state may be a connector's."""
+    """Return whether a state may belong to a connector."""
     if entry.kind is StateKind.COORDINATOR:
         return name == COORDINATOR_STATE
     is_bytes = isinstance(entry.value, BytePrimitiveArraySerializer)
@@ -72,12 +72,13 @@ def is_candidate(name: str, entry: Entry) -> bool:
 
 
 def recognised(values: Mapping[str, Iterable[bytes]]) -> dict[str, Layout]:
-    """State name → layout, of the candidates of one operator whose layout is certain.
+    """Return state name → layout for the candidates of one operator whose layout is certain.
 
     Args:
         values: state name → its values, from all subtasks.
     """
     fitting = {name: _fitting(LAYOUTS[name], list(found)) for name, found in values.items()}
+    # Readers and enumerator of one operator belong to one source.
     readers = {layout.connector for layout in fitting.get(READER_STATE, ())}
     enumerators = fitting.get(COORDINATOR_STATE, ())
     if len(enumerators) > 1 and len(readers) == 1:
@@ -86,6 +87,7 @@ def recognised(values: Mapping[str, Iterable[bytes]]) -> dict[str, Layout]:
 
 
 def _fitting(layouts: tuple[Layout, ...], values: list[bytes]) -> tuple[Layout, ...]:
+    # Without values every layout would fit.
     return tuple(layout for layout in layouts if values and all(_fits(layout, value) for value in values))
 
 

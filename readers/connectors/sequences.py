@@ -19,7 +19,7 @@ from readers.connectors.layout import SourceOffset, coordinator_layout, unknown_
 from readers.cursor import Cursor
 
 _PACKAGE = "org.apache.flink.api.connector.source.lib."
-_LAST = (1 << 63) - 1  # `Long.MAX_VALUE`: what a source without an end counts to
+_LAST = (1 << 63) - 1  # `Long.MAX_VALUE`: the last number of a source without an end
 SPLIT = pa.struct(
     [pa.field("split_id", pa.string()), pa.field("from", pa.int64()), pa.field("to", pa.int64())]
 )
@@ -27,18 +27,19 @@ _ENUMERATOR = pa.struct([pa.field("splits", pa.list_(SPLIT))])
 
 
 def read_split(version: int, cursor: Cursor) -> dict[str, Any]:
-    """A NumberSequenceSplit; a reader that has read all of it has `from` one behind `to`."""
+    """Read a NumberSequenceSplit; after the last number `from` is `to` + 1."""
     if version != 1:
         raise unknown_version(cursor, "a NumberSequenceSplit", version, "1")
     start = cursor.position
     split: dict[str, Any] = {"split_id": cursor.utf("split id"), "from": cursor.i8(), "to": cursor.i8()}
+    # Flink numbers these splits: another id shows that the bytes have another layout.
     if not split["split_id"].isdecimal() or split["from"] > split["to"] + 1:
         raise cursor.corrupt("expected a numbered split with its bounds", start)
     return split
 
 
 def read_enumerator(version: int, cursor: Cursor) -> dict[str, Any]:
-    """The splits that no reader has."""
+    """Read the splits that no reader has."""
     count = cursor.count("splits", 18)
     return {"splits": [read_split(version, cursor) for _ in range(count)]}
 

@@ -1,4 +1,4 @@
-"""`ConnectorSource`: a state of bytes whose values are read with a connector's layout."""
+"""`ConnectorSource`: a state of bytes, with values in a connector's layout."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class ConnectorSource(Source):
         return self.inner.counts(state, selection)
 
     def values(self) -> Iterator[Any]:
-        """The values as the layout reads them."""
+        """Yield the values as the layout reads them."""
         for page in self.inner.pages(self.name, Selection()):
             yield from self._read(page)
 
@@ -86,7 +86,7 @@ class ConnectorSource(Source):
 
 
 def bytes_of(page: Page, entry: Entry) -> Iterator[bytes]:
-    """The bytes of the values of a page."""
+    """Yield the bytes of each value of a page."""
     length = _LENGTH_BYTES if isinstance(entry.value, BytePrimitiveArraySerializer) else 0
     data = memoryview(page.data)
     for start, end in zip(page.starts[:, 0].tolist(), page.ends[:, 0].tolist(), strict=True):

@@ -1,6 +1,6 @@
-"""Enumerators that keep nothing: what a source's coordinator then writes is its framing, and no more.
+"""Enumerators without state: the source's coordinator writes only its framing.
 
-Those of bounded test sources, and of sources whose splits are all assigned at once. Which source it is does not stand there.
+Bounded test sources have such enumerators, and sources that assign all splits at once. The bytes do not name the source.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from readers.cursor import Cursor
 
 
 def read_enumerator(version: int, cursor: Cursor) -> dict[str, Any]:
-    """The version alone; the bytes behind it are for the caller to miss."""
+    """Return only the version; the caller raises an error if bytes follow."""
     return {"enumerator_version": version}
 
 

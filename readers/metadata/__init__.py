@@ -1,17 +1,16 @@
-"""The `_metadata` file: what a savepoint or checkpoint consists of.
+"""The `_metadata` file: the operators, subtasks and state handles of a savepoint or checkpoint.
 
 In:  the bytes of `_metadata`, versions 1 to 6 (Flink 1.2 and later).
-Out: a `SavepointMetadata`: operators → subtasks → state handles. A handle says where bytes lie (inline, a
-file,
-     a segment of one) and how they are cut (key-group offsets, list offsets); it opens nothing.
+Out: a `SavepointMetadata`: operators → subtasks → state handles. A handle records where bytes are (inline, in a file, or
+     in a segment of a file) and how they are divided (key-group offsets, list offsets); it opens no file.
 
 Read in this order:
 
     model.py     the tree of values, with Flink's names
-    reader.py    header, operators, subtasks; one function for each thing, version steps inside
+    reader.py    header, operators, subtasks; one function for each object, version steps inside
     handles.py   the handles; a table of tags at the end
 
-Adding a handle: a dataclass in model.py, a reader and a table line in handles.py.
+To add a handle, add a dataclass in model.py, and a reader and a table line in handles.py.
 """
 
 from readers.metadata.model import (

@@ -69,7 +69,7 @@ from readers.metadata.model import (
 
 NULL_HANDLE = 0
 MAX_KEY_GROUPS = 1 << 15
-# Flink nests three deep: a changelog, its base, their delegate. The limit is against input without end.
+# Flink nests three handles: a changelog, its base, their delegate. The limit stops hostile input from recursing without end.
 MAX_NESTING = 8
 OFFSET_BYTES = 8
 
@@ -78,12 +78,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
-    """Which of the layouts that share a tag to read.
+    """Selects between layouts that share a tag.
 
     Attributes:
         changelog_sizes: changelog handles have sizes and ids (1.15 and later; not in the preview of 1.14).
         channel_subtask_index: channel handles begin with the subtask's index (1.12 and later; not in 1.11).
-        channel_tags: channel handles begin with a tag, and may be merged ones (version 6).
+        channel_tags: channel handles begin with a tag, and may be merged (version 6).
     """
 
     changelog_sizes: bool = True
@@ -92,7 +92,7 @@ class Dialect:
 
 
 class HandleCursor(Cursor):
-    """A cursor that knows the dialect and how deep in handles it stands."""
+    """A cursor that carries the dialect and the depth of nested handles."""
 
     __slots__ = ("dialect", "nesting")
 
@@ -105,10 +105,10 @@ class HandleCursor(Cursor):
 
     @contextmanager
     def nested(self) -> Iterator[None]:
-        """One handle deeper.
+        """Enter a nested handle.
 
         Raises:
-            CorruptDataError: deeper than `MAX_NESTING`.
+            CorruptDataError: handles are nested deeper than `MAX_NESTING`.
         """
         if self.nesting == MAX_NESTING:
             raise self.corrupt(f"expected handles nested at most {MAX_NESTING} deep")
@@ -118,29 +118,29 @@ class HandleCursor(Cursor):
 
 
 def read_stream_state_handle(cursor: HandleCursor) -> StreamStateHandle | None:
-    """A stream handle; None for tag 0."""
+    """Read a stream handle; None for tag 0."""
     return _read_tagged(cursor, STREAM_STATE_HANDLES, "a stream state handle")
 
 
 def read_keyed_state_handle(cursor: HandleCursor) -> KeyedStateHandle | None:
-    """A keyed state handle; None for tag 0."""
+    """Read a keyed state handle; None for tag 0."""
     return _read_tagged(cursor, KEYED_STATE_HANDLES, "a keyed state handle")
 
 
 def read_operator_state_handle(cursor: HandleCursor) -> OperatorStreamStateHandle | None:
-    """An operator state handle; None for tag 0."""
+    """Read an operator state handle; None for tag 0."""
     return _read_tagged(cursor, OPERATOR_STATE_HANDLES, "an operator state handle")
 
 
 def read_input_channel_handle(cursor: HandleCursor) -> ChannelStateHandle:
-    """A handle of the input channels; has a tag only in version 6."""
+    """Read a handle of input channels; it has a tag only in version 6."""
     if not cursor.dialect.channel_tags:
         return read_channel(cursor, InputChannelStateHandle)
     return _required(cursor, _read_tagged(cursor, INPUT_CHANNEL_HANDLES, "an input channel state handle"))
 
 
 def read_result_subpartition_handle(cursor: HandleCursor) -> ChannelStateHandle:
-    """A handle of the result subpartitions; has a tag only in version 6."""
+    """Read a handle of result subpartitions; it has a tag only in version 6."""
     if not cursor.dialect.channel_tags:
         return read_channel(cursor, ResultSubpartitionStateHandle)
     return _required(
@@ -188,8 +188,9 @@ def read_relative_stream(cursor: HandleCursor) -> RelativeFileStateHandle:
 
 
 def read_segment(cursor: HandleCursor) -> SegmentFileStateHandle:
-    """Ends matter here: they are all that separates one state from the next, so both must be known."""
+    """i8 start; i8 size; i4 scope; utf path; utf logical file id."""
     start = cursor.position
+    # An unknown size is no error in other handles, but here only the size separates one state from the next.
     start_pos, state_size, scope = cursor.i8(), cursor.i8(), cursor.i4()
     if start_pos < 0 or state_size < 0:
         raise cursor.corrupt(f"expected a segment, found start {start_pos} and size {state_size}", start)
@@ -209,9 +210,9 @@ def read_empty_segment(cursor: HandleCursor) -> EmptySegmentFileStateHandle:
 
 
 def read_key_groups_stream(cursor: HandleCursor) -> StreamStateHandle:
-    """Key groups where a plain stream is expected: its bytes are those of the delegate.
+    """Read a key-groups handle in place of a stream handle: its bytes are the bytes of its delegate.
 
-    Flink accepts it, since its KeyGroupsStateHandle is a StreamStateHandle too.
+    Flink accepts it, because its KeyGroupsStateHandle is a StreamStateHandle too.
     """
     return read_key_groups(cursor).delegate
 
@@ -231,7 +232,8 @@ def read_key_group_range(cursor: HandleCursor) -> KeyGroupRange:
 
 
 def read_offsets(cursor: Cursor, count: int) -> Offsets:
-    """`count` i8 as a read-only int64 array; the count is checked against the bytes left by the read."""
+    """Read `count` i8 as a read-only int64 array."""
+    # The cursor compares the length with the bytes that are left before NumPy allocates anything.
     offsets = np.frombuffer(cursor.read(count * OFFSET_BYTES, "offsets"), dtype=">i8").astype(np.int64)
     offsets.flags.writeable = False
     return offsets
@@ -283,6 +285,7 @@ def read_incremental_v2(cursor: HandleCursor) -> IncrementalRemoteKeyedStateHand
 
 def _read_handles_and_local_paths(cursor: HandleCursor) -> tuple[HandleAndLocalPath, ...]:
     """i4 n; n × (utf file name in the RocksDB directory; stream)."""
+    # A name takes two bytes at least, a handle one: this bounds the count before anything is allocated.
     count = cursor.count("files", minimum_bytes=3)
     return tuple(HandleAndLocalPath(cursor.utf("local path"), _required_stream(cursor)) for _ in range(count))
 
@@ -293,7 +296,7 @@ def _read_handles_and_local_paths(cursor: HandleCursor) -> tuple[HandleAndLocalP
 def read_changelog(cursor: HandleCursor, *, v2: bool = False) -> ChangelogStateBackendHandle:
     """range; [i8 size]; base; changes; [i8 materialization id; V2: i8 checkpoint id; utf state handle id].
 
-    What stands in brackets was not there in 1.14.
+    1.14 did not write the fields in brackets.
     """
     sizes = cursor.dialect.changelog_sizes
     return ChangelogStateBackendHandle(
@@ -415,7 +418,7 @@ def read_channel(cursor: HandleCursor, kind: type[ChannelT]) -> ChannelT:
 
 
 def read_merged_channels(cursor: HandleCursor, kind: type[ChannelT]) -> ChannelT:
-    """i4 subtask index; i8 size; stream; i4 length; that many bytes of `_read_channel_offsets`."""
+    """i4 subtask index; i8 size; stream; i4 length; so many bytes of channel offsets (`_read_channel_offsets`)."""
     subtask_index, state_size = cursor.i4(), cursor.i8()
     delegate = _required_stream(cursor)
     frame = cursor.sub(cursor.i4(), "channel offsets")
@@ -448,6 +451,7 @@ def read_merged_result_subpartitions(cursor: HandleCursor) -> ChannelStateHandle
     return read_merged_channels(cursor, MergedResultSubpartitionStateHandle)
 
 
+# Ordinals of Flink's CheckpointedStateScope.
 _SEGMENT_SCOPES = {0: CheckpointedStateScope.EXCLUSIVE, 1: CheckpointedStateScope.SHARED}
 
 STREAM_STATE_HANDLES: dict[int, Callable[[HandleCursor], StreamStateHandle]] = {

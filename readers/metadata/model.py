@@ -1,4 +1,4 @@
-"""What `_metadata` says: operators, subtasks and the handles of their state.
+"""The content of `_metadata`: operators, subtasks and the handles of their state.
 
     SavepointMetadata
       MasterState *
@@ -8,10 +8,9 @@
           managed, raw keyed state          KeyedStateHandle
           input channels, result subpartitions   ChannelStateHandle
 
-A `StreamStateHandle` is a leaf: it names one run of bytes. All others cut such runs into key groups, lists,
-changes or channels. Names are Flink's; the classes live in org.apache.flink.runtime.state and .checkpoint.
-Offsets are read-only int64 arrays of shape (n,): a handle of 32768 key groups costs 256 KiB, not a list of
-Python integers.
+A `StreamStateHandle` is a leaf: it names one range of bytes. All other handles divide such a range into key groups,
+lists, changes or channels. Names are Flink's; the classes are in org.apache.flink.runtime.state and .checkpoint. Offsets
+are read-only int64 arrays of shape (n,): a handle of 32768 key groups costs 256 KiB, less than a list of Python integers.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ class KeyGroupRange:
 
 
 class CheckpointedStateScope(StrEnum):
-    """Who else may refer to a file. Flink's two, and the places that Flink gives no name to."""
+    """The scope of a file: which other checkpoints may refer to it. Flink's two scopes, and others that it does not name."""
 
     EXCLUSIVE = "EXCLUSIVE"
     SHARED = "SHARED"
@@ -54,7 +53,7 @@ class CheckpointedStateScope(StrEnum):
 
 
 class Mode(IntEnum):
-    """`OperatorStateHandle.Mode`. Ordinal 1 was called BROADCAST up to 1.4, and meant union then too."""
+    """`OperatorStateHandle.Mode`. Ordinal 1 was called BROADCAST up to 1.4, but already meant union."""
 
     SPLIT_DISTRIBUTE = 0
     UNION = 1
@@ -74,18 +73,18 @@ class StateRole(Enum):
 
 
 class StateObject(ABC):
-    """Anything that refers to state bytes."""
+    """An object that refers to state bytes."""
 
     __slots__ = ()
 
     @property
     @abstractmethod
     def size_bytes(self) -> int:
-        """Bytes of state it refers to (`StateObject#getStateSize`); 0 where Flink recorded none."""
+        """Bytes of state that it refers to (`StateObject#getStateSize`); 0 if Flink recorded no size."""
 
     @abstractmethod
     def streams(self) -> Iterator[StreamStateHandle]:
-        """Every leaf handle with bytes behind it, in file order."""
+        """Yield every leaf handle that has bytes, in file order."""
 
     @property
     def key_groups(self) -> KeyGroupRange | None:
@@ -94,7 +93,7 @@ class StateObject(ABC):
 
 
 class _EqualByValue:
-    """Equality for dataclasses that hold arrays, which have none of their own."""
+    """Equality for dataclasses with arrays: `==` of two arrays is an array, not a bool."""
 
     __slots__ = ()
 
@@ -113,41 +112,42 @@ class _EqualByValue:
         return hash((type(self), *self._values()))
 
 
-# --- streams: one run of bytes ---
+# --- streams: one range of bytes ---
 
 
 class StreamStateHandle(StateObject):
-    """A run of bytes: inline, a file, or a segment of a file."""
+    """A range of bytes: inline, a file, or a segment of a file."""
 
     __slots__ = ()
 
     @property
     @abstractmethod
     def path(self) -> str | None:
-        """The path as recorded; None if there is no file."""
+        """The recorded path; None if there is no file."""
 
     @property
     @abstractmethod
     def scope(self) -> CheckpointedStateScope:
-        """Who else may refer to it."""
+        """The scope of the file."""
 
     @property
     def name(self) -> str:
-        """What to call it in messages."""
+        """Name for messages."""
         return self.path or ""
 
     @property
     def inline_data(self) -> bytes | None:
-        """The bytes themselves, if there is no file."""
+        """The bytes themselves; None if they are in a file."""
         return None
 
     @property
     def is_relative(self) -> bool:
-        """Whether `path` counts from the directory of `_metadata`."""
+        """True if `path` is relative to the directory of `_metadata`."""
         return False
 
     def range_in_file(self, file_size_bytes: int) -> tuple[int, int]:
-        """Start and length of its bytes in a file of that size; beyond the end if the file is too short."""
+        """Return start and length of its bytes in a file of that size; they exceed a file that is too short."""
+        # Not the recorded size: where that is unknown, or the file has grown, all bytes count.
         return 0, max(self.size_bytes, file_size_bytes)
 
     def streams(self) -> Iterator[StreamStateHandle]:
@@ -156,7 +156,7 @@ class StreamStateHandle(StateObject):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ByteStreamStateHandle(StreamStateHandle):
-    """State small enough to lie in `_metadata` itself (tag 1)."""
+    """Small state that is stored in `_metadata` itself (tag 1)."""
 
     handle_name: str
     data: bytes
@@ -184,9 +184,9 @@ class ByteStreamStateHandle(StreamStateHandle):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileStateHandle(StreamStateHandle):
-    """A whole file, by the absolute path it had when it was written (tag 2).
+    """A whole file, with the absolute path that it had when it was written (tag 2).
 
-    `state_size` is negative in rare old files: unknown.
+    `state_size` is negative in rare old files; the size is then unknown.
     """
 
     file_path: str
@@ -202,7 +202,7 @@ class FileStateHandle(StreamStateHandle):
 
     @property
     def scope(self) -> CheckpointedStateScope:
-        """From the folder: `shared/<file>` or, with file merging, `shared/<subtask's folder>/<file>`."""
+        """The scope that the folder implies: `shared/<file>` or, with file merging, `shared/<subtask's folder>/<file>`."""
         for folder in reversed(self.file_path.split("/")[-3:-1]):
             if folder in _SCOPE_OF_FOLDER:
                 return _SCOPE_OF_FOLDER[folder]
@@ -237,8 +237,8 @@ class RelativeFileStateHandle(StreamStateHandle):
 class SegmentFileStateHandle(StreamStateHandle):
     """Bytes `[start_pos, start_pos + state_size)` of a file that many states share (tag 15).
 
-    File merging, since 1.20. Offsets of the handles around it count from `start_pos`. An EXCLUSIVE segment
-    lies under `taskowned/`.
+    Written by file merging, since 1.20. Offsets of the handles around it count from `start_pos`. An EXCLUSIVE segment is
+    in a folder `taskowned/`.
     """
 
     file_path: str
@@ -265,7 +265,7 @@ class SegmentFileStateHandle(StreamStateHandle):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmptySegmentFileStateHandle(StreamStateHandle):
-    """A placeholder without bytes (tag 16): `streams()` leaves it out."""
+    """A placeholder without bytes (tag 16); `streams()` yields nothing."""
 
     @property
     def path(self) -> None:
@@ -308,10 +308,10 @@ class KeyedStateHandle(StateObject):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class KeyGroupsStateHandle(_EqualByValue, KeyedStateHandle):
-    """A stream and where in it each key group begins (tags 3 and 12; 12 has a `state_handle_id`).
+    """A stream, and the position in it of each key group (tags 3 and 12; 12 has a `state_handle_id`).
 
-    `offsets[i]` is the position of key group `key_group_range.start + i` in the delegate. Raw keyed state
-    writes -1 for a key group without data; heap snapshots have a real offset for each.
+    `offsets[i]` is the position of key group `key_group_range.start + i` in the delegate. In raw keyed state -1 marks a key
+    group without data; heap snapshots have a real offset for each key group.
     """
 
     key_group_range: KeyGroupRange
@@ -321,7 +321,7 @@ class KeyGroupsStateHandle(_EqualByValue, KeyedStateHandle):
 
     @property
     def savepoint(self) -> bool:
-        """Whether the layout is certainly the canonical one of `FullSnapshotAsyncWriter`."""
+        """True if the layout is certainly the canonical one of `FullSnapshotAsyncWriter`."""
         return False
 
     @property
@@ -334,7 +334,7 @@ class KeyGroupsStateHandle(_EqualByValue, KeyedStateHandle):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class KeyGroupsSavepointStateHandle(KeyGroupsStateHandle):
-    """Key groups of a canonical savepoint (tag 7; since 1.13). Offset 0: a key group without data."""
+    """Key groups of a canonical savepoint (tag 7; since 1.13). Offset 0 marks a key group without data."""
 
     @property
     def savepoint(self) -> bool:
@@ -352,9 +352,8 @@ class HandleAndLocalPath(NamedTuple):
 class IncrementalRemoteKeyedStateHandle(KeyedStateHandle):
     """The files of a RocksDB or ForSt directory (tags 5 and 11).
 
-    `checkpoint_id` is that of the checkpoint that created the handle. `meta_state_handle` holds a
-    KeyedBackendSerializationProxy and nothing else. `checkpointed_size` and `state_handle_id` are None in
-    tag 5.
+    `checkpoint_id` is the id of the checkpoint that created the handle. `meta_state_handle` contains only a
+    KeyedBackendSerializationProxy. `checkpointed_size` and `state_handle_id` are None in tag 5.
     """
 
     managed_type: ClassVar[str] = "MANAGED_KEYED_INCREMENTAL"
@@ -369,7 +368,7 @@ class IncrementalRemoteKeyedStateHandle(KeyedStateHandle):
     state_handle_id: str | None = None
 
     def files(self) -> Iterator[HandleAndLocalPath]:
-        """All files of the directory: shared ones (*.sst), then private ones (CURRENT, MANIFEST, OPTIONS)."""
+        """Yield all files of the directory: shared files (*.sst), then private files (CURRENT, MANIFEST, OPTIONS)."""
         yield from self.shared_state
         yield from self.private_state
 
@@ -385,10 +384,9 @@ class IncrementalRemoteKeyedStateHandle(KeyedStateHandle):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangelogStateBackendHandle(KeyedStateHandle):
-    """Keyed state as a materialized base and the changes since, to be replayed in order (tags 8 and 14).
+    """Keyed state as a materialized base, and the changes since, which are replayed in order (tags 8 and 14).
 
-    1.14 wrote neither `checkpointed_size`, `materialization_id` nor `state_handle_id`; only tag 14 has a
-    `checkpoint_id`.
+    1.14 wrote neither `checkpointed_size`, `materialization_id` nor `state_handle_id`; only tag 14 has a `checkpoint_id`.
     """
 
     managed_type: ClassVar[str] = "MANAGED_KEYED_CHANGELOG"
@@ -411,7 +409,7 @@ class ChangelogStateBackendHandle(KeyedStateHandle):
 
 
 class StateChange(NamedTuple):
-    """One change; `key_group` -1 for the announcement of a state."""
+    """One change; `key_group` is -1 for a change that defines a state."""
 
     key_group: int
     change: bytes
@@ -419,7 +417,7 @@ class StateChange(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InMemoryChangelogStateHandle(KeyedStateHandle):
-    """Changes that lie in `_metadata` itself (tag 9): it refers to no stream."""
+    """Changes that are stored in `_metadata` itself (tag 9); it refers to no stream."""
 
     key_group_range: KeyGroupRange
     from_sequence_number: int
@@ -436,7 +434,7 @@ class InMemoryChangelogStateHandle(KeyedStateHandle):
 
 
 class StreamAndOffset(NamedTuple):
-    """A changelog stream and where a change set begins in it: uncompressed bytes behind its flag byte."""
+    """A changelog stream, and the offset of a change set in it, in uncompressed bytes behind the flag byte."""
 
     handle: StreamStateHandle
     offset: int
@@ -444,7 +442,7 @@ class StreamAndOffset(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangelogStateHandleStreamImpl(KeyedStateHandle):
-    """Changes in files (tags 10 and 13; `storage_identifier` is recorded in 13 only)."""
+    """Changes in files (tags 10 and 13; only tag 13 records `storage_identifier`)."""
 
     key_group_range: KeyGroupRange
     handles_and_offsets: tuple[StreamAndOffset, ...]
@@ -467,7 +465,7 @@ class ChangelogStateHandleStreamImpl(KeyedStateHandle):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class StateMetaInfo(_EqualByValue):
-    """`OperatorStateHandle.StateMetaInfo`: where the elements of one state begin in the delegate."""
+    """`OperatorStateHandle.StateMetaInfo`: the positions of one state's elements in the delegate."""
 
     name: str
     distribution_mode: Mode
@@ -491,7 +489,7 @@ class OperatorStreamStateHandle(StateObject):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileMergingOperatorStreamStateHandle(OperatorStreamStateHandle):
-    """Operator state in a segment (tag 17; since 1.20). Operators without state have one too, `empty`."""
+    """Operator state in a segment (tag 17; since 1.20). Operators without state have a handle too, with `empty` set."""
 
     task_owned_directory: str
     shared_directory: str
@@ -503,7 +501,7 @@ class FileMergingOperatorStreamStateHandle(OperatorStreamStateHandle):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ChannelOffsets(_EqualByValue):
-    """Where the buffers of one channel lie.
+    """The positions of one channel's buffers.
 
     `(first, second)` is (gateIdx, inputChannelIdx) for inputs, (partitionIdx, subPartitionIdx) for results.
     """
@@ -516,9 +514,9 @@ class ChannelOffsets(_EqualByValue):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChannelStateHandle(StateObject):
-    """In-flight buffers of one subtask: one channel, or all of them in the merged kinds.
+    """In-flight buffers of one subtask: one channel, or all channels in the merged kinds.
 
-    `subtask_index` is None where 1.11 wrote it.
+    `subtask_index` is None in files of 1.11.
     """
 
     subtask_index: int | None
@@ -576,8 +574,7 @@ class SubtaskChannels(StateObject):
 class SubtaskState(StateObject):
     """State of one subtask of an operator. Flink: OperatorSubtaskState.
 
-    A `finished` subtask had no state left to write. `legacy_state` is that of the `Checkpointed` interface
-    (1.2, 1.3).
+    A `finished` subtask had no state left to write. `legacy_state` is the state of the `Checkpointed` interface (1.2, 1.3).
     """
 
     index: int
@@ -609,7 +606,7 @@ class SubtaskState(StateObject):
             yield StateRole.CHANNEL, SubtaskChannels(handles=channels)
 
     def handles(self) -> Iterator[StateObject]:
-        """All handles that are there."""
+        """Yield all handles of the subtask."""
         single = (
             self.managed_operator_state,
             self.raw_operator_state,
@@ -635,16 +632,16 @@ class OperatorState(StateObject):
     """State of one operator.
 
     Attributes:
-        operator_id: 32 hex digits, as Flink prints them. Version 1 only knows the id of the job vertex, which
-            is that of the head of the chain; the others are called by it and their `chain_index`: `…-0`.
+        operator_id: 32 hex digits, as Flink prints them. Version 1 only records the id of the job vertex, which is the id
+            of the chain's head; for other operators their `chain_index` is appended: `…-0`.
         uid: since version 5.
         name: since version 5.
-        parallelism: of the job when the savepoint was taken.
-        max_parallelism: the number of key groups; may be -1 in old files for operators without keyed state.
-        subtasks: those that are recorded, in file order; a subtask without state may be absent.
+        parallelism: parallelism of the job when the savepoint was taken.
+        max_parallelism: number of key groups; may be -1 in old files for operators without keyed state.
+        subtasks: recorded subtasks, in file order; a subtask without state may be absent.
         coordinator_state: since version 3.
-        fully_finished: all subtasks had finished; then there are none.
-        chain_index: position in the chain, head last (version 1 only).
+        fully_finished: True if all subtasks had finished; `subtasks` is then empty.
+        chain_index: position in the chain, the head is last (version 1 only).
     """
 
     operator_id: str
@@ -679,7 +676,7 @@ class MasterState:
 
 
 class SavepointKind(StrEnum):
-    """`SnapshotType`: taken on request, or by the job for itself."""
+    """`SnapshotType`: a savepoint is taken on request, a checkpoint by the job itself."""
 
     SAVEPOINT = "SAVEPOINT"
     CHECKPOINT = "CHECKPOINT"
@@ -694,7 +691,7 @@ class SavepointFormatType(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointProperties:
-    """What the tail of `_metadata` tells (since version 4). `format` is None for checkpoints."""
+    """The end of `_metadata` (since version 4). `format` is None for checkpoints."""
 
     kind: SavepointKind
     format: SavepointFormatType | None = None
@@ -719,6 +716,7 @@ class SavepointMetadata(StateObject):
             yield from operator.streams()
 
 
+# Flink records no scope for plain files: the names of its folders imply it.
 _SCOPE_OF_FOLDER = {
     "shared": CheckpointedStateScope.SHARED,
     "taskowned": CheckpointedStateScope.TASK_OWNED,

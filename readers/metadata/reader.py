@@ -1,4 +1,4 @@
-"""Reads `_metadata`, versions 1 to 6.
+"""The reader of `_metadata`, versions 1 to 6.
 
 | bytes | meaning |
 |---|---|
@@ -6,7 +6,7 @@
 | i4 | version |
 | i8 | checkpoint id |
 | i4, n × | master states (since 2) |
-| i4, n × | operator states (version 1: task states, one for a job vertex) |
+| i4, n × | operator states (version 1: task states, one per job vertex) |
 | rest | CheckpointProperties as a Java stream (since 4) |
 
 | version | written by | serializer |
@@ -18,9 +18,8 @@
 | 5 | 2.0 | MetadataV5Serializer: operator name and uid |
 | 6 | since 2.1 | MetadataV6Serializer: merged channel state |
 
-Version 3 stands for three layouts that nothing in the file tells apart, so they are tried in turn
-(`DIALECTS`): the file must be consumed to its last byte. Flink: Checkpoints#loadCheckpointMetadata,
-MetadataV2V3SerializerBase.
+Version 3 has three layouts, and nothing in the file distinguishes them. So they are tried in turn (`DIALECTS`): the right
+one ends with the last byte of the file. Flink: Checkpoints#loadCheckpointMetadata, MetadataV2V3SerializerBase.
 """
 
 from __future__ import annotations
@@ -67,15 +66,15 @@ T = TypeVar("T")
 
 
 def read_metadata(data: bytes | memoryview, path: str | None = None) -> SavepointMetadata:
-    """The whole of `_metadata`.
+    """Read a `_metadata` file.
 
     Args:
         data: its bytes.
-        path: where they come from, for errors.
+        path: its path, for errors.
 
     Raises:
-        NotASavepointError: it does not begin with Flink's magic number; written by Flink 1.0 (a Java object).
-        UnsupportedVersionError: written by Flink 1.1 (version 0), or by a Flink newer than this reader.
+        NotASavepointError: it does not begin with Flink's magic number, or Flink 1.0 wrote it (a Java object).
+        UnsupportedVersionError: Flink 1.1 wrote it (version 0), or a Flink newer than this reader.
         CorruptDataError: it contradicts the format.
     """
     version = _read_version(data, path)
@@ -85,7 +84,7 @@ def read_metadata(data: bytes | memoryview, path: str | None = None) -> Savepoin
             return _read_body(data, path, version, dialect)
         except CorruptDataError as error:
             failures.append(error)
-    # The first dialect is the likely one: its complaint is the helpful one.
+    # Most files have the first dialect, so its error is the most helpful one.
     raise failures[0]
 
 
@@ -168,6 +167,7 @@ def _read_operator_state(cursor: HandleCursor, version: int) -> OperatorState:
     if version == 2:
         cursor.i4()  # chain length, always 1
     coordinator_state = read_stream_state_handle(cursor) if version >= 3 else None
+    # -1 in place of the number of subtasks.
     fully_finished = version >= 3 and _peek_i4(cursor) == FULLY_FINISHED
     if fully_finished:
         cursor.i4()
@@ -188,7 +188,7 @@ def _read_operator_state(cursor: HandleCursor, version: int) -> OperatorState:
 
 
 def _read_operator_id(cursor: Cursor) -> str:
-    """The bytes in file order are what Flink prints, although it calls the first half the lower part."""
+    """Read an id as hex digits in file order, as Flink prints it, although Flink calls the first half the lower part."""
     return cursor.read(_OPERATOR_ID_BYTES, "operator id").hex()
 
 
@@ -227,6 +227,7 @@ def _read_subtask_state(cursor: HandleCursor, version: int, parallelism: int) ->
     legacy_state: tuple[StreamStateHandle, ...] = ()
     if version == 2:
         cursor.i8()  # duration, always -1
+        # State of the `Checkpointed` interface of Flink 1.2 and 1.3.
         count = cursor.count("legacy states")
         states = [read_stream_state_handle(cursor) for _ in range(count)]
         legacy_state = tuple(state for state in states if state is not None)
@@ -247,7 +248,7 @@ def _read_subtask_state(cursor: HandleCursor, version: int, parallelism: int) ->
 
 
 def _read_flagged_operator_state(cursor: HandleCursor) -> OperatorStreamStateHandle | None:
-    """i4 0 for none; else the handle, which has a tag of its own."""
+    """i4 0 for no handle; i4 1, then the handle with its own tag."""
     start = cursor.position
     flag = cursor.i4()
     if flag not in {0, 1}:
@@ -263,11 +264,11 @@ def _channel_count(cursor: HandleCursor, version: int) -> int:
 
 
 def _read_task_state(cursor: HandleCursor) -> list[OperatorState]:
-    """The operators of one job vertex.
+    """Read the operators of one job vertex.
 
-    16 bytes job vertex id; i4 parallelism; i4 max parallelism; i4 chain length; i4 n; n × subtask. The head
-    of the chain is the *last* position: it alone has keyed state, and its operator id is the vertex's. What
-    the others are called only the job graph knows: here the vertex and the position. Flink: SavepointV1Serializer,
+    16 bytes job vertex id; i4 parallelism; i4 max parallelism; i4 chain length; i4 n; n × subtask. The head of the chain is
+    the *last* position: only the head has keyed state, and its operator id is the id of the vertex. The ids of the other
+    operators are only in the job graph: here they are the vertex id and the position. Flink: SavepointV1Serializer,
     SavepointV2#convertToOperatorStateSavepointV2.
     """
     vertex_id = _read_operator_id(cursor)
@@ -297,8 +298,8 @@ def _read_chained_subtask(
     """i4 index; i8 duration; three chains of handles; managed and raw keyed state.
 
     Returns:
-        The state at each chain position that has some, and at the head: a length merely claimed costs
-        nothing.
+        The state at the head and at each chain position that has state. The chain length is not trusted: a large one
+        must cost no memory.
     """
     start = cursor.position
     index, finished = _read_subtask_index(cursor, parallelism)
@@ -326,7 +327,7 @@ def _read_chained_subtask(
 def _read_chain(
     cursor: HandleCursor, read_handle: Callable[[HandleCursor], T | None], chain_length: int
 ) -> dict[int, T]:
-    """i4 n; n × handle: by chain position, without the nulls. A chain without any state may have length 0."""
+    """i4 n; n × handle. Returns handles by chain position, without nulls. A chain without state may have length 0."""
     start = cursor.position
     count = cursor.count("states of a chain")
     if count not in {0, chain_length}:
@@ -337,14 +338,14 @@ def _read_chain(
     return {position: handle for position, handle in enumerate(handles) if handle is not None}
 
 
-# --- the tail ---
+# --- the end ---
 
 
 def _read_checkpoint_properties(cursor: Cursor) -> CheckpointProperties:
-    """Kind and format, found by the names that a Java stream spells out; the objects are never rebuilt.
+    """Find kind and format by the names in a Java stream; the objects are never deserialized.
 
-    SavepointType is a class of the stream only in savepoints; its format is an enum constant, written as a
-    string (74, u2 length, text). Flink: MetadataV4Serializer#serializeProperties.
+    Only savepoints have the class SavepointType in the stream; its format is an enum constant, written as a string (74,
+    u2 length, text). Flink: MetadataV4Serializer#serializeProperties.
     """
     start = cursor.position
     tail = bytes(cursor.read(cursor.remaining))
