@@ -1,22 +1,32 @@
 """Bytes of Flink savepoints → Arrow. Knows Flink; knows no SQL, no HTTP, no table names.
 
-In: the path of a savepoint or checkpoint. Out: its operators and states, and their entries as `pyarrow.RecordBatch`es.
+In: the path of a savepoint or checkpoint. Out: its operators and states, and their entries as `pyarrow.RecordBatch`es. This module
+is the face of the room: the catalog and the service import from nowhere else in it.
 
-Reading order:
+In reading order:
 
-    savepoint.py   Savepoint → Operator → State → rows
-    sources/       one state handle of one subtask
-    states.py      entries → rows
-    formats/       how a kind of state file lays out its entries
-    decode/        the machine that turns entries into columns
-    compiled/      how it becomes machine code, once
-    serializers/   how one value is laid out
-    stateinfo/     the headers of state files: which states, in which types
-    metadata/      the `_metadata` file
-    connectors/    what connectors keep in opaque bytes
-    storage.py      which files a savepoint may refer to, and where they are now
-    filesystems.py remote.py schemes.py filecache.py   how they are read
-    cursor.py keygroups.py errors.py cachefolder.py
+    savepoint.py     Savepoint: `_metadata`, opened
+    operators.py     Operator: opens state files and collects their states
+    states.py        State and StatePart: schema and rows
+    rows.py          entries → rows
+    formats/         state files: handle → source → pages of entries
+    headers/         headers of state files: the states and their types
+    snapshots/       serializer snapshots: how the types are recorded
+    serializers/     how one value is laid out
+    decode/          the machine that turns entries into columns
+    compiled/        machine code for its loops, compiled once
+    metadata/        the `_metadata` file
+    storage/         where files are now, and how they are read
+    stateinfo/       the user's JSON file with names and types
+    description.py   writes such a file
+    connectors/      what connectors keep in opaque bytes
+    offsets.py       positions of sources, from these
+    keygroups.py     Java's hashes, key groups, operator ids
+    cursor.py        reads numbers and text from bytes, with checks
+    javaio.py        Java's object streams
+    jsontext.py      columns as JSON text
+    timetext.py      times as text
+    errors.py        what can go wrong
 """
 
 from readers.compiled.ahead import UNITS as COMPILED_UNITS

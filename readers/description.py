@@ -1,4 +1,4 @@
-"""Describes a savepoint as a `stateInfo` file: from the headers of its state files, with names from a job plan."""
+"""Writes the `stateInfo` file of a savepoint: types from the headers of its state files, names from a job plan."""
 
 from __future__ import annotations
 
@@ -28,10 +28,17 @@ _NOT_PLANNED = PlannedOperator()
 def write_state_info(
     savepoint: Savepoint, job_plan: JobPlan | None = None, descriptors: Descriptors | None = None
 ) -> str:
-    """The `stateInfo` of a savepoint. What its own `stateInfo` says, and plan and descriptors do not, is kept.
+    """Return the `stateInfo` of a savepoint as text.
+
+    Args:
+        savepoint: the savepoint.
+        job_plan: names of operators and columns.
+        descriptors: of protobuf messages.
+
+    The savepoint's own `stateInfo` fills in what plan and descriptors do not name.
 
     Raises:
-        ReaderError: a header that cannot be read at all; states that do not decode are no error.
+        ReaderError: a header cannot be read at all; states that cannot be decoded are no error.
     """
     plan = job_plan or {}
     operators = {
@@ -84,11 +91,11 @@ def _state(
 def _type(
     serializer: Serializer | None, known: TypeInfo | None, rows: tuple[tuple[str, ...], ...]
 ) -> TypeInfo | None:
-    """A type with the names for its fields that fit: those of the plan, else those that are known."""
+    """Return a type with names for its fields: the first of the plan that fit, else those of the savepoint's `stateInfo`."""
     if serializer is None:
         return None
     fitting = [names for names in rows if names and record_of(serializer, len(names)) is not None]
-    fields = fitting[0] if fitting and _can_be_told_apart(fitting[0]) else None
+    fields = fitting[0] if fitting and _are_distinct(fitting[0]) else None
     return TypeInfo(
         type=serializer.type_name,
         fields=fields or (known.fields if known else ()),
@@ -96,5 +103,6 @@ def _type(
     )
 
 
-def _can_be_told_apart(names: tuple[str, ...]) -> bool:
+def _are_distinct(names: tuple[str, ...]) -> bool:
+    """Return whether each name can be the name of a column: a row also has the column of its kind."""
     return len({*names, ROW_KIND}) == len(names) + 1

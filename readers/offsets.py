@@ -1,17 +1,17 @@
-"""Where the sources of a savepoint stand: a row a split or partition.
+"""The positions of the sources of a savepoint: each split or partition is a row.
 
-| column | type | of |
+| column | type | meaning |
 |---|---|---|
-| operator_id, operator_uid, operator_name | string | the source; uid and name are null where the savepoint has none |
-| subtask | int32 | that reads it; null for splits that no reader has yet |
-| connector | string | `kafka`, `filesystem`, `datagen`, `mysql-cdc`, `cdc`, `kinesis`, `pulsar`; null: of unknown layout |
-| topic, partition | string, int32 | of Kafka and Pulsar; the stream of Kinesis |
-| starting_offset | int64 | the next to read: a record, byte or number; negative (Kafka): a place, named in details |
-| stopping_offset | int64 | the first not to read; null: the source goes on for ever |
+| operator_id, operator_uid, operator_name | string | the source; uid and name are null if the savepoint has none |
+| subtask | int32 | the reader of the split; null for splits that no reader has yet |
+| connector | string | `kafka`, `filesystem`, `datagen`, `mysql-cdc`, `cdc`, `kinesis`, `pulsar`; null if the layout is unknown |
+| topic, partition | string, int32 | Kafka and Pulsar; of Kinesis, the stream is the topic |
+| starting_offset | int64 | the next record, byte or number to read; negative (Kafka): a symbolic offset, named in details |
+| stopping_offset | int64 | the first that is not read; null if the source is unbounded |
 | details | string | JSON: the source class, the split's id and path, …; of unknown layouts version and base64 of the split |
 
-Kafka consumers of before FLIP-27 keep a list of (topic, partition, offset) in the state `topic-partition-offset-states`; it is
-recognised by name, be its elements of Kryo or tuples. Until Flink 1.3 they were Java objects in the state `_default_`.
+Kafka consumers from before FLIP-27 keep a list of (topic, partition, offset) in the state `topic-partition-offset-states`. It is
+recognised by its name; the elements are tuples, or written by Kryo. Up to Flink 1.3 they are Java objects in the state `_default_`.
 """
 
 from __future__ import annotations
@@ -53,9 +53,7 @@ _TUPLE = [pa.string(), pa.int32(), pa.int64()]
 
 
 def source_offsets(savepoint: Savepoint) -> pa.Table:
-    """Where the sources stand, in the columns of `SCHEMA`.
-
-    Reads the state of all sources.
+    """Return the positions of all sources, with the columns of `SCHEMA`. Reads the state of all sources.
 
     Raises:
         ReaderError: a state file is missing or contradicts its format.
@@ -108,6 +106,7 @@ def _legacy_offsets(part: StatePart) -> Iterator[SourceOffset]:
             for value in batch.column(0).to_pylist():
                 yield kafka.legacy_offset(*value.values())
         return
+    # KafkaTopicPartition is written by Kryo, which stores no field names: rows show bytes, and they are read here.
     for element in _elements(part):
         try:
             found = kafka.read_legacy_offset(Cursor(element, path=part.source.path))
@@ -128,7 +127,7 @@ def _elements(part: StatePart) -> Iterator[bytes]:
 
 
 def _unknown(split: bytes) -> SourceOffset:
-    """A split of an unknown layout; behind SourceReaderState's framing its version is known."""
+    """Return a split of an unknown layout as base64, with its version if SourceReaderState frames it."""
     try:
         cursor = Cursor(split)
         version, body = versioned(cursor)

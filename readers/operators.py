@@ -24,6 +24,7 @@ from readers.stateinfo.refinement import Contradiction, Knowledge
 from readers.states import State, StatePart
 from readers.storage.location import SavepointLocation
 
+# Up to so many subtasks the files that lead to the entries (MANIFEST) are fetched with the headers: a lookup waits twice less.
 _FEW_SUBTASKS = 8
 
 
@@ -62,7 +63,7 @@ class Operator:
 
     @cached_property
     def states(self) -> tuple[State, ...]:
-        """Its states, in the order of their first registration; reads the headers of all its state files."""
+        """All states, in the order of their first registration; reads the headers of all state files of the operator."""
         self.read_ahead()
         collector = StateCollector(self.metadata, self._knowledge)
         context = self._context()
@@ -125,7 +126,8 @@ class StateCollector:
         knowledge: what is known of its types beside the state files.
         parts: the parts of each state.
         contradictions: between `stateInfo` and the state files.
-        failures: the handles that cannot be opened, by the family of their states.
+        failures: key groups and error of each handle that cannot be opened, by the family of its states.
+        families: the family of each state, to find the failures that concern it.
     """
 
     operator: OperatorState
@@ -146,6 +148,7 @@ class StateCollector:
             failures = self.failures.setdefault(opener.family, [])
             failures.append((handle.key_groups, error.within(self.operator.operator_id)))
             return
+        # Types as far as the bytes have them come first: `stateInfo` is compared with these.
         contradictions = {
             name: self.knowledge.refined(name.name, entry)[1] for name, entry in source.entries.items()
         }
@@ -219,6 +222,7 @@ def _with_connectors(states: tuple[State, ...]) -> tuple[State, ...]:
             try:
                 values[state.name] = [value for part in state.parts for value in _values(part)]
             except ReaderError:
+                # The state stays bytes; whoever reads it gets the error.
                 continue
     layouts = recognised(values)
     return tuple(
@@ -237,6 +241,7 @@ def _with_layout(state: State, layout: Layout) -> State:
     return replace(state, parts=parts)
 
 
+# Names of states of which only the family is known, because no handle can be opened.
 _UNREADABLE = {
     StateKind.VALUE: "(keyed state)",
     StateKind.OPERATOR_LIST: "(operator state)",

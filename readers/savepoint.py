@@ -1,13 +1,12 @@
-"""One savepoint or checkpoint: its operators, their states, and the rows of these.
+"""One savepoint or checkpoint.
 
-    Savepoint        opens `_metadata`; nothing else is read until it is asked for
-      Operator       the headers of its state files tell the states
-        State        one state, from all subtasks: schema and parts
-          StatePart  what one source has of it; `read()` gives rows
+    Savepoint          reads `_metadata`; all else is read when it is asked for
+    └ Operator         reads the headers of its state files, which list the states (operators.py)
+      └ State          one state of all subtasks: schema and parts (states.py)
+        └ StatePart    one source's part of a state: `read()` yields rows
 
-Of a broadcast state every subtask holds the same copy; it is read once, from the lowest subtask that has it. A state that
-cannot be decoded is still listed, with the reason in `note`, and shows bytes where the format frames them. A state file
-that cannot be opened does not hide the others: the states it may hold part of carry the error, and raise it when read.
+A state that cannot be decoded is listed with the reason in `note`, and shows bytes where the format frames them. A state file
+that cannot be opened hides no others: the states that it may have a part of carry the error, and raise it when they are read.
 """
 
 from __future__ import annotations
@@ -47,16 +46,22 @@ class Savepoint:
 
     Args:
         path: its directory or its `_metadata`; see `SavepointLocation`.
-        roots: more directories that it may refer to.
-        path_map: recorded path prefixes → where that is now.
-        state_info: what is known beside the bytes; else the file beside `_metadata` says it, if there is one. A file
-            that cannot be used does not hide the savepoint: the note of every state tells.
-        options: how files are reached.
+        roots: further directories whose files it may refer to.
+        path_map: prefix of recorded paths → the directory that has these files now.
+        counter: counts the bytes that are read.
+        state_info: names and types that the savepoint does not record. By default the file beside `_metadata` is read, if
+            there is one. If that file cannot be used, the savepoint is read without it, and the note of every state says why.
+        options: credentials and endpoints of remote storage.
+
+    Attributes:
+        location: opens the files that it refers to.
+        metadata: the content of `_metadata`, with the uids and names of `state_info`.
+        operators: all operators.
 
     Raises:
-        NotASavepointError: there is none.
-        UnsupportedVersionError: a version that is not known here.
-        CorruptDataError: `_metadata` contradicts the format.
+        NotASavepointError: there is no savepoint at the path.
+        UnsupportedVersionError: `_metadata` has a version that is not known here.
+        CorruptDataError: `_metadata` contradicts its format.
     """
 
     def __init__(
@@ -97,11 +102,11 @@ class Savepoint:
 
     @property
     def path(self) -> str:
-        """Its directory."""
+        """The directory of the savepoint."""
         return str(self.location.exclusive_directory)
 
     def read_ahead(self) -> None:
-        """As `Operator.read_ahead`, of all operators."""
+        """Fetch the headers of all operators' remote state files at the same time."""
         for operator in self.operators:
             operator.read_ahead()
 
@@ -116,14 +121,14 @@ class Savepoint:
                 max_parallelism=1,
                 parts=tuple(
                     StatePart(source=source, name=name, entry=entry)
-                    for source in [self._opened_master(master)]
+                    for source in [self._open_master(master)]
                     for name, entry in source.entries.items()
                 ),
             )
             for master in self.metadata.master_states
         )
 
-    def _opened_master(self, master: MasterState) -> Source:
+    def _open_master(self, master: MasterState) -> Source:
         return opener_of(StateRole.MASTER, master).open(master, OpeningContext(location=self.location))
 
     def close(self) -> None:
@@ -133,7 +138,7 @@ class Savepoint:
 
 
 def _state_info_beside(location: SavepointLocation) -> tuple[SavepointInfo, tuple[Contradiction, ...]]:
-    """What the `stateInfo` beside `_metadata` says, and why it is not used."""
+    """Return the `stateInfo` beside `_metadata`, and the reason if the file cannot be used."""
     try:
         with location.open_beside(STATE_INFO_FILE_NAME, MAX_STATE_INFO_BYTES) as stream:
             return read_state_info(bytes(stream.view(0, stream.size_bytes)), stream.path), ()
@@ -144,7 +149,7 @@ def _state_info_beside(location: SavepointLocation) -> tuple[SavepointInfo, tupl
 
 
 def _named(metadata: SavepointMetadata, info: SavepointInfo) -> SavepointMetadata:
-    """The metadata with the uids and names that only `stateInfo` says."""
+    """Return the metadata with the uids and names of `stateInfo` where it records none."""
 
     def named(operator: OperatorState) -> OperatorState:
         known = info.operators.get(operator.operator_id)
@@ -156,7 +161,7 @@ def _named(metadata: SavepointMetadata, info: SavepointInfo) -> SavepointMetadat
 
 
 def _stated_records(info: SavepointInfo) -> dict[tuple[str, str], Serializer]:
-    """The types of records in flight that `stateInfo` names, as `StreamElement<Long>`."""
+    """Return the types of records in flight that `stateInfo` names, as `StreamElement<Long>`: by operator id and state."""
     found = {}
     for operator in info.operators.values():
         for state in operator.states:

@@ -1,4 +1,4 @@
-"""One state of an operator, from all subtasks: `State`, and what one source holds of it: `StatePart`."""
+"""`State`: one state of an operator, from all subtasks; `StatePart`: what one source holds of it."""
 
 from __future__ import annotations
 
@@ -27,13 +27,19 @@ from readers.rows import (
 )
 from readers.stateinfo.refinement import Contradiction
 
-_UNDIVIDED = "native heap snapshots do not tell where entries end: where that is not certain, a row is what stands in a key group"
+_UNDIVIDED = "native heap snapshots do not record where entries end: where that is not certain, one row holds all entries of a key group"
 DECODED, PARTIAL, RAW = "decoded", "partial", "raw"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatePart:
-    """The part of a state in one source."""
+    """What one source holds of a state.
+
+    Attributes:
+        source: the source.
+        name: the name of the state in it.
+        entry: the serializers of its entries; subtasks may know different subclasses of a POJO.
+    """
 
     source: Source
     name: StateName
@@ -42,10 +48,15 @@ class StatePart:
     def read(
         self, columns: Iterable[str], schema: pa.Schema, selection: Selection
     ) -> Iterator[pa.RecordBatch]:
-        """Its rows, with these columns of `schema` (the whole state's), in the order of that.
+        """Yield its rows.
+
+        Args:
+            columns: names of the columns to read.
+            schema: the schema of the whole state: columns come in its order, with its types.
+            selection: the entries to read.
 
         Raises:
-            ReaderError: the file contradicts its format, with the state in its breadcrumbs.
+            ReaderError: the file contradicts its format; the breadcrumbs have the state.
         """
         wanted = frozenset(columns)
         own = wanted.intersection(state_schema(self.entry).names)
@@ -61,6 +72,7 @@ class StatePart:
         undivided = layout.decoder(lambda program, columns: emit_undivided(program, columns, entry))
 
         try:
+            # `count(*)` and counts by key group: no entry is decoded, and most formats need not look at them.
             if own <= COUNTED and is_row(entry, layout.names):
                 yield from counted_rows(source.counts(self.name, selection), source.subtask, target)
                 return
@@ -77,12 +89,12 @@ class State:
 
     Attributes:
         operator_id: 32 hex digits.
-        name: as registered; of timers, the name of the state that holds them.
-        kind: what it is.
-        parts: one for each source that has it.
-        max_parallelism: the number of key groups.
-        failures: the state files that may hold more of it but cannot be opened, with their key groups.
-        contradictions: what `stateInfo` says of it and is not so.
+        name: the registered name; of timers, the name of the state that holds them.
+        kind: kind of the state.
+        max_parallelism: number of key groups.
+        parts: one for each source that has the state.
+        failures: key groups and error of each handle that may have a part of the state but cannot be opened.
+        contradictions: statements of `stateInfo` that the state files contradict.
     """
 
     operator_id: str
@@ -95,7 +107,7 @@ class State:
 
     @property
     def entry(self) -> Entry | None:
-        """The serializers, as the first part has them; None if no part can be opened."""
+        """The serializers of the first part's entries; None if no part can be opened."""
         return self.parts[0].entry if self.parts else None
 
     @property
@@ -105,10 +117,10 @@ class State:
 
     @cached_property
     def schema(self) -> pa.Schema:
-        """The columns; the union of what the parts have (subclasses of a POJO that only some subtasks saw).
+        """All columns that a part has: a POJO has fields of subclasses that only some subtasks know.
 
         Raises:
-            CorruptDataError: the parts contradict each other.
+            CorruptDataError: parts have different types for a column.
         """
         schemas = [state_schema(part.entry) for part in self.parts]
         merged = {column.name: column.type for column in schemas[0]} if schemas else {}
@@ -126,7 +138,7 @@ class State:
 
     @property
     def status(self) -> str:
-        """`decoded`; `partial` if a part of a value is shown as bytes; `raw` if key or value is."""
+        """`decoded`; `partial` if a part of a value is shown as bytes; `raw` if a whole key or value is."""
         if self.entry is None:
             return RAW
         problems = list(self.entry.problems())
@@ -136,7 +148,7 @@ class State:
 
     @property
     def note(self) -> str:
-        """What is not decoded and why, or which file cannot be opened; empty if all is well."""
+        """The reasons why parts of it are not decoded and the files that cannot be opened; empty if there are none."""
         problems = self.entry.problems() if self.entry else ()
         reasons = [f"{'.'.join(problem.path)}: {problem.reason}" for problem in problems]
         if self.status == RAW and not all(part.source.frames_entries for part in self.parts):
@@ -146,11 +158,11 @@ class State:
 
     @property
     def size_bytes(self) -> int:
-        """About how many bytes a scan of it reads: of keyed state, the files it shares with other states."""
+        """Bytes that a scan reads, about: of keyed state, also those of other states in the same files."""
         return sum(part.source.cost_bytes(part.name) for part in self.parts)
 
     def key_groups_of(self, keys: Iterable[Any]) -> tuple[tuple[int, Any], ...] | None:
-        """(key group, key) of keys; None where the type of the keys does not tell their hash."""
+        """Return (key group, key) of keys; None if Java's hash of such keys is not known."""
         if self.entry is None or self.entry.key is None:
             return None
         found = []
@@ -162,10 +174,10 @@ class State:
         return tuple(found)
 
     def check(self, selection: Selection) -> None:
-        """Raise the error of a state file that cannot be opened, if the selection may need it.
+        """Raise the error of a handle that cannot be opened, if the selection may need it.
 
         Raises:
-            ReaderError: that error.
+            ReaderError: the error of the first such handle.
         """
         for key_groups, error in self.failures:
             if key_groups is None or any(map(selection.wants, range(key_groups.start, key_groups.end + 1))):
@@ -174,7 +186,7 @@ class State:
     def read(
         self, columns: Iterable[str] | None = None, selection: Selection | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """All rows of all parts, in no particular order.
+        """Yield the rows of all parts, in no particular order.
 
         Raises:
             ReaderError: a file is missing or contradicts its format.

@@ -381,7 +381,7 @@ def test_heap_entries_that_cannot_be_told_apart_are_one_row_of_bytes():
     }
 
     assert {state.status for state in states.values()} == {"raw"}
-    assert all("do not tell where entries end" in state.note for state in states.values())
+    assert all("do not record where entries end" in state.note for state in states.values())
     data = bytes(file.data)
     for found in rows.values():
         assert all(row["key"] and row["key"] in data for row in found)
