@@ -15,7 +15,7 @@ from starlette.types import Receive, Scope, Send
 
 from service.encode import json_rows
 from service.errors import MemoryExceededError
-from service.queries.spool import Place, SpoolFile
+from service.queries.spool import Extent, SpoolFile
 from service.sql.types import Column
 
 # JSON text may be many times as long as its batch, so only a slice is text at a time.
@@ -43,7 +43,7 @@ class AnswerBuffer:
         self._memory_bytes = memory_bytes
         self._max_bytes = max_bytes
         self._file = file
-        self._chunks: list[bytes | Place] = []
+        self._chunks: list[bytes | Extent] = []
         self.columns: Sequence[Column] = ()
         self.row_count = 0
         self.size_bytes = 0
@@ -77,7 +77,7 @@ class AnswerBuffer:
     def chunks(self) -> Iterator[bytes]:
         """Yield all text, once."""
         for chunk in self._chunks:
-            content = self._file.take(chunk) if isinstance(chunk, Place) else chunk
+            content = self._file.take(chunk) if isinstance(chunk, Extent) else chunk
             assert content is not None  # the file is closed only after the answer
             yield content
 
@@ -91,13 +91,13 @@ class AnswerBuffer:
         if self.is_in_memory:
             self._chunks.append(text)
             return
-        place = self._file.put(memoryview(text))
-        if place is None:
+        extent = self._file.put(memoryview(text))
+        if extent is None:
             raise MemoryExceededError(
                 "there is no room to keep the answer until it is read",
                 hint="ask for Arrow, CSV or JSON lines, which are sent as they are found, or for fewer rows",
             )
-        self._chunks.append(place)
+        self._chunks.append(extent)
 
     def _fitting(self, rows: list[str]) -> list[str]:
         """Return the first rows, as many as have room."""

@@ -1,4 +1,4 @@
-"""What was asked lately: who, what, how long, how much. Bounded; gone when the service ends."""
+"""The queries that have ended: a bounded number of records, in memory only."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from service.queries.state import QueryState
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryRecord:
-    """A query at one moment; after its end, as it ended.
+    """A query at one moment; after its end, as it was then.
 
     Attributes:
         id: its id.
-        user: whose it is.
+        user: its owner.
         source: the client, as it calls itself.
-        sql: the statement, cut where it is long.
-        state: where it is in its life.
-        engine: what runs it.
-        engine_reason: why that one.
+        sql: the statement, cut if it is long.
+        state: its state.
+        engine: the engine that runs it.
+        engine_reason: why this engine.
         created: seconds since the epoch.
-        queued_ms: milliseconds it waited for a slot.
-        elapsed_ms: milliseconds since it was asked, until it ended.
+        queued_ms: milliseconds that it waited for a slot.
+        elapsed_ms: milliseconds from its start to its end, or until this moment.
         row_count: rows of the answer so far.
-        is_ready: whether rows, or the end of them, wait to be read.
-        progress: what it has read.
-        origins: the savepoints it reads.
-        error: why it failed.
+        is_ready: True if rows, or the end of the answer, wait to be read.
+        progress: what it has read so far.
+        origins: the savepoints that it reads.
+        error: why it failed; None if it did not.
     """
 
     id: str
@@ -53,10 +53,10 @@ class QueryRecord:
 
 
 class History:
-    """The last queries that ended. Safe to share between threads.
+    """The records of the last queries that ended. Safe to share between threads.
 
     Args:
-        length: how many are kept.
+        length: number of records that are kept.
     """
 
     def __init__(self, length: int) -> None:
@@ -65,18 +65,18 @@ class History:
         self._records: OrderedDict[str, QueryRecord] = OrderedDict()
 
     def add(self, record: QueryRecord) -> None:
-        """Keep a query; the oldest goes where there is no room."""
+        """Keep a record; drop the oldest one if there are too many."""
         with self._lock:
             self._records[record.id] = record
             while len(self._records) > self._length:
                 self._records.popitem(last=False)
 
     def find(self, query_id: str) -> QueryRecord | None:
-        """A query by id."""
+        """Return the record of a query; None if there is none."""
         with self._lock:
             return self._records.get(query_id)
 
     def records(self) -> Sequence[QueryRecord]:
-        """All, the latest first."""
+        """Return all records, the latest first."""
         with self._lock:
             return tuple(reversed(self._records.values()))

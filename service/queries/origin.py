@@ -1,4 +1,4 @@
-"""Which checkpoints an answer came from, wherever formats and protocols have a place for it.
+"""Which checkpoints an answer comes from, wherever formats and protocols have room for it.
 
 | where | what |
 |---|---|
@@ -7,8 +7,8 @@
 | every stream, pages of Trino's protocol | the header `X-Databases`: `"chk-41";checkpoint_id=41, "chk-42";checkpoint_id=42` |
 | `GET /api/queries/{id}`, which Trino's `infoUri` names | `databases` as in JSON |
 
-The header is a list as RFC 9651 has it. Names are percent-encoded; where there are too many for a header, the last member
-is `more;databases=7`.
+The header is a list of RFC 9651. Names are percent-encoded; if there are too many for a header, the last member is
+`more;databases=7`.
 """
 
 from __future__ import annotations
@@ -24,17 +24,18 @@ from catalog import Database
 HEADER = "X-Databases"
 DATABASES = "savepointdb.databases"
 QUERY_ID = "savepointdb.query_id"
+# Servers and proxies accept 4 to 8 KB of headers, all together.
 _HEADER_LENGTH = 2000
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """A savepoint that was read.
+    """A savepoint that a query reads.
 
     Attributes:
-        name: of its database.
-        checkpoint_id: as Flink numbered it.
-        path: where it is.
+        name: the name of its database.
+        checkpoint_id: the number that Flink gave it.
+        path: its folder.
     """
 
     name: str
@@ -43,16 +44,16 @@ class Origin:
 
     @classmethod
     def of(cls, database: Database) -> Origin:
-        """That of a database.
+        """Return the origin of rows of a database.
 
         Raises:
-            ReaderError: it cannot be opened.
+            ReaderError: the savepoint cannot be opened.
         """
         return cls(_text(database.name), database.checkpoint_id, _text(database.path))
 
 
 def headers_of(origins: Sequence[Origin]) -> dict[str, str]:
-    """The header that tells of them; none where nothing was read."""
+    """Return the header that lists the savepoints; no header if there are none."""
     if not origins:
         return {}
     members = [f'"{quote(origin.name)}";checkpoint_id={origin.checkpoint_id}' for origin in origins]
@@ -65,10 +66,10 @@ def headers_of(origins: Sequence[Origin]) -> dict[str, str]:
 
 
 def metadata_of(query_id: str, origins: Sequence[Origin]) -> Mapping[str, bytes]:
-    """What the schema of an answer tells of them."""
+    """Return the metadata of the Arrow schema of an answer."""
     return {QUERY_ID: query_id.encode(), DATABASES: orjson.dumps(origins)}
 
 
 def _text(name: str) -> str:
-    """A name of a file, of which the bytes that are no text are replaced."""
+    # Paths may have bytes that are not UTF-8; Python keeps them as surrogates, which JSON and headers refuse.
     return name.encode(errors="replace").decode()

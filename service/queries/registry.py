@@ -1,12 +1,12 @@
-"""All queries: starts them, finds them again by id, ends those that are late or forgotten, remembers those that ended.
+"""All queries: starts them, finds them by id, ends those that are late or abandoned, remembers those that ended.
 
     with queries.start(QueryRequest(sql="SELECT …")) as query:
         for batch in query.batches():
             …
 
-Every query of the service comes here, whatever its protocol, and waits for one of the same slots (`service.queries.slots`). A
-query is found by its id, by its user, until its answer was read; after that its record is. The deadline holds from
-`start` until the last row was found. One thread watches over all queries while there are any.
+Queries of all protocols wait for the same slots (`service.queries.slots`). The user of a query finds it by its id until the
+answer is read, and its record after that. The deadline counts from `start` until the last row is found. One thread checks
+all queries while there are any.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ from service.sql.lookups import is_lookup
 from service.sql.plan import Plan
 
 _CHECK_EVERY_S = 0.1
+# A client that pauses for less than this is not idle, however many queries wait for their clients.
 _MAY_STALL_S = 2.0
 _RETRY_AFTER_S = 5
 _RUNNING_A_CORE = 4
@@ -55,17 +56,17 @@ _LEAST_RUNNING = 8
 
 
 class Queries:
-    """Starts queries.
+    """All queries of a service. Safe to share between threads.
 
     Args:
-        catalog: what they read.
+        catalog: the databases that they read.
         engines: by name; the local one among them.
         settings: their limits.
 
     Attributes:
-        catalog: what they read.
-        spool: where answers wait whose readers are slow.
-        is_ending: whether no more are taken.
+        catalog: the databases that they read.
+        spool: the files with answers of slow clients.
+        is_ending: True if no more queries are taken.
     """
 
     def __init__(self, catalog: Catalog, engines: Mapping[str, Engine], settings: Settings) -> None:
@@ -88,16 +89,17 @@ class Queries:
         atexit.register(self.close)
 
     def start(self, request: QueryRequest) -> Query:
-        """Plan a query and put it before the slots.
+        """Plan a query and let it wait for a slot.
 
         Raises:
-            QueryError: the statement means nothing, or may not run; or too many wait already.
+            QueryError: the statement means nothing or is not allowed, or too many queries wait.
         """
         if self.is_ending:
             raise _ending()
         timeout_s = self._timeout_s(request)
         self._check_engine(request.engine)
         self.check_room(request.user)
+        # Before planning: the headers of a large savepoint take their time, too.
         started = time.monotonic()
         try:
             visible = self.catalog.visible(request.principal.sees)
@@ -111,6 +113,7 @@ class Queries:
             raise query_error_of(error) from error
         self._check_scan(size_bytes, request)
         engine, reason = self._engine(request.engine, plan, size_bytes)
+        is_replaceable = request.engine == AUTO and engine is not self._local
         query = Query(
             request=request,
             plan=plan,
@@ -118,7 +121,7 @@ class Queries:
             engine=engine,
             engine_reason=reason,
             explanation=explanation,
-            fallback=self._local if request.engine == AUTO and engine is not self._local else None,
+            fallback=self._local if is_replaceable else None,
             timeout_s=timeout_s,
             started=started,
             is_large=size_bytes > self._settings.slots.large_scan_bytes,
@@ -141,10 +144,10 @@ class Queries:
         return query
 
     def check_room(self, user: str) -> None:
-        """Whether one more query of this user may wait.
+        """Check that one more query of this user may wait.
 
         Raises:
-            TooManyQueriesError: as many wait as may.
+            TooManyQueriesError: too many queries wait, or too many answers are unread.
         """
         self._slots.check_room(user)
         limit = self._limits.running + self._limits.queued + self._limits.stalled
@@ -154,10 +157,10 @@ class Queries:
             raise TooManyQueriesError("too many answers wait to be read", retry_after_s=_RETRY_AFTER_S)
 
     def find(self, query_id: str, user: str) -> Query | None:
-        """A query of this user whose answer is not read yet; None if it was read, or dropped.
+        """Return a query of this user whose answer is unread; None if the answer was read or dropped.
 
         Raises:
-            QueryNotFoundError: there is none, or it is another user's.
+            QueryNotFoundError: the id is unknown, or another user's.
         """
         with self._lock:
             query = self._open.get(query_id)
@@ -167,11 +170,14 @@ class Queries:
         return None
 
     def take(self, query_id: str, user: str) -> Query | None:
-        """As `find`, for one who is going to read its answer: nobody else is, then.
+        """Find a query and reserve its answer for the caller.
+
+        Returns:
+            None if the answer was read or dropped.
 
         Raises:
-            QueryNotFoundError: there is none, or it is another user's.
-            ConflictError: somebody reads it already.
+            QueryNotFoundError: the id is unknown, or another user's.
+            ConflictError: another client reads the answer.
         """
         query = self.find(query_id, user)
         if query is not None and not query.attendance.claim():
@@ -179,10 +185,10 @@ class Queries:
         return query
 
     def record(self, query_id: str, user: str) -> QueryRecord:
-        """How a query of this user is, or was when it ended.
+        """Return the record of a query of this user: as it is now, or as it was when it ended.
 
         Raises:
-            QueryNotFoundError: there is none, or it is another user's.
+            QueryNotFoundError: the id is unknown, or another user's.
         """
         query = self.find(query_id, user)
         if query is None:
@@ -191,7 +197,7 @@ class Queries:
             return query.record
 
     def records(self, user: str) -> Sequence[QueryRecord]:
-        """All queries of this user, the latest first."""
+        """Return the records of all queries of this user, the latest first."""
         with self._lock:
             running = [query for query in self._open.values() if not query.state.has_ended]
         live = [query.record for query in reversed(running)]
@@ -200,42 +206,43 @@ class Queries:
         return [record for record in (*live, *past) if record.user == user]
 
     def ended(self, query: Query) -> None:
-        """As `Owner.ended`."""
+        """Remember a query that has ended; its answer may still be unread."""
         self._history.add(query.record)
         for observer in self._observers:
             observer(query)
 
     def add_observer(self, observer: Callable[[Query], None]) -> None:
-        """Call this with every query that ended, from any thread; it must be quick and raise nothing."""
+        """Call the observer with every query that ends, from any thread; it must be quick and raise nothing."""
         self._observers.append(observer)
 
     def open_states(self) -> list[QueryState]:
-        """The states of all queries whose answer is not read yet."""
+        """Return the states of all queries whose answer is unread."""
         with self._lock:
             return [query.state for query in self._open.values()]
 
     @property
     def blocked(self) -> int:
-        """How many keep a process while nobody reads their rows."""
+        """Number of queries that wait until their clients read."""
         with self._lock:
             return sum(query.is_blocked for query in self._open.values())
 
     def closed(self, query: Query) -> None:
-        """As `Owner.closed`."""
+        """Forget a query: its answer was read, or nobody wants it."""
         with self._lock:
             self._open.pop(query.id, None)
             if self._open:
                 return
             self._none_is_open.set()
             watch, self._watch = self._watch, None
+        # The watching thread closes abandoned queries itself.
         if watch is not None and watch is not threading.current_thread():
             watch.join()
 
     def drain(self, grace_s: float) -> None:
-        """Take no more queries, and let those that are open end; those that take longer are cancelled.
+        """Take no more queries, let the open ones end, and cancel those that take longer.
 
         Args:
-            grace_s: seconds that they may still take. Answers that nobody reads count, too.
+            grace_s: seconds that they may still take, unread answers included.
         """
         self.is_ending = True
         deadline = time.monotonic() + grace_s
@@ -247,10 +254,11 @@ class Queries:
             query.cancel(_ending())
 
     def close(self) -> None:
-        """End all queries and let go of the engines."""
+        """End all queries and close the engines."""
         atexit.unregister(self.close)
         with self._lock:
             left = list(self._open.values())
+        # All are cancelled before the first is waited for.
         for query in left:
             query.cancel()
         for query in left:
@@ -264,11 +272,11 @@ class Queries:
             if self._watch is None:
                 self._none_is_open = threading.Event()
                 self._watch = threading.Thread(
-                    target=self._look_after, args=(self._none_is_open,), name="queries", daemon=True
+                    target=self._check_all, args=(self._none_is_open,), name="queries", daemon=True
                 )
                 self._watch.start()
 
-    def _look_after(self, stop: threading.Event) -> None:
+    def _check_all(self, stop: threading.Event) -> None:
         while not stop.wait(_CHECK_EVERY_S):
             now = time.monotonic()
             with self._lock:
@@ -310,7 +318,7 @@ class Queries:
             )
 
     def _engine(self, name: str, plan: Plan, size_bytes: int) -> tuple[Engine, str]:
-        """The engine of a query, and why that one."""
+        """Return the engine of a query, and the reason for it."""
         if name != AUTO:
             return self._engines[name], "the request names it"
         choice = choose(plan, size_bytes, self._engines, self._memory_bytes)
@@ -318,10 +326,10 @@ class Queries:
 
 
 def end_stalled(queries: Sequence[Query], limit: int, now: float) -> None:
-    """End those that nobody reads while more than `limit` keep a process for that.
+    """Cancel idle queries until at most `limit` of them hold a worker.
 
-    Of the users who have most of them goes the one that nobody has read for longest; a reader that takes some every now and
-    then stays.
+    The users with most blocked queries lose the query that was idle for longest. A client that reads a little now and then is
+    not idle.
     """
     blocked = [query for query in queries if query.is_blocked]
     while len(blocked) > limit:
@@ -342,7 +350,7 @@ def _ending() -> ServiceEndingError:
 
 
 def slot_limits(settings: Settings) -> SlotLimits:
-    """How many queries may run and wait, where the settings leave it open by the cores of the machine."""
+    """Return the limits of the slots; what the settings leave open follows from the cores of the machine."""
     cores = settings.duckdb.threads or machine.cores()
     running = settings.slots.max_running or max(_LEAST_RUNNING, _RUNNING_A_CORE * cores)
     return SlotLimits(

@@ -1,8 +1,8 @@
-"""What a query has found and nobody has read yet: at most so many bytes, whatever the reader does.
+"""The rows of a query that no client has read yet: a bounded number of bytes, however slow the client is.
 
-The thread that runs the query puts batches in. Where there is no room for a while they go to a file, so the query ends although
-its reader is slow; where the file is full, too, that thread waits, so a reader that stalls holds the engine back. Whoever reads
-takes them out, once. Readers that must not wait (`service.queries.waiting`) are called when something changes.
+The thread of the query puts batches in, and the client takes each of them out once. A batch that finds no room in memory for a
+while goes to a file, so a query can end although its client is slow. If the file is full as well, the thread waits: a client
+that stalls holds the engine back. Clients without a thread (`service.queries.waiting`) register a listener instead of waiting.
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ from collections.abc import Callable
 import pyarrow as pa
 
 from service.errors import QueryError
-from service.queries.spool import Place, SpoolFile
+from service.queries.spool import Extent, SpoolFile
 from service.sql.types import Column
 
 Listener = Callable[[], None]
 
 
 class ResultBuffer:
-    """Batches between the thread that finds them and whoever reads them.
+    """Batches between the thread of a query and its client. Safe to share between threads.
 
     Args:
-        max_bytes: of batches that wait in memory; one batch always has room.
-        file: for those that have no room there.
+        max_bytes: most bytes of batches in memory; one batch always has room.
+        file: takes the batches that have no room in memory.
     """
 
     def __init__(self, max_bytes: int, file: SpoolFile) -> None:
         self._max_bytes = max_bytes
         self._file = file
         self._changed = threading.Condition()
-        self._batches: deque[pa.RecordBatch | Place] = deque()
+        self._batches: deque[pa.RecordBatch | Extent] = deque()
         self._is_behind = False
         self._size_bytes = 0
         self._head: tuple[tuple[Column, ...], pa.Schema] | None = None
@@ -43,66 +43,63 @@ class ResultBuffer:
 
     @property
     def is_open(self) -> bool:
-        """Whether the columns are known."""
+        """True if the columns are known."""
         return self._head is not None
 
     @property
     def is_ready(self) -> bool:
-        """Whether `take` answers at once."""
+        """True if `take` returns at once."""
         with self._changed:
             return bool(self._batches) or self._has_ended
 
     @property
-    def is_read(self) -> bool:
-        """Whether the last batch was taken."""
-        with self._changed:
-            return self._has_ended and not self._batches
-
-    @property
     def size_bytes(self) -> int:
-        """Of the batches that wait in memory."""
+        """Bytes of the batches in memory."""
         return self._size_bytes
 
     def open(self, columns: tuple[Column, ...], schema: pa.Schema) -> None:
-        """Say what the columns are."""
+        """Set the columns, before the first batch."""
         with self._changed:
             self._head = (columns, schema)
-        self._tell()
+        self._notify()
 
     def put(self, batch: pa.RecordBatch, wait_s: float) -> bool:
-        """Add a batch; False if there was no room for so long.
+        """Add a batch; return False if there was no room for it.
 
-        A reader that was waited for once is not waited for again before it has caught up: the file is for what it leaves.
+        Args:
+            batch: the rows.
+            wait_s: seconds to wait for room in memory. A client that has fallen behind is not waited for again before it has
+                caught up.
 
         Raises:
-            QueryError: what `abort` was given.
+            QueryError: the error given to `abort`.
         """
         if not self._put_in_memory(batch, wait_s) and not self._put_in_file(batch):
             return False
-        self._tell()
+        self._notify()
         return True
 
     def end(self) -> None:
-        """Say that no batch follows."""
+        """Note that no batch follows."""
         with self._changed:
             self._has_ended = True
-        self._tell()
+        self._notify()
 
     def abort(self, error: QueryError) -> None:
-        """Let go of all batches; whoever puts or takes gets this error. The first one counts."""
+        """Drop all batches; `put` and `take` raise this error from now on. The first error counts."""
         with self._changed:
             self._error = self._error or error
             self._has_ended = True
             self._batches.clear()
             self._size_bytes = 0
         self._file.close()
-        self._tell()
+        self._notify()
 
     def head(self) -> tuple[tuple[Column, ...], pa.Schema]:
-        """The columns and their Arrow schema; waits until they are known.
+        """Wait until the columns are known; return them and their Arrow schema.
 
         Raises:
-            QueryError: what `abort` was given.
+            QueryError: the error given to `abort`.
         """
         with self._changed:
             self._changed.wait_for(lambda: self._head is not None or self._has_ended)
@@ -112,10 +109,10 @@ class ResultBuffer:
             return self._head
 
     def take(self) -> pa.RecordBatch | None:
-        """The next batch, None behind the last one; waits for it.
+        """Wait for the next batch and return it; None after the last one.
 
         Raises:
-            QueryError: what `abort` was given.
+            QueryError: the error given to `abort`.
         """
         with self._changed:
             self._changed.wait_for(lambda: self._batches or self._has_ended)
@@ -123,13 +120,14 @@ class ResultBuffer:
                 raise self._error
             if not self._batches:
                 return None
-            found = self._batches.popleft()
+            batch = self._batches.popleft()
             self._is_behind = self._is_behind and bool(self._batches)
-            if not isinstance(found, Place):
-                self._size_bytes -= found.nbytes
+            if not isinstance(batch, Extent):
+                self._size_bytes -= batch.nbytes
                 self._changed.notify_all()
-                return found
-        content = self._file.take(found)
+                return batch
+        # Read without the lock: the thread of the query goes on meanwhile.
+        content = self._file.take(batch)
         with self._changed:
             self._changed.notify_all()
             if self._error is not None:
@@ -138,12 +136,12 @@ class ResultBuffer:
         return _batch_of(content)
 
     def add_listener(self, listener: Listener) -> None:
-        """Call this whenever something changes, from any thread."""
+        """Call the listener from now on, from any thread, whenever something changes."""
         with self._changed:
             self._listeners.add(listener)
 
     def remove_listener(self, listener: Listener) -> None:
-        """Call it no more."""
+        """Stop calling the listener."""
         with self._changed:
             self._listeners.discard(listener)
 
@@ -160,32 +158,33 @@ class ResultBuffer:
             return True
 
     def _put_in_file(self, batch: pa.RecordBatch) -> bool:
-        place = self._file.put(_content_of(batch)) if self._file.has_room(batch.nbytes) else None
+        extent = self._file.put(_content_of(batch)) if self._file.has_room(batch.nbytes) else None
         with self._changed:
             self._check()
-            self._is_behind = place is not None
-            if place is not None:
-                self._batches.append(place)
-        return place is not None
+            self._is_behind = extent is not None
+            if extent is not None:
+                self._batches.append(extent)
+        return extent is not None
 
     def _check(self) -> None:
         if self._error is not None:
-            # A copy: the reader raises the error, too, and its trace would hold what the engine's frames do.
+            # A copy: the client raises the error, too, and its traceback would keep the engine's frames alive.
             raise copy.copy(self._error)
 
     def _has_room(self, size_bytes: int) -> bool:
         return not self._size_bytes or self._size_bytes + size_bytes <= self._max_bytes
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         with self._changed:
             self._changed.notify_all()
             listeners = tuple(self._listeners)
+        # Without the lock, for a listener may look at the buffer.
         for listener in listeners:
             listener()
 
 
 def _content_of(batch: pa.RecordBatch) -> memoryview:
-    """A batch as a stream of its own, for it may have dictionaries."""
+    """Return a batch as an Arrow stream, because a bare batch loses its dictionaries."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)

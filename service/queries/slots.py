@@ -1,16 +1,14 @@
-"""Who runs now: a limited number of slots, and the queue before them.
+"""Which query runs next: a limited number of slots, and the queue before them.
 
-Of those that wait, the one whose user has the fewest running goes first; of these, the one that came first, where one that
-reads much counts as if it had come later: a second for 2 MiB, five at most. Large ones take half of the slots at most, so
-a small one finds a slot even while as many large ones run as may. One that has run for long counts as large, whatever
-it was thought to be, and for a while so does all else that its user asks; what ends in its first second does not count, for
-else many short ones would make their user's next one wait behind the long ones of others.
-
-Lookups (`service.sql.lookups`) have half as many slots again for themselves: all others may turn out to take all the time they
-have, and as many may come at once as there are slots. Before any other slot, what is no lookup counts as if it had come a
-second later.
-
-A query whose reader stalls gives its slot back and waits for another when the reader goes on, at the place it once came to.
+* The query whose user has the fewest running queries goes first; among these, the one that arrived first. A query that reads
+  much counts as if it had arrived later: one second for 2 MiB, at most five.
+* Large queries take at most half of the slots, so a small query finds a slot even while large ones run.
+* A query that has run for a second counts as large from then on. So do all queries of its user for a while. The first second
+  does not count: otherwise many short queries would make the next one of their user wait behind the long ones of others.
+* Lookups (`service.sql.lookups`) have half as many slots again for themselves, because any other query may turn out to take all
+  its time, and fill all slots. For the other slots, a query that is no lookup counts as if it had arrived a second later.
+* A query whose client stalls gives its slot back. It waits for another one when the client goes on, with its first time of
+  arrival.
 """
 
 from __future__ import annotations
@@ -25,9 +23,11 @@ from math import exp2
 from service.errors import TooManyQueriesError
 
 _LARGE_AFTER_S = 1.0
+# The longest delay of a query that reads much.
 _PATIENCE_S = 5.0
 _BYTES_A_SECOND = 2 << 20
 _YIELDS_TO_LOOKUPS_S = 1.0
+# The seconds that a user took count half after this time.
 _HALF_LIFE_S = 20.0
 _KNOWN_USERS = 10_000
 _LONGEST_RETRY_S = 30
@@ -35,14 +35,14 @@ _LONGEST_RETRY_S = 30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotLimits:
-    """How many queries may run and wait.
+    """Limits of how many queries run and wait.
 
     Attributes:
-        running: at a time, beside lookups.
-        running_per_user: at a time, of one user.
-        queued: that wait.
-        queued_per_user: that wait, of one user.
-        stalled: that have given their slot back until their reader goes on.
+        running: queries that run at the same time, besides lookups.
+        running_per_user: queries of one user that run at the same time.
+        queued: queries that wait.
+        queued_per_user: queries of one user that wait.
+        stalled: queries that have given their slot back until their client goes on.
     """
 
     running: int
@@ -53,12 +53,12 @@ class SlotLimits:
 
     @property
     def running_large(self) -> int:
-        """Large ones at a time: half of the slots, where there is more than one."""
+        """Large queries that run at the same time: half of the slots, at least one."""
         return max(1, self.running // 2)
 
     @property
     def running_with_lookups(self) -> int:
-        """All at a time: half as many more where these are lookups, and one at least."""
+        """All queries that run at the same time: the slots, and half as many for lookups, at least one."""
         return self.running + max(1, self.running // 2)
 
 
@@ -67,12 +67,12 @@ class Ticket:
     """A query before the slots.
 
     Attributes:
-        user: whose it is.
-        is_large: whether it reads so much that it leaves the last slots to others.
-        is_lookup: whether it is sure to be done soon.
-        size_bytes: about how much it reads.
-        grant: called when it gets a slot, from any thread, at once if there is one free; must not take long.
-        arrived: when it came, by the monotonic clock.
+        user: the owner of the query.
+        is_large: True if it reads so much that it leaves the last slots to others.
+        grant: is called when it gets a slot, from any thread, perhaps at once; it must be quick.
+        is_lookup: True if it is sure to end soon.
+        size_bytes: about how many bytes it reads.
+        arrived: when it arrived, by the monotonic clock.
     """
 
     user: str
@@ -85,26 +85,30 @@ class Ticket:
     _is_heavy: bool = False
 
     def start(self, *, is_heavy: bool = False) -> None:
-        """It has a slot from now on; `is_heavy` if its user took much lately."""
+        """Note that it has a slot from now on.
+
+        Args:
+            is_heavy: True if its user had slots for long lately.
+        """
         self._started = time.monotonic()
         self._is_heavy = is_heavy
 
     def seconds(self, now: float) -> float:
-        """How long it has had its slot."""
+        """Return for how many seconds it has had its slot."""
         return now - self._started
 
     def counts_as_large(self, now: float) -> bool:
-        """Whether it is large, or has run for as long as if it were; a lookup never does."""
+        """Return whether it is large or has run for long; a lookup never counts as large."""
         if self.is_lookup:
             return False
         return self.is_large or self._is_heavy or self.seconds(now) > _LARGE_AFTER_S
 
 
 class Slots:
-    """Safe to share between threads.
+    """The slots and the queue. Safe to share between threads.
 
     Args:
-        limits: how many may run and wait.
+        limits: how many queries run and wait.
     """
 
     def __init__(self, limits: SlotLimits) -> None:
@@ -117,19 +121,19 @@ class Slots:
 
     @property
     def running(self) -> int:
-        """How many have a slot."""
+        """Number of queries that have a slot."""
         return len(self._running)
 
     @property
     def waiting(self) -> int:
-        """How many wait for one."""
+        """Number of queries that wait for a slot."""
         return len(self._waiting)
 
     def enter(self, ticket: Ticket) -> None:
-        """Wait for a slot; its `grant` tells.
+        """Join the queue; `grant` of the ticket is called when there is a slot.
 
         Raises:
-            TooManyQueriesError: as many wait as may.
+            TooManyQueriesError: too many queries wait.
         """
         with self._lock:
             self._check_room(ticket.user)
@@ -137,16 +141,17 @@ class Slots:
         self._grant()
 
     def check_room(self, user: str) -> None:
-        """Whether a query of this user may wait.
+        """Check that a query of this user may wait.
 
         Raises:
-            TooManyQueriesError: as many wait as may.
+            TooManyQueriesError: too many queries wait.
         """
         with self._lock:
             self._check_room(user)
 
     def pause(self, ticket: Ticket) -> bool:
-        """Give the slot back for a while; False if it must be kept, for what is held meanwhile costs memory."""
+        """Give the slot back for a while; return False if too many queries have done so and it must be kept."""
+        # A paused query still holds its worker with all its memory, so their number is limited.
         with self._lock:
             if len(self._stalled) >= self._limits.stalled:
                 return False
@@ -156,14 +161,14 @@ class Slots:
         return True
 
     def enter_again(self, ticket: Ticket) -> None:
-        """Wait for another slot after `pause`; never refused."""
+        """Wait for another slot after `pause`, however many wait."""
         with self._lock:
             self._stalled.discard(ticket)
             self._waiting.append(ticket)
         self._grant()
 
     def leave(self, ticket: Ticket) -> None:
-        """Give the slot back, or wait no more."""
+        """Give the slot back, or leave the queue."""
         with self._lock:
             self._give_up(ticket)
             self._stalled.discard(ticket)
@@ -181,7 +186,7 @@ class Slots:
             )
 
     def _grant(self) -> None:
-        """Give free slots to those that wait."""
+        """Give free slots to queries that wait."""
         while True:
             with self._lock:
                 ticket = self._next()
@@ -190,10 +195,11 @@ class Slots:
                 self._waiting.remove(ticket)
                 self._running.add(ticket)
                 ticket.start(is_heavy=self._is_heavy(ticket.user, time.monotonic()))
+            # Without the lock: the query may end at once, and leave.
             ticket.grant()
 
     def _give_up(self, ticket: Ticket) -> None:
-        """It has no slot any more; remember for how long it had one, beyond what anybody may."""
+        """Take the slot from a ticket; remember for how long it had one after its first second."""
         if ticket not in self._running:
             return
         self._running.remove(ticket)
@@ -206,7 +212,7 @@ class Slots:
             self._taken = {user: taken for user, taken in self._taken.items() if self._is_heavy(user, now)}
 
     def _taken_s(self, user: str, now: float) -> float:
-        """How long the long queries of a user had slots, those of long ago counted less."""
+        """Return for how many seconds the long queries of a user had slots; the past counts less."""
         seconds, at = self._taken.get(user, (0.0, now))
         return seconds * exp2((at - now) / _HALF_LIFE_S)
 
@@ -219,17 +225,21 @@ class Slots:
         now = time.monotonic()
         busy = Counter(ticket.user for ticket in self._running)
         others = sum(not ticket.is_lookup for ticket in self._running)
-        large = sum(ticket.counts_as_large(now) for ticket in self._running)
-        counts = {
+        running_large = sum(ticket.counts_as_large(now) for ticket in self._running)
+        is_large = {
             ticket: not ticket.is_lookup and (ticket.is_large or self._is_heavy(ticket.user, now))
             for ticket in self._waiting
             if busy[ticket.user] < self._limits.running_per_user
             and (ticket.is_lookup or others < self._limits.running)
         }
-        able = [ticket for ticket in counts if not (counts[ticket] and large >= self._limits.running_large)]
+        able = [
+            ticket
+            for ticket in is_large
+            if not (is_large[ticket] and running_large >= self._limits.running_large)
+        ]
 
         def rank(ticket: Ticket) -> tuple[int, float]:
-            yields_s = _PATIENCE_S if counts[ticket] else ticket.size_bytes / _BYTES_A_SECOND
+            yields_s = _PATIENCE_S if is_large[ticket] else ticket.size_bytes / _BYTES_A_SECOND
             yields_s += 0 if ticket.is_lookup else _YIELDS_TO_LOOKUPS_S
             return busy[ticket.user], ticket.arrived + min(yields_s, _PATIENCE_S)
 

@@ -1,7 +1,7 @@
-"""Answers whose readers are slow, on disk: files without a name, of bounded size each and together.
+"""Answers of slow clients, on disk: files of bounded size, each and all together.
 
-What ran a query can end when its rows are here, so a slow reader costs no process. A file has no name from the moment
-it is made: nothing is left behind, whatever ends the service.
+A query can end when its rows are here, so a slow client holds no worker. A file has no name from the start: nothing stays
+behind, however the service ends.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import IO
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where something is in a file.
+class Extent:
+    """A range of bytes of a file.
 
     Attributes:
-        offset: of its first byte.
-        length: in bytes.
+        offset: of the first byte.
+        length: number of bytes.
     """
 
     offset: int
@@ -27,11 +27,11 @@ class Place:
 
 
 class Spool:
-    """All the files of a service. Safe to share between threads.
+    """All files of a service. Safe to share between threads.
 
     Args:
-        folder: where they are; the system's folder for temporary files where empty.
-        max_bytes: of all of them.
+        folder: the directory of the files; the system's temporary directory if empty.
+        max_bytes: most bytes of all files together.
     """
 
     def __init__(self, folder: str, max_bytes: int) -> None:
@@ -42,31 +42,31 @@ class Spool:
 
     @property
     def size_bytes(self) -> int:
-        """Of what is in the files."""
+        """Bytes in all files."""
         return self._taken_bytes
 
     def file(self, max_bytes: int) -> SpoolFile:
-        """A file, made when something is put there first.
+        """Return a file; it is created when the first bytes are written.
 
         Args:
-            max_bytes: of this one.
+            max_bytes: most bytes of this file.
         """
         return SpoolFile(self, max_bytes)
 
     def opened(self) -> IO[bytes]:
-        """An empty file without a name.
+        """Create an empty file without a name.
 
         Raises:
-            OSError: none can be made.
+            OSError: the file cannot be created.
         """
         return tempfile.TemporaryFile(buffering=0, dir=self._folder, prefix="savepointdb-")
 
     def has_room(self, size_bytes: int) -> bool:
-        """Whether the files may grow by so much."""
+        """Return True if the files may grow by so many bytes."""
         return self._taken_bytes + size_bytes <= self._max_bytes
 
     def take(self, size_bytes: int) -> bool:
-        """Whether there was room for so much; it is taken then."""
+        """Reserve so many bytes; return False if there is no room for them."""
         with self._lock:
             if not self.has_room(size_bytes):
                 return False
@@ -74,13 +74,13 @@ class Spool:
             return True
 
     def give_back(self, size_bytes: int) -> None:
-        """Have room for so much again."""
+        """Release reserved bytes."""
         with self._lock:
             self._taken_bytes -= size_bytes
 
 
 class SpoolFile:
-    """Pieces of one answer: put in by one thread, taken out by another, each once; any may close it."""
+    """The file of one answer. One thread writes extents, another reads each of them once; any thread may close it."""
 
     def __init__(self, spool: Spool, max_bytes: int) -> None:
         self._spool = spool
@@ -92,12 +92,12 @@ class SpoolFile:
         self._is_closed = False
 
     def has_room(self, size_bytes: int) -> bool:
-        """Whether so much may be put here, if the disk has room for it."""
+        """Return True if the file may grow by so many bytes; the disk may be full nevertheless."""
         is_open = not self._is_closed and self._end + size_bytes <= self._max_bytes
         return is_open and self._spool.has_room(size_bytes)
 
-    def put(self, content: memoryview) -> Place | None:
-        """Write a piece; where it is, None if there is no room for it, here or on the disk."""
+    def put(self, content: memoryview) -> Extent | None:
+        """Write an extent and return it; None if there is no room for it, in the limits or on the disk."""
         with self._lock:
             if not self.has_room(len(content)) or not self._spool.take(len(content)):
                 return None
@@ -107,27 +107,28 @@ class SpoolFile:
                 written = 0
                 while written < len(content):
                     written += os.pwrite(self._file.fileno(), content[written:], self._end + written)
-            except OSError:  # the disk is full, or not there
+            except OSError:  # the disk is full, or the directory is gone
                 self._spool.give_back(len(content))
                 return None
-            place = Place(self._end, len(content))
-            self._end += place.length
+            extent = Extent(self._end, len(content))
+            self._end += extent.length
             self._unread += 1
-            return place
+            return extent
 
-    def take(self, place: Place) -> bytes | None:
-        """Read a piece; None if the file was closed."""
+    def take(self, extent: Extent) -> bytes | None:
+        """Read an extent; return None if the file is closed."""
         with self._lock:
             if self._file is None:
                 return None
-            content = os.pread(self._file.fileno(), place.length, place.offset)
+            content = os.pread(self._file.fileno(), extent.length, extent.offset)
             self._unread -= 1
+            # All is read: start again at the first byte, so that the file stays small.
             if not self._unread:
                 self._empty()
             return content
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Delete the file."""
         with self._lock:
             self._is_closed = True
             if self._file is not None:
@@ -136,7 +137,7 @@ class SpoolFile:
                 self._file = None
 
     def _empty(self) -> None:
-        """Give back what nobody is going to read; the file is as good as new."""
+        """Empty the file and release its bytes."""
         assert self._file is not None
         self._file.truncate(0)
         self._spool.give_back(self._end)

@@ -1,4 +1,4 @@
-"""The life of a query: queued → running → finished, failed or cancelled."""
+"""The states of a query: queued → running → finished, failed or cancelled."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class QueryState(StrEnum):
-    """Where a query is in its life."""
+    """A state of a query; its text is part of the HTTP interface."""
 
     QUEUED = "queued"
     RUNNING = "running"
@@ -16,5 +16,5 @@ class QueryState(StrEnum):
 
     @property
     def has_ended(self) -> bool:
-        """Whether nothing follows."""
+        """True if no other state follows."""
         return self not in (QueryState.QUEUED, QueryState.RUNNING)
