@@ -67,6 +67,7 @@ def _operator(operator: Operator, known: OperatorInfo, planned: PlannedOperator)
         name=metadata.name or planned.name,
         parallelism=metadata.parallelism if metadata.parallelism > 0 else None,
         max_parallelism=metadata.max_parallelism if metadata.max_parallelism > 0 else None,
+        # All states of an operator have the same keys.
         key=_type(keys[0], known.key, (planned.key,)) if keys else None,
         states=tuple(
             _state(state, entry, info, planned.rows.get(state.name, ())) for state, entry, info in described

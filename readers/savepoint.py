@@ -78,6 +78,7 @@ class Savepoint:
             path, roots=roots, path_map=path_map, counter=counter, options=options
         )
         if state_info is None:
+            # Of a remote savepoint both files are requested at the same time.
             self.location.look_beside(STATE_INFO_FILE_NAME)
         with self.location.open_metadata() as stream:
             metadata = read_metadata(stream.view(0, stream.size_bytes).data, stream.path)
@@ -86,6 +87,7 @@ class Savepoint:
             state_info, problems = _state_info_beside(self.location)
         self.state_info = state_info
         self.metadata: SavepointMetadata = _named(metadata, state_info)
+        # Of the whole savepoint: a record in flight may begin in one operator's state and end in another's.
         in_flight = InFlightRecords(self.metadata.operators, self.location, _stated_records(state_info))
         known = Knowledge(
             kryo=kryo_of(metadata.version),

@@ -1,4 +1,4 @@
-"""`State`: one state of an operator, from all subtasks; `StatePart`: what one source holds of it."""
+"""`State`: one state of an operator, from all subtasks; `StatePart`: the entries of it in one source."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ DECODED, PARTIAL, RAW = "decoded", "partial", "raw"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatePart:
-    """What one source holds of a state.
+    """The entries of a state in one source.
 
     Attributes:
         source: the source.
@@ -69,6 +69,7 @@ class StatePart:
             if source.frames_values and entry.is_open
             else None,
         )
+        # Pages of heap snapshots whose entries cannot be told apart have a layout of their own.
         undivided = layout.decoder(lambda program, columns: emit_undivided(program, columns, entry))
 
         try:
@@ -128,6 +129,7 @@ class State:
             for column in schema:
                 common = merged_type(merged.get(column.name, column.type), column.type)
                 if common is None:
+                    # Subtasks of one job may differ in the subclasses of a POJO only, and those merge.
                     raise CorruptDataError(
                         f"expected subtasks to agree on the type of {column.name}, found {merged[column.name]} "
                         f"and {column.type}",

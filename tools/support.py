@@ -1,8 +1,8 @@
-"""What is read, as the tables of the README: made from the registries. `python -m tools.support README.md` writes them.
+"""The tables of the README that list what is read, made from the registries. `python -m tools.support README.md` writes them.
 
-types × versions      the `SNAPSHOTS` of each family of serializers, and what `legacy` knows of before 1.8
-backends × versions   the kinds of `Source`
-_metadata             `DIALECTS`, and the tables of state handles
+types × versions      the families of `registry`, and the serializers of `legacy` for versions before 1.8
+backends × versions   the classes of sources in the table of openers
+_metadata             `DIALECTS` and the tables of state handles
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ _AFFIXES = re.compile(r"(?:Serializer)?(?:Config)?(?:Snapshot(?:V2)?)?$")
 
 
 def support() -> str:
-    """The tables, as Markdown."""
+    """Return the tables as Markdown."""
     note = "–: not in those versions, or shown as bytes. Classes that are not known are named, and shown as bytes."
     return "\n".join([*_types(), "", note, "", *_backends(), "", *_metadata(), ""])
 
 
 def with_support(text: str) -> str:
-    """A README with the tables between its markers.
+    """Return a README with the tables between its markers.
 
     Raises:
         ValueError: it has no markers.
@@ -60,7 +60,7 @@ def _types() -> Iterable[str]:
 
 
 def _type_name(class_name: str) -> str:
-    """`….ListSerializerSnapshot` → `List`."""
+    """Return the name of a type: `….ListSerializerSnapshot` → `List`."""
     simple = class_name.rsplit(".", 1)[-1].split("$", 1)[0]
     name = _AFFIXES.sub("", simple)
     if name.endswith("PrimitiveArray"):
@@ -84,6 +84,7 @@ def _metadata() -> Iterable[str]:
     yield ""
     yield "| since Flink | state handles |"
     yield "|---|---|"
+    # The docstrings have the versions; the tables of handles have what is really read.
     known = {*handles.STREAM_STATE_HANDLES, *handles.KEYED_STATE_HANDLES, *handles.OPERATOR_STATE_HANDLES}
     since: dict[str, list[str]] = {}
     for tag, name, version, *_ in _table(handles.__doc__, "tag"):
@@ -93,7 +94,7 @@ def _metadata() -> Iterable[str]:
 
 
 def _table(docstring: str | None, first: str) -> Iterable[list[str]]:
-    """The rows of the table of a docstring whose first column is called that."""
+    """Yield the rows of the table in a docstring whose first column has the title `first`."""
     lines = iter((docstring or "").splitlines())
     for line in lines:
         if line.startswith(f"| {first} |"):
@@ -115,7 +116,7 @@ BACKENDS: dict[type[Source], tuple[str, str]] = {
     ChannelSource: ("records in flight of unaligned checkpoints", "1.11 – 2.3"),
     BytesSource: ("coordinators, hooks of the job manager, raw state: as bytes", "1.2 – 2.3"),
 }
-"""Kind of source → what it reads, and the Flinks that write it."""
+"""Class of source → what it reads, and the versions of Flink that write it."""
 
 SHOWN = {
     "BigDec": "BigDecimal",
@@ -138,7 +139,7 @@ SHOWN = {
     "StringArray": "String[]",
     "TtlStateFactory": "TTL",
 }
-"""Names that are not those of the types."""
+"""Name in a class → name of the type, where they differ."""
 
 _LEGACY = frozenset(
     map(
@@ -154,7 +155,7 @@ _LEGACY = frozenset(
 
 
 def main(paths: list[str]) -> int:
-    """Write the tables into READMEs; the exit code."""
+    """Write the tables into READMEs; return the exit code."""
     for path in map(Path, paths):
         path.write_text(with_support(path.read_text(encoding="utf-8")), encoding="utf-8")
     if not paths:

@@ -138,6 +138,7 @@ class EntryLayout:
 
     def column(self, program: Program, name: str) -> AbstractContextManager[None]:
         """Return a context: `with layout.column(program, "key"): …` fills that column, or steps over its bytes."""
+        # In a walker, and within a part that is stepped over, no column is filled.
         if program.column == NO_COLUMN:
             return nullcontext()
         return program.field(self.names.index(name), name) if name in self.names else program.without_column()
@@ -238,6 +239,7 @@ def keyed_entry(state: StateMetaInfo, key: Serializer) -> Entry:
         raise CorruptDataError(f"expected a value serializer of state {state.name}, found none")
     if state.kind is BackendStateType.PRIORITY_QUEUE:
         if not isinstance(value, TimerSerializer):
+            # A serializer that is not known here: the key shows the bytes of the timer.
             return Entry(kind=StateKind.TIMER, key=value, namespace=VoidNamespaceSerializer())
         return Entry(kind=StateKind.TIMER, key=value.key, namespace=value.namespace)
     # StateDescriptor.Type may be UNKNOWN: such a state is shown as a VALUE of what its serializer reads.
@@ -247,6 +249,7 @@ def keyed_entry(state: StateMetaInfo, key: Serializer) -> Entry:
     if kind is StateKind.LIST and is_whole and isinstance(value, ListSerializer):
         value = value.element
     elif kind is StateKind.MAP:
+        # RocksDB has the map key in the composite key, apart from the value.
         if is_whole and isinstance(value, MapSerializer):
             map_key, value = value.key, value.value
         else:

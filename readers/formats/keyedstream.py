@@ -108,6 +108,7 @@ class KeyedStreamSource(HandleSource):
         release: Release = self._release
         data, first, path = span, cursor.position, self.path
         if self.header.compressed:
+            # Positions count from the first plain byte then, and errors have a path that says so.
             plain = unpack(cursor, self._release)
             data, first, end, path, release = plain.data, 0, len(plain.data), plain.path, plain.release
         return KeyGroupBody(key_group=key_group, data=data, first=first, last=end, path=path, release=release)

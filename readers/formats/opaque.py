@@ -54,6 +54,7 @@ class BytesSource(Source):
 
     def pages(self, state: StateName, selection: Selection) -> Iterator[Page]:
         for stream, start, end, key_group in self.ranges:
+            # Operator state has no key groups: a selection of key groups does not concern it.
             if key_group >= 0 and not selection.wants(key_group):
                 continue
             selection.account(end - start)

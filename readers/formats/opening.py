@@ -54,9 +54,11 @@ class RefusingOpener(Opener[KeyedStateHandle]):
 
 def opener_of(role: StateRole, handle: object) -> Opener[Any]:
     """Return the opener of a handle in its role: that of its class, else that of the nearest base class."""
+    # A class that Flink derived later (file merging) has the layout of its base; the last base of every role is in the table.
     return next(OPENERS[role, kind] for kind in type(handle).__mro__ if (role, kind) in OPENERS)
 
 
+# The table does not exist yet when the changelog's opener is made for it: that gets this function.
 def _opener_of_base(handle: KeyedStateHandle) -> Opener[Any]:
     return opener_of(StateRole.MANAGED_KEYED, handle)
 

@@ -66,6 +66,7 @@ class Source(ABC):
             become one row.
     """
 
+    # Compared by identity (eq=False): a source holds arrays and open files, and the parts of several states share it.
     subtask: int
     path: str
     size_bytes: int

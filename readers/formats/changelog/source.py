@@ -51,6 +51,7 @@ class ChangelogSource(FilesSource):
     def pages(self, state: StateName, selection: Selection) -> Iterator[Page]:
         entry = self.entries[state]
         groups = range(self.key_group_range.start, self.key_group_range.end + 1)
+        # After a rescaling a base and a log may hold key groups of other subtasks, which read them from their own handles.
         wanted = frozenset(filter(selection.wants, groups))
         ranges = self.log.ranges(state.name, state.timers, wanted)
         selection.account(sum(changed.size_bytes for parts in ranges.values() for changed in parts))
@@ -60,6 +61,7 @@ class ChangelogSource(FilesSource):
             if state in base.entries:
                 pages = base.pages(state, replace(selection, key_groups=wanted))
                 yield from replay.rebase(pages, ranges, entries, replayed)
+        # `rebase` has taken the key groups of the base out of `ranges`; these have changes and no base.
         for key_group in sorted(ranges):
             yield from replayed.add(key_group, entries(key_group, [], ranges[key_group]))
         yield from replayed.rest()
@@ -157,6 +159,7 @@ def _log(handle: ChangelogStateBackendHandle, location: SavepointLocation) -> ch
 def _recorded_key(bases: tuple[Source, ...], log: changelog.Changelog) -> Serializer | None:
     """Return the key serializer of the base, or of timers in the log; None where there are neither."""
     for base in bases:
+        # All states of an operator have the same keys: one base is enough.
         return base.key_serializer
     for state in log.states.values():
         timer = changelog.announced_key(state.state)

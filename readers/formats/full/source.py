@@ -70,6 +70,7 @@ class FullSource(KeyedStreamSource, CompositeSource):
             prefix = composite.encode_key_prefix(entry, key, key_group, self.max_parallelism)
             # All composite keys of a key group begin with its number: the search skips it.
             encoded[key_group].add(None if prefix is None else prefix[width:])
+        # With at most one entry a key, a search ends when it has found every key.
         is_single = entry.kind not in _SEVERAL_ENTRIES_A_KEY and isinstance(
             entry.namespace, VoidNamespaceSerializer
         )
@@ -116,7 +117,7 @@ class FullSource(KeyedStreamSource, CompositeSource):
 
     @cached_property
     def _ranges(self) -> defaultdict[int, full.StateRanges]:
-        """Where states begin in each key group, as far as scans and lookups have found out."""
+        """Positions at which states begin in each key group, as far as scans and lookups have found them."""
         return defaultdict(full.StateRanges)
 
     def _beginning(self, span: NDArray[np.uint8], key_group: int, start: int, end: int) -> Cursor:

@@ -110,6 +110,7 @@ class RawKeyedOpener(Opener[KeyGroupsStateHandle]):
             except UnsupportedSerializerError as error:
                 reason = f"timers: {error.message}"
             else:
+                # Bytes of an operator may begin like timers; without any timer service, every key group has exactly such bytes.
                 if source.entries or all(_is_without_timers(stream, *region[1:]) for region in regions):
                     return source
         ranges = [(stream, start, end, key_group) for key_group, start, end in regions]
