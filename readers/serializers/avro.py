@@ -238,15 +238,16 @@ class AvroUnion(AvroType):
     def _values(self) -> list[AvroType]:
         return [branch for branch in self.branches if branch.name != "null"]
 
+    @property
+    def _layout(self) -> StructLayout:
+        return StructLayout(*((branch.name, branch) for branch in self._values))
+
     def arrow(self) -> pa.DataType:
         if not self._values:
             return pa.bool_()
         if len(self._values) == 1:
             return self._values[0].arrow()
-        names = [branch.name for branch in self._values]
-        return pa.struct(
-            [pa.field(name, branch.arrow()) for name, branch in zip(names, self._values, strict=True)]
-        )
+        return self._layout.arrow()
 
     def emit(self, program: Program) -> None:
         cases = program.switch_i4(len(self.branches))
@@ -257,17 +258,9 @@ class AvroUnion(AvroType):
                 elif len(self._values) == 1:
                     branch.emit(program)
                 else:
-                    self._emit_branch(program, branch)
+                    nulls = sum(earlier.name == "null" for earlier in self.branches[:index])
+                    self._layout.emit_one(program, index - nulls)
         cases.end()
-
-    def _emit_branch(self, program: Program, chosen: AvroType) -> None:
-        program.struct()
-        for index, branch in enumerate(self._values):
-            with program.field(index, branch.name):
-                if branch is chosen:
-                    branch.emit(program)
-                else:
-                    program.null()
 
     def read(self, cursor: AvroCursor, depth: int) -> Any:
         branch = self.branches[_index(cursor, len(self.branches))]

@@ -78,8 +78,8 @@ class TrySerializer(EitherSerializer):
         return f"Try[{self.left.type_name}]"
 
     @property
-    def children(self) -> tuple[tuple[str, Serializer], ...]:
-        return (("success", self.left), ("failure", self.right))
+    def layout(self) -> StructLayout:
+        return StructLayout(("success", self.left), ("failure", self.right))
 
 
 @dataclass(frozen=True)

@@ -135,36 +135,24 @@ def _emit_detail(program: Program, name: str, *, first: bool) -> None:
 
 
 @dataclass(frozen=True)
-class UnionSerializer(Serializer):
+class UnionSerializer(StructSerializer):
     """An element of one of two joined streams: a struct with one side null."""
 
     one: Serializer
     two: Serializer
 
     java_class = STREAMING + "api.datastream.CoGroupedStreams$UnionSerializer"
+    name = "TaggedUnion"
 
     @property
-    def type_name(self) -> str:
-        return f"TaggedUnion<{self.one.type_name}, {self.two.type_name}>"
-
-    @property
-    def children(self) -> tuple[tuple[str, Serializer], ...]:
-        return (("one", self.one), ("two", self.two))
-
-    def arrow(self) -> pa.DataType:
-        return pa.struct([pa.field(name, side.arrow()) for name, side in self.children])
+    def layout(self) -> StructLayout:
+        return StructLayout(("one", self.one), ("two", self.two))
 
     def emit(self, program: Program) -> None:
-        program.struct()
         tags = program.switch({1: "one", 2: "two"})
         for tag in (1, 2):
             with tags.case(tag):
-                for index, (name, side) in enumerate(self.children):
-                    with program.field(index, name):
-                        if index == tag - 1:
-                            side.emit(program)
-                        else:
-                            program.null()
+                self.layout.emit_one(program, tag - 1)
         tags.end()
 
 

@@ -68,6 +68,16 @@ class StructLayout:
             with program.field(index, name):
                 layout.emit(program)
 
+    def emit_one(self, program: Program, present: int) -> None:
+        """Declare a struct whose field `present` has a value; the others are null, and have no bytes."""
+        program.struct()
+        for index, (name, layout) in enumerate(self.fields):
+            with program.field(index, name):
+                if index == present:
+                    layout.emit(program)
+                else:
+                    program.null()
+
 
 @dataclass(frozen=True, slots=True)
 class ListLayout:

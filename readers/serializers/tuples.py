@@ -121,35 +121,25 @@ class RowSerializer(RecordSerializer):
 
 
 @dataclass(frozen=True)
-class EitherSerializer(Serializer):
+class EitherSerializer(StructSerializer):
     """A value of one of two types: a struct with one side null."""
 
     left: Serializer
     right: Serializer
 
     java_class = RUNTIME + "EitherSerializer"
+    name = "Either"
 
     @property
-    def type_name(self) -> str:
-        return f"Either<{self.left.type_name}, {self.right.type_name}>"
-
-    @property
-    def children(self) -> tuple[tuple[str, Serializer], ...]:
-        return (("left", self.left), ("right", self.right))
-
-    def arrow(self) -> pa.DataType:
-        return pa.struct([pa.field(name, side.arrow()) for name, side in self.children])
+    def layout(self) -> StructLayout:
+        return StructLayout(("left", self.left), ("right", self.right))
 
     def emit(self, program: Program) -> None:
-        program.struct()
-        branches = program.switch({0: "right", 1: "left"})
-        for flag, present, absent in ((1, 0, 1), (0, 1, 0)):
-            with branches.case(flag):
-                with program.field(present):
-                    self.children[present][1].emit(program)
-                with program.field(absent):
-                    program.null()
-        branches.end()
+        flags = program.switch({0: "right", 1: "left"})
+        for flag, present in ((1, 0), (0, 1)):
+            with flags.case(flag):
+                self.layout.emit_one(program, present)
+        flags.end()
 
     def hash_code(self, value: Any) -> int | None:
         """Return the hash code of the side that is present."""

@@ -1,4 +1,4 @@
-"""Every row of savepoints that real Flink wrote, against what their jobs put in."""
+"""Every row of savepoints that real Flink wrote, against the values that their jobs put in."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def check(snapshot: Snapshot) -> None:
 
 
 def _treatment(snapshot: Snapshot, state: State) -> Treatment:
-    """How far the rows of a state are compared: all of it, but for what is listed above."""
+    """Return how the rows of a state are compared: by value, unless the state is listed above."""
     name = f"{snapshot.name}/{shown_name(state)}"
     assert (state.status == RAW) == _matches(name, RAW_STATES), f"{name} is {state.status}: {state.note}"
     if _matches(name, UNDESCRIBED_STATES):

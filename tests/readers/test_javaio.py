@@ -57,7 +57,7 @@ def read(content: bytes) -> object:
 
 
 def flink_streams() -> list[bytes]:
-    """Every Java stream in the vectors, each cut out where the reader stops."""
+    """Yield every Java stream in the vectors, each cut where the reader stops."""
     streams = []
     for name in ("type-vectors.json.gz", "legacy-type-vectors.json.gz"):
         for vector in json.loads(gzip.decompress((VECTORS / name).read_bytes()))["vectors"]:

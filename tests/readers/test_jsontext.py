@@ -30,7 +30,7 @@ types: st.SearchStrategy[pa.DataType] = st.recursive(
 
 
 def values(data_type: pa.DataType) -> st.SearchStrategy[Any]:
-    """Values of an Arrow type, and null."""
+    """Return a strategy of the values of an Arrow type, and null."""
     filled: st.SearchStrategy[Any]
     if pa.types.is_struct(data_type):
         filled = st.fixed_dictionaries({field.name: values(field.type) for field in data_type})
@@ -51,7 +51,7 @@ def values(data_type: pa.DataType) -> st.SearchStrategy[Any]:
 
 
 def plain(value: Any, data_type: pa.DataType) -> Any:
-    """What JSON must hold for a value."""
+    """Return the value that the JSON text must hold."""
     if value is None:
         return None
     if pa.types.is_struct(data_type):

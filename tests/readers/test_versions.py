@@ -1,4 +1,4 @@
-"""What Flink 1.2 to 2.2 wrote: its own migration tests' savepoints, operators and serializers; see `tests/data/versions`."""
+"""Savepoints, operators and serializers of Flink's own migration tests, 1.2 to 2.2; see `tests/data/versions`."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ MORE = "SAVEPOINTDB_MORE_SAVEPOINTS"
 
 @cache
 def packed(name: str) -> dict[str, bytes]:
-    """The files of an archive by name."""
+    """Return the files of an archive by name."""
     with tarfile.open(fileobj=io.BytesIO(lzma.decompress((VERSIONS / f"{name}.tar.xz").read_bytes()))) as tar:
         files = ((member.name, tar.extractfile(member)) for member in tar.getmembers())
         return {path: file.read() for path, file in files if file is not None}
@@ -50,7 +50,7 @@ def packed(name: str) -> dict[str, bytes]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The archives of savepoints, unpacked."""
+    """Unpack the archives of savepoints."""
     root = tmp_path_factory.mktemp("versions")
     for name in ("savepoints", "operators", "sql"):
         for path, data in packed(name).items():
@@ -60,7 +60,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def savepoints_of(archive: str, prefix: str = "") -> list[str]:
-    """The folders of the savepoints in an archive."""
+    """Return the folders of the savepoints in an archive."""
     names = (path.removesuffix("/_metadata") for path in packed(archive) if path.endswith("/_metadata"))
     return sorted(name for name in names if name.startswith(prefix))
 
@@ -72,13 +72,13 @@ def states_of(savepoint: Savepoint) -> Iterator[State]:
 
 
 def rows_of(state: State, *columns: str) -> list[tuple[Any, ...]]:
-    """The rows of a state, sorted; as tuples of some columns."""
+    """Return the rows of a state, sorted, as tuples of some columns."""
     found = (plain(row) for batch in state.read(columns or None) for row in batch.to_pylist())
     return sorted((tuple(row[name] for name in columns or row) for row in found), key=repr)
 
 
 def plain(value: Any) -> Any:
-    """A value as JSON can hold it: times as milliseconds, bytes as hexadecimal text."""
+    """Return a value as JSON can hold it: times as milliseconds, bytes as hexadecimal text."""
     if isinstance(value, dict):
         return {name: plain(part) for name, part in value.items()}
     if isinstance(value, list | tuple):
@@ -127,7 +127,7 @@ def test_namespaces_that_are_read_some_entries_at_a_time_have_all_rows(
 
 
 def count_of(state: State) -> int:
-    """How many rows there are, without looking at them."""
+    """Return the number of rows, without comparing them."""
     return sum(batch.num_rows for batch in state.read([SUBTASK]))
 
 
@@ -336,7 +336,7 @@ def test_session_windows_with_several_states(name: str, folder: Path) -> None:
 
 @pytest.mark.parametrize("name", savepoints_of("operators", "win-op-migration-test-kryo-serialized-key"))
 def test_keys_of_a_class_that_only_the_user_knows(name: str, folder: Path) -> None:
-    """Bytes as they stand; rows where `stateInfo` says what the class is made of."""
+    """The state is bytes; with the fields of its class in `stateInfo` it is rows."""
     described = SavepointInfo(
         operators={}, classes={_NON_POJO: KryoClass(fields=(("data", "java.lang.String"),))}
     )
@@ -364,7 +364,7 @@ _NON_POJO = "org.apache.flink.streaming.runtime.operators.windowing.NonPojoType"
 
 @pytest.mark.parametrize("name", savepoints_of("operators", "cep-migration-after-branching"))
 def test_patterns(name: str, folder: Path) -> None:
-    """Flink: CEPMigrationTest#testRestoreAfterBranchingPattern. Up to 1.5 a key has its automaton in one value."""
+    """Flink: CEPMigrationTest#testRestoreAfterBranchingPattern. Up to 1.5 one value holds the automaton of a key."""
     event = (("id", "int"), ("name", "java.lang.String"), ("price", "double"))
     info = SavepointInfo(
         operators={},
@@ -436,7 +436,7 @@ def test_broken_files_end_in_rows_or_a_typed_error(name: str, tmp_path: Path) ->
 
 
 def serializer_of(family: str, version: str) -> Serializer:
-    """The serializer whose snapshot one Flink wrote; 1.6 wrote it in pairs."""
+    """Return the serializer whose snapshot one version of Flink wrote; 1.6 wrote it in pairs."""
     data = packed("serializers")[f"{family}/{version}/snapshot"]
     errors = []
     for read in (read_block, _first_pair, read_versioned):
@@ -457,7 +457,7 @@ def _first_pair(cursor: Cursor) -> Serializer:
 
 
 def values_of(family: str, version: str) -> list[Any]:
-    """The values that it wrote, one behind the other."""
+    """Return the values that it wrote, one behind the other."""
     serializer, data = serializer_of(family, version), packed("serializers")[f"{family}/{version}/data"]
     walker, buffer = walker_of(serializer), np.frombuffer(data + b"\xff", dtype=np.uint8)
     values: list[bytes] = []
@@ -518,7 +518,7 @@ def test_a_serializer_of_a_user_names_the_class(family: str) -> None:
 
 
 def test_a_lockable_of_flink_1_6_whose_snapshot_is_that_of_its_element() -> None:
-    """It wrote the element's config snapshot for its own: the values would begin four bytes too early."""
+    """It wrote the config snapshot of its element: the values would begin four bytes too early."""
     serializer = serializer_of("lockable-type-serializer", "1.6")
 
     assert serializer.type_name == "Lockable<String>"
@@ -526,7 +526,7 @@ def test_a_lockable_of_flink_1_6_whose_snapshot_is_that_of_its_element() -> None
 
 
 def _changes(data: bytes, chance: random.Random) -> Iterator[bytes]:
-    """Truncations and changes of bytes."""
+    """Yield truncated and changed bytes."""
     for _ in range(40):
         yield data[: chance.randrange(len(data))]
         changed = bytearray(data)

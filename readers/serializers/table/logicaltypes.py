@@ -59,7 +59,7 @@ Width = Literal[1, 2, 4, 8]
 
 
 @dataclass(frozen=True)
-class Encoded:
+class EncodedField:
     """The bytes of a field of a key: its slot, and the `data` behind the slots that the slot points to."""
 
     slot: bytes
@@ -97,7 +97,7 @@ class LogicalType(ABC):
         """True if there are values that the column type cannot hold."""
         return False
 
-    def encode(self, value: Any) -> Encoded | None:
+    def encode(self, value: Any) -> EncodedField | None:
         """Return the slot of a value; None where it is not known."""
         return None
 
@@ -134,12 +134,12 @@ class NumberType(LogicalType):
     def emit(self, program: Program, offset: int) -> None:
         program.slot(offset, self.size, self.bound)
 
-    def encode(self, value: Any) -> Encoded | None:
+    def encode(self, value: Any) -> EncodedField | None:
         number = _number(value, self.arrow_type)
         if number is None:
             return None
         try:
-            return Encoded(struct.pack("<" + self.code, number).ljust(SLOT_BYTES, b"\0"))
+            return EncodedField(struct.pack("<" + self.code, number).ljust(SLOT_BYTES, b"\0"))
         except (struct.error, OverflowError):
             return None
 
@@ -160,7 +160,7 @@ class TextType(LogicalType):
     def emit(self, program: Program, offset: int) -> None:
         program.slot_text(offset)
 
-    def encode(self, value: Any) -> Encoded | None:
+    def encode(self, value: Any) -> EncodedField | None:
         return _encode_bytes(value.encode("utf-8", "replace")) if isinstance(value, str) else None
 
 
@@ -180,7 +180,7 @@ class BytesType(LogicalType):
     def emit(self, program: Program, offset: int) -> None:
         program.slot_bytes(offset)
 
-    def encode(self, value: Any) -> Encoded | None:
+    def encode(self, value: Any) -> EncodedField | None:
         return _encode_bytes(value) if isinstance(value, bytes) else None
 
 
@@ -227,14 +227,14 @@ class DecimalType(LogicalType):
     def emit(self, program: Program, offset: int) -> None:
         program.slot_decimal(offset, self.precision)
 
-    def encode(self, value: Any) -> Encoded | None:
+    def encode(self, value: Any) -> EncodedField | None:
         unscaled = self.unscaled(value)
         if unscaled is None:
             return None
         if self.is_compact:
-            return Encoded(struct.pack("<q", unscaled))
+            return EncodedField(struct.pack("<q", unscaled))
         raw = unscaled.to_bytes(_two_complement_bytes(unscaled), "big", signed=True)
-        return Encoded(struct.pack("<I", len(raw)), raw.ljust(_LARGE_DECIMAL_BYTES, b"\0"))
+        return EncodedField(struct.pack("<I", len(raw)), raw.ljust(_LARGE_DECIMAL_BYTES, b"\0"))
 
     def unscaled(self, value: Any) -> int | None:
         """Return the unscaled number; None where the type does not hold `value` exactly."""
@@ -289,13 +289,13 @@ class TimestampType(LogicalType):
     def emit(self, program: Program, offset: int) -> None:
         program.slot_timestamp(offset, self.nanos_a_unit)
 
-    def encode(self, value: Any) -> Encoded | None:
+    def encode(self, value: Any) -> EncodedField | None:
         microseconds = _microseconds(value)
         if microseconds is None:
             return None
         milliseconds, rest = divmod(microseconds, 1000)
         # `RowType.encode_row` adds the offset of the milliseconds to the slot.
-        return Encoded(struct.pack("<I", rest * 1000), struct.pack("<q", milliseconds))
+        return EncodedField(struct.pack("<I", rest * 1000), struct.pack("<q", milliseconds))
 
 
 class NestedType(LogicalType):
@@ -602,10 +602,10 @@ def _merged(kind: LogicalType, known: LogicalType) -> LogicalType:
     return kind
 
 
-def _encode_bytes(raw: bytes) -> Encoded:
+def _encode_bytes(raw: bytes) -> EncodedField:
     if len(raw) <= _MAX_INLINE_BYTES:
-        return Encoded(raw.ljust(_MAX_INLINE_BYTES, b"\0") + bytes([0x80 | len(raw)]))
-    return Encoded(struct.pack("<I", len(raw)), raw)
+        return EncodedField(raw.ljust(_MAX_INLINE_BYTES, b"\0") + bytes([0x80 | len(raw)]))
+    return EncodedField(struct.pack("<I", len(raw)), raw)
 
 
 def _two_complement_bytes(number: int) -> int:

@@ -245,7 +245,7 @@ def pairs(*entries: tuple[bytes, bytes]) -> bytes:
 
 
 def java_stream(type_name: str, marker: str) -> bytes:
-    """The Java stream of a parameterless serializer, out of a vector that holds it."""
+    """Return the Java stream of a parameterless serializer, from a vector that holds it."""
     data = legacy("1.6.4", type_name)
     start = data.index(STREAM_HEADER)
     while marker.encode() not in data[start : start + 80]:
@@ -648,7 +648,7 @@ def test_damaged_snapshots_give_a_serializer_or_a_reader_error(data: st.DataObje
 
 
 class CorpusCase:
-    """One case of the corpus: its files by name, for whatever `_metadata` says of their folders is elsewhere."""
+    """One case of the corpus: its files by name, because the folders that `_metadata` names are elsewhere."""
 
     def __init__(self, folder: Path) -> None:
         self.files = {path.name: path for path in folder.rglob("*") if path.is_file()}
@@ -665,7 +665,7 @@ class CorpusCase:
         return self.files[handle.file_path.rsplit("/", 1)[-1]].read_bytes()
 
     def keyed(self, handle: model.KeyedStateHandle) -> Iterator[tuple[bytes, int]]:
-        """Keyed state files, each with the position where its header must end."""
+        """Yield the keyed state files, each with the position where its header must end."""
         if isinstance(handle, model.KeyGroupsStateHandle):
             content = self.content(handle.delegate)
             offsets = [int(offset) for offset in handle.offsets if offset > 0]

@@ -1,4 +1,4 @@
-"""Avro in Flink's encoding: what real Flink wrote, round trips of random schemas, recursion, broken schemas and bytes."""
+"""Avro in Flink's encoding: values of real Flink, round trips of random schemas, recursion, broken schemas and bytes."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ def test_a_broken_schema_leaves_the_state_raw(schema: str) -> None:
 
 @st.composite
 def typed(draw: st.DrawFn, depth: int = 3) -> tuple[Any, Any, bytes]:
-    """A schema, a value as its column shows it, the bytes."""
+    """A schema, a value as its column shows it, its bytes."""
     kinds = ["null", "boolean", "int", "long", "double", "string", "bytes", "enum", "fixed"]
     kind = draw(st.sampled_from(kinds + (["array", "map", "record", "union", "nullable"] if depth else [])))
     part: tuple[Any, Any, bytes] = draw(VALUES[kind](depth))

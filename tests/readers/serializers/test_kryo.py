@@ -1,4 +1,4 @@
-"""Kryo objects: what real Flink wrote, round trips of both versions, unknown classes, broken bytes."""
+"""Kryo objects: those that real Flink wrote, round trips of both versions, unknown classes, broken bytes."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ EXCEPTION = {
 
 
 def expected_json(value: Any) -> Any:
-    """What a vector's description means."""
+    """Return the JSON value that the description of a vector stands for."""
     text = json.dumps(value)
     if text in WORDS or not isinstance(value, dict) or len(value) != 1:
         return WORDS.get(text, value)
@@ -289,7 +289,7 @@ JAVA_NAMES: dict[type, str] = {list: "java.util.ArrayList", dict: "java.util.Has
 
 @dataclass
 class Writer:
-    """Kryo's own rules, for lists, maps, arrays, boxes, strings and UUIDs; `many` objects are written once."""
+    """Writes values by Kryo's own rules: lists, maps, arrays, boxes, strings and UUIDs; `many` objects are written once."""
 
     version: int
     names: list[str] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Protobuf messages: what Kryo and chill wrote, every scalar type, merging, hostile bytes."""
+"""Protobuf messages: those that Kryo and chill wrote, every scalar type, merging, hostile bytes."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ ALL = read_descriptors(descriptor_set())
 
 
 def encoded(kind: FieldType, value: Any) -> bytes:
-    """A scalar without its tag."""
+    """Encode a scalar without its tag."""
     formats = {
         FieldType.DOUBLE: "<d",
         FieldType.FLOAT: "<f",
@@ -177,7 +177,7 @@ def values_of(kind: FieldType) -> st.SearchStrategy[Any]:
 
 
 def tree(data: bytes) -> dict[str, Any]:
-    """What is there beside defaults."""
+    """Return the members that are no defaults."""
     empty = ProtobufReader(ALL).tree("shop.All", memoryview(b""))
     found = ProtobufReader(ALL).tree("shop.All", memoryview(data))
     return {name: value for name, value in found.items() if name not in empty or value != empty[name]}

@@ -1,4 +1,4 @@
-"""SQL's internal data: what real Flink wrote, round trips of random types, keys, broken bytes."""
+"""SQL's internal data: values of real Flink, round trips of random types, keys, broken bytes."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ def test_decimals_are_unscaled_exactly_or_not_at_all(value: Any, unscaled_value:
 
 
 def write_row(fields: list[tuple[LogicalType, Any]], *, prefix: bool = True) -> bytes:
-    """`BinaryRowWriter`: slots in order, what does not fit behind them."""
+    """Encode as `BinaryRowWriter`: slots in order, behind them the data that do not fit."""
     head = ((len(fields) + 63 + 8) // 64) * 8
     raw = bytearray(head + 8 * len(fields))
     for index, (kind, value) in enumerate(fields):
@@ -409,7 +409,7 @@ def test_a_row_shorter_than_its_slots_is_corrupt(size: int) -> None:
 def changed_row(
     old: bytes, new: bytes, name: str = "RowData(INT,VARCHAR)"
 ) -> tuple[Serializer, dict[str, Any]]:
-    """The serializer of a row that Flink wrote, its types changed but not the serializers of its fields; and the vector."""
+    """Return the serializer of a row that Flink wrote, with other types and the same serializers of its fields; and the vector."""
     entry = vector(name, "1.20")
     types, magic, fields = bytes.fromhex(entry["snapshot_hex"]).partition(bytes.fromhex("001457fd"))
     assert old in types

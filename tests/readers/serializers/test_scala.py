@@ -1,4 +1,4 @@
-"""Scala types: what real Flink wrote, round trips, broken bytes."""
+"""Scala types: values of real Flink, round trips, broken bytes."""
 
 from __future__ import annotations
 

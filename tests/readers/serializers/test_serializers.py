@@ -28,7 +28,7 @@ from tests.support.notation import (
 )
 from tests.support.single_values import decode_columns, serializer_of, vectors
 
-FAMILIES = (primitives, temporal, containers, tuples, pojo, operators)
+MODULES = (primitives, temporal, containers, tuples, pojo, operators)
 SIMPLE = settings(deadline=None, max_examples=25)  # there are fifty of them
 COMPOSED = settings(max_examples=150)
 
@@ -38,7 +38,7 @@ def shown(serializer: Serializer, *values: bytes) -> list[Any]:
 
 
 def check(kind: Kind, values: list[Any]) -> None:
-    """All values as one batch, and each as a batch of its own."""
+    """Compare all values as one batch, and each as a batch of its own."""
     encoded = [kind.encode(value) for value in values]
     expected = bits([kind.show(value) for value in values])
 
@@ -171,7 +171,7 @@ def test_types_that_nest_too_deep_are_an_error():
 
 
 def _family_vectors() -> list[Any]:
-    modules = tuple(module.__name__ for module in FAMILIES)
+    modules = tuple(module.__name__ for module in MODULES)
     found = []
     for vector in vectors():
         if "snapshot_hex" not in vector or not vector["values"]:
@@ -214,7 +214,7 @@ def _noted(serializer: Serializer, value: Any) -> Any:
 
 
 def _spelled(serializer: Serializer, value: Any) -> Any:
-    """A value of the vectors, which are written by hand, in the notation of the tests."""
+    """Return a value of the vectors, whose texts were written by hand, in the notation of the tests."""
     for family, spell in _SPELLINGS.items():
         if isinstance(serializer, family) and value is not None:
             return spell(value)
@@ -227,7 +227,7 @@ def _repeated(text: str) -> str:
 
 
 def _decimal(text: str) -> str:
-    """`12 (a remark)`, `-1E+5`."""
+    """Return the number of texts like `12 (a remark)` and `-1E+5`."""
     number = text.split(" ")[0]
     digits, _, exponent = number.partition("E+")
     return digits + "0" * int(exponent or 0)

@@ -1,4 +1,4 @@
-"""What operators and CEP wrap values in: what real Flink wrote, and the parts no vector has."""
+"""Wrappers of operators and of CEP: those that real Flink wrote, and those that no vector holds."""
 
 from __future__ import annotations
 

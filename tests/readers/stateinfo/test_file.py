@@ -1,4 +1,4 @@
-"""The `stateInfo` file: reading, writing, what it refines, and what it cannot override."""
+"""The `stateInfo` file: read, written, applied to types that it refines and cannot override."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def state_of(savepoint: Savepoint, name: str) -> State:
 
 
 def described(path: Path, name: str, **members: Any) -> State:
-    """A state of a savepoint whose stateInfo says this of it."""
+    """Return a state of a savepoint with this stateInfo."""
     plain = state_of(Savepoint(path), name)
     stated = {"name": name, "kind": plain.kind.value} | members
     document = {"version": 1, "operators": [{"id": plain.operator_id, "states": [stated]}]}
