@@ -1,4 +1,4 @@
-"""What connectors keep in bytes: recognised, read to the last byte, shown as columns and as offsets."""
+"""State of connectors: recognised, read to the last byte, shown as columns and as offsets."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def test_kafka_offsets_are_a_table(tmp_path):
     assert {row["subtask"] for row in rows} == {0, 1}
 
 
-def test_files_nobody_reads_yet_are_offsets_without_a_subtask(tmp_path):
+def test_files_that_no_reader_has_are_offsets_without_a_subtask(tmp_path):
     snapshot = unpacked("1.20.3-source-file-canonical", tmp_path)
 
     rows = source_offsets(Savepoint(snapshot.directory)).to_pylist()
@@ -455,7 +455,7 @@ def test_a_written_value_is_recognised_as_its_layout_and_no_other(name):
     assert recognised(found)[next(iter(found))] is layout
 
 
-def test_a_pulsar_split_tells_the_last_message():
+def test_a_pulsar_split_has_the_last_message():
     read = read_written("pulsar-split-read")
 
     assert read == {

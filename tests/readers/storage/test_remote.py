@@ -1,4 +1,4 @@
-"""Remote files: what is fetched, and what becomes of every fault, over real HTTP."""
+"""Remote files: the fetched ranges, and the result of every fault, over real HTTP."""
 
 from __future__ import annotations
 
@@ -205,7 +205,7 @@ def test_spans_are_checked(opened: Stream, start: int, end: int) -> None:
         next(opened.spans([(start, end)]))
 
 
-def test_folders_are_told_where_a_client_lists_files_alone(tmp_path: Path) -> None:
+def test_folders_are_listed_by_a_client_that_lists_only_files(tmp_path: Path) -> None:
     for name in ("a/_metadata", "a/b/c", "d/e/f", "file"):
         (tmp_path / "bucket" / "root" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "bucket" / "root" / name).write_bytes(b"x")
@@ -262,7 +262,7 @@ def test_what_does_not_pass_ends(opened: Stream, proxy: Proxy) -> None:
     assert len(proxy.taken()) == 6
 
 
-def test_nobody_listens() -> None:
+def test_no_server_listens() -> None:
     with pytest.raises(StorageError, match=r"\(6 times\).*127.0.0.1"):
         SavepointLocation("s3://bucket/sp?endpoint=http://127.0.0.1:1&region=us-east-1&anonymous=true")
 
@@ -297,7 +297,7 @@ def test_names_that_look_like_faults_are_none(store: ObjectStore, proxy: Proxy) 
     ],
     ids=["403", "403-empty", "403-key", "403-expired", "400-expired", "404", "404-empty", "length"],
 )
-def test_what_stays_is_told_at_once(
+def test_a_lasting_fault_is_raised_at_once(
     opened: Stream, proxy: Proxy, spoil: Spoil, error: type[ReaderError], match: str
 ) -> None:
     proxy.faults.append(Fault(spoil))
@@ -312,7 +312,7 @@ def test_what_stays_is_told_at_once(
 
 @pytest.mark.parametrize("length", [1, 2, 7, 8, 9, 100])
 @pytest.mark.parametrize("byte", [0xA5, 0x5A, 0])
-def test_a_short_answer_is_told_from_bytes_that_look_like_one(
+def test_a_short_answer_differs_from_bytes_that_look_like_one(
     store: ObjectStore, proxy: Proxy, length: int, byte: int
 ) -> None:
     store.put("same/_metadata", bytes([byte]) * 100)
@@ -536,7 +536,7 @@ def test_many_may_share_a_cache(tmp_path: Path) -> None:
                 content = bytes([(number + turn) % 7]) * 100
                 cache.fetch(str(content[0]), 100, writer(content, []), folder / str(turn))
                 assert (folder / str(turn)).read_bytes() == content
-        except BaseException as error:  # told by the test's thread
+        except BaseException as error:  # raised again by the thread of the test
             failures.append(error)
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
@@ -548,7 +548,7 @@ def test_many_may_share_a_cache(tmp_path: Path) -> None:
     assert failures == []
 
 
-def test_a_cache_of_somebody_else_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cache_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "link").symlink_to(tmp_path)
 
     with pytest.raises(StorageError, match="folder of this user"):

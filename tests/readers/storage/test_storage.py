@@ -1,4 +1,4 @@
-"""Where the files of a savepoint are found, how they are opened, and what is refused."""
+"""Files of a savepoint: how they are found and opened, and which paths are refused."""
 
 from __future__ import annotations
 

@@ -215,7 +215,7 @@ def test_an_error_says_where_and_what_to_try(client: httpx.Client) -> None:
         (b'{"sql": "\\ud800"}', "application/json"),
     ],
 )
-def test_a_body_that_is_no_query_is_told_so(client: httpx.Client, content: bytes, content_type: str) -> None:
+def test_a_body_that_is_no_query_is_refused(client: httpx.Client, content: bytes, content_type: str) -> None:
     response = client.post("/api/query", content=content, headers={"content-type": content_type})
 
     assert response.status_code == 400, response.text
@@ -325,10 +325,10 @@ def test_what_is_registered_under_a_remote_root_has_the_options_of_the_root() ->
     ],
 )
 def test_faults_of_storage_have_codes_and_name_no_bucket(error: ReaderError, status: int, code: str) -> None:
-    told = query_error_of(error)
+    reported = query_error_of(error)
 
-    assert (told.status, told.code) == (status, code)
-    assert told.message == "expected a file (…/file)"
+    assert (reported.status, reported.code) == (status, code)
+    assert reported.message == "expected a file (…/file)"
 
 
 def test_health_and_openapi(client: httpx.Client) -> None:
@@ -383,7 +383,7 @@ def missing_files(job: Path) -> None:
         (missing_files, 410, "MISSING_FILE"),
     ],
 )
-def test_a_damaged_savepoint_is_told_without_naming_folders_and_others_go_on(
+def test_a_damaged_savepoint_is_reported_without_folders_and_others_go_on(
     damaged: Any, tmp_path: Path, damage: Callable[[Path], None], status: int, code: str
 ) -> None:
     with damaged(damage) as address, httpx.Client(base_url=address, timeout=60) as client:
@@ -443,7 +443,7 @@ def test_many_clients_at_once(client: httpx.Client) -> None:
 
 
 def watches() -> int:
-    """How many queries run: each has a thread that keeps its deadline."""
+    """Return the number of running queries: each has a thread for its deadline."""
     return sum(thread.name.startswith("query-") for thread in threading.enumerate())
 
 
@@ -469,8 +469,8 @@ def test_an_attack_is_refused_by_every_way_in(client: httpx.Client, sql: str) ->
         client.post("/api/queries", json=body),
     ]
 
-    told = [(answer.status_code, answer.json()["error"]["code"]) for answer in answers]
-    assert told == [(403, "FORBIDDEN")] * 4
+    reported = [(answer.status_code, answer.json()["error"]["code"]) for answer in answers]
+    assert reported == [(403, "FORBIDDEN")] * 4
     assert not any(re.search(r"/home|/usr|/var|site-packages", answer.text) for answer in answers)
 
 

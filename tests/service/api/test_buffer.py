@@ -76,10 +76,10 @@ def test_a_row_longer_than_the_limit_is_cut_off(http: httpx.Client) -> None:
 def test_a_query_whose_rest_is_not_wanted_has_finished(http: httpx.Client) -> None:
     sql = "SELECT x, repeat('x', 1000) FROM range(100000000) t(x)"
     answer = asked(http, sql, max_rows=1_000_000)
-    told = http.get(f"/api/queries/{answer['query_id']}").json()
+    record = http.get(f"/api/queries/{answer['query_id']}").json()
 
     assert answer["truncated"]
-    assert (told["state"], told["row_count"], told["error"]) == ("finished", answer["row_count"], None)
+    assert (record["state"], record["row_count"], record["error"]) == ("finished", answer["row_count"], None)
 
 
 def test_the_result_of_a_query_that_was_started_before_has_the_same_limit(http: httpx.Client) -> None:

@@ -1,4 +1,4 @@
-"""The service does as its OpenAPI description says, whatever it is sent; and every abuse of HTTP has its own refusal."""
+"""Every answer fits the OpenAPI description, for any request; every abuse of HTTP has its own error."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def address(serving: Serving) -> Iterator[str]:
 
 
 def make_sensible(case: Any) -> None:
-    """Let what was made up ask for what is there: what is left of it meets more than 404."""
+    """Replace generated names by existing ones, so that requests reach more than the answer 404."""
     there = {"database": "latest", "table": "aggregate"}
     for name in there.keys() & (case.path_parameters or {}).keys():
         case.path_parameters[name] = there[name]

@@ -1,4 +1,4 @@
-"""Keys, tokens, grants, and the gate: who gets in, and what they see."""
+"""Keys, tokens, grants, and the gate: which requests pass, and which databases they see."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_a_key_is_its_owners_and_its_file_holds_the_hash_only(tmp_path: Path) ->
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_a_revoked_key_is_nobodys_and_an_expired_one_neither(tmp_path: Path) -> None:
+def test_neither_a_revoked_nor_an_expired_key_is_accepted(tmp_path: Path) -> None:
     keys = KeyFile(tmp_path / "keys.json")
     gone = keys.create("gone", ["*"], datetime.now(UTC) - timedelta(seconds=1))
     later = keys.create("later", ["*"], datetime.now(UTC) + timedelta(days=1))
@@ -360,7 +360,7 @@ def test_the_catalog_of_the_api_has_granted_databases_only(
     ]
 
 
-def test_only_those_who_see_everything_register(door: Door) -> None:
+def test_only_users_that_see_everything_register(door: Door) -> None:
     body = {"name": "native-again", "path": str(FLINK / "canonical")}
 
     answer = door.ask("POST", "/api/databases", f"Bearer {door.keys['analyst']}", json=body)
@@ -429,7 +429,7 @@ def test_a_page_of_another_user_is_not_there(door: Door) -> None:
 
 
 def certificate(directory: Path) -> tuple[Path, Path]:
-    """A certificate of 127.0.0.1 that nobody signed but itself, and its key."""
+    """A self-signed certificate of 127.0.0.1, and its key."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
     now = datetime.now(UTC)
@@ -486,7 +486,7 @@ def test_trinos_client_comes_in_over_tls_with_a_password(
     secure: tuple[int, Path, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     port, chain, secret = secure
-    for name in ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"):  # they win over what the client is told
+    for name in ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"):  # they override the arguments of the client
         monkeypatch.delenv(name, raising=False)
     connection = trino.dbapi.connect(
         host="localhost",
@@ -678,7 +678,7 @@ def test_keys_are_fetched_where_the_provider_says_and_kept(lobby: Door, provider
     assert len(provider.requests) == before
 
 
-def test_a_provider_that_does_not_answer_is_told(serving: Serving, provider: IdentityProvider) -> None:
+def test_a_provider_that_does_not_answer_is_an_error(serving: Serving, provider: IdentityProvider) -> None:
     verifier = TokenVerifier(Provider(issuer="http://127.0.0.1:9", audience=AUDIENCE))
     app = create_app(
         Settings.of(workers=1), Catalog([Root(path=str(FLINK))]), authenticator=Authenticator(tokens=verifier)

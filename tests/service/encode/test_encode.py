@@ -72,7 +72,7 @@ def arrays(draw: st.DrawFn) -> pa.Array:
 
 
 def as_json(value: Any, arrow_type: pa.DataType) -> Any:
-    """What JSON must say of a value: written the slow way, value by value."""
+    """Return the expected JSON value, converted the slow way, value by value."""
     if value is None:
         return None
     if pa.types.is_struct(arrow_type):
@@ -123,7 +123,7 @@ def instant(text: str, arrow_type: pa.DataType) -> Any:
 
 
 def milliseconds(text: str) -> int:
-    """Of an ISO 8601 text of any year: 400 years always have 146097 days."""
+    """Parse an ISO 8601 text of any year: 400 years always have 146097 days."""
     day, _, clock = text.partition("T")
     year, month, of_month = day.rsplit("-", 2)
     cycles, of_cycle = divmod(int(year) - 1, 400)
@@ -237,7 +237,7 @@ def test_a_spreadsheet_reads_numbers_as_numbers_and_null_as_nothing() -> None:
     ]
 
 
-def test_csv_tells_null_from_the_empty_string() -> None:
+def test_csv_distinguishes_null_from_the_empty_string() -> None:
     batch = pa.RecordBatch.from_pydict({"a": ["", None, 'x,y\r\n"z"'], "b": [1.5, float("nan"), None]})
 
     assert written("csv", batch) == b'"a","b"\r\n"",1.5\r\n,NaN\r\n"x,y\r\n""z""",\r\n'

@@ -1,4 +1,4 @@
-"""Metrics, logs, the settings file, and what an environment lacks."""
+"""Metrics, logs, the settings file, and checks of the environment."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def service(serving: Serving) -> Iterator[httpx.Client]:
 
 @pytest.fixture
 def unasked(serving: Serving) -> Iterator[httpx.Client]:
-    """A service that nobody has asked yet."""
+    """A service without any query yet."""
     with audited(serving) as client:
         yield client
 
@@ -146,7 +146,7 @@ def test_the_command_line_wins_over_the_environment_and_that_over_the_file(tmp_p
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("prot = 1", "expected a setting, found prot; is it port?"),
         ("port = '1'", "port: expected a value of type int, found '1'"),
@@ -157,12 +157,12 @@ def test_the_command_line_wins_over_the_environment_and_that_over_the_file(tmp_p
         ("[port]\na = 1", "port: expected a value of type int"),
     ],
 )
-def test_what_is_wrong_in_a_file_is_told(tmp_path: Path, text: str, told: str) -> None:
-    with pytest.raises(InvalidSettingError, match=told.replace("?", r"\?")):
+def test_an_error_in_a_file_is_reported(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(InvalidSettingError, match=message.replace("?", r"\?")):
         settings_of({"config": write(tmp_path, text)}, {})
 
 
-def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_missing_file_is_reported(tmp_path: Path) -> None:
     with pytest.raises(InvalidSettingError, match="expected a file of settings"):
         settings_of({"config": str(tmp_path / "none.toml")}, {})
 
@@ -173,7 +173,7 @@ def test_a_flag_of_the_environment_is_true_or_false(text: str) -> None:
         settings_of({}, {"SAVEPOINTDB_AUDIT_LOG": text})
 
 
-def test_a_service_without_roots_is_told_so(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_service_without_roots_prints_a_hint(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["serve"]) == 2
     assert "expected --root" in capsys.readouterr().err
 
@@ -194,7 +194,7 @@ def test_this_environment_has_what_is_needed(tmp_path: Path) -> None:
     assert {name for name, state in states.items() if state != OK} <= {"pyspark", "grpc", "jwt"}
 
 
-def test_the_doctor_tells_whether_the_machine_is_compiled_where_code_is_kept(
+def test_the_doctor_reports_compiled_code_of_the_cache_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compile_all()
@@ -216,7 +216,7 @@ def test_the_doctor_tells_whether_the_machine_is_compiled_where_code_is_kept(
     assert nothing["cache"].found.startswith(str(tmp_path / "own"))
 
 
-def test_what_has_to_be_mended_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_faults_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     keys = tmp_path / "keys.json"
     keys.write_text("{}")
     keys.chmod(0o644)

@@ -1,4 +1,4 @@
-"""The real application, and what it takes to speak Trino's protocol to it without a client."""
+"""The real application, and a minimal client of Trino's protocol."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Serving = Callable[[FastAPI], AbstractContextManager[str]]
 
 
 class Speaker:
-    """Speaks the protocol as clients do, and keeps what it was answered."""
+    """Sends statements as clients do, and keeps the answers."""
 
     def __init__(self, address: str, **headers: str) -> None:
         self.http = httpx.Client(base_url=address, timeout=30)
@@ -71,7 +71,7 @@ class Speaker:
 
 @pytest.fixture(scope="session")
 def address(serving: Serving) -> Iterator[str]:
-    """Where the service listens: over both savepoints of the sample job, `canonical` and `native`."""
+    """Address of a service over both savepoints of the sample job, `canonical` and `native`."""
     settings = Settings.of(max_sql_bytes=64 * 1024, max_request_bytes=128 * 1024)
     with serving(create_app(settings, Catalog([Root(path=str(JOB))]))) as found:
         yield found
@@ -79,7 +79,7 @@ def address(serving: Serving) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def everything(serving: Serving) -> Iterator[str]:
-    """Where another service listens: over a savepoint with every kind of state and type."""
+    """Address of a service over a savepoint with every kind of state and type."""
     catalog = Catalog([Root(path=str(FLINK / "everything-hashmap-savepoints"))])
     with serving(create_app(Settings(), catalog)) as found:
         yield found
@@ -87,6 +87,6 @@ def everything(serving: Serving) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def trino(address: str) -> Iterator[Speaker]:
-    """Speaks to the service."""
+    """A speaker of the protocol for the service."""
     with Speaker(address) as speaker:
         yield speaker

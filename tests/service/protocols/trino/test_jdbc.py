@@ -1,4 +1,4 @@
-"""trino-jdbc, driven by `Probe.java`: what DBeaver, Tableau, Metabase and others ask."""
+"""trino-jdbc, driven by `Probe.java`: the requests of DBeaver, Tableau, Metabase and others."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def class_path(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="module")
 def answers(class_path: str, address: str) -> dict[str, list[str]]:
-    """What the probe printed, by name."""
+    """Output of the probe, by name."""
     url = f"jdbc:trino://{address.removeprefix('http://')}/flink/native"
     ran = subprocess.run(
         ["java", "-cp", class_path, "Probe", url], capture_output=True, text=True, timeout=120, check=False

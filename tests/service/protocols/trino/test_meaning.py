@@ -1,4 +1,4 @@
-"""Trino's dialect: it means here what it means there; and it opens no door."""
+"""Trino's dialect: it has the same meaning as in Trino, and gives access to nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pages, tokens, cancel, limits; and what a client must not be able to do."""
+"""Pages, tokens, cancellation, limits, and refused requests."""
 
 from __future__ import annotations
 
@@ -167,13 +167,13 @@ def test_a_scan_larger_than_the_session_allows_is_refused(trino: Any) -> None:
 
 
 @pytest.mark.slow
-def test_a_query_that_nobody_reads_ends(small: Any) -> None:
+def test_a_query_that_is_not_read_ends(small: Any) -> None:
     page = small.post(ENDLESS).json()
 
     wait_until(lambda: state(small, page["id"]) == "FAILED")
 
 
-def test_too_many_queries_are_told_to_come_again(small: Any) -> None:
+def test_too_many_queries_get_a_time_to_retry(small: Any) -> None:
     pages = [small.post(ENDLESS).json() for _ in range(2)]
     wait_until(lambda: small.post("SELECT 1").status_code == 429)
     refused = small.post("SELECT 1")
@@ -241,11 +241,11 @@ def test_a_statement_nested_too_deeply_is_refused(trino: Any) -> None:
 
 
 def test_the_service_says_what_it_is(trino: Any) -> None:
-    told = trino.http.get("/v1/info").json()
+    info = trino.http.get("/v1/info").json()
 
-    assert told["coordinator"] is True
-    assert told["starting"] is False
-    assert told["nodeVersion"]["version"]
+    assert info["coordinator"] is True
+    assert info["starting"] is False
+    assert info["nodeVersion"]["version"]
 
 
 def test_a_client_without_parametric_types_gets_milliseconds(trino: Any) -> None:

@@ -228,15 +228,15 @@ def test_the_plan_is_one_column_of_text(trino: Any) -> None:
     assert isinstance(page["data"][0][0], str)
 
 
-def test_the_cost_of_a_query_is_told_as_json(trino: Any) -> None:
+def test_the_cost_of_a_query_is_json(trino: Any) -> None:
     [[text]] = trino.rows("EXPLAIN (TYPE IO, FORMAT JSON) SELECT key FROM aggregate")
-    told = json.loads(text)
+    plan = json.loads(text)
 
-    assert told["inputTableColumnInfos"][0]["table"] == {
+    assert plan["inputTableColumnInfos"][0]["table"] == {
         "catalog": "flink",
         "schemaTable": {"schema": "native", "table": "aggregate"},
     }
-    assert told["estimate"]["outputSizeInBytes"] > 0
+    assert plan["estimate"]["outputSizeInBytes"] > 0
 
 
 def test_a_table_is_shown_as_the_statement_that_would_make_it(trino: Any) -> None:
@@ -289,7 +289,7 @@ def test_what_jdbc_asks_and_savepoints_do_not_have_is_empty(trino: Any, table: s
     assert trino.rows(f"SELECT * FROM system.jdbc.{table}") == []
 
 
-def test_a_catalog_that_is_not_there_is_told(trino: Any) -> None:
+def test_an_unknown_catalog_is_an_error(trino: Any) -> None:
     error = trino.error("SELECT * FROM aggregate", **{"X-Trino-Catalog": "hive"})
 
     assert error["errorName"] == "CATALOG_NOT_FOUND"
