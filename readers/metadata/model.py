@@ -320,11 +320,6 @@ class KeyGroupsStateHandle(_EqualByValue, KeyedStateHandle):
     state_handle_id: str | None = None
 
     @property
-    def savepoint(self) -> bool:
-        """True if the layout is certainly the canonical one of `FullSnapshotAsyncWriter`."""
-        return False
-
-    @property
     def size_bytes(self) -> int:
         return self.delegate.size_bytes
 
@@ -334,11 +329,10 @@ class KeyGroupsStateHandle(_EqualByValue, KeyedStateHandle):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class KeyGroupsSavepointStateHandle(KeyGroupsStateHandle):
-    """Key groups of a canonical savepoint (tag 7; since 1.13). Offset 0 marks a key group without data."""
+    """Key groups of a canonical savepoint (tag 7; since 1.13). Offset 0 marks a key group without data.
 
-    @property
-    def savepoint(self) -> bool:
-        return True
+    Its layout is certainly that of `FullSnapshotAsyncWriter`.
+    """
 
 
 class HandleAndLocalPath(NamedTuple):
@@ -517,7 +511,12 @@ class ChannelStateHandle(StateObject):
     """In-flight buffers of one subtask: one channel, or all channels in the merged kinds.
 
     `subtask_index` is None in files of 1.11.
+
+    Attributes:
+        is_input: True for the channels of an input gate, False for those of a result partition.
     """
+
+    is_input: ClassVar[bool] = False
 
     subtask_index: int | None
     channels: tuple[ChannelOffsets, ...]
@@ -536,6 +535,8 @@ class ChannelStateHandle(StateObject):
 class InputChannelStateHandle(ChannelStateHandle):
     """One input channel (tag 1 in version 6)."""
 
+    is_input: ClassVar[bool] = True
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultSubpartitionStateHandle(ChannelStateHandle):
@@ -545,6 +546,8 @@ class ResultSubpartitionStateHandle(ChannelStateHandle):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergedInputChannelStateHandle(ChannelStateHandle):
     """All input channels of a subtask (tag 3; since version 6)."""
+
+    is_input: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

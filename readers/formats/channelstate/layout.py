@@ -52,8 +52,6 @@ from readers.formats.entry import Entry, EntryLayout, StateKind
 from readers.metadata import (
     ChannelOffsets,
     ChannelStateHandle,
-    InputChannelStateHandle,
-    MergedInputChannelStateHandle,
     OperatorState,
 )
 from readers.serializers.base import Problem, Serializer
@@ -315,12 +313,11 @@ def emit_channel(program: Program, layout: EntryLayout, entry: Entry) -> None:
 def _channels_of(
     operator_id: str, subtask: int, handle: ChannelStateHandle, storage: SavepointLocation
 ) -> Iterator[Channel]:
-    is_input = isinstance(handle, InputChannelStateHandle | MergedInputChannelStateHandle)
     for channel in handle.channels:
         yield Channel(
             operator_id=operator_id,
             subtask=subtask,
-            gate=Gate(is_input=is_input, index=channel.first),
+            gate=Gate(is_input=handle.is_input, index=channel.first),
             index=channel.second,
             size_bytes=max(channel.state_size, 0),
             read=_reader(handle, channel, storage),
