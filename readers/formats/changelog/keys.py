@@ -1,8 +1,8 @@
-"""Which type the keys of a changelog have.
+"""Deduces the type of the keys of a changelog.
 
-A log does not say how keys are serialized: that stands in the header of its base, or with the timers. Where there
-is neither, the recorded key groups tell: a key is in the key group that its hash names. If there are too few keys to be
-certain, the changes that set values still tell how long keys are: they end where their values end.
+A log does not describe its keys: their serializer is recorded in the header of the base, or with the timers. Without both, the
+key groups give evidence: a key belongs to the key group that its hash selects. If there are too few keys to be certain,
+the changes that set values still show how long keys are, because such a change ends where its value ends.
 
 Flink: KeyGroupRangeAssignment
 """
@@ -34,7 +34,7 @@ from readers.serializers.primitives import (
     VoidNamespaceSerializer,
 )
 
-_CERTAIN_BITS = 40
+_CERTAIN_BITS = 40  # a wrong type passes by chance once in 2^40 times
 _MAX_KEY_BYTES = 64
 _SET_AT_ONCE = (StateKind.VALUE, StateKind.REDUCING, StateKind.AGGREGATING)
 
@@ -42,10 +42,10 @@ _SET_AT_ONCE = (StateKind.VALUE, StateKind.REDUCING, StateKind.AGGREGATING)
 def deduced_key(
     samples: list[tuple[ChangeSet, Bounds]], max_parallelism: int, stated: Serializer | None = None
 ) -> Serializer | None:
-    """The type of the keys: the `stated` one if no key contradicts it; else the basic type that fits, if that is certain.
+    """Return the type of the keys: `stated` if no key contradicts it, else the basic type that certainly fits, else None.
 
-    Keys that are read as a wrong type pass the check one by one in `max_parallelism`, and most become equal: what
-    passes with enough different keys is right.
+    A key that is read as a wrong type is in the right key group once in `max_parallelism` times, and most wrong keys are
+    equal. So a type that fits enough different keys is right.
     """
     if stated is not None and _evidence_bits(stated, samples, max_parallelism) is not None:
         return stated
@@ -57,10 +57,10 @@ def deduced_key(
 
 
 def sized_key(logs: Iterable[Changelog]) -> Serializer | None:
-    """Keys as bytes, where all changes that set a value leave the same length for the key, and no other.
+    """Return a serializer of keys as bytes, if exactly one length of key fits all changes that set a value; else None.
 
     Args:
-        logs: those of all subtasks, which must agree.
+        logs: the logs of all subtasks, which must agree.
     """
     lengths = set(range(1, _MAX_KEY_BYTES + 1))
     checked = False
@@ -97,7 +97,7 @@ def _is_raw(entry: Entry) -> bool:
 def _evidence_bits(
     serializer: Serializer, samples: list[tuple[ChangeSet, Bounds]], max_parallelism: int
 ) -> float | None:
-    """How improbable it is by chance that all keys belong to their key groups, as -log2; None if one does not."""
+    """Return how improbable it is that all keys are in their key groups by chance, as -log2; None if one is not."""
     layout = EntryLayout({"key": serializer.arrow()})
 
     def emit(program: Program, columns: EntryLayout) -> None:
@@ -121,6 +121,7 @@ def _evidence_bits(
             for batch in decoder.decode(page):
                 (keys,) = batch.arrays
                 for key, key_group in zip(keys.to_pylist(), batch.page.key_groups.tolist(), strict=True):
+                    # Equal keys prove as little as one: only different hashes count as evidence.
                     code = None if key is None else serializer.hash_code(key)
                     if code is None:
                         continue
@@ -133,21 +134,21 @@ def _evidence_bits(
 
 
 class DeducedLongSerializer(LongSerializer):
-    """A key that a Long fits; the doubles and dates with the same bytes have the same hash."""
+    """A key that fits a Long; a Double or a Date with the same bytes has the same hash."""
 
     def problems(self) -> Iterator[Problem]:
         yield _deduced("8 bytes that hash as a Long, which a Double or a Date does too")
 
 
 class DeducedIntSerializer(IntSerializer):
-    """A key that an Integer fits; the floats with the same bytes have the same hash."""
+    """A key that fits an Integer; a Float with the same bytes has the same hash."""
 
     def problems(self) -> Iterator[Problem]:
         yield _deduced("4 bytes that hash as an Integer, which a Float does too")
 
 
 class DeducedShortSerializer(ShortSerializer):
-    """A key that a Short fits; the characters with the same bytes have the same hash."""
+    """A key that fits a Short; a Character with the same bytes has the same hash."""
 
     def problems(self) -> Iterator[Problem]:
         yield _deduced("2 bytes that hash as a Short, which a Character does too")
@@ -155,7 +156,7 @@ class DeducedShortSerializer(ShortSerializer):
 
 @dataclass(frozen=True)
 class SizedKeySerializer(Serializer):
-    """A key of which only the length is known: its bytes."""
+    """A key whose length is all that is known: shows its bytes."""
 
     length: int
 
@@ -186,9 +187,6 @@ class SizedKeySerializer(Serializer):
 def _deduced(found: str) -> Problem:
     reason = f"a changelog without a base does not say how keys are serialized; these have {found}"
     return Problem(path=(), reason=reason, sized=True)
-
-
-# ---- cutting ----
 
 
 KEY_TYPES: tuple[Serializer, ...] = (

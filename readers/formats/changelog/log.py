@@ -1,7 +1,6 @@
-"""The changelog: what happened to the keyed state of a subtask since its base was written. `replay.py` applies it.
+"""The changelog: the changes of a subtask's keyed state since its base was written. `replay.py` applies them.
 
-A segment file is `u1 compressed` and a stream (snappy if that is 1). At the offset that a handle names in the
-plain stream:
+A segment file is `u1 compressed` and a stream (snappy if that is 1). At the offset of a handle in the plain stream:
 
 | bytes | meaning |
 |---|---|
@@ -14,8 +13,8 @@ plain stream:
 | others, of KEY_VALUE | i2 state id, key, namespace, payload |
 | others, of PRIORITY_QUEUE | i2 state id, payload |
 
-What TTL and default value take is not known without parsing Java objects: the state id is in the last three
-bytes.
+The end of TTL and default value is not known without parsing Java objects; so the state id is read from the last three
+bytes of the change.
 
 Flink: StateChangeFormat, StateChangeOperation, AbstractStateChangeLogger (records since 1.15).
 """
@@ -48,11 +47,11 @@ from readers.storage.location import SavepointLocation
 CLEAR, SET, SET_INTERNAL, ADD, MERGE_NS, ADD_ELEMENT, ADD_OR_UPDATE_ELEMENT, REMOVE_ELEMENT, METADATA = (
     *range(9),
 )
-SCOPE = 3  # where key and namespace begin: behind operation and state id
+SCOPE = 3  # the offset of key and namespace in a change: behind operation and state id
 
-_METADATA_TAIL = 3
+_METADATA_TAIL = 3  # state id and kind
 _META_VERSIONS = (6, 7)
-_SAMPLED_CHANGES = 2000
+_SAMPLED_CHANGES = 2000  # of each change set, to deduce the type of the keys
 
 Bounds = NDArray[np.int64]
 
@@ -76,21 +75,22 @@ class ChangeSet:
 
     @property
     def operations(self) -> NDArray[np.uint8]:
-        """uint8 (changes,)."""
+        """Operation of each change, uint8 (changes,)."""
         return self.data[self.starts]
 
     @property
     def state_ids(self) -> NDArray[np.int64]:
-        """int64 (changes,); of METADATA, whatever stands there."""
-        high, low = (self.data[np.minimum(self.starts + at, self.ends - 1)].astype(np.int64) for at in (1, 2))
+        """State id of each change, int64 (changes,); meaningless for METADATA."""
+        # No change has less than `SCOPE` bytes, so both bytes are there.
+        high, low = (self.data[self.starts + at].astype(np.int64) for at in (1, 2))
         return high << 8 | low
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Announcement:
-    """What a METADATA change says: from here on `state_id` is this state.
+    """A METADATA change: from here on `state_id` is this state.
 
-    `state` has no serializers where `problem` says that they are not known.
+    If the serializers cannot be read, `problem` has the reason, and `state` has a serializer that shows bytes.
     """
 
     state_id: int
@@ -107,7 +107,7 @@ class ChangeRange:
 
     @property
     def size_bytes(self) -> int:
-        """Of the changes."""
+        """Size of the changes."""
         return int((self.changes.ends[self.indexes] - self.changes.starts[self.indexes]).sum())
 
 
@@ -115,22 +115,23 @@ class Changelog:
     """The changes of one handle, by state and key group.
 
     Attributes:
-        states: (name, is timers) → what the log says of the state.
+        states: (name, is timers) → the first announcement of the state.
     """
 
     def __init__(self, change_sets: Iterable[ChangeSet]) -> None:
         self._sets = tuple(change_sets)
         self.states: dict[tuple[str, bool], Announcement] = {}
-        # By change set, int64 (changes,): the state of each change as its ordinal in `states`, or -1 for METADATA.
+        # For each change set, int64 (changes,): the ordinal in `states` of each change's state, -1 for METADATA. State ids do
+        # not serve: the same id may be announced again for another state.
         self._ordinals = _ordinals(self._sets, self.states)
 
     def has(self, name: str, timers: bool) -> bool:
-        """Whether there are changes of a state."""
+        """Return whether there are changes of a state."""
         ordinal = self._ordinal(name, timers)
         return ordinal >= 0 and any((ordinals == ordinal).any() for ordinals in self._ordinals)
 
     def ranges(self, name: str, timers: bool, key_groups: frozenset[int]) -> dict[int, list[ChangeRange]]:
-        """The changes of a state by key group; those of other key groups are left out."""
+        """Return the changes of a state in these key groups, by key group."""
         found: dict[int, list[ChangeRange]] = {}
         ordinal = self._ordinal(name, timers)
         for changes, ordinals in zip(self._sets, self._ordinals, strict=True):
@@ -143,7 +144,7 @@ class Changelog:
         return found
 
     def sample(self) -> list[tuple[ChangeSet, Bounds]]:
-        """Changes that begin with a key, spread over the log: a change set and indexes into it."""
+        """Return changes that begin with a key, spread over the log: change sets, each with indexes into it."""
         keyed = [ordinal for ordinal, (_, timers) in enumerate(self.states) if not timers]
         found = []
         for changes, ordinals in zip(self._sets, self._ordinals, strict=True):
@@ -152,7 +153,7 @@ class Changelog:
         return found
 
     def settings(self) -> Iterator[tuple[Announcement, ChangeSet, Bounds]]:
-        """Changes that set the value of a state: its announcement, a change set and indexes into it."""
+        """Yield the changes that set a state's value: its announcement, a change set and indexes into it."""
         for ordinal, ((_, timers), announcement) in enumerate(self.states.items()):
             for changes, ordinals in zip(self._sets, self._ordinals, strict=True):
                 indexes = np.flatnonzero((ordinals == ordinal) & (changes.operations == SET))
@@ -164,7 +165,7 @@ class Changelog:
 
 
 def _ordinals(change_sets: Iterable[ChangeSet], states: dict[tuple[str, bool], Announcement]) -> list[Bounds]:
-    """The state of each change; fills `states` from METADATA on the way."""
+    """Return the ordinal of each change's state; fill `states` from the METADATA changes on the way."""
     ordinals_by_id: Bounds = np.full(1 << 16, -1, dtype=np.int64)
     found = []
     for changes in change_sets:
@@ -191,11 +192,11 @@ def _ordinals(change_sets: Iterable[ChangeSet], states: dict[tuple[str, bool], A
 
 
 def read_changes(handles: Iterable[KeyedStateHandle], storage: SavepointLocation) -> Iterator[ChangeSet]:
-    """The changes of the non-materialised part of a handle, in order.
+    """Read the changes of the non-materialised part of a handle, in order.
 
     Raises:
-        UnsupportedStateError: a handle that holds no changes.
-        ReaderError: as storage and format do.
+        UnsupportedStateError: a handle that has no changes.
+        ReaderError: a file cannot be read, or contradicts the format.
     """
     for handle in handles:
         if isinstance(handle, InMemoryChangelogStateHandle):
@@ -211,7 +212,7 @@ def read_changes(handles: Iterable[KeyedStateHandle], storage: SavepointLocation
 
 
 def plain_stream(data: NDArray[np.uint8], path: str) -> NDArray[np.uint8]:
-    """The stream behind the flag of a segment file.
+    """Return the plain stream behind the flag of a segment file.
 
     Raises:
         CorruptDataError: the flag is neither 0 nor 1, or the compression is broken.
@@ -227,10 +228,10 @@ def plain_stream(data: NDArray[np.uint8], path: str) -> NDArray[np.uint8]:
 def _walk(
     data: int, limit: int, position: int, key_groups: int, starts: int, ends: int, room: int
 ) -> tuple[int, int]:
-    """Walk a change set; fill in as many of its changes as there is `room` for.
+    """Walk a change set; store up to `room` of its changes.
 
     Returns:
-        The number of changes, and -1; or in place of that the position where the bytes contradict the format.
+        The number of changes; -1, or the position where the bytes contradict the format.
     """
     found = 0
     if limit - position < 4:
@@ -251,6 +252,7 @@ def _walk(
             if limit - position < 4:
                 return found, position
             length = load_i4(data, position)
+            # Operation and state id: no change is shorter.
             if length < 3 or length > limit - position - 4:
                 return found, position
             position += 4
@@ -264,7 +266,7 @@ def _walk(
 
 
 def read_change_set(data: NDArray[np.uint8], position: int, path: str) -> ChangeSet:
-    """The change set at `position` of a plain stream.
+    """Read the change set at `position` of a plain stream.
 
     Raises:
         CorruptDataError: the bytes contradict the layout.
@@ -272,6 +274,7 @@ def read_change_set(data: NDArray[np.uint8], position: int, path: str) -> Change
     if not 0 <= position < len(data):
         message = f"expected a change set within {len(data)} bytes of changelog, found offset {position}"
         raise CorruptDataError(message, path=path)
+    # Twice: first to count, because the counts in the file may be those of hostile bytes.
     key_groups, starts, ends = _rooms(0)
     count, bad = _walk(data, len(data), position, key_groups, starts, ends, 0)
     if bad >= 0:
@@ -283,10 +286,10 @@ def read_change_set(data: NDArray[np.uint8], position: int, path: str) -> Change
 
 
 def in_memory_changes(handle: InMemoryChangelogStateHandle) -> ChangeSet:
-    """The changes that lie in `_metadata` itself.
+    """Read the changes that `_metadata` itself has.
 
     Raises:
-        CorruptDataError: a change is shorter than the shortest.
+        CorruptDataError: a change has less than `SCOPE` bytes.
     """
     path = "_metadata"
     if any(len(change.change) < SCOPE for change in handle.changes):
@@ -306,10 +309,10 @@ def _rooms(count: int) -> tuple[NDArray[np.int32], Bounds, Bounds]:
 
 
 def read_announcement(changes: ChangeSet, index: int) -> Announcement:
-    """A METADATA change.
+    """Read a METADATA change.
 
     Raises:
-        UnsupportedVersionError: a version of the meta info that is not known.
+        UnsupportedVersionError: an unknown version of the meta info.
         CorruptDataError: the bytes contradict the layout.
     """
     end = int(changes.ends[index])
@@ -331,7 +334,7 @@ def read_announcement(changes: ChangeSet, index: int) -> Announcement:
 
 
 def _without_serializers(cursor: Cursor) -> StateMetaInfo:
-    """Name, kind and options, which stand before the serializers."""
+    """Read name, kind and options, which stand before the serializers."""
     name = cursor.utf("state name")
     start = cursor.position
     ordinal = cursor.i4()
@@ -346,9 +349,9 @@ def _without_serializers(cursor: Cursor) -> StateMetaInfo:
 
 
 def announced_key(state: StateMetaInfo) -> TimerSerializer | None:
-    """Of a timer's state, the serializer that holds the key's: nothing else in a changelog does."""
+    """Return the serializer of a timer state, which contains that of the keys; None for other states.
+
+    Nothing else in a changelog describes the keys.
+    """
     value = state.value_serializer
     return value if isinstance(value, TimerSerializer) else None
-
-
-# ---- replay ----

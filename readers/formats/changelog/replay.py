@@ -5,18 +5,18 @@
 | 0 CLEAR | – | removes the entry, or the whole map or list |
 | 1 SET, 2 SET_INTERNAL | value, `ListSerializer`'s list, `MapSerializer`'s map | replaces it |
 | 3 ADD | list or map | appends, puts all |
-| 4 MERGE_NS | namespace (the target's), i4 n, n × namespace | moves what these namespaces have to the target |
+| 4 MERGE_NS | namespace (the target's), i4 n, n × namespace | moves the values of these namespaces to the target |
 | 5 ADD_ELEMENT | element; i4 n, n × timer; of MAP as 6 | appends, adds |
 | 6 ADD_OR_UPDATE_ELEMENT | map key, map value without null flag | puts |
 | 7 REMOVE_ELEMENT | map key; timer | removes |
 
-Changes are applied to bytes, never to values: an entry is kept by its composite key (`composite.py`), so what
-comes out is laid out as RocksDB has it, whatever the base was. It is done a key group at a time, and where nothing
-has changed the entries of a composite base pass as they are.
+Changes are applied to bytes, never to values. An entry is kept by its composite key (`composite/layout.py`), so the result has
+RocksDB's layout, whatever the layout of the base. Changes are applied by key group; entries of a composite base in key
+groups without changes pass unchanged.
 
-MERGE_NS of a REDUCING or AGGREGATING state calls the user's function, which is not at hand: the values of all merged
-namespaces then stand at the target, each an entry of its own, until SET_INTERNAL replaces them. Flink does that
-right away: the element that made windows merge is added to the merged window.
+For a REDUCING or AGGREGATING state MERGE_NS calls the user's function, which is not available here. Then the target has the values
+of all merged namespaces, each as an entry of its own, until SET_INTERNAL replaces them. Flink does that at once: the
+element that made the windows merge is added to the merged window.
 
 Flink: ChangelogBackendLogApplier and the StateChangeApplier of each kind of state.
 """
@@ -67,11 +67,11 @@ _COMPOSITE_SEGMENTS = 2
 
 
 class Replay(ABC):
-    """The entries of one state in one key group, while changes are applied.
+    """The entries of one state in one key group while changes are applied.
 
     Args:
-        payloads: finds the parts of changes.
-        key_group: which.
+        payloads: reads the payloads of changes.
+        key_group: the key group.
     """
 
     def __init__(self, payloads: PayloadReader, key_group: int) -> None:
@@ -80,11 +80,11 @@ class Replay(ABC):
 
     @abstractmethod
     def load(self, page: Page) -> None:
-        """Take entries of the base, in the composite layout."""
+        """Load entries of a base in the composite layout."""
 
     @abstractmethod
     def load_heap(self, page: Page) -> None:
-        """Take entries of the base, in the layout of the hashmap backend."""
+        """Load entries of a base in the layout of the hashmap backend."""
 
     @abstractmethod
     def apply(self, changed: ChangeRange) -> None:
@@ -96,15 +96,16 @@ class Replay(ABC):
 
     @abstractmethod
     def entries(self) -> Iterator[tuple[bytes, bytes]]:
-        """What is left: composite key and value."""
+        """Yield composite key and value of the entries that are left."""
 
 
 class _KeyValueReplay(Replay):
-    """What values, lists and maps share: each change has a key and a namespace."""
+    """The common part of values, lists and maps: each change has a key and a namespace."""
 
     operations: ClassVar[dict[int, Callable[[Any, Change], None]]]
 
     def load_heap(self, page: Page) -> None:
+        # The value of a heap entry has the bytes of a SET's payload; only its namespace stands before the key.
         payloads = self.payloads
         namespaces = payloads.namespace.measure_each(page.data, page.starts[:, 0], page.ends[:, 0], page.path)
         keys = payloads.key.measure_each(page.data, namespaces, page.ends[:, 0], page.path)
@@ -158,7 +159,7 @@ class _KeyValueReplay(Replay):
         apply(self, change)
 
     def prefix(self, key: bytes, namespace: bytes) -> bytes:
-        """The composite key of a change."""
+        """Return the composite key of a change."""
         return compose_prefix(
             self.payloads.entry, self.key_group, key, namespace, self.payloads.max_parallelism
         )
@@ -166,7 +167,7 @@ class _KeyValueReplay(Replay):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One change of key-value state: where its payload stands."""
+    """One change of a key-value state, and the bounds of its payload."""
 
     array: NDArray[np.uint8]
     data: memoryview
@@ -177,20 +178,20 @@ class Change:
     end: int
 
     def payload(self) -> bytes:
-        """All of it."""
+        """Return the bytes of the payload."""
         return bytes(self.data[self.start : self.end])
 
     def cursor(self) -> Cursor:
-        """At its beginning."""
+        """Return a cursor at the beginning of the payload."""
         return Cursor(self.data, path=self.path, position=self.start, end=self.end)
 
     def corrupt(self, message: str) -> CorruptDataError:
-        """An error at its beginning."""
+        """Return an error at the beginning of the payload."""
         return self.cursor().corrupt(message)
 
 
 class ValueReplay(_KeyValueReplay):
-    """VALUE, REDUCING, AGGREGATING: one value an entry, more only after a merge that needs the user's function."""
+    """VALUE, REDUCING, AGGREGATING: a value per entry; more only after a merge that needs the user's function."""
 
     def __init__(self, payloads: PayloadReader, key_group: int) -> None:
         super().__init__(payloads, key_group)
@@ -213,14 +214,14 @@ class ValueReplay(_KeyValueReplay):
                 target += self.values.pop(self.prefix(change.key, namespace), [])
 
     def values_of(self, change: Change) -> list[bytes]:
-        """What the payload of SET adds: the value."""
+        """Return the values that the payload of a SET has: one."""
         return [change.payload()]
 
     def apply(self, changed: ChangeRange) -> None:
         super().apply(self._last_of_each(changed))
 
     def _last_of_each(self, changed: ChangeRange) -> ChangeRange:
-        """Without the changes that a later one of the same entry makes void: all but merges read nothing of before."""
+        """Return the last change of each entry, or all if there are merges: other changes do not depend on earlier ones."""
         changes, payloads = changed.changes, self.payloads
         starts, ends = changes.starts[changed.indexes], changes.ends[changed.indexes]
         if (changes.data[starts] == MERGE_NS).any():
@@ -246,14 +247,15 @@ class ValueReplay(_KeyValueReplay):
 
 
 class ListReplay(ValueReplay):
-    """LIST: elements, joined at the end."""
+    """LIST: the elements of each entry, joined in the end as RocksDB's merge operator joins them."""
 
     def load(self, page: Page) -> None:
         for key, value in _composite_entries(page):
+            # The elements of the base stay joined: only their end matters, where others are appended.
             self.values[key] = [value] if value else []
 
     def apply(self, changed: ChangeRange) -> None:
-        """All changes: each adds to what is there."""
+        """Apply all changes: each may add to the list."""
         _KeyValueReplay.apply(self, changed)
 
     def add(self, change: Change) -> None:
@@ -263,7 +265,7 @@ class ListReplay(ValueReplay):
         self.values.setdefault(self.prefix(change.key, change.namespace), []).append(change.payload())
 
     def values_of(self, change: Change) -> list[bytes]:
-        """The elements of a `ListSerializer`'s list."""
+        """Return the elements of a list that `ListSerializer` wrote."""
         return self.payloads.elements(change)
 
     def entries(self) -> Iterator[tuple[bytes, bytes]]:
@@ -279,7 +281,7 @@ class ListReplay(ValueReplay):
 
 
 class MapReplay(_KeyValueReplay):
-    """MAP: map key → null flag and value."""
+    """MAP: map key → null flag and value, as RocksDB has them."""
 
     def __init__(self, payloads: PayloadReader, key_group: int) -> None:
         super().__init__(payloads, key_group)
@@ -302,6 +304,7 @@ class MapReplay(_KeyValueReplay):
 
     def put(self, change: Change) -> None:
         end = self.payloads.map_key_end(change)
+        # The payload has no null flag before the value, unlike a map: RocksDB's values always begin with one.
         self._map_of(change)[bytes(change.data[change.start : end])] = b"\0" + bytes(
             change.data[end : change.end]
         )
@@ -329,7 +332,7 @@ class MapReplay(_KeyValueReplay):
 
 
 class TimerReplay(Replay):
-    """TIMER: a set of timers."""
+    """TIMER: a set of timers; a dict, so that their order does not change from one run to the next."""
 
     def __init__(self, payloads: PayloadReader, key_group: int) -> None:
         super().__init__(payloads, key_group)
@@ -366,7 +369,7 @@ class TimerReplay(Replay):
 
 
 class PayloadReader:
-    """Finds the parts of changes by walking them; one belongs to one thread.
+    """Reads the payloads of changes, by walking them with the state's serializers; belongs to one thread.
 
     Args:
         entry: the state's serializers.
@@ -390,32 +393,32 @@ class PayloadReader:
         self.prefix = walker(self._emit_prefix)
 
     def merged_namespaces(self, change: Change) -> list[bytes]:
-        """The namespaces of MERGE_NS, of which the target comes first."""
+        """Return the merged namespaces of a MERGE_NS; the target stands before them."""
         cursor = change.cursor()
         _, ends = self.namespace.measure(change.array, cursor.position, change.end, 1, change.path)
         cursor.position = int(ends[0, 0])
         return _items(change, self.namespace, cursor.position)
 
     def elements(self, change: Change) -> list[bytes]:
-        """The elements of a list; all of them in one piece where their ends are not known."""
+        """Return the elements of a list; if their ends are not known, all of them as one."""
         count = change.cursor().count("list elements", 0)
         if self._element is not None and count > 1:
             return _items(change, self._element, change.start)
         return [bytes(change.data[change.start + 4 : change.end])] if count else []
 
     def timers(self, change: Change) -> list[bytes]:
-        """The timers of ADD_ELEMENT."""
+        """Return the timers of an ADD_ELEMENT."""
         return _items(change, self._required(self._element), change.start)
 
     def map_key_end(self, change: Change) -> int:
-        """Where the map key ends that the payload begins with."""
+        """Return the end of the map key at the beginning of the payload."""
         _, ends = self._required(self._map_key).measure(
             change.array, change.start, change.end, 1, change.path
         )
         return int(ends[0, 0])
 
     def map_entries(self, change: Change) -> Iterator[tuple[bytes, bytes]]:
-        """The entries of a `MapSerializer`'s map: map key, and null flag with value."""
+        """Yield the entries of a map that `MapSerializer` wrote: map key, null flag with value."""
         cursor = change.cursor()
         count = cursor.count("map entries")
         entry = self._required(self._map_entry)
@@ -457,7 +460,7 @@ class PayloadReader:
 def replayer(
     entry: Entry, max_parallelism: int
 ) -> Callable[[int, list[Page], list[ChangeRange]], Iterator[tuple[bytes, bytes]]]:
-    """The function (key group, pages of the base, changes) → composite entries."""
+    """Return the function (key group, pages of the base, changes) → composite entries."""
     if not is_replayable(entry):
         return lambda key_group, pages, ranges: chain(
             chain.from_iterable(map(_composite_entries, pages)),
@@ -484,10 +487,10 @@ def rebase(
     replay: Callable[[int, list[Page], list[ChangeRange]], Iterator[tuple[bytes, bytes]]],
     replayed: EntryPages,
 ) -> Iterator[Page]:
-    """Pages of a base as they are after the changes; takes what it applies out of `ranges`.
+    """Yield the pages of a base after the changes; removes the changes that it applies from `ranges`.
 
-    Composite entries of key groups without changes pass as they are. The key groups of a base come one after the other, so a key
-    group is complete when the next one begins.
+    Composite entries of key groups without changes pass unchanged. The key groups of a base come one after the other, so a
+    key group is complete when the next one begins.
     """
     waiting: dict[int, list[Page]] = {}
     for page in pages:
@@ -517,7 +520,7 @@ def _selected(page: Page, chosen: NDArray[np.bool_]) -> Page:
 
 
 def announced_entry(announcement: Announcement, key: Serializer | None) -> Entry:
-    """What the entries of an announced state are made of."""
+    """Return the serializers of an announced state's entries."""
     if announcement.problem:
         key = OpaqueSerializer("?", announcement.problem)
     elif key is None:
@@ -529,12 +532,12 @@ def announced_entry(announcement: Announcement, key: Serializer | None) -> Entry
 
 
 def is_replayable(entry: Entry) -> bool:
-    """Whether changes tell which entry they are about: key, namespace and map key have known ends."""
+    """Return whether the entry of each change can be found: key, namespace and map key have known ends."""
     return not any(entry.is_raw(column) for column in ("key", "namespace", "map_key"))
 
 
 def raw_entry(entry: Entry) -> Entry:
-    """The entry of a state that cannot be replayed: rows are changes, the key column holds their bytes."""
+    """Return the entry of a state that cannot be replayed: each row is a change, with its bytes in the key column."""
     reasons = [
         problem.reason for problem in entry.problems() if not problem.sized and problem.path[0] != "value"
     ]
@@ -547,7 +550,7 @@ def raw_entry(entry: Entry) -> Entry:
 
 
 def raw_changes(changed: ChangeRange, key_group: int, max_parallelism: int) -> Iterator[tuple[bytes, bytes]]:
-    """Changes as entries: key group, and the operation with all that follows it, as key."""
+    """Yield changes as entries without values; the key is the key group and all bytes of the change."""
     prefix = key_group.to_bytes(key_group_bytes(max_parallelism), "big")
     data = memoryview(changed.changes.data)
     columns = (changed.changes.starts[changed.indexes], changed.changes.ends[changed.indexes])
@@ -556,10 +559,10 @@ def raw_changes(changed: ChangeRange, key_group: int, max_parallelism: int) -> I
 
 
 class EntryPages:
-    """Gathers entries into pages of a few megabytes.
+    """Collects entries into pages of a few megabytes.
 
     Args:
-        subtask: whose state it is.
+        subtask: the subtask of the state.
         path: the file, for errors.
     """
 
@@ -572,7 +575,7 @@ class EntryPages:
         self._size = 0
 
     def add(self, key_group: int, entries: Iterable[tuple[bytes, bytes]]) -> Iterator[Page]:
-        """Take the entries of a key group; a page whenever one is full."""
+        """Add the entries of a key group; yield each page that is full."""
         for key, value in entries:
             self._keys.append(key)
             self._values.append(value)
@@ -582,7 +585,7 @@ class EntryPages:
                 yield from self.rest()
 
     def rest(self) -> Iterator[Page]:
-        """The last page, if there is one."""
+        """Yield the last page, if there are entries left."""
         if self._keys:
             data, starts, ends = framed(self._keys, self._values)
             yield Page(
@@ -607,7 +610,7 @@ def _optional(wanted: bool, emit: Callable[[Program], None]) -> Decoder | None:
 
 
 def _items(change: Change, decoder: Decoder, position: int) -> list[bytes]:
-    """i4 n and n parts, which end with the payload."""
+    """Return the n items behind an i4 n; the last one ends with the payload."""
     cursor = Cursor(change.data, path=change.path, position=position, end=change.end)
     count = cursor.count("parts of a change")
     starts, ends = decoder.measure(change.array, cursor.position, change.end, count, change.path)

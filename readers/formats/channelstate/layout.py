@@ -1,7 +1,7 @@
 """Channel state: the records that were in flight when an unaligned checkpoint was taken.
 
-The file begins with `i4 0`. At each offset of a channel stands a network buffer, `i4 length, bytes`; the buffers of a channel, in the
-order of their offsets, are one run of records, cut anywhere:
+The file begins with `i4 0`. At each offset of a channel there is a network buffer, `i4 length, bytes`. The buffers of a channel, in the
+order of their offsets, are a sequence of records that is cut anywhere:
 
 | bytes | meaning |
 |---|---|
@@ -9,10 +9,10 @@ order of their offsets, are one run of records, cut anywhere:
 | u1 tag, … | a stream element: a record with or without timestamp, a watermark, … (`StreamElementSerializer`) |
 
 An *input channel* (gate, channel of a subtask) begins with a whole record. A *result subpartition* (partition, subpartition of a
-subtask) begins where the last buffer that was sent ends, maybe within a record, whose beginning the receiver has: the last bytes
-of one of its input channels. That is where a record that was cut in two is shown, whole; which input channel it is, the savepoint
-does not say: it is the one, with fitting indexes if there is one such, behind which the result's bytes are records up to the end. A
-piece whose other part is not found is shown as a fragment.
+subtask) begins behind the last buffer that was sent, maybe within a record. The receiver has the beginning of that record: the
+last bytes of one of its input channels. A record that was cut in two is shown whole, as a row of the input channel. The savepoint
+does not record which channel that is: it is the only one, first among those with fitting indexes, behind which the bytes of
+the subpartition are records up to the end. A part of a record whose other part is not found is shown as a fragment.
 
 | column of a record | type | |
 |---|---|---|
@@ -23,8 +23,8 @@ piece whose other part is not found is shown as a fragment.
 | channel | int32 | the input channel (the sending subtask), or the subpartition (the receiving subtask) |
 | fragment | binary | the bytes of a fragment, with the record's length if they have it |
 
-The savepoint does not say of which type records are. Where all records of a gate or partition are exactly one String each, and there
-are enough of them for that to be no accident, they are shown as such, and the state's note says so; others are bytes.
+The savepoint does not record the type of the records. If all records of a gate or partition are exactly one String each, and there
+are too many of them for an accident, they are shown as strings, and a note of the state says so; others are shown as bytes.
 
 Flink: ChannelStateSerializerImpl, SpanningRecordSerializer, SpillingAdaptiveSpanningRecordDeserializer#getUnconsumedBuffer.
 """
@@ -59,19 +59,21 @@ from readers.serializers.primitives import BasicSerializer, StringSerializer
 from readers.serializers.streaming import StreamElementSerializer
 from readers.storage.location import SavepointLocation
 
-_MAX_JOINED_BYTES = 256 << 20  # above that channels are read one by one, and records cut in two are fragments
-_MAX_CANDIDATES = 256  # of channels that are tried without fitting indexes
-_LEAST_STRINGS = 6  # a record of another type is taken for a string less than once in 128 times
+_MAX_JOINED_BYTES = (
+    256 << 20
+)  # of larger channel state, channels are read one by one, and records cut in two are fragments
+_MAX_CANDIDATES = 256  # channels that are tried if none has fitting indexes
+_LEAST_STRINGS = 6  # a record of another type passes for a string less than once in 128 times
 _MAX_TAG = 6
 _LENGTH_BYTES = 4
-_HEADER_BYTES = 5  # what stands before a record in our buffer: u1 fragment, i4 channel
-_CHANNEL, _FRAGMENT = 4, 5  # fields behind those of StreamElementSerializer
+_HEADER_BYTES = 5  # segment 0 of a record: u1 fragment, i4 channel
+_CHANNEL, _FRAGMENT = 4, 5  # numbers of the fields behind those of StreamElementSerializer
 
 Bounds = NDArray[np.int64]
 
 
 class InFlightBytesSerializer(BasicSerializer):
-    """A record whose type is not known: all of its bytes."""
+    """A record of unknown type: all of its bytes."""
 
     java_class = "?"
     name, arrow_type = "?", pa.binary()
@@ -86,7 +88,7 @@ class InFlightBytesSerializer(BasicSerializer):
 
 
 class InFlightStringSerializer(StringSerializer):
-    """A record that can be nothing but a String."""
+    """A record that is a String by all evidence."""
 
     def problems(self) -> Iterator[Problem]:
         reason = "the savepoint does not say of which type records in flight are; each of these is exactly one String"
@@ -103,7 +105,7 @@ class InFlightSerializer(StreamElementSerializer):
         )
 
     def emit(self, program: Program) -> None:
-        """Segment 0: u1 fragment, i4 channel; segment 1: the element."""
+        """Emit segment 0: u1 fragment, i4 channel; and segment 1: the element, or the bytes of a fragment."""
         cases = program.switch({0: "element", 1: "fragment"})
         for fragment in (0, 1):
             with cases.case(fragment):
@@ -132,14 +134,14 @@ class InFlightSerializer(StreamElementSerializer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gate:
-    """An input gate or a result partition of an operator; its channels have records of one type."""
+    """An input gate or a result partition of an operator; all of its channels have records of the same type."""
 
     is_input: bool
     index: int
 
     @property
     def name(self) -> str:
-        """Of the state that has its records."""
+        """Name of the state with its records."""
         return f"input gate {self.index}" if self.is_input else f"result partition {self.index}"
 
 
@@ -148,14 +150,14 @@ class Channel:
     """One input channel or result subpartition of a subtask.
 
     Attributes:
-        operator_id, subtask: whose.
-        gate: the gate or partition.
-        index: of the channel in it.
-        size_bytes: as recorded.
-        read: gets the bytes.
+        operator_id, subtask: the subtask of the channel.
+        gate: the gate or partition of the channel.
+        index: the number of the channel in it.
+        size_bytes: the size that `_metadata` records.
+        read: reads the bytes.
         path: the file, for errors.
-        completion: of an input channel, what its last record lacks, if that was found.
-        skipped: of a result subpartition, how many bytes belong to a record that began elsewhere; None: not known.
+        completion: for an input channel, the bytes that its last record lacks, if they were found.
+        skipped: for a result subpartition, the number of bytes that complete a record of an input channel; None if not known.
     """
 
     operator_id: str
@@ -170,19 +172,20 @@ class Channel:
 
     @cached_property
     def data(self) -> NDArray[np.uint8]:
-        """The buffers as one."""
+        """The buffers, joined."""
         return self.read()
 
     def records(self) -> tuple[NDArray[np.uint8], Bounds, Bounds, list[tuple[int, int]]]:
-        """A buffer, where the records in it stand (int64 (records,)), and where fragments do.
+        """Return a buffer, starts and ends of the records in it, int64 (records,), and the bounds of fragments.
 
         Raises:
-            CorruptDataError: an input channel that does not begin with a record.
+            CorruptDataError: an input channel does not begin with a record.
         """
         data = self.data
         if self.completion:
             data = np.concatenate([data, np.frombuffer(self.completion, dtype=np.uint8)])
         first = 0
+        # A subpartition whose first record was not found begins where all that follows are records: the end always fits.
         if not self.gate.is_input:
             first = self.skipped if self.skipped is not None else int(np.flatnonzero(_suffixes(data))[0])
         starts, ends, end = _cut(data, first)
@@ -195,13 +198,14 @@ class Channel:
         return data, starts, ends, fragments
 
     def page(self) -> Page:
-        """Records, then fragments: two segments each."""
+        """Return a page of the records, then the fragments, with two segments each."""
         data, starts, ends, fragments = self.records()
         starts = np.concatenate([starts, np.array([start for start, _ in fragments], dtype=np.int64)])
         ends = np.concatenate([ends, np.array([end for _, end in fragments], dtype=np.int64)])
         headers = np.zeros(len(starts), dtype=np.int64)
         headers[len(starts) - len(fragments) :] = _HEADER_BYTES
         index = self.index.to_bytes(4, "big", signed=True)
+        # All rows share two headers at the beginning of the buffer, one of records and one of fragments.
         prefix = np.frombuffer(b"\0" + index + b"\1" + index, dtype=np.uint8)
         shift = len(prefix)
         return Page(
@@ -216,12 +220,12 @@ class Channel:
 
 @dataclass
 class InFlightRecords:
-    """The channel state of a savepoint; nothing is read until it is asked for.
+    """The channel state of a savepoint; files are read on first use.
 
     Args:
-        operators: what `_metadata` says.
+        operators: the operators in `_metadata`.
         storage: opens the files.
-        elements: (operator id, name of a gate or partition) → the serializer of its records, where somebody knows it.
+        elements: (operator id, name of a gate or partition) → the serializer of its records, if it is known.
     """
 
     operators: tuple[OperatorState, ...]
@@ -230,11 +234,11 @@ class InFlightRecords:
     _entries: dict[tuple[str, Gate], Entry] = field(default_factory=dict, repr=False)
 
     def channels(self, operator_id: str, subtask: int) -> list[Channel]:
-        """Those of one subtask."""
+        """Return the channels of one subtask."""
         return self._by_subtask.get((operator_id, subtask), [])
 
     def entry(self, operator_id: str, gate: Gate) -> Entry:
-        """What the records of a gate or partition are made of."""
+        """Return the serializer of the records of a gate or partition, as an entry."""
         if (operator_id, gate) not in self._entries:
             element = self.elements.get((operator_id, gate.name)) or self._element(operator_id, gate)
             entry = Entry(kind=StateKind.CHANNEL, value=InFlightSerializer(element))
@@ -269,7 +273,7 @@ class InFlightRecords:
 
     @cached_property
     def _joined(self) -> list[Channel]:
-        """The channels, with records that are cut in two put together."""
+        """All channels; records that were cut in two are put together."""
         readable = [channel for channel in self._channels if _is_readable(channel)]
         unfinished = _UnfinishedChannels(channel for channel in readable if channel.gate.is_input)
         for result in readable:
@@ -285,6 +289,7 @@ class InFlightRecords:
                 continue
             try:
                 data, starts, ends, _ = channel.records()
+                # Tag 0 is a record with a timestamp of 8 bytes, tag 1 a record without; other elements have no value.
                 values = starts + np.choose(np.minimum(data[starts], 2), [9, 1, 0])
                 chosen = data[starts] <= 1
                 if (
@@ -293,18 +298,19 @@ class InFlightRecords:
                     return False
             except ReaderError:
                 return False
+            # Null and the empty string are one byte, which proves nothing.
             count += int((ends[chosen] - values[chosen] > 1).sum())
         return count >= _LEAST_STRINGS
 
 
 def channel_columns(entry: Entry) -> dict[str, pa.DataType]:
-    """The columns of a record in flight."""
+    """Return the columns of a record in flight."""
     assert entry.value is not None
     return {"value": entry.value.arrow()}
 
 
 def emit_channel(program: Program, layout: EntryLayout, entry: Entry) -> None:
-    """Two segments: channel and element."""
+    """Emit two segments: channel and element."""
     assert entry.value is not None
     with layout.column(program, "value"):
         entry.value.emit(program)
@@ -338,6 +344,7 @@ def _reader(
                 raise CorruptDataError(message, path=stream.path, position=0)
         if not offsets:
             return np.empty(0, dtype=np.uint8)
+        # The recorded size is that of all buffers of the channel, so the last one ends before that; without one, with the file.
         end = min(offsets[-1] + channel.state_size, size) if channel.state_size > 0 else size
         memory = memoryview(stream.span(offsets[0], end))
         cursors = (Cursor(memory, path=stream.path, position=offset) for offset in offsets)
@@ -348,7 +355,7 @@ def _reader(
 
 
 def _is_readable(channel: Channel) -> bool:
-    """Whether its bytes are there: an error is raised when the channel itself is read."""
+    """Return whether the bytes of a channel can be read; if not, the error is raised when the channel itself is read."""
     try:
         return len(channel.data) >= 0
     except ReaderError:
@@ -356,10 +363,14 @@ def _is_readable(channel: Channel) -> bool:
 
 
 class _UnfinishedChannels:
-    """The input channels that end within a record."""
+    """The input channels that end within a record.
+
+    Args:
+        channels: all input channels.
+    """
 
     def __init__(self, channels: Iterable[Channel]) -> None:
-        # By identity: the channel and the bytes of its last record that it has.
+        # By identity of the channel: the channel, and the bytes of its last record that it has.
         self._rests: dict[int, tuple[Channel, bytes]] = {}
         self._by_indexes: dict[tuple[int, int], list[int]] = defaultdict(list)
         for channel in channels:
@@ -369,10 +380,10 @@ class _UnfinishedChannels:
                 self._by_indexes[channel.subtask, channel.index].append(id(channel))
 
     def join(self, result: Channel) -> None:
-        """Find the channel that has the beginning of a result's first record, and complete it.
+        """Find the input channel with the beginning of a subpartition's first record, and complete that record.
 
-        An edge that connects all subtasks with all has the sender as channel, and the receiver as subpartition; on
-        other edges the indexes say nothing.
+        If an edge connects every subtask with every other, the index of the channel is the sender's subtask, and that of the
+        subpartition the receiver's. On other edges the indexes mean nothing, so all channels are candidates.
         """
         suffixes = _suffixes(result.data)
         with_indexes = self._by_indexes.get((result.index, result.subtask), [])
@@ -393,21 +404,21 @@ class _UnfinishedChannels:
 
 
 def _missing(rest: bytes, following: NDArray[np.uint8]) -> int | None:
-    """How many of the `following` bytes complete a record of which `rest` is there; None if they cannot."""
+    """Return how many of the `following` bytes complete the record that begins with `rest`; None if they cannot."""
     length = (rest + bytes(memoryview(following)[:_LENGTH_BYTES]))[:_LENGTH_BYTES]
     missing = _LENGTH_BYTES + int.from_bytes(length, "big", signed=True) - len(rest)
     return missing if len(length) == _LENGTH_BYTES and 0 < missing <= len(following) else None
 
 
 def _may_begin(data: NDArray[np.uint8], position: int) -> bool:
-    """Whether a record that goes on elsewhere may begin at `position`."""
+    """Return whether a record that continues elsewhere may begin at `position`."""
     length = int.from_bytes(bytes(memoryview(data)[position : position + _LENGTH_BYTES]), "big", signed=True)
     return length > len(data) - position - _LENGTH_BYTES and int(data[position + _LENGTH_BYTES]) <= _MAX_TAG
 
 
 @subroutine
 def _is_element(data: int, position: int, length: int) -> bool:
-    """Whether `length` bytes at `position` may be a stream element: the tag is known, and the length fits it."""
+    """Return whether `length` bytes at `position` may be a stream element: a known tag, and a length that fits it."""
     if length < 1:
         return False
     tag = load_u1(data, position)
@@ -428,7 +439,10 @@ def _is_element(data: int, position: int, length: int) -> bool:
 
 @kernel
 def _find_suffixes(data: int, size: int, fits: int) -> None:
-    """Fill `fits`, bool (bytes + 1,), all False but the last."""
+    """Fill `fits`, see `_suffixes`; all but its last element are False.
+
+    Backwards: what begins with a record fits if what follows the record fits, which is known by then.
+    """
     for position in range(size - 5, -1, -1):
         length = load_i4(data, position)
         if 0 < length <= size - position - 4 and _is_element(data, position + 4, length):
@@ -436,7 +450,7 @@ def _find_suffixes(data: int, size: int, fits: int) -> None:
 
 
 def _suffixes(data: NDArray[np.uint8]) -> NDArray[np.bool_]:
-    """Whether what begins at each position, and at the end, is a run of records up to the end: bool (bytes + 1,)."""
+    """Return for each position, and the end, whether all bytes from there on are whole records: bool (bytes + 1,)."""
     fits = np.zeros(len(data) + 1, dtype=np.bool_)
     fits[-1] = True
     _find_suffixes(data, len(data), fits)
@@ -445,7 +459,7 @@ def _suffixes(data: NDArray[np.uint8]) -> NDArray[np.bool_]:
 
 @kernel
 def _walk(data: int, size: int, position: int, starts: int, ends: int, room: int) -> tuple[int, int]:
-    """Walk records; fill in as many as there is `room` for. Returns their number and the position behind them."""
+    """Walk records and store up to `room` of them; return their number and the position behind them."""
     found = 0
     while size - position > 4:
         length = load_i4(data, position)
@@ -460,7 +474,7 @@ def _walk(data: int, size: int, position: int, starts: int, ends: int, room: int
 
 
 def _cut(data: NDArray[np.uint8], position: int) -> tuple[Bounds, Bounds, int]:
-    """Where the whole records from `position` on stand, int64 (records,), and the position behind them."""
+    """Return starts and ends of the whole records from `position` on, int64 (records,), and the position behind them."""
     empty: Bounds = np.empty(0, dtype=np.int64)
     count, end = _walk(data, len(data), position, empty, empty, 0)
     starts: Bounds = np.empty(count, dtype=np.int64)
@@ -470,5 +484,5 @@ def _cut(data: NDArray[np.uint8], position: int) -> tuple[Bounds, Bounds, int]:
 
 
 def gates(channels: Iterable[Channel]) -> list[Gate]:
-    """The gates and partitions of channels, in order."""
+    """Return the gates and partitions of channels, in the order of the channels."""
     return list(dict.fromkeys(channel.gate for channel in channels))
