@@ -177,7 +177,7 @@ def test_keyed_state_timers_and_sources_of_a_job(name: str, folder: Path) -> Non
         elif state.name.startswith("_timer_state/"):
             assert rows_of(state, "key", "namespace") == TIMERS
         elif state.name == "state-name" and state.status == "partial":
-            assert "a changelog without a base does not say how keys are serialized" in state.note
+            assert "a changelog without a base does not record how keys are serialized" in state.note
             keys = [f"{number:016x}" for number in range(4)]
             assert rows_of(state, "key", "namespace", "value") == [
                 (key, None, number) for number, key in enumerate(keys)

@@ -35,7 +35,7 @@ from readers.serializers.primitives import (
 )
 
 _CERTAIN_BITS = 40  # a wrong type passes by chance once in 2^40 times
-_MAX_KEY_BYTES = 64
+_MAX_KEY_BYTES = 64  # each length is tried
 _SET_AT_ONCE = (StateKind.VALUE, StateKind.REDUCING, StateKind.AGGREGATING)
 
 
@@ -67,6 +67,7 @@ def sized_key(logs: Iterable[Changelog]) -> Serializer | None:
     for announcement, changes, indexes in (setting for log in logs for setting in log.settings()):
         entry = keyed_entry(announcement.state, VoidNamespaceSerializer())
         if entry.kind in _SET_AT_ONCE and not announcement.problem and not _is_raw(entry):
+            # Behind a key of the right length, namespace and value end exactly where the change ends.
             lengths = {length for length in lengths if _fits(length, entry, changes, indexes)}
             checked = True
     return SizedKeySerializer(lengths.pop()) if checked and len(lengths) == 1 else None
@@ -178,14 +179,14 @@ class SizedKeySerializer(Serializer):
 
     def problems(self) -> Iterator[Problem]:
         reason = (
-            f"a changelog without a base does not say how keys are serialized, the operator has no timers, and the keys "
-            f"are too few to tell: {self.length} bytes each"
+            "a changelog without a base does not record how keys are serialized, the operator has no timers, and the "
+            f"keys are too few to be certain: {self.length} bytes each"
         )
         yield Problem(path=(), reason=reason, sized=True)
 
 
 def _deduced(found: str) -> Problem:
-    reason = f"a changelog without a base does not say how keys are serialized; these have {found}"
+    reason = f"a changelog without a base does not record how keys are serialized; these have {found}"
     return Problem(path=(), reason=reason, sized=True)
 
 

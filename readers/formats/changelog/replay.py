@@ -63,7 +63,7 @@ from readers.serializers.base import OpaqueSerializer, Serializer
 from readers.serializers.operators import TimerSerializer
 
 _DELIMITER = b","
-_COMPOSITE_SEGMENTS = 2
+_COMPOSITE_SEGMENTS = 2  # heap entries have one; those of Flink 1.2 have two, but no changelog
 
 
 class Replay(ABC):
@@ -210,6 +210,7 @@ class ValueReplay(_KeyValueReplay):
     def merge(self, change: Change) -> None:
         target = self.values.setdefault(self.prefix(change.key, change.namespace), [])
         for namespace in self.payloads.merged_namespaces(change):
+            # Windows that merge into one of themselves: its values stay.
             if namespace != change.namespace:
                 target += self.values.pop(self.prefix(change.key, namespace), [])
 
@@ -224,6 +225,7 @@ class ValueReplay(_KeyValueReplay):
         """Return the last change of each entry, or all if there are merges: other changes do not depend on earlier ones."""
         changes, payloads = changed.changes, self.payloads
         starts, ends = changes.starts[changed.indexes], changes.ends[changed.indexes]
+        # A merge moves what earlier changes left at other namespaces.
         if (changes.data[starts] == MERGE_NS).any():
             return changed
         keys = payloads.key.measure_each(changes.data, starts + SCOPE, ends, changes.path)
@@ -401,6 +403,7 @@ class PayloadReader:
 
     def elements(self, change: Change) -> list[bytes]:
         """Return the elements of a list; if their ends are not known, all of them as one."""
+        # A list of one element needs no walk, so it can be read even if its end is not known. Elements may have no bytes.
         count = change.cursor().count("list elements", 0)
         if self._element is not None and count > 1:
             return _items(change, self._element, change.start)
@@ -494,6 +497,7 @@ def rebase(
     """
     waiting: dict[int, list[Page]] = {}
     for page in pages:
+        # Heap entries are always replayed, also without changes: the result has to have RocksDB's layout.
         touched = np.ones(len(page), dtype=np.bool_)
         if page.starts.shape[1] == _COMPOSITE_SEGMENTS:
             touched = np.isin(page.key_groups, np.array(list(ranges) + list(waiting), dtype=np.int32))
@@ -524,9 +528,7 @@ def announced_entry(announcement: Announcement, key: Serializer | None) -> Entry
     if announcement.problem:
         key = OpaqueSerializer("?", announcement.problem)
     elif key is None:
-        reason = (
-            "a changelog without a base does not say how keys are serialized, and the operator has no timers"
-        )
+        reason = "a changelog without a base does not record how keys are serialized, and the operator has no timers"
         key = OpaqueSerializer("?", reason)
     return keyed_entry(announcement.state, key)
 
@@ -541,9 +543,7 @@ def raw_entry(entry: Entry) -> Entry:
     reasons = [
         problem.reason for problem in entry.problems() if not problem.sized and problem.path[0] != "value"
     ]
-    opaque = OpaqueSerializer(
-        "changelog", f"not replayed, a row is a change as it stands in the log: {reasons[0]}"
-    )
+    opaque = OpaqueSerializer("changelog", f"not replayed, each row is a change of the log: {reasons[0]}")
     map_key = opaque if entry.kind is StateKind.MAP else None
     value = None if entry.kind is StateKind.TIMER else opaque
     return Entry(kind=entry.kind, key=opaque, namespace=opaque, map_key=map_key, value=value)

@@ -83,7 +83,7 @@ class InFlightBytesSerializer(BasicSerializer):
 
     def problems(self) -> Iterator[Problem]:
         yield Problem(
-            path=(), reason="the savepoint does not say of which type records in flight are", sized=True
+            path=(), reason="the savepoint does not record the type of records in flight", sized=True
         )
 
 
@@ -91,7 +91,9 @@ class InFlightStringSerializer(StringSerializer):
     """A record that is a String by all evidence."""
 
     def problems(self) -> Iterator[Problem]:
-        reason = "the savepoint does not say of which type records in flight are; each of these is exactly one String"
+        reason = (
+            "the savepoint does not record the type of records in flight; each of these is exactly one String"
+        )
         yield Problem(path=(), reason=reason, sized=True)
 
 

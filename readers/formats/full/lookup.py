@@ -122,6 +122,7 @@ def _find(
         value = position + 4
         if limit < value:
             return found, start, state, value, left
+        # Lengths are checked against the end of the key group, not against `limit`: the bytes behind that may just not be there yet.
         value_length = load_i4(data, position)
         if value_length < 0 or value_length > end - value:
             return found, position, state, _CORRUPT, left
@@ -199,6 +200,7 @@ class Search:
         self._seen: NDArray[np.uint8] = np.zeros(max(len(target.keys), 1), dtype=np.uint8)
         # A key of a map or of a windowed state has more entries, wherever they stand: these walks never end with a key.
         self._left = len(target.keys) if target.is_single and target.keys else -1
+        # An earlier scan or lookup may have found where the state begins, or that the key group has none of it.
         beginning = ranges.beginning(target.state)
         self.is_over = beginning == NOWHERE
         self._state = None if beginning is None else target.state
@@ -243,6 +245,7 @@ class Search:
     def _find(self, limit: int) -> tuple[NDArray[np.int64], NDArray[np.int64], int, int]:
         """Walk on; return starts, ends and number of the entries found, and why the walk ended (see the kernel)."""
         windows, target, before = self._windows, self._target, self._state
+        # Room for as many entries as the bytes that are there can hold, but for no more than a page.
         base, room = windows.base, min(PAGE_ENTRIES, max(limit - self._position, 0) // LEAST_ENTRY_BYTES + 1)
         starts, ends = np.empty((room, 2), dtype=np.int64), np.empty((room, 2), dtype=np.int64)
         found, position, self._state, stopped, self._left = _find(

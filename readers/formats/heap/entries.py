@@ -135,6 +135,7 @@ class EntryReader:
             window = min(position + WINDOW_BYTES, limit)
             most = min(count - index, CUT_ENTRIES)
             _, ends = element.measure(data, position, window, most, self._path, open_end=window < limit)
+            # An element that is larger than a window is walked on its own, however long it is.
             if not len(ends):
                 _, ends = element.measure(data, position, limit, 1, self._path)
             behind = int(ends[-1, 0])

@@ -271,6 +271,7 @@ class HeapKeyGroupReader:
             unseen.remove(state)
             if state == wanted:
                 return count, position, unseen
+            # An empty state ends where it begins, whatever its serializers.
             if count:
                 region = Region(data=data, position=position, limit=limit, key_group=key_group)
                 try:

@@ -174,10 +174,12 @@ class RemoteFiles(HandleFiles):
         with self._lock:
             fetched = self._fetched.get(name)
             known = self._tables.get(name)
+        # A scan brought the whole file: a lookup after it needs no requests.
         if fetched is not None:
             return LocalBytes(fetched)
         if known is None:
             known = RemoteBytes(self._stream(name), self._tail)
+            # Another thread may have been faster: all use the table that keeps the bytes which `warm` fetched.
             with self._lock:
                 known = self._tables.setdefault(name, known)
         return known

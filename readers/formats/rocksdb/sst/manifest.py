@@ -141,6 +141,7 @@ def read_manifest(files: Files, path: str) -> Manifest:
         _apply(edit, families)
         last_sequence = max(last_sequence, edit.last_sequence)
         to_come = edit.to_come
+    # The edits of a group are applied one by one, so a group that does not end makes all of it void.
     if to_come or last_sequence < 0:
         raise NotReadHereError("a MANIFEST that is not complete")
     by_name = {family.name: tuple(family.files.values()) for family in families.values()}
@@ -170,6 +171,7 @@ def _records(cursor: Cursor) -> list[bytes]:
         if length > min(cursor.remaining, left - _HEADER_BYTES):
             raise NotReadHereError("a log that ends within a record")
         data = bytes(cursor.read(length))
+        # The log's file may be allocated ahead, and filled with zeros.
         if kind == _EMPTY and length == 0 and checksum == 0:
             cursor.read(min(left - _HEADER_BYTES, cursor.remaining))
             continue
@@ -232,6 +234,7 @@ def _edit(cursor: Cursor) -> _Edit:
         elif tag == _LAST_SEQUENCE:
             edit.last_sequence = _varint(cursor)
         elif tag == _COMPACT_POINTER:
+            # Where the next compaction begins: of no use to a reader.
             _varint(cursor)
             _string(cursor)
         elif tag == _DELETED_FILE:
@@ -262,6 +265,7 @@ def _new_file(cursor: Cursor, tag: int) -> DataFile:
     """
     level = _varint(cursor)
     number = _varint(cursor)
+    # Path 0 is the folder of the instance; Flink sets no others (db_paths).
     if level > _MAX_LEVEL or (tag == 102 and _varint(cursor) != 0):
         raise NotReadHereError("a file elsewhere")
     size_bytes = _varint(cursor)

@@ -119,7 +119,7 @@ class SstDatabase:
 
     def _table(self, file: DataFile, last_sequence: int) -> Table:
         if file.largest_sequence > last_sequence:
-            raise NotReadHereError("entries that are not there yet")
+            raise NotReadHereError("entries newer than the last sequence number of the MANIFEST")
         table = self._tables.get(file.number)
         if table is None:
             table = read_table(self._files, _name(file), self._path, file, self._index_blocks)
@@ -405,6 +405,7 @@ class _Scan:
         run = self._runs[number]
         assert run.file is not None
         block = int(self._cursors[number, machine.BLOCK])
+        # While a block is open BLOCK is already the next one.
         opened = self._cursors[number, machine.POSITION] < self._cursors[number, machine.END]
         offset = run.start + int(run.handles[block - opened, 0])
         what = "one with another checksum" if status == machine.WRONG_CHECKSUM else "one that is malformed"

@@ -231,6 +231,7 @@ class Table:
         opened.keep(self.index.offset, self.index.size_bytes + TRAILER_BYTES)
         for handles in self.handles(opened, first, behind):
             if len(handles):
+                # One range: the blocks of a key, or of the entries of a map, follow each other.
                 start, end = int(handles[0, 0]), int(handles[-1].sum()) + TRAILER_BYTES
                 opened.keep(start, end - start)
 
@@ -268,6 +269,7 @@ def read_table(files: Files, name: str, path: str, expected: DataFile, index_blo
 
 
 def _read_table(opened: TableFile, name: str, expected: DataFile, index_blocks: IndexBlocks) -> Table:
+    # The size finds truncated copies before any of their bytes is interpreted.
     if opened.size_bytes != expected.size_bytes or opened.size_bytes < _FOOTER_BYTES:
         raise opened.corrupt(f"expected {expected.size_bytes} bytes, found {opened.size_bytes}", 0)
     footer = Cursor(opened.read(opened.size_bytes - _FOOTER_BYTES, _FOOTER_BYTES), path=opened.path)
@@ -277,6 +279,7 @@ def _read_table(opened: TableFile, name: str, expected: DataFile, index_blocks: 
     if magic != _MAGIC or not _OLDEST_FORMAT <= version <= _NEWEST_FORMAT or checksum not in CHECKSUMS:
         raise NotReadHereError(f"a table of format {version} with checksum {checksum}")
     meta = dict(_pairs(opened, meta_index, checksum))
+    # With a dictionary no block can be decompressed on its own.
     if b"rocksdb.properties" not in meta or b"rocksdb.compression_dict" in meta:
         raise NotReadHereError("a table without properties, or with a dictionary")
     properties = dict(_pairs(opened, _handle(Cursor(meta[b"rocksdb.properties"])), checksum))
@@ -314,6 +317,7 @@ def _tombstones(opened: TableFile, value: bytes | None, checksum: int) -> tuple[
     if value is None:
         return ()
     pairs = _pairs(opened, _handle(Cursor(value)), checksum)
+    # The sequence numbers do not matter: reads that touch the range at all are left to RocksDB.
     return tuple((key[:-SEQUENCE_BYTES], end) for key, end in pairs)
 
 
