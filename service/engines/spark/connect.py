@@ -19,14 +19,14 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from service.engines.spark.packages import write_packages
-from service.engines.spark.session import (
+from service.engines.spark.jvm import (
     DUCKDB_GOES_ON,
     MEANING,
     SparkSettings,
     check_reachable,
     quiet,
 )
+from service.engines.spark.packages import write_packages
 from service.errors import EngineUnavailableError
 
 if TYPE_CHECKING:

@@ -33,8 +33,8 @@ from service.engines.spark.connect import ConnectSessions
 from service.engines.spark.errors import missing_module, spark_error_of
 from service.engines.spark.expressions import AVERAGE
 from service.engines.spark.files import rows_of_files, written
+from service.engines.spark.jvm import SparkSessions, SparkSettings, spark_settings
 from service.engines.spark.refusal import NotOnSparkError
-from service.engines.spark.session import SparkSessions, SparkSettings, spark_settings
 from service.engines.spark.sql import SparkQuery, spark_query
 from service.engines.spark.tables import (
     KnownTable,

@@ -19,7 +19,7 @@ from service.engines.duckdb.engine import DuckDBEngine
 from service.engines.engine import Engine
 from service.engines.spark.engine import SparkEngine
 from service.engines.spark.errors import spark_error_of
-from service.engines.spark.session import (
+from service.engines.spark.jvm import (
     SparkSessions,
     SparkSettings,
     check_java,
