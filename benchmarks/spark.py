@@ -229,7 +229,7 @@ def _drive(url: str, savepoint: str, small: str) -> None:
     """In a process of its own: run the queries whose names come in on a cluster, and print what each took."""
     from service.engines.duckdb.engine import DuckDBEngine
     from service.engines.spark.engine import SparkEngine
-    from service.engines.spark.jvm import SparkSettings
+    from service.engines.spark.settings import SparkSettings
     from service.settings import Settings
     from service.sql.planner import plan
 

@@ -18,7 +18,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from readers import COMPILED_UNITS, cache_directory, is_url, missing_units
-from service.engines.spark.jvm import check_java
+from service.engines.spark.checks import check_java
 from service.errors import EngineUnavailableError
 from service.process import machine
 from service.settings import Settings

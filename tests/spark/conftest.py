@@ -21,7 +21,7 @@ from catalog import Catalog
 from catalog.catalog import Root
 from service.engines.duckdb.engine import DuckDBEngine
 from service.engines.spark.engine import SparkEngine
-from service.engines.spark.jvm import SparkSettings
+from service.engines.spark.settings import SparkSettings
 from service.settings import Settings
 from tests.support.paths import PROJECT
 

@@ -32,7 +32,7 @@ from catalog.catalog import Root
 from readers.jsontext import json_text
 from service.engines.duckdb.engine import DuckDBEngine
 from service.engines.spark.engine import SparkEngine
-from service.engines.spark.jvm import SparkSettings
+from service.engines.spark.settings import SparkSettings
 from service.errors import QueryCancelledError, QueryError
 from service.settings import Settings
 from service.sql.planner import plan

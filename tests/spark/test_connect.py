@@ -25,7 +25,7 @@ from service.engines.duckdb.engine import DuckDBEngine
 from service.engines.engine import Execution
 from service.engines.spark.connect import ConnectSessions
 from service.engines.spark.engine import SparkEngine
-from service.engines.spark.jvm import SparkSettings
+from service.engines.spark.settings import SparkSettings
 from service.errors import (
     EngineError,
     QueryCancelledError,
@@ -445,7 +445,7 @@ def test_without_its_packages_it_is_told_what_to_install(package: str, is_file: 
         "from catalog import Catalog\n"
         "from service.engines.duckdb.engine import DuckDBEngine\n"
         "from service.engines.spark.engine import SparkEngine\n"
-        "from service.engines.spark.jvm import SparkSettings\n"
+        "from service.engines.spark.settings import SparkSettings\n"
         "from service.errors import EngineUnavailableError\n"
         "from service.settings import Settings\n"
         "from service.sql.planner import plan\n"

@@ -216,7 +216,7 @@ def test_what_does_not_notice_a_cancel_does_not_run_on(tmp_path: Path) -> None:
         "from catalog.catalog import Root\n"
         "from service.engines.duckdb.engine import DuckDBEngine\n"
         "from service.engines.spark.engine import SparkEngine\n"
-        "from service.engines.spark.jvm import SparkSettings\n"
+        "from service.engines.spark.settings import SparkSettings\n"
         "from service.errors import QueryCancelledError\n"
         "from service.settings import Settings\n"
         "from service.sql.planner import plan\n"

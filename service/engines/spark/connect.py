@@ -1,11 +1,11 @@
-"""Sessions on a Spark Connect server, by gRPC: nothing of Java runs here.
+"""Sessions on a Spark Connect server, by gRPC: this process runs no Java.
 
-A query has a session for itself and gives it back, for the next one. On the server a session has Python workers of its own,
-which know the code that was sent to it and have loaded it: some 4 s for the first query of a session, and a process of each
-executor that stays when the session has ended. So there are as many as ever ran at a time.
+A query has a session for itself, and the next query reuses it. On the server, a session has Python workers of its own that
+have loaded the code we send: that takes some 4 s for the first query of a session, and these processes stay on the executors
+when the session has ended. So sessions are never closed while there are queries to come.
 
-A server that has gone took its sessions along. Those here are asked for before they are used, and one that is not there any
-more, be it because an hour went by, is left for another.
+Sessions end with their server, and the server ends a session that is idle for an hour. So a session is checked before it is
+reused, and left if it is gone.
 """
 
 from __future__ import annotations
@@ -19,21 +19,16 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from service.engines.spark.jvm import (
-    DUCKDB_GOES_ON,
-    MEANING,
-    SparkSettings,
-    check_reachable,
-    quiet,
-)
+from service.engines.spark.checks import DUCKDB_GOES_ON, check_reachable, quiet
 from service.engines.spark.packages import write_packages
+from service.engines.spark.sessions import MEANING, Sessions
+from service.engines.spark.settings import SparkSettings
 from service.errors import EngineUnavailableError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.connect.client.retries import RetryPolicy
 
-_ARCHIVE = "savepointdb.zip"
 _INSTALL = "pip install 'savepointdb[connect]'"
 _MOST_ENDED = 256
 _RETRIES = 6
@@ -41,22 +36,11 @@ _ASKED = "spark.sql.session.timeZone"
 _SPLITS = re.compile(r"splits=(?:Some\()?(?P<count>\d+)")
 
 
-class ConnectSessions:
-    """Sessions on one server. Safe to share between threads.
-
-    Args:
-        settings: where it is.
-        directory: where the zip of our packages is written.
-
-    Attributes:
-        has_duckdb: whether the executors' Python is taken to have it; to be set when one is found not to.
-    """
+class ConnectSessions(Sessions):
+    """Sessions on one server, as many as queries ever ran at a time."""
 
     def __init__(self, settings: SparkSettings, directory: Path) -> None:
-        self.has_duckdb = True
-        self._settings = settings
-        self._archive = directory / _ARCHIVE
-        self._lock = threading.Lock()
+        super().__init__(settings, directory)
         self._open: list[SparkSession] = []
         self._idle: list[SparkSession] = []
         self._is_closed = False
@@ -65,10 +49,10 @@ class ConnectSessions:
         self._parallelism = 1
 
     def new(self) -> SparkSession:
-        """A session for one query, to be given back by the end of `tagged`.
+        """Implement `Sessions.new`.
 
         Raises:
-            EngineUnavailableError: there is no server, or what asks it is not installed.
+            EngineUnavailableError: the server does not answer, or the client's packages are not installed.
         """
         while True:
             with self._lock:
@@ -81,12 +65,12 @@ class ConnectSessions:
 
     @property
     def parallelism(self) -> int:
-        """How many tasks run at a time, as the server said when it was asked last."""
+        """Number of tasks that run at a time, as the server said when the last session was made."""
         return self._parallelism
 
     @contextlib.contextmanager
     def tagged(self, session: SparkSession, tag: str) -> Iterator[None]:
-        """What this thread asks of the session has this tag; the session is another query's afterwards."""
+        """Implement `Sessions.tagged`; another query may reuse the session afterwards."""
         with self._lock:
             self._running[tag] = session
             self._tasks[tag] = {}
@@ -105,7 +89,7 @@ class ConnectSessions:
                 self._idle.append(session)
 
     def cancel(self, tag: str) -> None:
-        """End what the server has begun with under this tag, if there is anything. Returns when it answers."""
+        """Implement `Sessions.cancel`; waits for the server's answer."""
         with self._lock:
             session = self._running.get(tag)
         if session is not None:
@@ -113,20 +97,20 @@ class ConnectSessions:
                 session.interruptTag(tag)
 
     def tasks(self, tag: str) -> tuple[int, int]:
-        """(tasks done, tasks in all) of what has this tag, as far as the server has told."""
+        """Implement `Sessions.tasks`, with the counts that the server sent last."""
         with self._lock:
             counts = list(self._tasks.get(tag, {}).values())
         return sum(done for done, _ in counts), sum(total for _, total in counts)
 
     def forget(self) -> None:
-        """Leave all sessions that no query has: the server is gone."""
+        """Implement `Sessions.forget`: leave all idle sessions."""
         with self._lock:
             sessions, self._idle = self._idle, []
             self.has_duckdb = True
         self._leave(sessions)
 
     def close(self) -> None:
-        """Leave all sessions, those of queries, too; there are no others afterwards."""
+        """Implement `Sessions.close`: leave all sessions, also those of queries."""
         with self._lock:
             self._is_closed = True
             self._idle = []
@@ -135,21 +119,21 @@ class ConnectSessions:
         atexit.unregister(self.close)
 
     def _counter(self, tag: str) -> Any:
-        """What pyspark calls with the stages of an operation."""
+        """Return a handler that pyspark calls with the stages of an operation."""
 
-        def told(stages: Any, inflight_tasks: int, operation_id: str | None, done: bool) -> None:
+        def count(stages: Any, inflight_tasks: int, operation_id: str | None, done: bool) -> None:
             total = sum(stage.num_tasks for stage in stages or ())
             if total:
                 completed = sum(stage.num_completed_tasks for stage in stages)
                 with self._lock:
                     self._tasks[tag][operation_id or ""] = completed, total
 
-        return told
+        return count
 
     def _made(self) -> SparkSession:
         try:
             from pyspark.sql.connect.session import SparkSession as ConnectSession
-        except (ImportError, SystemExit) as error:  # pyspark ends a Python that runs no file
+        except (ImportError, SystemExit) as error:  # pyspark exits a Python that runs no file
             raise EngineUnavailableError(
                 "what Spark Connect needs is not installed",
                 hint=f"{_INSTALL}; or {DUCKDB_GOES_ON}",
@@ -158,9 +142,9 @@ class ConnectSessions:
         quiet()
         check_reachable(self._settings.remote)
         try:
-            # Not by its builder, which changes what other parts of the program take for their session.
+            # Not by its builder, which also sets the session that other parts of the program use by default.
             session = cast("SparkSession", ConnectSession(self._settings.remote))
-        except Exception as error:  # an address that pyspark does not know
+        except Exception as error:  # an address that pyspark cannot parse
             raise self._unavailable(error) from error
         self._opened(session)
         try:
@@ -178,7 +162,7 @@ class ConnectSessions:
         return session
 
     def _opened(self, session: SparkSession) -> None:
-        """Any that is left open when Python ends keeps it from ending."""
+        """Note a session to be left at the end: an open one keeps Python from ending."""
         with self._lock:
             is_closed = self._is_closed
             if not is_closed:
@@ -194,13 +178,16 @@ class ConnectSessions:
             self._open = [session for session in self._open if session not in sessions]
 
     def _unavailable(self, error: Exception) -> EngineUnavailableError:
-        place = self._settings.place
-        detail = str(error).replace(self._settings.remote, place)  # which has a token, perhaps
+        place = self._settings.address
+        detail = str(error).replace(self._settings.remote, place)  # the address may have a token
         return EngineUnavailableError(f"Spark does not answer at {place}", hint=DUCKDB_GOES_ON, detail=detail)
 
 
 def _while_reachable(address: str) -> RetryPolicy:
-    """Asks again while somebody listens: pyspark's own does so for ten minutes, but a server that is gone took all along."""
+    """Return a policy that retries while the server listens.
+
+    pyspark's own policy retries for ten minutes, but a server that is gone has lost the sessions and their queries.
+    """
     from pyspark.sql.connect.client.retries import DefaultPolicy
 
     class WhileReachable(DefaultPolicy):
@@ -217,7 +204,7 @@ def _while_reachable(address: str) -> RetryPolicy:
 
 
 def _parallelism(session: SparkSession) -> int:
-    """Spark says it only by how it splits a table of its own."""
+    """Return the number of tasks that run at a time: only the splits of Spark's own `range` show it to a client."""
     found = _SPLITS.search(str(session.sql("EXPLAIN SELECT * FROM range(0, 1)").collect()[0][0]))
     return int(found["count"]) if found is not None else 1
 
@@ -230,7 +217,7 @@ def _is_there(session: SparkSession) -> bool:
 
 
 def _leave(sessions: Iterable[SparkSession]) -> None:
-    """Leave them; the server is told, but may not listen any more."""
+    """End sessions, each in a thread with a time limit: the server may not answer."""
     for act, patience_s in _LEAVING:
         threads = [threading.Thread(target=act, args=(session,), daemon=True) for session in sessions]
         for thread in threads:

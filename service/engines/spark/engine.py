@@ -23,7 +23,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from sqlglot import exp
@@ -33,8 +33,10 @@ from service.engines.spark.connect import ConnectSessions
 from service.engines.spark.errors import missing_module, spark_error_of
 from service.engines.spark.expressions import AVERAGE
 from service.engines.spark.files import rows_of_files, written
-from service.engines.spark.jvm import SparkSessions, SparkSettings, spark_settings
+from service.engines.spark.jvm import JvmSessions
 from service.engines.spark.refusal import NotOnSparkError
+from service.engines.spark.sessions import Sessions
+from service.engines.spark.settings import SparkSettings, spark_settings
 from service.engines.spark.sql import SparkQuery, spark_query
 from service.engines.spark.tables import (
     KnownTable,
@@ -60,8 +62,6 @@ from service.sql.types import Column
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-Sessions: TypeAlias = ConnectSessions | SparkSessions
-
 _BATCH_ROWS = 65_536
 _INTERRUPT_AGAIN_S = 0.5
 _MOST_COLLECTED_ROWS = 1_000_000
@@ -82,8 +82,8 @@ class SparkEngine(Engine):
         self.settings = settings
         self._duckdb = duckdb
         self._directory = directory or _temporary(None)
-        kind = ConnectSessions if settings.remote else SparkSessions
-        self._sessions: Sessions = kind(settings, self._directory)
+        kind: type[Sessions] = ConnectSessions if settings.remote else JvmSessions
+        self._sessions = kind(settings, self._directory)
 
     @classmethod
     def of(cls, settings: Settings, duckdb: Engine) -> SparkEngine:
@@ -105,7 +105,7 @@ class SparkEngine(Engine):
         """The cluster of the settings; None if Spark runs on this machine."""
         if self.settings.is_local:
             return None
-        return Cluster(address=self.settings.place, threshold_bytes=self.settings.threshold_bytes)
+        return Cluster(address=self.settings.address, threshold_bytes=self.settings.threshold_bytes)
 
     def refusal(self, plan: Plan) -> QueryError | None:
         """Implement `Engine.refusal`: translate the plan, without Spark."""

@@ -17,15 +17,11 @@ from service.app import create_app
 from service.engines.choose import Choice, choose, shown_bytes
 from service.engines.duckdb.engine import DuckDBEngine
 from service.engines.engine import Engine
+from service.engines.spark.checks import check_java, check_reachable
 from service.engines.spark.engine import SparkEngine
 from service.engines.spark.errors import spark_error_of
-from service.engines.spark.jvm import (
-    SparkSessions,
-    SparkSettings,
-    check_java,
-    check_reachable,
-    spark_settings,
-)
+from service.engines.spark.jvm import JvmSessions
+from service.engines.spark.settings import SparkSettings, spark_settings
 from service.errors import EngineUnavailableError
 from service.queries.registry import Queries
 from service.queries.request import QueryRequest
@@ -147,7 +143,7 @@ def test_no_pyspark_is_one_clear_error(monkeypatch: pytest.MonkeyPatch, tmp_path
     monkeypatch.setitem(__import__("sys").modules, "pyspark", None)
 
     with pytest.raises(EngineUnavailableError, match="Spark is not installed") as raised:
-        SparkSessions(SparkSettings(), tmp_path).new()
+        JvmSessions(SparkSettings(), tmp_path).new()
 
     assert "savepointdb[spark]" in str(raised.value.hint)
 
@@ -236,7 +232,7 @@ def test_other_addresses_are_left_to_spark(address: str) -> None:
 def test_what_a_connect_server_is_to_know_of_whom_is_not_shown() -> None:
     settings = SparkSettings(remote="sc://host:15002/;token=secret")
 
-    assert settings.place == "sc://host:15002"
+    assert settings.address == "sc://host:15002"
 
 
 def test_duckdb_answers_where_spark_does_not_start_and_says_why(wordcount: Catalog) -> None:
