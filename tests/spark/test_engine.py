@@ -16,7 +16,7 @@ from catalog.catalog import Root
 from readers.errors import MissingFileError
 from readers.storage.location import StorageOptions
 from service.engines.duckdb.engine import DuckDBEngine
-from service.engines.spark.engine import SparkEngine, SparkExecution
+from service.engines.spark.engine import SparkEngine, SparkExecution, translation
 from service.engines.spark.errors import spark_error_of
 from service.engines.spark.files import rows_of_files
 from service.engines.spark.tables import SparkTable
@@ -74,7 +74,7 @@ def test_what_is_made_of_each_row_is_written_beside_the_readers(
     found = execution.open().read_all()
     execution.close()
 
-    assert spark_engine.translation(planned).computed
+    assert translation(planned).computed
     expected = duckdb_engine.execution(planned).open().read_all()
     assert found.schema.equals(expected.schema)
     assert sorted(map(str, found.to_pylist())) == sorted(map(str, expected.to_pylist()))
@@ -95,10 +95,8 @@ def test_what_is_made_of_each_row_is_written_beside_the_readers(
         "FROM w.StateMeta",
     ],
 )
-def test_what_is_made_of_several_rows_is_not(
-    sql: str, savepoints: Catalog, spark_engine: SparkEngine
-) -> None:
-    assert spark_engine.translation(plan(sql, savepoints)).computed == ""
+def test_what_is_made_of_several_rows_is_not(sql: str, savepoints: Catalog) -> None:
+    assert translation(plan(sql, savepoints)).computed == ""
 
 
 def test_a_folder_where_executors_do_not_write_is_told(tmp_path: Path) -> None:

@@ -1,1 +1,21 @@
-"""Spark, on a cluster or on this machine."""
+"""Spark, on a cluster or on this machine.
+
+    engine.py    SparkEngine and its executions
+    settings.py  where and how Spark runs
+    checks.py    checks before Spark starts: Java, addresses
+    sessions.py  the interface of Spark's sessions: one for each query
+    jvm.py       sessions in a JVM of this process, on this machine or on a cluster's master
+    connect.py   sessions on a Spark Connect server
+    packages.py  the zip of our code for executors
+    unpack.py    unpacks that zip on executors
+    tables.py    what Spark reads of each table: tasks
+    sql.py       DuckDB's SQL → Spark's SQL
+    expressions/ expressions of DuckDB's SQL → Spark's
+    types.py     DuckDB's types and Spark's names for them
+    partial.py   a SELECT split in two, the first part for executors
+    files.py     long answers in files that executors write
+    errors.py    the texts of Spark's errors → errors of the service
+    refusal.py   the error of a statement that Spark refuses
+
+Code that runs on executors is in `service.spark`.
+"""

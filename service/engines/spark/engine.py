@@ -1,16 +1,17 @@
-"""Spark: what outgrows this machine.
+"""The engine Spark, for queries that outgrow this machine.
 
-DuckDB says what a statement means: it binds it over tables without rows, which gives names and types of the answer, and the
-errors of a statement that means nothing. `sparksql.py` writes the same for Spark, or refuses it; where its types are not
-DuckDB's, it is refused, too. Each table becomes a view: rows that say what each task reads, and `mapInArrow`, which reads it.
+DuckDB defines what a statement means: it binds the statement over tables without rows, which gives names and types of the
+answer, and the error of a statement that means nothing. `sql.py` translates the statement for Spark, or refuses it; a
+translation whose types are not DuckDB's is refused, too. Each table becomes a view: a DataFrame with a row for each task, and
+`mapInArrow`, which reads the splits of the task.
 
-A query has a session of its own and runs in a thread of its own, under a tag by which it is cancelled; whoever waits for
-it is told at once. A short answer comes to the driver as a whole; one that may be long is written by the executors' Python as
-Parquet files, and read from these; DuckDB computes it there, too, where each of its rows is made of one.
+A query has a session and a thread of its own, and a tag to cancel its jobs; a cancel does not wait for Spark. A short answer
+comes to the driver as a whole. Executors write a long answer as Parquet files in their Python, and this process reads these;
+if each row of the answer is made of one row, DuckDB computes it in the same Python.
 
-What `sparkpartial.py` splits is aggregated by DuckDB in the executors' Python, so that Spark takes groups in place of rows;
-where these have no DuckDB, Spark takes the rows. Where all of a statement is aggregates without groups, or by key
-group, Spark only carries what its tasks find, and DuckDB merges it here.
+DuckDB in the executors' Python aggregates what `partial.py` splits, so Spark reads groups in place of rows; without DuckDB
+there, Spark reads the rows. If a statement consists of aggregates without groups, or by key group, Spark only transports
+the results of the tasks, and DuckDB merges them in this process.
 """
 
 from __future__ import annotations
@@ -68,12 +69,12 @@ _MOST_COLLECTED_ROWS = 1_000_000
 
 
 class SparkEngine(Engine):
-    """Spark, by these settings. It starts with the first query.
+    """Spark with these settings. It starts with the first query.
 
     Args:
-        settings: where it runs.
-        duckdb: the engine that says what statements mean.
-        directory: for files of our own; a temporary one, made when first wanted, if None.
+        settings: where Spark runs.
+        duckdb: the engine that binds statements and merges aggregates.
+        directory: folder for our files, made when it is needed; a temporary one if None.
     """
 
     name = "spark"
@@ -87,15 +88,15 @@ class SparkEngine(Engine):
 
     @classmethod
     def of(cls, settings: Settings, duckdb: Engine) -> SparkEngine:
-        """By the service's settings.
+        """Return an engine with the service's settings; the registry opens it so.
 
         Raises:
-            InvalidSettingError: they contradict each other.
+            InvalidSettingError: the settings of Spark contradict each other.
         """
         return cls(spark_settings(settings), duckdb, _temporary(settings.storage.temp_directory))
 
     def execution(self, plan: Plan, max_rows: int | None = None) -> Execution:
-        """As `Engine.execution`."""
+        """Implement `Engine.execution`; DuckDB answers DESCRIBE, which reads nothing."""
         if plan.prefix == "DESCRIBE":
             return self._duckdb.execution(plan)
         return SparkExecution(plan, max_rows, self._duckdb, self._sessions, self._exports())
@@ -115,16 +116,8 @@ class SparkEngine(Engine):
             return error
         return None
 
-    def translation(self, plan: Plan) -> SparkQuery:
-        """The query of a plan for Spark.
-
-        Raises:
-            NotOnSparkError: Spark cannot answer it as DuckDB does.
-        """
-        return translation(plan)
-
     def close(self) -> None:
-        """As `Engine.close`."""
+        """Implement `Engine.close`."""
         self._sessions.close()
         shutil.rmtree(self._directory, ignore_errors=True)
 
@@ -135,16 +128,16 @@ class SparkEngine(Engine):
 
 
 def _temporary(parent: str | None) -> Path:
-    """A path where nothing is yet."""
+    """Return a path that does not exist yet."""
     return Path(parent or tempfile.gettempdir(), f"savepointdb-spark-{secrets.token_hex(8)}")
 
 
 def translation(plan: Plan, *, in_part: bool = True) -> SparkQuery:
-    """The query of a plan for Spark.
+    """Translate a plan for Spark.
 
     Args:
-        plan: what is to run.
-        in_part: whether executors have DuckDB to aggregate rows with.
+        plan: the plan.
+        in_part: executors have DuckDB to aggregate rows.
 
     Raises:
         NotOnSparkError: Spark cannot answer it as DuckDB does.
@@ -163,7 +156,7 @@ def translation(plan: Plan, *, in_part: bool = True) -> SparkQuery:
 
 @dataclass(slots=True)
 class _Job:
-    """What the thread of a query leaves."""
+    """The result of the thread of a query; the first failure stays, a cancel or an error."""
 
     done: threading.Event
     reader: pa.RecordBatchReader | None = None
@@ -192,12 +185,12 @@ class SparkExecution(Execution):
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """As `Execution.columns`."""
+        """Columns of the answer; see `Execution`."""
         return self._columns
 
     @property
     def bytes_read(self) -> int:
-        """As `Execution.bytes_read`; by the tasks that are done."""
+        """Estimate by the share of tasks that are done; see `Execution`."""
         if self._job.reader is not None:
             return self._bytes_total
         done, total = self._sessions.tasks(self._tag)
@@ -205,26 +198,26 @@ class SparkExecution(Execution):
 
     @property
     def bytes_total(self) -> int:
-        """As `Execution.bytes_total`."""
+        """Estimate of the bytes to read; see `Execution`."""
         return self._bytes_total
 
     @property
     def progress(self) -> Progress:
-        """As `Execution.progress`; its splits are Spark's tasks, those of joins and sorts among them."""
+        """Progress of the tasks; splits are Spark's tasks, those of joins and sorts included; see `Execution`."""
         done, total = self._sessions.tasks(self._tag)
         if self._job.reader is not None:
-            total = done  # Spark passes over tasks that it finds it does not need
+            total = done  # Spark skips tasks that turn out not to be needed
         return Progress(
             bytes_read=self.bytes_read, bytes_total=self._bytes_total, splits_read=done, splits_total=total
         )
 
     @property
     def remark(self) -> str:
-        """As `Execution.remark`."""
+        """Note that executors have no DuckDB; see `Execution`."""
         return self._remark
 
     def open(self) -> pa.RecordBatchReader:
-        """As `Execution.open`."""
+        """Implement `Execution.open`."""
         query = self._bound()
         self._check_not_cancelled()
         self._thread = threading.Thread(target=self._run, args=(query,), name=self._tag, daemon=True)
@@ -236,7 +229,7 @@ class SparkExecution(Execution):
         return self._job.reader
 
     def cancel(self, error: QueryError) -> None:
-        """As `Execution.cancel`."""
+        """Implement `Execution.cancel`; a thread interrupts Spark, which may take seconds to answer."""
         if self._job.reader is None:
             self._job.failure = self._job.failure or error
             self._job.done.set()
@@ -248,7 +241,7 @@ class SparkExecution(Execution):
             ).start()
 
     def close(self) -> None:
-        """As `Execution.close`."""
+        """Implement `Execution.close`."""
         if not self._job.done.is_set():
             self.cancel(QueryCancelledError("the query was closed"))
         if self._merging is not None:
@@ -257,7 +250,7 @@ class SparkExecution(Execution):
             shutil.rmtree(self._export, ignore_errors=True)
 
     def _interrupt(self, running: threading.Thread) -> None:
-        """Until the query has ended: what Spark has not begun with yet is not interrupted, and begins."""
+        """Cancel the jobs again and again until the query has ended: a cancel misses a job that starts after it."""
         while running.is_alive():
             self._sessions.cancel(self._tag)
             running.join(_INTERRUPT_AGAIN_S)
@@ -267,19 +260,19 @@ class SparkExecution(Execution):
             raise self._job.failure
 
     def _bound(self) -> SparkQuery:
-        """The query for Spark; DuckDB has said what it means.
+        """Translate the statement, and bind it on DuckDB.
 
         Raises:
-            QueryError: it means nothing, or something that Spark cannot answer.
+            QueryError: the statement means nothing, or Spark cannot answer it.
         """
         try:
             query = self._translation()
         except NotOnSparkError:
             raise
         except InvalidQueryError:
-            self._meaning()
+            self._bind()  # DuckDB's error is the better one, if it has one
             raise
-        self._meaning()
+        self._bind()
         if self._plan.prefix == "EXPLAIN ANALYZE":
             raise NotOnSparkError("EXPLAIN ANALYZE")
         if self._plan.prefix:
@@ -297,8 +290,8 @@ class SparkExecution(Execution):
             return translation(self._plan, in_part=False)
         return query
 
-    def _meaning(self) -> None:
-        """Names and types of the answer."""
+    def _bind(self) -> None:
+        """Bind the statement on DuckDB over tables without rows: names and types of the answer."""
         tables = tuple(map(without_rows, self._plan.tables))
         execution = self._duckdb.execution(replace(self._plan, tables=tables))
         with contextlib.closing(execution):
@@ -306,7 +299,7 @@ class SparkExecution(Execution):
             self._columns = execution.columns
 
     def _run(self, query: SparkQuery) -> None:
-        """The thread of the query."""
+        """Run the query: the target of its thread."""
         try:
             reader = self._read(query)
         except QueryError as error:
@@ -332,6 +325,7 @@ class SparkExecution(Execution):
                     return self._computed(session, tables, query.computed)
                 return self._answer(self._frame(session, tables, query))
         except Exception as error:
+            # The first query finds out whether the executors' Python has DuckDB; it is repeated without.
             if not (query.partials or query.computed) or missing_module(str(error)) != "duckdb":
                 raise
         self._sessions.has_duckdb = False
@@ -356,7 +350,7 @@ class SparkExecution(Execution):
     def _merged(
         self, session: SparkSession, tables: Sequence[SparkTable], merged: exp.Query
     ) -> pa.RecordBatchReader:
-        """The answer that DuckDB makes of what executors found; it does so when it is read."""
+        """Return the answer that DuckDB merges from the results of the tasks, as it is read."""
         from service.spark.splits import answers
 
         frame = gathered(session, tables)
@@ -373,23 +367,23 @@ class SparkExecution(Execution):
 
     @property
     def _is_written(self) -> bool:
-        """Whether executors write the answer as files, all of it."""
+        """True if executors write the whole answer as files."""
         return self._export is not None and self._max_rows is None and not self._plan.prefix
 
     def _computed(
         self, session: SparkSession, tables: Sequence[SparkTable], sql: str
     ) -> pa.RecordBatchReader:
-        """The answer that DuckDB makes of each row of the only table, beside the readers."""
+        """Return the answer that DuckDB computes on executors, row by row of the only table."""
         (table,) = tables
         assert isinstance(table, ScannedTable)
         be_parallel(session, tables)
         return self._written(lambda folder: table.written(session, sql, self._schema, folder))
 
     def _written(self, files: Callable[[str], DataFrame]) -> pa.RecordBatchReader:
-        """The rows of the files that executors write to a folder, whose names Spark gives.
+        """Return the rows of the files that executors write to a folder; `files` returns their names.
 
         Raises:
-            EngineError: there is one that is not found here.
+            EngineError: a file is not found here.
         """
         assert self._export is not None
         self._export.mkdir(parents=True, exist_ok=True)
@@ -399,6 +393,7 @@ class SparkExecution(Execution):
     def _answer(self, frame: DataFrame) -> pa.RecordBatchReader:
         if self._plan.prefix:
             return self._explained(frame)
+        # Several columns may have the same name; the conversions go by position.
         frame = frame.toDF(*_numbered(self._schema))
         if self._max_rows is not None:
             frame = frame.limit(self._max_rows + 1)
@@ -406,6 +401,7 @@ class SparkExecution(Execution):
             return self._conformed(frame.toArrow().to_batches(_BATCH_ROWS))
         if self._export is not None:
             return self._written(lambda folder: written(frame, folder))
+        # Without a shared folder all rows come through the driver's memory, so there is a limit.
         rows = frame.limit(_MOST_COLLECTED_ROWS + 1).toArrow()
         if rows.num_rows > _MOST_COLLECTED_ROWS:
             raise EngineError(
@@ -416,7 +412,7 @@ class SparkExecution(Execution):
         return self._conformed(rows.to_batches(_BATCH_ROWS))
 
     def _explained(self, frame: DataFrame, more: str = "") -> pa.RecordBatchReader:
-        """The plan, as DuckDB shows its own: a row of a name and a text."""
+        """Return Spark's plan in the columns of DuckDB's EXPLAIN: a row with a name and a text."""
         text = without_folders(str(frame.collect()[0][0])) + more
         rows = pa.RecordBatch.from_arrays(
             [pa.array(["spark_plan"]), pa.array([text])], ["explain_key", "explain_value"]
@@ -425,7 +421,7 @@ class SparkExecution(Execution):
         return pa.RecordBatchReader.from_batches(rows.schema, [rows])
 
     def _conformed(self, batches: Iterable[pa.RecordBatch]) -> pa.RecordBatchReader:
-        """What Spark gave, as DuckDB would have given it."""
+        """Return rows of Spark's with DuckDB's types."""
 
         def made() -> Iterator[pa.RecordBatch]:
             for batch in batches:
@@ -446,11 +442,11 @@ class SparkExecution(Execution):
 
 
 def _is_same(found: pa.DataType, wanted: pa.DataType) -> bool:
-    """Whether two types are the same but for the names of list elements and what may be null."""
+    """Return whether two types are the same, but for names of list elements and for nullability."""
     if found == pa.null() or wanted == pa.null():
         return True
     if pa.types.is_timestamp(found) and pa.types.is_timestamp(wanted):
-        # Spark counts microseconds: what it is given in others comes back in them.
+        # Spark counts microseconds, and returns other units in them.
         return (found.unit == "ns") == (wanted.unit == "ns") and (found.tz is None) == (wanted.tz is None)
     if pa.types.is_list(found) and pa.types.is_list(wanted):
         return _is_same(found.value_type, wanted.value_type)
@@ -466,7 +462,7 @@ def _is_same(found: pa.DataType, wanted: pa.DataType) -> bool:
 
 
 def _from_spark(array: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """A column of Spark's as DuckDB's type; it was made of it, so no digit is lost."""
+    """Return a column of Spark's in DuckDB's type; the values were computed for it, so no digit is lost."""
     if array.type.equals(wanted):
         return array
     if pa.types.is_null(wanted):
@@ -475,7 +471,7 @@ def _from_spark(array: pa.Array, wanted: pa.DataType) -> pa.Array:
 
 
 def _nanoseconds_of(have: pa.DataType, wanted: pa.DataType) -> pa.DataType:
-    """The type on the way: a BIGINT that stands for a time is a time[ns] first."""
+    """Return the type to cast to first: a BIGINT that stands for a time becomes a time[ns]."""
     if pa.types.is_time(wanted):
         return pa.time64("ns")
     if pa.types.is_list(wanted):

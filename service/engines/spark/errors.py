@@ -1,7 +1,7 @@
-"""An error of Spark's → the one that a user is told.
+"""The texts of Spark's errors → errors of the service.
 
-Spark tells of what went wrong in its executors and their Python by the text of a Java exception, with traces of both in it:
-so errors are known by their texts.
+An error on an executor or in its Python comes as the text of a Java exception with traces in it. So all errors are known by
+their texts.
 """
 
 from __future__ import annotations
@@ -24,11 +24,14 @@ from service.errors import (
     without_folders,
 )
 
+# `service.spark.errors` writes errors of ours in this form, Spark those of `raise_error` in that of `_RAISED`.
 _CARRIED = re.compile(r"\[savepoint (?P<kind>\w+)\] (?P<text>[^\n]*)")
 _MISSING_MODULE = re.compile(r"ModuleNotFoundError: No module named '(?P<name>[\w.]+)'")
 _RAISED = re.compile(r"\[USER_RAISED_EXCEPTION\] (?P<text>.*?) is not answered by Spark as by DuckDB")
 _CONDITION = re.compile(r"\[(?P<name>[A-Z][A-Z_]+)(?:\.[A-Z_]+)?\] (?P<text>[^\n]*)")
+# Spark's advice names its own functions and settings, which are of no use here.
 _ADVICE = re.compile(r" (?:Use|If necessary|To return|SQLSTATE:).*", re.DOTALL)
+# Texts of errors after which Spark has to be started, or its server asked, anew.
 _GONE = (
     "Connection refused",
     "Py4JNetworkError",
@@ -57,7 +60,7 @@ _ERRORS: Mapping[str, type[QueryError] | Callable[..., QueryError]] = {
 
 
 def spark_error_of(text: str) -> QueryError:
-    """What a user is told of an error of Spark's, by its text."""
+    """Return the error that a text of Spark's means."""
     carried = _CARRIED.search(text)
     if carried is not None:
         return _carried_error(carried["kind"], carried["text"])
@@ -82,13 +85,13 @@ def spark_error_of(text: str) -> QueryError:
 
 
 def missing_module(text: str) -> str:
-    """The Python package that an error misses; empty for none."""
+    """Return the name of the Python package that is missing; empty if the error is another."""
     found = _MISSING_MODULE.search(text)
     return found["name"] if found is not None else ""
 
 
 def _carried_error(kind: str, text: str) -> QueryError:
-    """An error of the readers or the catalog, which came as text from another process."""
+    """Return an error of the readers or the catalog that came as text from another process."""
     found = getattr(readers, kind, None)
     if isinstance(found, type) and issubclass(found, readers.ReaderError):
         return query_error_of(found(text))

@@ -1,7 +1,7 @@
-"""Long answers, on their way through files that executors write and this service reads.
+"""Long answers in files that executors write and this service reads.
 
-Both see the same folder by the same path. Where they do not, an executor cannot write, or what it has written is not found here:
-that is an error, and never an answer with fewer rows.
+Both see one folder by the same path. If they do not, an executor cannot write, or its file is not found here: each is an
+error, so an answer never misses rows.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _BATCH_ROWS = 65_536
 
 
 def written(frame: DataFrame, folder: str) -> DataFrame:
-    """The names of the files to which executors write the rows of a frame."""
+    """Return a frame with the names of the files to which executors write the rows of another frame."""
     from service.spark.files import FileWriter
     from service.spark.types import spark_schema
 
@@ -31,10 +31,10 @@ def written(frame: DataFrame, folder: str) -> DataFrame:
 
 
 def rows_of_files(folder: Path, names: Iterable[str]) -> Iterator[pa.RecordBatch]:
-    """The rows of these Parquet files, by their order.
+    """Return the rows of Parquet files, in the order of their names, which is that of the tasks.
 
     Raises:
-        EngineError: there is one that is not found.
+        EngineError: a file is not found.
     """
     files = [folder / name for name in sorted(names)]
     missing = sum(not file.is_file() for file in files)

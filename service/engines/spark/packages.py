@@ -1,7 +1,7 @@
 """Our code for executors: the packages `service.spark`, `catalog` and `readers` as a zip.
 
-What they import (numpy, numba, pyarrow, …) has to be installed on the workers, or sent with `spark.archives` by
-`spark_options`. `sparkunpack.py` says what is in the zip, and why.
+Their dependencies (numpy, numba, pyarrow, …) must be installed on the workers, or sent as `spark.archives` with the setting
+`spark_options`. `unpack.py` describes the layout of the zip.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import Any
 import catalog
 import readers
 import service
-from service.engines.spark import unpack as sparkunpack
+from service.engines.spark import unpack
 
 _PACKAGES = (service, catalog, readers)
 
 
 def write_packages(path: Path) -> Path:
-    """Write the zip; returns `path`."""
-    parts = sorted(
+    """Write the zip and return `path`."""
+    modules = sorted(
         {
             *_modules(service, "__init__.py"),
             *_modules(service, "spark/**/*.py"),
@@ -33,18 +33,19 @@ def write_packages(path: Path) -> Path:
     digest = hashlib.sha256()
     path.parent.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, file in parts:
+        for name, file in modules:
+            # The digest is the name of the folder on executors: the same code is unpacked and compiled once a machine.
             content = file.read_bytes()
             digest.update(f"{name} {len(content)} ".encode() + content)
-            archive.writestr(f"{sparkunpack.PACKAGES}/{name}", content)
+            archive.writestr(f"{unpack.PACKAGES}/{name}", content)
         for package in _PACKAGES:
-            archive.write(sparkunpack.__file__, f"{package.__name__}/__init__.py")
+            archive.write(unpack.__file__, f"{package.__name__}/__init__.py")
         archive.comment = digest.hexdigest()[:32].encode()
     return path
 
 
 def package_folders() -> list[Path]:
-    """Where this process found our packages."""
+    """Return the folders in which this process found our packages."""
     return list(dict.fromkeys(_folder(package) for package in _PACKAGES))
 
 

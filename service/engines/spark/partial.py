@@ -1,25 +1,24 @@
-"""A SELECT over one table → the part that each executor's Python computes, and what is left for Spark.
+"""A SELECT over one table → the query that executors run in their Python, and the rest that Spark computes.
 
-Most of what Spark costs is taking rows from Python, one by one. So DuckDB leaves out beside the readers what WHERE excludes,
-and computes groups, of some rows at a time, which Spark merges: it takes a row a group.
+Most of the time of a query goes into Spark's reading of rows from Python, one by one. So DuckDB, in the Python of the
+executors, applies WHERE and aggregates some rows at a time; Spark reads a row for each group and merges these.
 
-| aggregate | of some rows | merged |
+| aggregate | on executors | merged |
 |---|---|---|
 | count | the same | their sum, 0 where there is none |
 | count_if | the same | their sum; NULL, as DuckDB has it, where there is none |
 | sum, min, max, bool_and, bool_or | the same | the same |
 | avg | sum and count | the sum of sums by the sum of counts |
-| any of DISTINCT x | x is one more group | the same, of x |
+| any of them of DISTINCT x | x is one more group | the same, of x |
 
-What stands there in DuckDB's SQL is what DuckDB itself computes. Not split: joins, windows, subqueries, and aggregates
-that are not in the table; these go the ordinary way, as do rows without a WHERE.
+The query on executors is in DuckDB's SQL, so its expressions mean what they mean in DuckDB. Joins, windows, subqueries and
+other aggregates are not split, nor is a SELECT without WHERE and aggregates: Spark reads all their rows.
 
-Without groups, or by key group or subtask, what the executors find is a row or a few for every million rows. Where a statement
-asks for nothing else, these are all that is needed of the cluster, and DuckDB merges them, too (`merged_by_duckdb`): Spark
-would need a second stage.
+Without groups, or with groups by key group or subtask, executors return a few rows for every million. If a statement needs
+nothing else of the cluster, DuckDB merges these rows on this machine (`merged_by_duckdb`): Spark would need a second stage.
 
-A SELECT without aggregates, order or limit makes a row, or none, of each row, whatever else there is (`row_by_row`): where its
-answer is long, DuckDB computes all of it beside the readers, and Spark takes no rows at all.
+A SELECT without aggregates, order or limit makes at most one row of each row (`row_by_row`). If its answer may be long, DuckDB
+computes all of it on the executors, and Spark reads no rows at all.
 """
 
 from __future__ import annotations
@@ -36,19 +35,20 @@ from readers import KEY_GROUP, SUBTASK
 _FEW = (KEY_GROUP, SUBTASK)
 _OF_MANY_ROWS = ("group", "having", "qualify", "distinct", "order", "limit", "offset")
 ROWS = "rows"
-"""What the table is called in the part of the executors."""
+"""The name of the table in the query on executors."""
 
 
 class MergedCount(exp.Expression, exp.AggFunc):
-    """The sum of counts `this`; 0 where there is none."""
+    """The sum of the counts `this`; 0 if there are none."""
 
     arg_types: ClassVar[dict[str, bool]] = {"this": True}
 
 
 class MergedAvg(exp.Expression, exp.AggFunc):
-    """The sum of sums `this` by the sum of counts `expression`.
+    """The sum of the sums `this` divided by the sum of the counts `expression`.
 
-    `of_group` if it is not to be sum / count, see `divided`; `is_narrow`, of values of 16 bits, is for whoever knows types to set.
+    `of_group`: the division is not plain sum / count, see `divided`. `is_narrow`: the values have 16 bits; `sql.py`, which
+    knows the types, sets it.
     """
 
     arg_types: ClassVar[dict[str, bool]] = {
@@ -61,11 +61,11 @@ class MergedAvg(exp.Expression, exp.AggFunc):
 
 @dataclass(frozen=True, slots=True)
 class PartialQuery:
-    """What executors compute of a table's rows, in place of which it stands.
+    """A query that executors run over the rows of a table; Spark reads its answer in place of the rows.
 
     Attributes:
-        sql: in DuckDB's SQL, over a table `ROWS`.
-        schema: of its answer, by DuckDB's types.
+        sql: its text in DuckDB's SQL, over a table `ROWS`.
+        schema: schema of its answer, in DuckDB's types.
     """
 
     sql: str
@@ -74,13 +74,13 @@ class PartialQuery:
 
 @dataclass(frozen=True, slots=True)
 class PartialSelect:
-    """A SELECT in two parts.
+    """A SELECT that is split in two.
 
     Attributes:
-        partial: over the table.
-        columns: of `partial`: name and expression.
-        merged: what is left, over the answers of `partial` under the table's name.
-        is_small: whether `partial` gives few rows, whatever it is of.
+        partial: the SELECT over the rows of the table.
+        columns: the columns of `partial`: names and expressions.
+        merged: the SELECT over the answers of `partial`, which have the table's name.
+        is_small: whether `partial` returns few rows for any number of rows.
     """
 
     partial: exp.Select
@@ -89,15 +89,15 @@ class PartialSelect:
     is_small: bool
 
 
-class _NotSplit(Exception):
-    """There is something in the SELECT that is not split."""
+class _NotSplitError(Exception):
+    """The SELECT has an expression that cannot be split."""
 
 
 def divided(select: exp.Select, *, has_groups: bool) -> Collection[exp.Expr]:
-    """The values whose plain `avg` in a SELECT is sum / count to DuckDB, with all digits of DOUBLE but those of the sum.
+    """Return the values whose plain `avg` in a SELECT DuckDB computes as sum / count, in DOUBLE.
 
-    All other averages it computes as such, so that the last digit may be another: those of groups beside which there is
-    neither a sum nor a count of the same, and those of DISTINCT, FILTER and windows.
+    DuckDB computes all other averages with an aggregate of its own, whose last digit may differ: averages of groups without a
+    sum or a count of the same value beside them, and averages with DISTINCT, FILTER or a window.
     """
     found = [node for item in _own(select) for node in _aggregates(item)]
     values = {node.this for node in found if type(node) in (exp.Sum, exp.Count)}
@@ -107,13 +107,13 @@ def divided(select: exp.Select, *, has_groups: bool) -> Collection[exp.Expr]:
 
 
 def _own(select: exp.Select) -> list[exp.Expr]:
-    """Where a SELECT has aggregates."""
+    """Return the expressions and clauses of a SELECT that may have aggregates."""
     clauses = (select.args.get(name) for name in ("having", "qualify", "order"))
     return [*select.expressions, *(clause for clause in clauses if clause is not None)]
 
 
 def _aggregates(node: exp.Expr) -> Iterator[exp.AggFunc]:
-    """The aggregates of an expression of a SELECT: not those of a FILTER, a window or a query inside."""
+    """Yield the aggregates of an expression of a SELECT, without those of a FILTER, a window or a query inside."""
     if isinstance(node, exp.Filter | exp.Window | exp.Query):
         return
     if isinstance(node, exp.AggFunc):
@@ -123,11 +123,11 @@ def _aggregates(node: exp.Expr) -> Iterator[exp.AggFunc]:
 
 
 def partial_select(select: exp.Select, keys: Sequence[exp.Expr]) -> PartialSelect | None:
-    """The two parts of a SELECT; None if it is not split.
+    """Split a SELECT in two; return None if it cannot be split.
 
     Args:
-        select: qualified: FROM is one table, and its columns are named by its alias.
-        keys: what it groups by.
+        select: the SELECT, qualified: columns are named by the alias of their table.
+        keys: the expressions that it groups by.
     """
     if not _is_of_a_table(select):
         return None
@@ -135,10 +135,10 @@ def partial_select(select: exp.Select, keys: Sequence[exp.Expr]) -> PartialSelec
 
 
 def row_by_row(select: exp.Select) -> exp.Select | None:
-    """A SELECT that makes of each row of its table one of the answer, or none, over `ROWS`; None for another.
+    """Return a SELECT over `ROWS` if each row of the table makes at most one row of the answer; None otherwise.
 
     Args:
-        select: qualified, as that of `partial_select`.
+        select: the SELECT, qualified as for `partial_select`.
     """
     if not _is_of_a_table(select) or any(select.args.get(clause) for clause in _OF_MANY_ROWS):
         return None
@@ -150,11 +150,11 @@ def row_by_row(select: exp.Select) -> exp.Select | None:
 
 
 def merged_by_duckdb(merged: exp.Select, hugeints: Collection[str]) -> exp.Select:
-    """`PartialSelect.merged` in DuckDB's own words.
+    """Return `PartialSelect.merged` in DuckDB's SQL.
 
     Args:
-        merged: what is left; the table's name may have been changed.
-        hugeints: the columns of the partial query that are HUGEINT to DuckDB, for which Arrow has no type.
+        merged: the SELECT; its table may have another name by now.
+        hugeints: the columns of the partial query that are HUGEINT in DuckDB, a type that Arrow does not have.
     """
 
     def typed(node: exp.Expr) -> exp.Expr:
@@ -177,7 +177,7 @@ def merged_by_duckdb(merged: exp.Select, hugeints: Collection[str]) -> exp.Selec
 
 
 def _is_of_a_table(select: exp.Select) -> bool:
-    """Whether it reads one table, and nothing else."""
+    """Return whether a SELECT reads one table and nothing else."""
     source = select.args.get("from_")
     if source is None or not isinstance(source.this, exp.Table):
         return False
@@ -187,32 +187,32 @@ def _is_of_a_table(select: exp.Select) -> bool:
 
 
 def _aggregated(select: exp.Select, keys: Sequence[exp.Expr]) -> PartialSelect | None:
-    """Aggregates of the rows, and the rest of the SELECT over them."""
+    """Split a SELECT with aggregates; return None if it cannot be split."""
     if select.args.get("qualify") is not None or next(select.find_all(exp.Window), None) is not None:
         return None
     distinct = select.args.get("distinct") is not None and not keys
-    parts = _Parts(select.args["from_"].this.alias_or_name, divided(select, has_groups=bool(keys)))
+    split = _PartialColumns(select.args["from_"].this.alias_or_name, divided(select, has_groups=bool(keys)))
     try:
         for key in [item.unalias() for item in select.expressions] if distinct else keys:
-            parts.group(key)
-        merged = _merged(select, parts)
-    except _NotSplit:
+            split.group(key)
+        merged = _merged(select, split)
+    except _NotSplitError:
         return None
-    columns = [(name, node) for found in (parts.groups, parts.sums) for node, name in found.items()]
+    columns = [(name, node) for found in (split.groups, split.sums) for node, name in found.items()]
     made = _partial(select, columns)
-    if parts.groups:
-        numbers = [exp.Literal.number(place) for place in range(1, len(parts.groups) + 1)]
+    if split.groups:
+        numbers = [exp.Literal.number(place) for place in range(1, len(split.groups) + 1)]
         made.set("group", exp.Group(expressions=numbers))
-    if not columns or not _is_of_one_table(made, parts.table):
+    if not columns or not _is_of_one_table(made, split.table):
         return None
-    is_small = all(isinstance(key, exp.Column) and key.name in _FEW for key in parts.groups) and not any(
+    is_small = all(isinstance(key, exp.Column) and key.name in _FEW for key in split.groups) and not any(
         average.args["of_group"] for average in merged.find_all(MergedAvg)
     )
     return PartialSelect(made, tuple(columns), merged, is_small)
 
 
 def _filtered(select: exp.Select) -> PartialSelect | None:
-    """The rows that WHERE leaves, with the columns that are needed, and the rest of the SELECT over them."""
+    """Split off the WHERE of a SELECT, with the columns that the rest needs; return None if there is none."""
     if select.args.get("where") is None:
         return None
     merged = select.copy()
@@ -227,7 +227,7 @@ def _filtered(select: exp.Select) -> PartialSelect | None:
 
 
 def _partial(select: exp.Select, columns: Sequence[tuple[str, exp.Expr]]) -> exp.Select:
-    """The query of these columns for the rows of the SELECT."""
+    """Return a SELECT of these columns over `ROWS`, with the WHERE of another one."""
     alias = exp.to_identifier(select.args["from_"].this.alias_or_name, quoted=True)
     made = exp.select(*(exp.alias_(node.copy(), name, quoted=True) for name, node in columns))
     made.set("from_", exp.From(this=exp.to_table(ROWS, alias=alias)))
@@ -241,14 +241,14 @@ def _is_of_one_table(query: exp.Select, table: str) -> bool:
 
 
 @dataclass(slots=True)
-class _Parts:
-    """What the partial query has.
+class _PartialColumns:
+    """The columns of a partial query.
 
     Attributes:
-        table: the table's alias.
-        divided: as the function has it.
-        groups: what it groups by, and the names of these.
-        sums: its aggregates, likewise.
+        table: alias of the table.
+        divided: the values whose average is sum / count: see the function of this name.
+        groups: the expressions that the query groups by, with the names of their columns.
+        sums: its aggregates, with the names of their columns.
     """
 
     table: str
@@ -257,7 +257,7 @@ class _Parts:
     sums: dict[exp.Expr, str] = field(default_factory=dict)
 
     def group(self, key: exp.Expr) -> None:
-        """Note a group; not a constant, nor ROLLUP and the like, but what stands in them."""
+        """Add a group; skip constants, and add the groups inside ROLLUP and CUBE."""
         if isinstance(key, exp.Rollup | exp.Cube):
             for item in key.expressions:
                 self.group(item)
@@ -265,100 +265,100 @@ class _Parts:
             self.groups[key] = f"group {len(self.groups) + 1}"
 
     def sum(self, aggregate: exp.Expr) -> exp.Column:
-        """The column of an aggregate of some rows."""
+        """Return the column of an aggregate; add the aggregate if it is not there."""
         name = self.sums.setdefault(aggregate, f"part {len(self.sums) + 1}")
         return self.column(name)
 
     def column(self, name: str) -> exp.Column:
-        """A column of the partial query."""
+        """Return a column of the partial query."""
         return exp.column(
             exp.to_identifier(name, quoted=True), table=exp.to_identifier(self.table, quoted=True)
         )
 
 
-def _merged(select: exp.Select, parts: _Parts) -> exp.Select:
-    """The SELECT over the partial query, whose columns it finds."""
+def _merged(select: exp.Select, columns: _PartialColumns) -> exp.Select:
+    """Return the SELECT over the partial query; adds the columns that it needs."""
     merged = select.copy()
     merged.set("where", None)
     merged.set(
         "expressions",
         [
-            exp.alias_(_rewritten(item.unalias(), parts), item.alias_or_name, quoted=True)
+            exp.alias_(_rewritten(item.unalias(), columns), item.alias_or_name, quoted=True)
             for item in select.expressions
         ],
     )
     for clause in ("group", "having", "order"):
         if select.args.get(clause) is not None:
-            merged.set(clause, _rewritten(select.args[clause], parts))
+            merged.set(clause, _rewritten(select.args[clause], columns))
     return merged
 
 
-def _rewritten(node: exp.Expr, parts: _Parts) -> exp.Expr:
+def _rewritten(node: exp.Expr, columns: _PartialColumns) -> exp.Expr:
     def rewrite(inner: exp.Expr) -> exp.Expr:
-        if inner in parts.groups:
-            return parts.column(parts.groups[inner])
+        if inner in columns.groups:
+            return columns.column(columns.groups[inner])
         aggregate = inner.this if isinstance(inner, exp.Filter) else inner
         if isinstance(aggregate, exp.AggFunc):
             if type(aggregate) not in _MERGES:
-                raise _NotSplit
-            return _MERGES[type(aggregate)](inner, parts)
+                raise _NotSplitError
+            return _MERGES[type(aggregate)](inner, columns)
         if isinstance(inner, exp.Column) and inner.table:
-            raise _NotSplit
+            raise _NotSplitError
         return inner
 
     return node.copy().transform(rewrite, copy=False)
 
 
-_Merge = Callable[[exp.Expr, _Parts], exp.Expr]
+_Merge = Callable[[exp.Expr, _PartialColumns], exp.Expr]
 
 
 def _again(kind: type[exp.AggFunc]) -> _Merge:
-    """The same aggregate, of what it was of some rows."""
+    """Return a merge that applies the same aggregate to its own results."""
 
-    def merge(node: exp.Expr, parts: _Parts) -> exp.Expr:
-        return _of_distinct(node, parts) or kind(this=parts.sum(node.copy()))
+    def merge(node: exp.Expr, columns: _PartialColumns) -> exp.Expr:
+        return _of_distinct(node, columns) or kind(this=columns.sum(node.copy()))
 
     return merge
 
 
-def _count(node: exp.Expr, parts: _Parts) -> exp.Expr:
-    return _of_distinct(node, parts) or MergedCount(this=parts.sum(node.copy()))
+def _count(node: exp.Expr, columns: _PartialColumns) -> exp.Expr:
+    return _of_distinct(node, columns) or MergedCount(this=columns.sum(node.copy()))
 
 
-def _count_if(node: exp.Expr, parts: _Parts) -> exp.Expr:
-    return exp.Sum(this=parts.sum(node.copy()))
+def _count_if(node: exp.Expr, columns: _PartialColumns) -> exp.Expr:
+    return exp.Sum(this=columns.sum(node.copy()))
 
 
-def _avg(node: exp.Expr, parts: _Parts) -> exp.Expr:
-    distinct = _of_distinct(node, parts)
+def _avg(node: exp.Expr, columns: _PartialColumns) -> exp.Expr:
+    distinct = _of_distinct(node, columns)
     if distinct is not None:
         return distinct
     return MergedAvg(
-        this=parts.sum(_as(exp.Sum, node)),
-        expression=parts.sum(_as(exp.Count, node)),
-        of_group=isinstance(node, exp.Filter) or node.this not in parts.divided,
+        this=columns.sum(_as(exp.Sum, node)),
+        expression=columns.sum(_as(exp.Count, node)),
+        of_group=isinstance(node, exp.Filter) or node.this not in columns.divided,
     )
 
 
 def _as(kind: type[exp.AggFunc], node: exp.Expr) -> exp.Expr:
-    """Another aggregate of the same values."""
+    """Return another aggregate of the same values."""
     if isinstance(node, exp.Filter):
         return exp.Filter(this=_as(kind, node.this), expression=node.args["expression"].copy())
     return kind(this=node.this.copy())
 
 
-def _of_distinct(node: exp.Expr, parts: _Parts) -> exp.Expr | None:
-    """An aggregate of distinct values, each of which is a group of its own; None for another aggregate."""
+def _of_distinct(node: exp.Expr, columns: _PartialColumns) -> exp.Expr | None:
+    """Return an aggregate of distinct values, each of which becomes a group; None for an aggregate without DISTINCT."""
     if next(node.find_all(exp.Distinct), None) is None:
         return None
     if isinstance(node, exp.Filter) or len(node.this.expressions) != 1:
-        raise _NotSplit
+        raise _NotSplitError
     (value,) = node.this.expressions
-    parts.group(value)
-    if value not in parts.groups:
-        raise _NotSplit
+    columns.group(value)
+    if value not in columns.groups:
+        raise _NotSplitError
     merged = node.copy()
-    merged.this.set("expressions", [parts.column(parts.groups[value])])
+    merged.this.set("expressions", [columns.column(columns.groups[value])])
     return merged
 
 

@@ -1,7 +1,7 @@
-"""A `Plan`'s query, in DuckDB's SQL → one for Spark that means the same.
+"""The query of a `Plan`, in DuckDB's SQL → a query for Spark that means the same.
 
-sqlglot qualifies the names; then each query is translated from its FROM outwards, so that every expression has a type:
-DuckDB's. Clauses and joins that are not listed here are refused, as expressions are in `sparkexpressions`.
+sqlglot qualifies the names. Then each query is translated from its FROM outwards, so that every expression has its type in
+DuckDB. Clauses and joins that are not listed here are refused, as expressions are in `expressions/`.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ from service.sql.types import sql_type
 
 Columns = list[tuple[str, pa.DataType]]
 
+# The clauses that are translated, by sqlglot's names; a query with another one is refused.
 _SELECT = frozenset(
     {
         "expressions",
@@ -71,14 +72,14 @@ class SparkQuery:
 
     Attributes:
         sql: its text.
-        types: DuckDB's types of its columns.
+        types: types of its columns in DuckDB.
         has_average: whether it calls `AVERAGE`.
-        columns: of each table of the plan, by its name there: those it needs, in order; never none.
-        partials: of tables in whose place executors give partial aggregates: the queries of these.
-        merged: the same in DuckDB's SQL, over what executors found of each such table, by the names of `part_name`; None if
-            there is more to do than to merge a few rows.
-        computed: the same in DuckDB's SQL, over `sparkpartial.ROWS`, the rows of its only table, of which executors read any;
-            empty if an answer's row is made of several of them.
+        columns: for each table of the plan, by its name there, the columns to read, in order; at least one.
+        partials: for each table whose rows executors aggregate, by its name, the query that they run.
+        merged: the rest of the query in DuckDB's SQL, over the answers of `partials` as tables named by `partial_name`; None
+            if Spark has to compute it.
+        computed: the whole query in DuckDB's SQL, over the rows of its only table as `partial.ROWS`, to run in each task;
+            empty if a row of the answer depends on several rows.
     """
 
     sql: str
@@ -90,8 +91,8 @@ class SparkQuery:
     computed: str
 
 
-def part_name(table: str) -> str:
-    """What the partial aggregates of a table are called."""
+def partial_name(table: str) -> str:
+    """Return the name of the table that holds the partial aggregates of another."""
     return f"{table} in part"
 
 
@@ -106,11 +107,11 @@ def spark_query(
     """Translate a query.
 
     Args:
-        query: a plan's; it is left as it is.
-        schemas: the tables of the plan by their names.
-        views: what the tables are called on Spark.
+        query: the query of a plan; it is not changed.
+        schemas: schemas of the plan's tables, by name.
+        views: names of the tables on Spark, by name in the plan.
         scanned: the tables that executors read.
-        in_part: whether they may aggregate their rows.
+        in_part: executors may aggregate rows before Spark takes them.
 
     Raises:
         NotOnSparkError: Spark cannot answer it as DuckDB does.
@@ -163,16 +164,18 @@ def spark_query(
 
 @dataclass(slots=True)
 class _Names:
-    """What names mean at one place of a query: `Scope` of `sparkexpressions`.
+    """The meaning of names at one place of a query: the `Scope` of `expressions/terms.py`.
 
     Attributes:
-        tables: alias → column → type, casefolded.
-        common: the queries of WITH.
-        aliases: the columns of the answer by name, for ORDER BY.
-        kinds: their types by place.
+        translator: the translation of the statement.
+        tables: alias → column → (name, type); aliases and columns are casefolded.
+        origins: alias → name of the table in the plan.
+        common: the columns of the queries in WITH, by name.
+        aliases: types of the columns of the answer by name, for ORDER BY.
+        kinds: types of the columns of the answer by position.
         outer: the names around a subquery.
-        divided: the values whose average is sum / count in that SELECT.
-        is_correlated: whether one of the names was found around the subquery.
+        divided: the values whose average is sum / count in this SELECT.
+        is_correlated: whether a name was found around the subquery.
     """
 
     translator: _Translator | None = None
@@ -186,10 +189,10 @@ class _Names:
     is_correlated: bool = False
 
     def column(self, node: exp.Column) -> Typed:
-        """The column that a name stands for.
+        """Return the column that a name means.
 
         Raises:
-            NotOnSparkError: it is not sure which.
+            NotOnSparkError: no column, or several, have the name.
         """
         alias, name = node.table.casefold(), node.name.casefold()
         if not alias and name in self.aliases:
@@ -211,20 +214,20 @@ class _Names:
         raise NotOnSparkError(f"the name {node.name!r}")
 
     def subquery(self, query: exp.Query) -> tuple[exp.Query, Columns]:
-        """A query inside an expression."""
+        """Translate a query inside an expression; return it and its columns."""
         assert self.translator is not None
         return self.translator.query(query, self)
 
     def handler(self, kind: type[exp.Expr]) -> Handler | None:
-        """What translates expressions of this kind."""
+        """Return the handler of expressions of this kind."""
         return HANDLERS.get(kind)
 
 
 class _Translator:
-    """One statement on its way to Spark.
+    """The translation of one statement.
 
     Attributes:
-        partials: the tables that are aggregated before Spark has their rows, and how.
+        partials: for each table whose rows executors aggregate, the query that they run.
     """
 
     def __init__(
@@ -238,19 +241,20 @@ class _Translator:
         self._used: dict[str, set[str]] = {name: set() for name in schemas}
 
     def use(self, table: str, column: str) -> None:
-        """Note that a column of a table is needed."""
+        """Note that a column of a table is to be read."""
         self._used[table].add(column)
 
     def used(self, table: str) -> tuple[str, ...]:
-        """The columns of a table that are needed, in its order; the last, which is cheap, where none is."""
+        """Return the columns of a table to read, in its order; the last one, which is cheap, if the query needs none."""
         schema, used = self._schemas[table.casefold()], self._used[table.casefold()]
         return tuple(name for name in schema.names if name in used) or (schema.names[-1],)
 
     def query(self, query: exp.Expr, outer: _Names) -> tuple[exp.Query, Columns]:
-        """A query of any kind, and its columns."""
+        """Translate a query of any kind; return it and its columns."""
         if isinstance(query, exp.Subquery):
             _knows(query, frozenset({"this", "alias"}))
             return self.query(query.this, outer)
+        # A copy: queries of WITH are known in this query and below only.
         common = dict(outer.common)
         with_ = self._with(query, outer, common)
         scope = _Names(translator=self, common=common, outer=outer if outer.tables or outer.outer else None)
@@ -286,6 +290,7 @@ class _Translator:
 
     def _select(self, query: exp.Select, scope: _Names) -> tuple[exp.Query, Columns]:
         _check_having(query)
+        # The SELECT is translated twice if it is split: first as a whole, which gives types and refuses what Spark cannot do.
         own = _Names(translator=self, common=scope.common, outer=scope.outer)
         whole = self._whole_select(query, own)
         if own.is_correlated and next(query.find_all(exp.Avg), None) is not None:
@@ -294,11 +299,11 @@ class _Translator:
         return whole if merged is None else self._whole_select(merged, scope)
 
     def _merged_select(self, query: exp.Select, scope: _Names) -> exp.Select | None:
-        """The same over partial aggregates, which executors make of the rows of its only table; None if they cannot.
+        """Return a SELECT over partial aggregates of its only table; None if it is not split.
 
         Args:
-            query: it could be translated as a whole.
-            scope: of its clauses.
+            query: the SELECT, which could be translated as a whole.
+            scope: the names in its clauses.
         """
         names = [scope.origins[alias] for alias in scope.tables if alias in scope.origins]
         if len(scope.tables) != 1 or not names or names[0] not in self._scanned:
@@ -311,7 +316,7 @@ class _Translator:
         schema = pa.schema([(name, translate(node, scope).type) for name, node in split.columns])
         _note_narrow(split, scope)
         self.partials[names[0]] = PartialQuery(split.partial.sql("duckdb", comments=False), schema)
-        merged = part_name(names[0])
+        merged = partial_name(names[0])
         self._schemas[merged], self._views[merged], self._used[merged] = schema, self._views[names[0]], set()
         split.merged.args["from_"].this.set("this", exp.to_identifier(merged, quoted=True))
         hugeints = _hugeints(split.columns, scope)
@@ -320,10 +325,10 @@ class _Translator:
         return split.merged
 
     def merged(self, query: exp.Query) -> exp.Query | None:
-        """A query that was translated, with every split SELECT over what executors found; None if one has groups.
+        """Return a translated query with each split SELECT over its partial aggregates; None if these may be many rows.
 
         Args:
-            query: it is changed.
+            query: the query; it is changed.
         """
         if any(merged is None for _, merged in self._merges):
             return None
@@ -361,7 +366,7 @@ class _Translator:
         return made, columns
 
     def _modifiers(self, query: exp.Expr, made: exp.Expr, scope: _Names) -> None:
-        """ORDER BY, LIMIT and OFFSET."""
+        """Translate ORDER BY, LIMIT and OFFSET."""
         order = query.args.get("order")
         if order is not None:
             made.set("order", exp.Order(expressions=list(_order(order, scope))))
@@ -371,7 +376,7 @@ class _Translator:
                 _knows(limit, frozenset({"expression"}))
                 number = limit.expression
                 if not (isinstance(number, exp.Literal) and number.is_int):
-                    raise NotOnSparkError(f"{clause.upper()} but of a number")
+                    raise NotOnSparkError(f"{clause.upper()} of anything but a number")
                 made.set(clause, type(limit)(expression=number.copy()))
 
     def _group(self, query: exp.Select, items: Sequence[exp.Expr], scope: _Names) -> exp.Group | None:
@@ -397,7 +402,7 @@ class _Translator:
         return made
 
     def _source(self, node: exp.Expr, scope: _Names) -> exp.Expr:
-        """A table or subquery of FROM or JOIN; its columns become names of the scope."""
+        """Translate a table or subquery of FROM or JOIN; its columns become names of the scope."""
         if isinstance(node, exp.Table):
             return self._table(node, scope)
         if isinstance(node, exp.Subquery):
@@ -477,9 +482,9 @@ class _Translator:
 
 
 def _hugeints(columns: Iterable[tuple[str, exp.Expr]], scope: _Names) -> set[str] | None:
-    """The columns of a partial query that are HUGEINT to DuckDB; None if there is one of which that is not sure.
+    """Return the columns of a partial query that are HUGEINT in DuckDB; None if that is not sure of one.
 
-    In Arrow a HUGEINT is a DECIMAL(38, 0), which DuckDB divides and multiplies otherwise.
+    In Arrow a HUGEINT is a DECIMAL(38, 0), which DuckDB divides and multiplies differently.
     """
     found = set()
     for name, node in columns:
@@ -494,7 +499,7 @@ def _hugeints(columns: Iterable[tuple[str, exp.Expr]], scope: _Names) -> set[str
 
 
 def _note_narrow(split: PartialSelect, scope: _Names) -> None:
-    """Have averages know whether they are of values of 16 bits: of their sums that cannot be told."""
+    """Note at each average whether its values have 16 bits: the type of their sum does not show it."""
     columns = dict(split.columns)
     for average in split.merged.find_all(MergedAvg):
         total = columns[average.this.name]
@@ -503,7 +508,7 @@ def _note_narrow(split: PartialSelect, scope: _Names) -> None:
 
 
 def cast_literal(value: Typed) -> exp.Expr:
-    """An untyped NULL of the answer has DuckDB's type for it; all else its own."""
+    """Return a value of the answer; an untyped NULL becomes a STRING, for Spark returns no column without a type."""
     return (
         exp.Cast(this=value.node, to=exp.DataType.build("STRING", dialect="spark"))
         if value.type == pa.null()
@@ -538,18 +543,18 @@ def _check_order(kind: pa.DataType) -> None:
 
 
 def _group_nodes(group: exp.Group, items: Sequence[exp.Expr]) -> list[exp.Expr]:
-    """What a SELECT of these items groups by."""
+    """Return what a SELECT of these items groups by."""
     if group.args.get("all"):
         return [item for item in items if not has_aggregate(item) and not isinstance(item, exp.Literal)]
     return list(group.expressions)
 
 
 def _projected(item: exp.Expr) -> tuple[str, exp.Expr]:
-    """(name, expression) of an item of SELECT."""
+    """Return (name, expression) of an item of SELECT."""
     if isinstance(item, exp.Alias):
         return item.alias, item.this
     if isinstance(item, exp.Star) or item.is_star:
-        raise NotOnSparkError("such a *")
+        raise NotOnSparkError("this kind of *")
     return item.alias_or_name, item
 
 
@@ -576,7 +581,7 @@ def _renamed(columns: Columns, names: Sequence[str]) -> Columns:
 
 
 def _conformed(query: exp.Query, have: Columns, want: Columns) -> exp.Query:
-    """One side of a set operation, with the types of the whole."""
+    """Return one side of a set operation, cast to the types of the whole."""
     if [kind for _, kind in have] == [kind for _, kind in want]:
         return exp.Subquery(this=query) if _is_modified(query) else query
     numbered = [(f"c{place}", kind) for place, (_, kind) in enumerate(have)]
@@ -592,10 +597,10 @@ def _is_modified(query: exp.Query) -> bool:
 
 
 def _check_having(query: exp.Select) -> None:
-    """Spark finds no aggregate to sort by behind a HAVING that has one of its own.
+    """Check the aggregates of HAVING: Spark cannot sort by an aggregate if HAVING has one that is not selected.
 
     Raises:
-        NotOnSparkError: it is so.
+        NotOnSparkError: HAVING has one.
     """
     having, order = query.args.get("having"), query.args.get("order")
     if having is None or order is None or order.find(exp.AggFunc) is None:
@@ -612,6 +617,7 @@ def _check_groups(columns: Columns) -> None:
 
 
 def _knows(node: exp.Expr, arguments: frozenset[str]) -> None:
+    """Check that a clause has no arguments but these: another one would be lost."""
     for name, value in node.args.items():
         if name not in arguments and value not in (None, False, []):
             raise NotOnSparkError(f"{node.key.upper()} with {name.strip('_').replace('_', ' ').upper()}")

@@ -1,7 +1,7 @@
-"""The tables of a plan → what Spark reads of each.
+"""The tables of a plan → DataFrames.
 
-A table that executors read is planned here, as tasks: groups of splits, which are rows of a DataFrame until `mapInArrow`
-reads them. Of one that the service knows, such as `StateMeta`, the rows themselves are sent.
+A table that executors read is planned here as tasks: groups of splits, each a row of a DataFrame that `mapInArrow` reads. A
+table that lists facts, such as `StateMeta`, is sent with its rows.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pyarrow as pa
 from catalog import Split
 from catalog.table import FactsTable
 from service.engines.spark.partial import PartialQuery
-from service.engines.spark.sql import part_name
+from service.engines.spark.sql import partial_name
 from service.sql.plan import TableReference
 
 if TYPE_CHECKING:
@@ -23,16 +23,17 @@ if TYPE_CHECKING:
 
     from service.spark.partial import Partial
 
+# A task of this size takes seconds: starting it costs little beside that, and progress and cancel stay fine enough.
 _TASK_BYTES = 512 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class KnownTable:
-    """One whose rows the service sends.
+    """A table whose rows the service sends.
 
     Attributes:
         reference: the table.
-        columns: of it, those that are needed.
+        columns: the columns to send.
     """
 
     reference: TableReference
@@ -40,16 +41,16 @@ class KnownTable:
 
     @property
     def size_bytes(self) -> int:
-        """How much executors read."""
+        """Bytes of savepoints that executors read: none."""
         return 0
 
     @property
     def tasks(self) -> tuple[tuple[Split, ...], ...]:
-        """What executors read."""
+        """Splits that executors read: none."""
         return ()
 
     def frame(self, session: SparkSession) -> DataFrame:
-        """Its rows."""
+        """Return the rows as a DataFrame."""
         from service.spark.types import spark_schema, to_wire, wire_schema
 
         scan = self.reference.scan.narrowed(self.columns)
@@ -58,20 +59,20 @@ class KnownTable:
         return session.createDataFrame(rows, spark_schema(scan.schema, "bigint")).coalesce(1)
 
     def answered(self, found: pa.Table | None) -> TableReference:
-        """The same table for DuckDB, which merges what was found of the others."""
+        """Return the table itself, for DuckDB to merge with the answers of others."""
         return self.reference
 
 
 @dataclass(frozen=True, slots=True)
 class ScannedTable:
-    """One that executors read.
+    """A table that executors read.
 
     Attributes:
         reference: the table.
-        schema: of the rows.
-        tasks: the splits of each; never no task.
-        size_bytes: about how much all read.
-        partial: what is computed of each task's rows and given in place of them; None for the rows.
+        schema: schema of the rows.
+        tasks: the splits of each task; at least one task.
+        size_bytes: estimate of the bytes that all tasks read.
+        partial: the query whose answer replaces the rows of each task; None for the rows.
     """
 
     reference: TableReference
@@ -84,9 +85,10 @@ class ScannedTable:
     def of(
         cls, reference: TableReference, columns: Sequence[str], partial: PartialQuery | None, cores: int
     ) -> ScannedTable:
-        """Plan the tasks: the same number for each of `cores`, for they read about as much each, of each state the same keys.
+        """Plan the tasks: the same number for each of `cores`, each of about the same bytes.
 
-        A byte of one state takes several times as long as one of another.
+        Splits are sorted by their keys, so each task reads about the same of every state: a byte of one state may take
+        several times as long as a byte of another.
 
         Raises:
             ReaderError: the savepoint cannot be read.
@@ -105,7 +107,7 @@ class ScannedTable:
         return cls(reference, scan.schema, tuple(tasks) or ((),), size_bytes, partial)
 
     def frame(self, session: SparkSession) -> DataFrame:
-        """Its rows, or what is computed of them."""
+        """Return the rows, or the answers of `partial`, as a DataFrame."""
         from service.spark.splits import SplitReader
         from service.spark.types import spark_schema
 
@@ -114,7 +116,7 @@ class ScannedTable:
         return self._task_rows(session).mapInArrow(reader.savepoint, spark_schema(schema, "bigint"))
 
     def written(self, session: SparkSession, sql: str, answer: pa.Schema, folder: str) -> DataFrame:
-        """What DuckDB's SQL computes of each of its rows, as files in a folder: see `service.spark.files`."""
+        """Return the names of the files in a folder to which executors write what DuckDB's SQL computes of the rows."""
         from service.spark.files import ComputedFileWriter, FileWriter
         from service.spark.partial import Partial
         from service.spark.types import spark_schema
@@ -123,11 +125,11 @@ class ScannedTable:
         return self._task_rows(session).mapInArrow(writer.savepoint, spark_schema(FileWriter.schema))
 
     def answered(self, found: pa.Table | None) -> TableReference:
-        """What executors found of it, as a table for DuckDB, which merges it."""
+        """Return the answers of `partial` as a table, for DuckDB to merge."""
         assert self.partial is not None
         batches = found.combine_chunks().to_batches() if found is not None else []
         rows = batches[0] if batches else pa.RecordBatch.from_pylist([], self.partial.schema)
-        name = part_name(self.reference.name)
+        name = partial_name(self.reference.name)
         return TableReference(name=name, database=None, table=FactsTable(name, "", rows.schema, lambda: rows))
 
     def _task_rows(self, session: SparkSession) -> DataFrame:
@@ -136,7 +138,7 @@ class ScannedTable:
         return session.createDataFrame(task_rows((0, splits) for splits in self.tasks))
 
     def computed(self) -> Partial:
-        """What is computed of its rows."""
+        """Return the computation of `partial`, as executors run it."""
         from service.spark.partial import Partial
 
         assert self.partial is not None
@@ -147,12 +149,12 @@ SparkTable = KnownTable | ScannedTable
 
 
 def is_scanned(reference: TableReference) -> bool:
-    """Whether executors read a table, and not the service."""
+    """Return whether executors read a table; otherwise the service sends its rows."""
     return reference.database is not None and not isinstance(reference.table, FactsTable)
 
 
 def without_rows(reference: TableReference) -> TableReference:
-    """The same name for a table without rows, and of no database: of one, a worker would read the rows there."""
+    """Return a reference to an empty table of the same name, without a database: a worker would read that one's rows."""
     schema = reference.table.schema
     empty = pa.RecordBatch.from_pylist([], schema=schema)
     return replace(
@@ -163,7 +165,7 @@ def without_rows(reference: TableReference) -> TableReference:
 
 
 def gathered(session: SparkSession, tables: Sequence[SparkTable]) -> DataFrame:
-    """What is computed of all tables' rows, in one job: for `service.spark.splits.answers`."""
+    """Return the answers of `partial` of all tables, in one job: `service.spark.splits.answers` reads them."""
     from service.spark.splits import AnswerReader, task_rows
     from service.spark.types import spark_schema
 
@@ -175,6 +177,7 @@ def gathered(session: SparkSession, tables: Sequence[SparkTable]) -> DataFrame:
 
 
 def be_parallel(session: SparkSession, tables: Iterable[SparkTable]) -> None:
-    """Have Spark make a task of each row that says what one reads."""
+    """Have Spark start one task for each row of the DataFrames of tasks."""
+    # Spark cuts a DataFrame of local rows into this many partitions.
     tasks = max(1, sum(len(table.tasks) for table in tables))
     session.conf.set("spark.sql.leafNodeDefaultParallelism", str(tasks))

@@ -1,7 +1,7 @@
-"""DuckDB's types, as Arrow has them, and what they are on Spark.
+"""DuckDB's types, as types of Arrow, and the Spark types that stand for them.
 
-Spark has no nanoseconds, so times and timestamp[ns] are BIGINT there, as `service/spark/types.py` says; it has no HUGEINT
-either: 38 digits stand for it, in Arrow, too.
+Spark has no nanoseconds, so times and timestamp[ns] are BIGINT there, as in `service/spark/types.py`. Neither Spark nor Arrow
+has HUGEINT: DECIMAL(38, 0) stands for it.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ class Typed:
 
     Attributes:
         node: the expression.
-        type: as an Arrow type; `pa.null()` for an untyped NULL.
-        integer: the value of an integer literal: its type bends to what stands beside it.
-        text: the value of a text literal, likewise.
+        type: its type, as an Arrow type; `pa.null()` for an untyped NULL.
+        integer: value of an integer literal, which takes the type of the value beside it; None for other expressions.
+        text: value of a text literal, likewise.
     """
 
     node: exp.Expr
@@ -38,29 +38,29 @@ class Typed:
 
 
 def is_integer(arrow_type: pa.DataType) -> bool:
-    """Whether it is an integer type, HUGEINT included."""
+    """Return whether a type is an integer type, HUGEINT included."""
     return bool(pa.types.is_signed_integer(arrow_type) or arrow_type == HUGEINT)
 
 
 def is_number(arrow_type: pa.DataType) -> bool:
-    """Whether it is a type that computes."""
+    """Return whether a type is a number."""
     return bool(is_integer(arrow_type) or pa.types.is_floating(arrow_type) or pa.types.is_decimal(arrow_type))
 
 
 def is_nested(arrow_type: pa.DataType) -> bool:
-    """Whether it is a list, a struct or a map."""
+    """Return whether a type is a list, a struct or a map."""
     return bool(pa.types.is_nested(arrow_type))
 
 
 def is_nanoseconds(arrow_type: pa.DataType) -> bool:
-    """Whether Spark has it as BIGINT: nanoseconds of the day or since the epoch."""
+    """Return whether a BIGINT stands for a type on Spark: nanoseconds of the day or since the epoch."""
     return bool(
         pa.types.is_time(arrow_type) or (pa.types.is_timestamp(arrow_type) and arrow_type.unit == "ns")
     )
 
 
 def holds(arrow_type: pa.DataType, value: int) -> bool:
-    """Whether an integer type has this value."""
+    """Return whether an integer type has this value."""
     if arrow_type == HUGEINT:
         return True
     half = 1 << (arrow_type.bit_width - 1)
@@ -68,22 +68,22 @@ def holds(arrow_type: pa.DataType, value: int) -> bool:
 
 
 def integer_type(value: int) -> pa.DataType:
-    """The type of an integer literal that stands alone."""
+    """Return the type of an integer literal that stands alone."""
     return next((fits for fits in (pa.int32(), pa.int64()) if holds(fits, value)), HUGEINT)
 
 
 def digits_of(arrow_type: pa.DataType) -> tuple[int, int]:
-    """(precision, scale) of an integer or decimal type."""
+    """Return (precision, scale) of an integer or decimal type."""
     if arrow_type in _DIGITS:
         return _DIGITS[arrow_type], 0
     return arrow_type.precision, arrow_type.scale
 
 
 def decimal(precision: int, scale: int) -> pa.DataType:
-    """A decimal type.
+    """Return a decimal type.
 
     Raises:
-        NotOnSparkError: it has too many digits.
+        NotOnSparkError: it has more digits than Spark's decimals.
     """
     if precision > MAX_PRECISION:
         raise NotOnSparkError(f"arithmetic of {precision} digits")
@@ -91,10 +91,10 @@ def decimal(precision: int, scale: int) -> pa.DataType:
 
 
 def common_type(*operands: Typed) -> pa.DataType:
-    """The type in which DuckDB compares these, or in which one of them is the answer.
+    """Return the type to which DuckDB casts values to compare them or to return one of them.
 
     Raises:
-        NotOnSparkError: there is none that both engines agree on.
+        NotOnSparkError: the engines do not agree on a type.
     """
     first, *others = operands
     return reduce(_common, others, first).type
@@ -105,6 +105,7 @@ def _common(one: Typed, other: Typed) -> Typed:
         if literal.type == pa.null():
             return beside
     for literal, beside in ((one, other), (other, one)):
+        # A literal takes the type beside it only if it fits: `tiny = 300` compares INTEGERs.
         fits = literal.integer is not None and is_integer(beside.type) and beside.integer is None
         if fits and literal.integer is not None and holds(beside.type, literal.integer):
             return Typed(beside.node, beside.type)
@@ -143,7 +144,7 @@ def _merged_number(one: pa.DataType, other: pa.DataType) -> pa.DataType:
 
 
 def _is_plain_instant(arrow_type: pa.DataType) -> bool:
-    """A date, or a timestamp without a zone that Spark has as such."""
+    """Return whether a type is a date, or a timestamp without a zone that is a timestamp on Spark, too."""
     if pa.types.is_date32(arrow_type):
         return True
     return bool(pa.types.is_timestamp(arrow_type)) and arrow_type.tz is None and arrow_type.unit != "ns"
@@ -153,6 +154,7 @@ def _is_local_timestamp(arrow_type: pa.DataType) -> bool:
     return bool(pa.types.is_timestamp(arrow_type)) and arrow_type.tz is None
 
 
+# (test, merge): the first test that both types pass gives their common type.
 _COMMON = (
     (is_integer, _wider_integer),
     (is_number, _merged_number),
@@ -162,7 +164,7 @@ _COMMON = (
 
 
 def spark_name(arrow_type: pa.DataType) -> str:
-    """The Spark type by which a DuckDB type goes.
+    """Return the name of the Spark type that stands for a type of DuckDB.
 
     Raises:
         NotOnSparkError: there is none.

@@ -1,14 +1,14 @@
-"""Unpacks the zip that executors get, once a machine, and imports from there. Runs on executors, where nothing of ours is.
+"""Unpacks the zip that executors get, once a machine, and imports from there. It runs on executors, without our packages.
 
-Spark copies a zip to a new place for every application, and what is compiled is kept by the place and the time of its
-sources: from the zip itself, every application would compile the decoder anew. So the zip has this file in the place of
-the `__init__.py` of each of our packages, and the packages themselves in the folder `packages`:
+Spark copies a zip to a new path for every application, and the cache of compiled code goes by path and time of the sources:
+from the zip itself, every application would compile the decoder anew. So the zip has this file as the `__init__.py` of each of
+our packages, and the packages themselves in the folder `packages`:
 
     service/__init__.py  catalog/__init__.py  readers/__init__.py    this file
     packages/service/…   packages/catalog/…   packages/readers/…     the packages
 
-Whichever is imported first unpacks all, under the digest of their contents: the same code has the same place for ever.
-Folders that nothing has used for a month are taken away.
+The package that is imported first unpacks all of them into a folder named by the digest of their contents, so the same code
+always has the same path. Folders that were not used for a month are removed.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _KEPT_S = 30 * 24 * 3600
 
 
 def unpacked(archive: str) -> str:
-    """The folder to import from; one in the archive where no folder can be written.
+    """Unpack the zip if needed; return the folder to import from, which is in the zip if no folder can be written.
 
     Args:
-        archive: path of the zip; its comment is the digest of what is in it.
+        archive: path of the zip; its comment is the digest of its contents.
     """
     with zipfile.ZipFile(archive) as packed:
         digest = packed.comment.decode("ascii")
@@ -40,6 +40,7 @@ def unpacked(archive: str) -> str:
             folder = os.path.join(root, digest)
             with contextlib.suppress(OSError):
                 os.makedirs(root, mode=0o700, exist_ok=True)
+                # Code in a folder of another user must not run: the temporary folder is everybody's.
                 if os.stat(root).st_uid != os.getuid():
                     continue
                 if not os.path.isdir(folder):
@@ -51,7 +52,7 @@ def unpacked(archive: str) -> str:
 
 
 def _roots() -> Iterator[str]:
-    """Where to unpack, the best place first."""
+    """Yield folders to unpack to, the best one first."""
     named = os.environ.get(_CACHE_VARIABLE)
     home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     yield os.path.join(named or os.path.join(home, "savepointdb"), PACKAGES)
@@ -59,13 +60,13 @@ def _roots() -> Iterator[str]:
 
 
 def _unpack(packed: zipfile.ZipFile, root: str, folder: str) -> None:
-    """All at once: whoever looks finds the whole folder, or none."""
+    """Unpack to a temporary folder and rename it: other processes find the whole folder or none."""
     made = tempfile.mkdtemp(dir=root)
     try:
         packed.extractall(made, [name for name in packed.namelist() if name.startswith(f"{PACKAGES}/")])
         os.rename(os.path.join(made, PACKAGES), folder)
     except OSError:
-        if not os.path.isdir(folder):  # else another worker was faster
+        if not os.path.isdir(folder):  # otherwise another worker was faster
             raise
     finally:
         shutil.rmtree(made, ignore_errors=True)
@@ -78,7 +79,7 @@ def _remove_unused(root: str) -> None:
 
 
 def become(package: str, archive: str) -> None:
-    """Put the real package in the place of the one that is being imported from the archive."""
+    """Replace the package that is being imported from the zip by the real one."""
     folder = unpacked(archive)
     if folder not in sys.path:
         sys.path.insert(0, folder)

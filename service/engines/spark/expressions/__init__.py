@@ -1,32 +1,38 @@
-"""An expression of DuckDB's SQL → one of Spark's that means the same, with its type.
+"""An expression of DuckDB's SQL → an expression of Spark's that means the same, with its type.
 
-Both engines know most names, and mean different things by many: so only what is in the tables below is translated, each
-entry with what it takes to mean the same, and all else is refused. An entry that knows an argument of a node says so; an
-argument that none knows is refused, too. What differs, and what is done about it:
+Both engines know most functions by the same names, and many of these mean different things. So only expressions in the tables
+`HANDLERS` are translated, each to what means the same on Spark, and all others are refused. A handler names the arguments of a
+node that it translates (`knows`); a node with another argument is refused. The differences:
 
-| DuckDB | Spark | here |
+| DuckDB | Spark | translation |
 |---|---|---|
-| `1 / 2` = 0.5, `1 / 0` = inf | decimals divide as decimals, division by zero is an error | divided as doubles, zero apart |
-| literals take the type beside them; TINYINTs overflow | others do | casts to DuckDB's type, before and after |
+| `1 / 2` = 0.5, `1 / 0` = inf | decimals divide as decimals, division by zero is an error | division of DOUBLEs, with a case for zero |
+| literals take the type beside them; TINYINTs overflow | literals and results have other types | casts to DuckDB's type, before and after |
 | `sum(BIGINT)` is a HUGEINT | BIGINT, overflows | summed in two halves |
-| `avg(BIGINT)` and of decimals divides once, as `long double` | twice | `service/spark/average.py` |
-| the same without groups is sum / count | the same | sum / count |
-| HUGEINT to DOUBLE by halves of 64 bits | to the nearest | by halves |
-| CAST rounds | CAST truncates | rounded first |
-| `list[1]` is the first, `list[9]` is NULL | `[0]` is, `[9]` is an error | `try_element_at` |
-| `list(x)` keeps NULLs; NULL where there is no row | drops them; `[]` | a list of structs |
-| NULLs last, also in DESC | NULLs first | said explicitly |
-| `concat` passes over NULL | is NULL | `concat_ws` |
-| text casts to numbers leniently (`'1e3'::INT`) | strictly | plain digits, or an error |
-| LOWER, UPPER: a letter for a letter | `ß` → `SS`, `ς` | an error where a text has such letters |
+| `avg` of BIGINTs or decimals in groups divides once, as `long double` | divides twice | `service/spark/average.py` |
+| `avg` of these without groups is sum / count | the same | sum / count |
+| HUGEINT becomes DOUBLE by halves of 64 bits | the nearest DOUBLE | by halves |
+| CAST rounds | CAST truncates | `rint` or `round` before the cast |
+| `list[1]` is the first, `list[9]` is NULL | `[0]` is the first, `[9]` is an error | `try_element_at` |
+| `list(x)` keeps NULLs, and is NULL without rows | drops NULLs, and is `[]` | a list of structs |
+| NULLs last, also in DESC | NULLs first | NULLS FIRST or LAST is written out |
+| `concat` skips NULL | is NULL | `concat_ws` |
+| a text is cast to a number leniently (`'1e3'::INT`) | strictly | plain digits only, else an error |
+| LOWER, UPPER change each letter into one | `ß` → `SS`, `ς` at the end of words | an error for a text with such letters |
 | timestamps and times of nanoseconds | none | BIGINT, see `service/spark/types.py` |
 
-Floating-point sums depend on the order of the rows, on either engine.
+Sums of floating-point numbers depend on the order of the rows, on both engines.
 
-    terms.py       what translated expressions are made of, and `translate`
+    table.py       all expressions that are translated, and their handlers
+    terms.py       calls, casts and literals of Spark's SQL, and `translate`, which finds the handler
     names.py       columns, fields, elements, literals
-    arithmetic.py conditions.py casts.py texts.py times.py nested.py aggregates.py
-    table.py       who translates which
+    arithmetic.py  operators, intervals, rounding
+    conditions.py  comparisons, logic, subqueries, CASE, the order of rows
+    casts.py       CAST and TRY_CAST
+    texts.py       functions of texts
+    times.py       functions of dates and timestamps
+    nested.py      lists, maps and structs
+    aggregates.py  aggregates and windows
 """
 
 from service.engines.spark.expressions.aggregates import AVERAGE, has_aggregate, has_map, is_narrow

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pyarrow as pa
 from sqlglot import exp
 
-from service.engines.spark.expressions.conditions import ordered, truth_of
+from service.engines.spark.expressions.conditions import ordered, truth
 from service.engines.spark.expressions.names import same_kind
 from service.engines.spark.expressions.terms import (
     BIGINT,
@@ -33,12 +33,12 @@ from service.engines.spark.types import HUGEINT, Typed, is_nested, is_number
 
 Wrap = Callable[[exp.Expr], exp.Expr]
 AVERAGE = "savepointdb_average"
-"""What `service.spark.average` is called in the SQL for Spark."""
+"""The name of `service.spark.average` in the SQL for Spark."""
 _MOST_DIGITS_OF_16_BITS = 4
 
 
 def has_aggregate(node: exp.Expr) -> bool:
-    """Whether an expression aggregates; a window does not."""
+    """Return whether an expression aggregates rows; a window does not."""
     if isinstance(node, exp.Window | exp.Query):
         return False
     if type(node) in _AGGREGATES:
@@ -58,7 +58,7 @@ def _filter(node: exp.Expr, scope: Scope) -> Typed:
     knows(node, "this", "expression")
     if type(node.this) not in _AGGREGATES:
         raise NotOnSparkError(f"FILTER of {shown(node.this)}")
-    condition = truth_of(node.args["expression"].this, scope)
+    condition = truth(node.args["expression"].this, scope)
 
     def wrap(aggregate: exp.Expr) -> exp.Expr:
         return exp.Filter(this=aggregate, expression=exp.Where(this=condition.copy()))
@@ -69,7 +69,7 @@ def _filter(node: exp.Expr, scope: Scope) -> Typed:
 def _window(node: exp.Expr, scope: Scope) -> Typed:
     knows(node, "this", "partition_by", "order", "spec", "over")
     if node.args.get("over") not in (None, "OVER"):
-        raise NotOnSparkError("such a window")
+        raise NotOnSparkError("this kind of window")
     function = node.this
     if type(function) not in _WINDOW_FUNCTIONS and type(function) not in _AGGREGATES:
         raise NotOnSparkError(f"{shown(function)} of a window")
@@ -101,11 +101,11 @@ def _frame(spec: exp.Expr | None) -> exp.Expr | None:
         return None
     knows(spec, "kind", "start", "start_side", "end", "end_side")
     if str(spec.args.get("kind", "")).upper() != "ROWS":
-        raise NotOnSparkError("a window frame but of ROWS")
+        raise NotOnSparkError("a window frame of anything but ROWS")
     for name in ("start", "end"):
         edge = spec.args.get(name)
         if not (edge is None or isinstance(edge, str) or (isinstance(edge, exp.Literal) and edge.is_int)):
-            raise NotOnSparkError("a window frame but of numbers")
+            raise NotOnSparkError("a window frame of anything but numbers")
     return spec.copy()
 
 
@@ -122,7 +122,7 @@ def _neighbour(name: str) -> Aggregate:
         knows(node, "this", "offset", "default")
         value, offset = translate(node.this, scope), node.args.get("offset")
         if offset is not None and not (isinstance(offset, exp.Literal) and offset.is_int):
-            raise NotOnSparkError(f"{name}() but by a number")
+            raise NotOnSparkError(f"{name}() by anything but a number")
         arguments = [value.node, offset.copy() if offset is not None else number_of(1)]
         default = node.args.get("default")
         if default is not None:
@@ -137,26 +137,22 @@ def _count(node: exp.Expr, scope: Scope, wrap: Wrap) -> Typed:
     if node.args.get("this") is None or isinstance(node.this, exp.Star):
         return Typed(wrap(exp.Count(this=exp.Star())), BIGINT)
     value, distinct = _argument(node, scope)
-    if distinct and _has_map(value.type):
+    if distinct and has_map(value.type):
         raise NotOnSparkError(f"distinct {value.type}")
     return Typed(wrap(exp.Count(this=_distinct(value.node, distinct))), BIGINT)
 
 
-def _has_map(arrow_type: pa.DataType) -> bool:
+def has_map(arrow_type: pa.DataType) -> bool:
+    """Return whether a type is or contains a map: Spark cannot group by maps."""
     if pa.types.is_struct(arrow_type):
-        return any(_has_map(part.type) for part in arrow_type)
+        return any(has_map(part.type) for part in arrow_type)
     return bool(pa.types.is_map(arrow_type)) or (
-        pa.types.is_list(arrow_type) and _has_map(arrow_type.value_type)
+        pa.types.is_list(arrow_type) and has_map(arrow_type.value_type)
     )
 
 
-def has_map(arrow_type: pa.DataType) -> bool:
-    """Whether there is a map in it: Spark does not group by these."""
-    return _has_map(arrow_type)
-
-
 def _argument(node: exp.Expr, scope: Scope) -> tuple[Typed, bool]:
-    """The argument of an aggregate, and whether it is DISTINCT."""
+    """Translate the argument of an aggregate; return it and whether it is DISTINCT."""
     inner = node.this
     if isinstance(inner, exp.Distinct):
         knows(inner, "expressions")
@@ -186,11 +182,13 @@ def _total(value: Typed, distinct: bool, wrap: Wrap) -> Typed:
     if not pa.types.is_signed_integer(value.type):
         result = pa.decimal128(38, value.type.scale)
         return Typed(as_type(wrap(exp.Sum(this=_distinct(value.node, distinct))), result), result)
+    # HUGEINT is DuckDB's type for the sum of integers. Spark sums integers as BIGINT, and refuses one that overflows.
     if distinct:
         exact = as_type(value.node, pa.decimal128(20, 0))
         return Typed(as_type(wrap(exp.Sum(this=_distinct(exact, True))), HUGEINT), HUGEINT)
     if value.type != BIGINT:
         return Typed(as_type(wrap(exp.Sum(this=as_type(value.node, BIGINT))), HUGEINT), HUGEINT)
+    # Each half has 32 bits, so its sum overflows a BIGINT after two billion rows at the earliest.
     high = wrap(exp.Sum(this=call("shiftright", value.node, number_of(32))))
     low = wrap(exp.Sum(this=exp.BitwiseAnd(this=value.node.copy(), expression=number_of("4294967295L"))))
     shifted = as_type(
@@ -212,7 +210,7 @@ def _avg(node: exp.Expr, scope: Scope, wrap: Wrap) -> Typed:
 
 
 def _average_of_group(total: Typed, count: exp.Expr, *, is_narrow: bool) -> Typed:
-    """As `service.spark.average` has it; DuckDB divides those of 16 bits as DOUBLE."""
+    """Return the average that `service.spark.average` computes; DuckDB divides numbers of 16 bits as DOUBLE."""
     if not is_narrow:
         return Typed(call(AVERAGE, total.node, count), DOUBLE)
     power = as_type(number_of(10**total.type.scale), HUGEINT)
@@ -221,7 +219,7 @@ def _average_of_group(total: Typed, count: exp.Expr, *, is_narrow: bool) -> Type
 
 
 def is_narrow(kind: pa.DataType) -> bool:
-    """Whether DuckDB keeps numbers of a type in 16 bits or fewer."""
+    """Return whether DuckDB keeps numbers of a type in 16 bits or fewer."""
     if pa.types.is_decimal(kind):
         return bool(kind.precision <= _MOST_DIGITS_OF_16_BITS)
     return kind in (pa.int8(), pa.int16())
@@ -257,7 +255,7 @@ def _extreme(name: str) -> Aggregate:
 
 
 def _extreme_by(name: str) -> Aggregate:
-    """`arg_max`: of the rows where neither is NULL."""
+    """Return a handler for `arg_max` or `arg_min`, over the rows where neither value is NULL."""
 
     def handle(node: exp.Expr, scope: Scope, wrap: Wrap) -> Typed:
         knows(node, "this", "expression")
@@ -272,14 +270,14 @@ def _extreme_by(name: str) -> Aggregate:
 
 def _count_if(node: exp.Expr, scope: Scope, wrap: Wrap) -> Typed:
     knows(node, "this")
-    # NULL where no condition is known, as DuckDB has it.
-    return _total(Typed(truth_of(node.this, scope), BOOLEAN), False, wrap)
+    # A sum, because DuckDB answers NULL if every condition is NULL, and Spark's count_if answers 0.
+    return _total(Typed(truth(node.this, scope), BOOLEAN), False, wrap)
 
 
 def _logical(name: str) -> Aggregate:
     def handle(node: exp.Expr, scope: Scope, wrap: Wrap) -> Typed:
         knows(node, "this")
-        return Typed(wrap(call(name, truth_of(node.this, scope))), BOOLEAN)
+        return Typed(wrap(call(name, truth(node.this, scope))), BOOLEAN)
 
     return handle
 
@@ -304,7 +302,7 @@ def _spread(name: str) -> Aggregate:
 
 
 def _list(node: exp.Expr, scope: Scope, wrap: Wrap) -> Typed:
-    """`list(x ORDER BY y)`: structs of (y is null, y, x), sorted, and x taken out of them."""
+    """Translate `list(x ORDER BY y)`: a sorted list of structs (y is null, y, x), of which x is kept."""
     knows(node, "this")
     if not isinstance(node.this, exp.Order):
         raise NotOnSparkError("list() without ORDER BY")
@@ -312,7 +310,7 @@ def _list(node: exp.Expr, scope: Scope, wrap: Wrap) -> Typed:
     if isinstance(node.this.this, exp.Distinct):
         raise NotOnSparkError("list(DISTINCT)")
     value = translate(node.this.this, scope)
-    if _has_map(value.type) or value.type == pa.null():
+    if has_map(value.type) or value.type == pa.null():
         raise NotOnSparkError(f"list() of {value.type}")
     keys: list[exp.Expr] = []
     for place, item in enumerate(node.this.expressions):

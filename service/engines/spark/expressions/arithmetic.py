@@ -80,7 +80,7 @@ def _interval(node: exp.Interval) -> exp.Interval:
     unit = node.args.get("unit")
     number = node.this
     if not isinstance(unit, exp.Var) or not isinstance(number, exp.Literal):
-        raise NotOnSparkError("such an INTERVAL")
+        raise NotOnSparkError("an INTERVAL that is not a number and a unit")
     name = unit.name.upper().removesuffix("S")
     if name not in _INTERVALS or not re.fullmatch(r"-?\d{1,9}", number.name):
         raise NotOnSparkError(f"INTERVAL {number.name} {name}")
@@ -88,7 +88,7 @@ def _interval(node: exp.Interval) -> exp.Interval:
 
 
 def _moved(kind: type[exp.Binary], left: Typed | exp.Interval, right: Typed | exp.Interval) -> Typed:
-    """A date or timestamp and an interval."""
+    """Translate a date or timestamp plus or minus an interval."""
     if isinstance(left, exp.Interval):
         left, right = right, left
         if kind is not exp.Add:
@@ -113,7 +113,7 @@ def _decimals(kind: type[exp.Binary], left: Typed, right: Typed) -> Typed:
     (first, scale), (second, other) = digits_of(left.type), digits_of(right.type)
     if kind is exp.Mul:
         result = decimal(first + second, scale + other)
-        decimal(first + second + 1, scale + other)
+        decimal(first + second + 1, scale + other)  # Spark's product has a digit more, which must fit, too
     else:
         result = decimal(max(first - scale, second - other) + max(scale, other) + 1, max(scale, other))
     operands = (
@@ -137,22 +137,24 @@ def _division(node: exp.Expr, scope: Scope) -> Typed:
 
 
 def _divided(left: exp.Expr, right: exp.Expr, kind: pa.DataType, divisor: Typed | None = None) -> exp.Expr:
-    """Division as IEEE 754 has it: by zero it is ±infinity or NaN."""
+    """Return a division by the rules of IEEE 754: by zero it is ±infinity or NaN. Spark raises an error by zero."""
     quotient = binary(exp.Div, left, right)
     if kind != DOUBLE:
         quotient = as_type(binary(exp.Div, as_type(left, DOUBLE), as_type(right, DOUBLE)), kind)
-    if divisor is not None and divisor.integer:
+    if divisor is not None and divisor.integer:  # a literal that is not zero
         return quotient
     zero = exp.EQ(this=right.copy(), expression=as_type(number_of(0), kind))
     infinity = as_type(text_of("Infinity"), kind)
     if divisor is None or pa.types.is_floating(divisor.type):
+        # -0.0 = 0.0, so only its text shows the sign.
         negative = exp.EQ(this=as_type(right.copy(), TEXT), expression=text_of("-0.0"))
         infinity = if_else(negative, as_type(text_of("-Infinity"), kind), infinity)
+    # The product has the right sign, and is NaN for 0 / 0.
     return if_else(zero, binary(exp.Mul, left.copy(), infinity), quotient)
 
 
 def _whole(kind: type[exp.Binary]) -> Handler:
-    """`//` and `%` of integers; by zero an error on either engine."""
+    """Return a handler for `//` or `%` of integers; by zero both engines raise an error."""
 
     def handle(node: exp.Expr, scope: Scope) -> Typed:
         knows(node, "this", "expression")
@@ -198,6 +200,7 @@ def _isnan(node: exp.Expr, scope: Scope) -> Typed:
     value = _numeric(node, scope)
     if not pa.types.is_floating(value.type):
         raise NotOnSparkError(f"isnan() of {value.type}")
+    # Spark's isnan(NULL) is false.
     return Typed(
         if_else(exp.Is(this=value.node, expression=exp.Null()), exp.Null(), call("isnan", value.node.copy())),
         BOOLEAN,
@@ -236,7 +239,7 @@ def _round(node: exp.Expr, scope: Scope) -> Typed:
 
 
 def _whole_number(name: str) -> Handler:
-    """`ceil` and `floor`; Spark's give BIGINTs, and end at its limits."""
+    """Return a handler for `ceil` or `floor`: Spark's return BIGINTs, so large DOUBLEs need a case of their own."""
 
     def handle(node: exp.Expr, scope: Scope) -> Typed:
         value = _numeric(node, scope)
@@ -247,8 +250,9 @@ def _whole_number(name: str) -> Handler:
             return Typed(as_type(call(name, value.node), result), result)
         if value.type != DOUBLE:
             raise NotOnSparkError(f"{name}() of {value.type}")
+        # From 2**52 on, every DOUBLE is a whole number.
         small = exp.LT(this=call("abs", value.node), expression=as_type(text_of("4503599627370496"), DOUBLE))
-        if name == "ceil":
+        if name == "ceil":  # between -1 and 0 it is -0.0, which no BIGINT is
             negative = exp.And(
                 this=exp.GT(this=value.node.copy(), expression=number_of(-1)),
                 expression=exp.LT(this=value.node.copy(), expression=number_of(0)),

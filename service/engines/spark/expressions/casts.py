@@ -38,6 +38,7 @@ from service.engines.spark.types import (
     spark_name,
 )
 
+# DuckDB reads more texts as numbers than Spark does; both read these alike.
 _INTEGER_TEXT = "^-?[0-9]+$"
 _NUMBER_TEXT = "^-?[0-9]+([.][0-9]+)?([eE][+-]?[0-9]{1,3})?$"
 
@@ -67,7 +68,7 @@ def _cast(node: exp.Expr, scope: Scope) -> Typed:
 
 def _cast_type(node: exp.DataType) -> pa.DataType:
     if node.this is exp.DType.DECIMAL:
-        digits = [int(item.name) for item in node.expressions] or [18, 3]
+        digits = [int(item.name) for item in node.expressions] or [18, 3]  # DuckDB's DECIMAL without digits
         return decimal(digits[0], digits[1] if len(digits) > 1 else 0)
     if node.expressions or node.this not in _CAST_TYPES:
         raise NotOnSparkError(f"a cast to {node.sql('duckdb')}")
@@ -96,6 +97,7 @@ def _plainly(node: exp.Expr, _: pa.DataType, target: pa.DataType) -> exp.Expr:
 
 
 def _float_to_integer(node: exp.Expr, _: pa.DataType, target: pa.DataType) -> exp.Expr:
+    # `rint` rounds halves to even numbers, as DuckDB does; Spark's CAST truncates.
     return as_type(call("rint", as_type(node, DOUBLE)), target)
 
 
@@ -112,6 +114,7 @@ def _text_to_number(node: exp.Expr, _: pa.DataType, target: pa.DataType) -> exp.
     return _matching(node, pattern, as_type(node, target), "a cast of a text that is no plain number")
 
 
+# DuckDB writes years before 1 as `(BC)`, and Spark those after 9999 with a sign.
 def _date_to_text(node: exp.Expr, _: pa.DataType, target: pa.DataType) -> exp.Expr:
     known = exp.Between(
         this=node.copy(), low=as_type(text_of("0001-01-01"), DATE), high=as_type(text_of("9999-12-31"), DATE)
@@ -143,6 +146,7 @@ def _is_micros(kind: pa.DataType) -> bool:
     return bool(kind == TIMESTAMP)
 
 
+# (type of the value, type to cast to, translation): the first that fits; a pair without a line is refused.
 _CASTS: tuple[tuple[Callable[[pa.DataType], bool], Callable[[pa.DataType], bool], _Convert], ...] = (
     (is_integer, is_integer, _plainly),
     (is_integer, pa.types.is_floating, as_floating),

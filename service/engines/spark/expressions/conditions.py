@@ -20,7 +20,7 @@ from service.engines.spark.types import Typed, common_type, is_nested
 
 
 def ordered(node: exp.Expr, scope: Scope) -> exp.Ordered:
-    """One item of an ORDER BY."""
+    """Translate an item of ORDER BY."""
     assert isinstance(node, exp.Ordered)
     knows(node, "this", "desc", "nulls_first")
     item = translate(node.this, scope)
@@ -41,7 +41,7 @@ def _comparison(kind: type[exp.Binary]) -> Handler:
 
 
 def _side(typed: Typed, *others: Typed) -> exp.Expr:
-    """One side of a comparison, as the type that both have."""
+    """Return one side of a comparison, cast to the type that both sides have."""
     common = common_type(typed, *others)
     if is_nested(common):
         raise NotOnSparkError(f"a comparison of {common}")
@@ -85,6 +85,7 @@ def _in(node: exp.Expr, scope: Scope) -> Typed:
 
 
 def negated(node: exp.Expr, made: exp.Expr) -> Typed:
+    """Return a condition, negated if the node is (NOT IN, NOT LIKE, …)."""
     return Typed(exp.Not(this=exp.Paren(this=made)) if node.args.get("negate") else made, BOOLEAN)
 
 
@@ -99,28 +100,28 @@ def _is(node: exp.Expr, scope: Scope) -> Typed:
 
 
 def _not(node: exp.Expr, scope: Scope) -> Typed:
-    return Typed(exp.Not(this=exp.Paren(this=truth_of(node.this, scope))), BOOLEAN)
+    return Typed(exp.Not(this=exp.Paren(this=truth(node.this, scope))), BOOLEAN)
 
 
 def _connector(kind: type[exp.Connector]) -> Handler:
     def handle(node: exp.Expr, scope: Scope) -> Typed:
         knows(node, "this", "expression")
-        left, right = truth_of(node.this, scope), truth_of(node.args["expression"], scope)
+        left, right = truth(node.this, scope), truth(node.args["expression"], scope)
         return Typed(kind(this=exp.Paren(this=left), expression=exp.Paren(this=right)), BOOLEAN)
 
     return handle
 
 
-def truth_of(node: exp.Expr, scope: Scope) -> exp.Expr:
+def truth(node: exp.Expr, scope: Scope) -> exp.Expr:
+    """Translate a condition: of WHERE, HAVING, ON, CASE or a logical operator.
+
+    Raises:
+        NotOnSparkError: it is a number or another value, which DuckDB takes as a condition.
+    """
     condition = translate(node, scope)
     if condition.type not in (BOOLEAN, pa.null()):
         raise NotOnSparkError(f"{condition.type} as a condition")
     return condition.node
-
-
-def truth(node: exp.Expr, scope: Scope) -> exp.Expr:
-    """A condition: of WHERE, HAVING, ON."""
-    return truth_of(node, scope)
 
 
 def _exists(node: exp.Expr, scope: Scope) -> Typed:
@@ -144,7 +145,7 @@ def _case(node: exp.Expr, scope: Scope) -> Typed:
         condition = branch.this
         if subject is not None:
             condition = exp.EQ(this=subject.copy(), expression=condition.copy())
-        conditions.append(truth_of(condition, scope))
+        conditions.append(truth(condition, scope))
         values.append(translate(branch.args["true"], scope))
     default = node.args.get("default")
     values.append(translate(default, scope) if default is not None else Typed(exp.Null(), pa.null()))
@@ -166,7 +167,7 @@ def _if_function(node: exp.Expr, scope: Scope) -> Typed:
 
 
 def _common_call(name: str) -> Handler:
-    """A function whose arguments have one type, which is its own."""
+    """Return a handler for a function that has the common type of its arguments."""
 
     def handle(node: exp.Expr, scope: Scope) -> Typed:
         knows(node, "this", "expressions", "ignore_nulls")

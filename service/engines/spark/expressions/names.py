@@ -30,7 +30,7 @@ from service.engines.spark.types import Typed, common_type, decimal, integer_typ
 def _column(node: exp.Expr, scope: Scope) -> Typed:
     assert isinstance(node, exp.Column)
     found = scope.column(node)
-    spark_name(found.type)
+    spark_name(found.type)  # refuses a type that Spark does not have
     return found
 
 
@@ -61,7 +61,7 @@ def _field(whole: Typed, name: str) -> Typed:
 def _bracket(node: exp.Expr, scope: Scope) -> Typed:
     knows(node, "this", "expressions")
     whole = translate(node.this, scope)
-    # The parser counts from 0: undone as DuckDB's generator does.
+    # sqlglot's parser makes indexes count from 0; this undoes it, as sqlglot's generator for DuckDB does.
     (index,) = exp.apply_index_offset(node.this, node.expressions, DUCKDB.INDEX_OFFSET, dialect=DUCKDB)
     if isinstance(index, exp.Slice):
         raise NotOnSparkError("a slice of a list")
@@ -73,11 +73,17 @@ def _bracket(node: exp.Expr, scope: Scope) -> Typed:
     place = translate(index, scope)
     if not pa.types.is_list(whole.type) or not is_integer(place.type):
         raise NotOnSparkError(f"an element of {whole.type} by {place.type}")
+    # `list[0]` is NULL on DuckDB; for Spark, 0 is an error also in `try_element_at`.
     number = call("nullif", as_type(place.node, INTEGER), number_of(0))
     return Typed(call("try_element_at", whole.node, number), whole.type.value_type)
 
 
 def same_kind(typed: Typed, target: pa.DataType) -> Typed:
+    """Return a value that becomes this type beside another one.
+
+    Raises:
+        NotOnSparkError: the common type is another.
+    """
     if common_type(typed, Typed(exp.Null(), target)) != target:
         raise NotOnSparkError(f"{typed.type} beside {target}")
     return typed
@@ -90,6 +96,7 @@ def _literal(node: exp.Expr, _: Scope) -> Typed:
 
 
 def number_literal(digits: str, sign: str) -> Typed:
+    """Return a literal number with DuckDB's type: an integer, a decimal of its digits, or a DOUBLE if it has an exponent."""
     if re.fullmatch(r"\d+", digits):
         value = int(sign + digits)
         kind = integer_type(value)
@@ -97,7 +104,8 @@ def number_literal(digits: str, sign: str) -> Typed:
     if re.fullmatch(r"\d*\.\d+", digits):
         whole, _, fraction = digits.partition(".")
         kind = decimal(max(len(whole.lstrip("0")) + len(fraction), 1), len(fraction))
-        if len(whole) == 1 and whole == "0":
+        # The one leading zero of `0.5` is a digit to DuckDB: DECIMAL(2, 1).
+        if whole == "0":
             kind = decimal(1 + len(fraction), len(fraction))
         return Typed(as_type(number_of(f"{sign}{digits}BD"), kind), kind)
     return Typed(as_type(text_of(sign + digits), DOUBLE), DOUBLE)

@@ -47,7 +47,7 @@ def _array(node: exp.Expr, scope: Scope) -> Typed:
 
 
 def _contains(node: exp.Expr, scope: Scope) -> Typed:
-    """`list_contains`; `contains` of a text is another."""
+    """Translate `list_contains`; `contains` of a text is another node."""
     knows(node, "this", "expression")
     whole, item = translate(node.this, scope), translate(node.args["expression"], scope)
     if not pa.types.is_list(whole.type) or is_nested(whole.type.value_type):
@@ -55,6 +55,7 @@ def _contains(node: exp.Expr, scope: Scope) -> Typed:
     found = call(
         "array_contains", whole.node, cast(same_kind(item, whole.type.value_type), whole.type.value_type)
     )
+    # NULL only if the list or the item is: Spark answers NULL also for a list that has NULLs and not the item.
     missing = exp.Or(
         this=exp.Is(this=whole.node.copy(), expression=exp.Null()),
         expression=exp.Is(this=item.node.copy(), expression=exp.Null()),
@@ -75,7 +76,7 @@ def _map_part(name: str) -> Handler:
 
 
 def _named_call(node: exp.Expr, scope: Scope) -> Typed:
-    """A function that the parser has no class for."""
+    """Translate a function for which sqlglot has no class."""
     name = node.name.lower()
     if name not in _NAMED or len(node.expressions) != 1:
         raise NotOnSparkError(shown(node))

@@ -1,4 +1,4 @@
-"""Who translates which expression: what is not in the table is refused."""
+"""All expressions that are translated, and their handlers: any other expression is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What translated expressions are made of: calls, casts, literals, and `translate`, which finds who knows an expression."""
+"""Calls, casts and literals of Spark's SQL, and `translate`, which finds the handler of an expression."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _DATE_TEXT = re.compile(r"\d{4}-\d{2}-\d{2}")
 _TIMESTAMP_TEXT = re.compile(r"\d{4}-\d{2}-\d{2}(?:[ T]\d{2}:\d{2}:\d{2}(?:\.\d{1,6})?)?")
 _DIGITS_IN_64_BITS = 18
 _WIDE = exp.column("wide")
-# By halves; the last digit is not always that of the nearest DOUBLE.
+# DuckDB converts the halves of 64 bits one by one, so its last digit is not always that of the nearest DOUBLE.
 _DOUBLE_OF_128_BITS = sqlglot.parse_one(
     """
     CASE
@@ -51,26 +51,26 @@ _DOUBLE_OF_128_BITS = sqlglot.parse_one(
 
 
 class Scope(Protocol):
-    """What names mean where an expression stands.
+    """The meaning of names at the place of an expression.
 
     Attributes:
-        divided: the values whose average is sum / count there: see `sparkpartial.divided`.
+        divided: the values whose average is sum / count there: see `service.engines.spark.partial.divided`.
     """
 
     divided: Collection[exp.Expr]
 
     def column(self, node: exp.Column) -> Typed:
-        """The column of that name."""
+        """Return the column that a name means."""
 
     def subquery(self, query: exp.Query) -> tuple[exp.Query, list[tuple[str, pa.DataType]]]:
-        """A query inside an expression, translated, and its columns."""
+        """Translate a query inside an expression; return it and its columns."""
 
     def handler(self, kind: type[exp.Expr]) -> Handler | None:
-        """What translates expressions of this kind; None if nothing does."""
+        """Return the handler of expressions of this kind; None if there is none."""
 
 
 def translate(node: exp.Expr, scope: Scope) -> Typed:
-    """An expression for Spark, and its type.
+    """Translate an expression; return it with its type in DuckDB.
 
     Raises:
         NotOnSparkError: Spark cannot answer it as DuckDB does.
@@ -87,10 +87,11 @@ def translate_to(node: exp.Expr, target: pa.DataType, scope: Scope) -> exp.Expr:
 
 
 def cast(typed: Typed, target: pa.DataType) -> exp.Expr:
-    """A value as the type that it has beside others; never one that loses something."""
+    """Return a value cast to the type that it takes beside other values; such a cast loses nothing."""
     if typed.text is not None and not pa.types.is_string(target):
         return parsed(typed.text, target)
     if typed.type == target:
+        # Spark gives an integer literal a type of its own.
         return typed.node if typed.integer is None else as_type(typed.node, target)
     if is_nanoseconds(typed.type) and pa.types.is_timestamp(target):
         return microseconds(typed.node)
@@ -104,21 +105,22 @@ def cast(typed: Typed, target: pa.DataType) -> exp.Expr:
 
 
 def call(name: str, *arguments: exp.Expr) -> exp.Expr:
-    """A call of a Spark function, written as it is."""
+    """Return a call of a Spark function; sqlglot writes it without a translation of its own."""
     return exp.Anonymous(this=name, expressions=list(arguments))
 
 
 def as_type(node: exp.Expr, target: pa.DataType) -> exp.Expr:
+    """Return a cast to the Spark type of a type of DuckDB's; no cast for the type of an untyped NULL."""
     if target == pa.null():
         return node
     return exp.Cast(this=node, to=exp.DataType.build(spark_name(target), dialect="spark"))
 
 
 def as_floating(node: exp.Expr, source: pa.DataType, target: pa.DataType) -> exp.Expr:
-    """A number as FLOAT or DOUBLE; what DuckDB keeps in 128 bits, and has no fraction, as DuckDB converts it.
+    """Return a number cast to FLOAT or DOUBLE. DuckDB converts whole numbers of 128 bits in its own way.
 
     Raises:
-        NotOnSparkError: it would be converted otherwise.
+        NotOnSparkError: Spark would convert the number differently.
     """
     if not (pa.types.is_decimal(source) and source.scale == 0 and source.precision > _DIGITS_IN_64_BITS):
         return as_type(node, target)
@@ -129,41 +131,52 @@ def as_floating(node: exp.Expr, source: pa.DataType, target: pa.DataType) -> exp
 
 
 def knows(node: exp.Expr, *arguments: str) -> None:
+    """Check that a node has no arguments but these, which its handler translates.
+
+    Raises:
+        NotOnSparkError: it has another one, which would be lost.
+    """
     for name, value in node.args.items():
         if name not in arguments and value not in (None, False, []):
             raise NotOnSparkError(f"{shown(node)} with {name.replace('_', ' ').upper()}")
 
 
 def shown(node: exp.Expr) -> str:
+    """Return an expression's name for people."""
     if isinstance(node, exp.Anonymous):
         return f"{node.name}()"
     return f"{node.sql_name().lower()}()" if isinstance(node, exp.Func) else node.key.upper()
 
 
 def number_of(value: float | str) -> exp.Expr:
+    """Return a literal number; a text is written as it is, with Spark's suffixes."""
     return exp.Literal.number(value)
 
 
 def text_of(value: str) -> exp.Expr:
+    """Return a literal text."""
     return exp.Literal.string(value)
 
 
 def if_else(condition: exp.Expr, then: exp.Expr, otherwise: exp.Expr) -> exp.Expr:
+    """Return a CASE of two values."""
     return exp.Case(ifs=[exp.If(this=condition, true=then)], default=otherwise)
 
 
 def only_if(condition: exp.Expr, then: exp.Expr, otherwise: str) -> exp.Expr:
-    """`then`, or an error where the condition is false; NULL is neither."""
+    """Return `then`, or an error where the condition is false. A condition that is NULL is no error."""
+    # `errors.py` knows this text again, and makes a NotOnSparkError of it.
     error = call("raise_error", text_of(f"{otherwise} is not answered by Spark as by DuckDB"))
     return exp.Case(ifs=[exp.If(this=exp.Not(this=exp.Paren(this=condition)), true=error)], default=then)
 
 
 def binary(kind: type[exp.Binary], left: exp.Expr, right: exp.Expr) -> exp.Expr:
+    """Return an operator with two operands, in parentheses."""
     return exp.Paren(this=kind(this=left, expression=right))
 
 
 def parsed(text: str, target: pa.DataType) -> exp.Expr:
-    """A text literal as the type beside it."""
+    """Return a text literal as the type that stands beside it, if both engines read it alike."""
     if is_integer(target) and re.fullmatch(r"-?\d{1,19}", text) and holds(target, int(text)):
         return as_type(number_of(text), target)
     if pa.types.is_date(target) and _DATE_TEXT.fullmatch(text):
@@ -175,7 +188,7 @@ def parsed(text: str, target: pa.DataType) -> exp.Expr:
 
 
 def microseconds(nanoseconds: exp.Expr) -> exp.Expr:
-    """A timestamp[ns] as TIMESTAMP; DuckDB cuts digits off towards zero, as `div` does."""
+    """Return a timestamp[ns] as TIMESTAMP. DuckDB truncates towards zero, as `div` does."""
     micros = call(
         "timestamp_micros", exp.Paren(this=exp.IntDiv(this=nanoseconds, expression=number_of(1000)))
     )
@@ -183,13 +196,13 @@ def microseconds(nanoseconds: exp.Expr) -> exp.Expr:
 
 
 def _nanoseconds(instant: exp.Expr) -> exp.Expr:
-    """A TIMESTAMP_NTZ as what stands for a timestamp[ns]; an error beyond its range."""
+    """Return a TIMESTAMP_NTZ as the BIGINT that stands for a timestamp[ns]; Spark raises an error beyond its range."""
     micros = call("unix_micros", as_type(instant, pa.timestamp("us", tz="UTC")))
     return binary(exp.Mul, micros, as_type(number_of(1000), BIGINT))
 
 
 def instant_of(typed: Typed) -> exp.Expr:
-    """A date or timestamp as TIMESTAMP_NTZ."""
+    """Return a date or timestamp as TIMESTAMP_NTZ."""
     if pa.types.is_date(typed.type) or (pa.types.is_timestamp(typed.type) and typed.type.tz is None):
         return cast(typed, TIMESTAMP)
     raise NotOnSparkError(f"a part of {typed.type}")

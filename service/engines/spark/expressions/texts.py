@@ -23,7 +23,7 @@ from service.engines.spark.expressions.terms import (
 from service.engines.spark.refusal import NotOnSparkError
 from service.engines.spark.types import Typed, is_integer
 
-# Letters that become several, or another one at the end of a word, in Java's toLowerCase and toUpperCase.
+# Letters that Java's toLowerCase and toUpperCase change into several, or into another one at the end of a word.
 _ODD_LOWER = "[\\u0130\\u03A3]"
 _ODD_UPPER = "[\\u00DF\\u0149\\u01F0\\u0345\\u0390\\u03B0\\u0587\\u1E96-\\u1E9E\\u1F50-\\u1F57\\u1F80-\\u1FFC\\uFB00-\\uFB17]"
 
@@ -41,7 +41,7 @@ def _plain_text(node: exp.Expr, scope: Scope) -> exp.Expr:
 
 
 def _text_call(name: str, result: pa.DataType, *arguments: str) -> Handler:
-    """A function of texts that both engines have."""
+    """Return a handler for a function of texts that means the same on both engines."""
 
     def handle(node: exp.Expr, scope: Scope) -> Typed:
         made = call(name, *_texts(node, scope, *arguments))
@@ -84,7 +84,7 @@ def _substring(node: exp.Expr, scope: Scope) -> Typed:
         if number is None:
             continue
         if not (isinstance(number, exp.Literal) and number.is_int and int(number.name) >= least):
-            raise NotOnSparkError(f"substring() but from 1 on, by numbers: its {name}")
+            raise NotOnSparkError(f"substring() with a {name} that is not a number from {least} on")
         numbers.append(number.copy())
     return Typed(call("substring", text, *numbers), TEXT)
 
@@ -94,7 +94,7 @@ def _end_of_text(name: str) -> Handler:
         knows(node, "this", "expression")
         number = node.args["expression"]
         if not (isinstance(number, exp.Literal) and number.is_int):
-            raise NotOnSparkError(f"{name}() but by a number")
+            raise NotOnSparkError(f"{name}() by anything but a number")
         return Typed(call(name, _plain_text(node.this, scope), number.copy()), TEXT)
 
     return handle
@@ -118,13 +118,14 @@ def _concat_ws(node: exp.Expr, scope: Scope) -> Typed:
     knows(node, "expressions", "safe", "coalesce")
     separator, *parts = (translate(part, scope) for part in node.expressions)
     if separator.text is None:
-        raise NotOnSparkError("concat_ws() but with a literal separator")
+        raise NotOnSparkError("concat_ws() with a separator that is not a literal")
     return Typed(call("concat_ws", separator.node, *map(_shown_text, parts)), TEXT)
 
 
 def _shown_text(part: Typed) -> exp.Expr:
     if part.type == TEXT:
         return part.node
+    # Other types look different as texts.
     if is_integer(part.type) or part.type == pa.null():
         return as_type(part.node, TEXT)
     raise NotOnSparkError(f"concat() of {part.type}")
@@ -133,6 +134,7 @@ def _shown_text(part: Typed) -> exp.Expr:
 def _like(node: exp.Expr, scope: Scope) -> Typed:
     knows(node, "this", "expression", "negate")
     text, pattern = _plain_text(node.this, scope), node.args["expression"]
+    # DuckDB's LIKE has no escape character; Spark's has the backslash.
     if not isinstance(pattern, exp.Literal) or "\\" in pattern.name:
         raise NotOnSparkError("LIKE with a pattern that is no plain literal")
     return negated(node, exp.Like(this=text, expression=pattern.copy()))

@@ -36,6 +36,8 @@ def _part(name: str, shift: int = 0) -> Callable[[exp.Expr], exp.Expr]:
     return made
 
 
+# Spark counts days of the week from Sunday = 1 (`dayofweek`) or Monday = 0 (`weekday`); DuckDB from Sunday = 0 (DOW) or
+# Monday = 1 (ISODOW).
 _PARTS: dict[str, Callable[[exp.Expr], exp.Expr]] = {
     "YEAR": _part("year"),
     "QUARTER": _part("quarter"),
@@ -78,12 +80,13 @@ def _epoch(node: exp.Expr, scope: Scope) -> Typed:
 
 
 def _epoch_of(value: Typed) -> Typed:
+    # Spark's own functions of the epoch take timestamps with a zone; the session's zone is UTC.
     micros = call("unix_micros", as_type(instant_of(value), pa.timestamp("us", tz="UTC")))
     return Typed(binary(exp.Div, as_type(micros, DOUBLE), as_type(text_of("1e6"), DOUBLE)), DOUBLE)
 
 
 def _epoch_ms(node: exp.Expr, scope: Scope) -> Typed:
-    """`epoch_ms(timestamp)`; the parser takes it for the function that makes a timestamp of a number."""
+    """Translate `epoch_ms(timestamp)`, which sqlglot parses as the function that makes a timestamp of a number."""
     knows(node, "this", "scale")
     value, scale = translate(node.this, scope), node.args.get("scale")
     if (
@@ -92,7 +95,7 @@ def _epoch_ms(node: exp.Expr, scope: Scope) -> Typed:
         or not pa.types.is_timestamp(value.type)
         or is_nanoseconds(value.type)
     ):
-        raise NotOnSparkError("such a conversion of an epoch")
+        raise NotOnSparkError("this conversion of an epoch")
     return Typed(call("unix_millis", as_type(instant_of(value), pa.timestamp("us", tz="UTC"))), BIGINT)
 
 
@@ -110,6 +113,7 @@ def _date_diff(node: exp.Expr, scope: Scope) -> Typed:
     later, earlier = translate(node.this, scope), translate(node.args["expression"], scope)
     if node.args["unit"].name.upper() != "DAY":
         raise NotOnSparkError(f"date_diff({node.args['unit'].name})")
+    # DuckDB counts the midnights between two instants: only their dates matter.
     days = (as_type(instant_of(value), DATE) for value in (later, earlier))
     return Typed(as_type(call("datediff", *days), BIGINT), BIGINT)
 
