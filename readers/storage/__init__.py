@@ -5,7 +5,8 @@ In: a path or URL from the user, and the handles of `_metadata`. Out: streams of
     filesystems.py  locations, streams and windows of bytes; local files, memory-mapped
     remote.py       files behind a network, read by ranges
     schemes.py      URL schemes, the client of each, its options and credentials
-    location.py     one savepoint: which files it may refer to, and where they are
+    paths.py        the paths that a savepoint records: where their files are now, and which are allowed
+    location.py     one savepoint: finds and opens its files
     filecache.py    fetched files on a local disk
     cachefolder.py  the folder of this machine's caches
 """

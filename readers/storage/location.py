@@ -4,29 +4,12 @@
     ResolvedFile        the file of a handle, and the range of its bytes there
     Stream              the bytes of a handle, from `readers.storage.filesystems`
 
-A path in `_metadata` was right where Flink wrote the savepoint, but savepoints get moved. The file is looked for in this
-order:
-
-| place | for |
-|---|---|
-| the path itself, after `path_map` | savepoints that were not moved, or that the user maps |
-| `<exclusive directory>/<file name>` | savepoints (up to 1.10 with absolute paths of such files) |
-| `<job directory>/<tail>` | checkpoints: the tail begins at `shared/`, `taskowned/`, `chk-*/` or `dstl/` |
-| `<beside the job directory>/dstl/…` | changelogs, which have a base directory of their own |
-
-The exclusive directory is the directory of `_metadata`, the job directory is its parent. Only a directory named `chk-*`
-has a job directory: for a savepoint only its own directory is allowed, unless the user names more roots. Of the job
-directory only the folders in the table are allowed.
-
-`_metadata` is untrusted input: paths with `..` or NUL, web addresses, and links that lead outside the roots are refused.
-Flink: AbstractFsCheckpointStorageAccess, RelativeFileStateHandle, org.apache.flink.core.fs.Path.
+`readers.storage.paths` decides which files the location may open.
 """
 
 from __future__ import annotations
 
-import fnmatch
 import os
-import posixpath
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
@@ -56,6 +39,7 @@ from readers.storage.filesystems import (
     Stream,
     storage_errors,
 )
+from readers.storage.paths import PathRules, check_recorded, outside_roots
 from readers.storage.remote import Client, FetchedRanges, RemoteFileSystem, RemoteStream
 from readers.storage.schemes import credential_variables
 
@@ -77,13 +61,6 @@ __all__ = [
 ]
 
 METADATA_FILE_NAME = "_metadata"
-CHECKPOINT_DIRECTORY = "chk-*"
-CHANGELOG_DIRECTORY = "dstl"
-
-# Folders in which other checkpoints keep files that this one may refer to.
-_JOB_DIRECTORY_TAILS = ("shared", "taskowned", CHANGELOG_DIRECTORY, CHECKPOINT_DIRECTORY)
-# `dstl/<job>/dstl/<file>` is the longest tail that Flink writes; a hostile path may have 30000 folders.
-_MAX_TAIL_NAMES = 6
 _COPIED_BYTES = 8 << 20
 # Fetched ranges stay in memory until their stream is opened: hostile metadata may name any number of files.
 _MOST_EXPECTED = 1 << 15
@@ -181,11 +158,12 @@ class SavepointLocation:
         self._connect(given, query)
         self.metadata = self._find_metadata(given)
         self.exclusive_directory = self.metadata.parent
-        self._path_map = {Location.parse(old): self._given_root(new) for old, new in (path_map or {}).items()}
+        mapped = {Location.parse(old): self._given_root(new) for old, new in (path_map or {}).items()}
         given_roots = [self._given_root(os.fspath(root)) for root in roots]
-        self.roots = (
-            *self._default_roots(),
-            *(self._canonical(root) for root in (*given_roots, *self._path_map.values())),
+        self._paths = PathRules(
+            exclusive_directory=self.exclusive_directory,
+            path_map=mapped,
+            given_roots=tuple(self._canonical(root) for root in (*given_roots, *mapped.values())),
         )
 
     def _given_root(self, text: str) -> Location:
@@ -220,25 +198,6 @@ class SavepointLocation:
         if metadata in candidates and system.is_local:
             raise NotASavepointError(f"expected a directory with {METADATA_FILE_NAME} in it", path=str(given))
         raise NotASavepointError("expected a savepoint, found nothing", path=str(given))
-
-    @property
-    def _is_checkpoint(self) -> bool:
-        return fnmatch.fnmatchcase(self.exclusive_directory.name, CHECKPOINT_DIRECTORY)
-
-    def _default_roots(self) -> Iterator[Location]:
-        """Yield the roots that need no permission. Links are not followed: a link named `dstl` would make its target a root."""
-        yield self.exclusive_directory
-        if self._is_checkpoint:
-            yield self.exclusive_directory.parent.parent / CHANGELOG_DIRECTORY
-
-    def _is_allowed(self, location: Location) -> bool:
-        """Return whether a file lies inside a root, or in a folder that Flink makes in a job directory."""
-        if any(location.is_inside(root) for root in self.roots):
-            return True
-        job_directory = self.exclusive_directory.parent
-        if not self._is_checkpoint or not location.is_inside(job_directory):
-            return False
-        return _begins_tail(posixpath.relpath(location.path, job_directory.path).partition("/")[0])
 
     def _canonical(self, location: Location) -> Location:
         return self._system(location).canonical(location) if self._is_reachable(location) else location
@@ -347,8 +306,8 @@ class SavepointLocation:
         if isinstance(location, str):
             location = Location.parse(location)
         location = self._canonical(location)
-        if not self._is_reachable(location) or not self._is_allowed(location):
-            raise _outside(str(location))
+        if not self._is_reachable(location) or not self._paths.allows(location):
+            raise outside_roots(str(location))
         identity = self._system(location).identity(location)
         if identity is None:
             raise MissingFileError("expected a file, found nothing", path=str(location))
@@ -428,7 +387,7 @@ class SavepointLocation:
     # --- paths ---
 
     def resolve(self, handle: StreamStateHandle) -> ResolvedFile:
-        """Find the file of a handle; for errors see `open_stream`. Remote: one request per place in the table above."""
+        """Find the file of a handle; for errors see `open_stream`. Remote: one request per place that `readers.storage.paths` names."""
         location, identity = self._find(handle)
         start, size_bytes = handle.range_in_file(identity.size_bytes)
         if start + size_bytes > identity.size_bytes:
@@ -443,13 +402,13 @@ class SavepointLocation:
         recorded = handle.path
         if recorded is None:
             raise MissingFileError("expected a handle of a file, found one without", path=handle.name)
-        _check_recorded(recorded)
+        check_recorded(recorded)
         escaped = False
         for number, candidate in self._ordered(recorded, relative=handle.is_relative):
             if not self._is_reachable(candidate):
                 continue
             location = self._canonical(candidate)
-            if not self._is_allowed(location):
+            if not self._paths.allows(location):
                 # The first place is usually outside: a moved savepoint names the path where it was written.
                 escaped = escaped or self._exists_locally(location)
                 continue
@@ -459,7 +418,7 @@ class SavepointLocation:
                 self._found_at = self._found_at if handle.is_relative else number
                 return location, identity
         if escaped:
-            raise _outside(recorded)
+            raise outside_roots(recorded)
         if not self._system(self.metadata).is_there(self.metadata):
             raise SavepointGoneError("expected the file, found the whole savepoint deleted", path=recorded)
         raise MissingFileError(
@@ -472,36 +431,10 @@ class SavepointLocation:
 
         The files of a savepoint move together, and each candidate costs a request.
         """
-        candidates = list(enumerate(self._candidates(recorded, relative=relative)))
+        candidates = list(enumerate(self._paths.candidates(recorded, relative=relative)))
         if self._system(self.metadata).is_local:
             return candidates
         return sorted(candidates, key=lambda candidate: candidate[0] != self._found_at)
-
-    def _candidates(self, recorded: str, *, relative: bool) -> Iterator[Location]:
-        """Yield the places of the module's table, best first."""
-        if relative:
-            yield self.exclusive_directory / recorded
-            return
-        original = self._mapped(Location.parse(recorded))
-        yield original
-        yield self.exclusive_directory / original.name
-        if not self._is_checkpoint:
-            return
-        job_directory = self.exclusive_directory.parent
-        names = original.path.split("/")[1:]
-        for index in range(len(names) - 2, max(len(names) - 1 - _MAX_TAIL_NAMES, -1), -1):
-            if _begins_tail(names[index]):
-                yield job_directory / "/".join(names[index:])
-            if names[index] == CHANGELOG_DIRECTORY:
-                yield job_directory.parent / "/".join(names[index:])
-
-    def _mapped(self, recorded: Location) -> Location:
-        """Replace the longest prefix of `path_map` that fits."""
-        fitting = [old for old in self._path_map if recorded.is_inside(old)]
-        if not fitting:
-            return recorded
-        old = max(fitting, key=lambda location: len(location.path))
-        return self._path_map[old] / posixpath.relpath(recorded.path, old.path)
 
     def _exists_locally(self, location: Location) -> bool:
         return self._is_reachable(location) and location.scheme == "file" and os.path.lexists(location.path)
@@ -536,24 +469,3 @@ def _copy(stream: Stream, target: Path) -> None:
     with storage_errors(str(target)), target.open("wb") as copy:
         for start in range(0, stream.size_bytes, _COPIED_BYTES):
             copy.write(stream.view(start, min(_COPIED_BYTES, stream.size_bytes - start)))
-
-
-def _begins_tail(name: str) -> bool:
-    return any(fnmatch.fnmatchcase(name, tail) for tail in _JOB_DIRECTORY_TAILS)
-
-
-def _check_recorded(recorded: str) -> None:
-    """Refuse paths that Flink never writes.
-
-    Raises:
-        PathOutsideRootError: the path has a parent folder or a NUL byte, is a web address, or names no file.
-    """
-    is_web_address = recorded.partition(":")[0].lower() in {"http", "https"}
-    if is_web_address or "\0" in recorded or ".." in recorded.split("/") or not recorded.strip("/"):
-        raise _outside(recorded)
-
-
-def _outside(path: str) -> PathOutsideRootError:
-    return PathOutsideRootError(
-        "expected a file of this savepoint, found a path that leads outside the allowed roots", path=path
-    )
