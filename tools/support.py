@@ -24,7 +24,8 @@ from readers.formats.rocksdb.source import RocksSource
 from readers.formats.source import Source
 from readers.metadata import handles, reader
 from readers.snapshots import registry
-from readers.snapshots.legacy import CONFIG_SNAPSHOTS, JAVA_SERIALIZERS, PLAIN_SERIALIZERS
+from readers.snapshots.java import JAVA_SERIALIZERS, PLAIN_SERIALIZERS
+from readers.snapshots.legacy import CONFIG_SNAPSHOTS
 
 BEGIN, END = "<!-- support -->\n", "<!-- /support -->"
 _AFFIXES = re.compile(r"(?:Serializer)?(?:Config)?(?:Snapshot(?:V2)?)?$")

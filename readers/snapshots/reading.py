@@ -10,7 +10,7 @@ A snapshot is `utf class, i4 version, body`. The body has no length: only its cl
 | composite | i4 911108, i4 outer version, outer body, nested | `CompositeTypeSerializerSnapshot` (1.8) |
 | optional map | i8 0x4F2C69A3D70, i4 n, n × (utf name, frame, frame) | `LinkedOptionalMapSerializer` |
 | its frame | bool present, i4 length, key or value | |
-| adapted | utf class, i4 0x7A53C4F0, serializer proxy, i4 version, body | 1.7–1.16: `legacy` |
+| adapted | utf class, i4 0x7A53C4F0, serializer proxy, i4 version, body | 1.7–1.16: `java`, `legacy` |
 | pairs | i4 n, n × (i4 offset of serializer, i4 of block), i4 length, n × (serializer proxy, block) | |
 
 *Pairs*: `TypeSerializerSerializationUtil#writeSerializersAndConfigsWithResilience` (1.3–1.16).
@@ -26,7 +26,8 @@ from readers.cursor import Cursor
 from readers.errors import ReaderError, UnsupportedSerializerError, UnsupportedVersionError
 from readers.serializers.base import OpaqueSerializer, Serializer
 from readers.serializers.snapshot import OptionalEntry
-from readers.snapshots.legacy import as_stored, config_snapshot_body, read_serializer_proxy, serializer_of
+from readers.snapshots.java import as_stored, read_serializer_proxy, serializer_of
+from readers.snapshots.legacy import config_snapshot_body
 from readers.snapshots.registry import snapshot_body
 
 NESTED_MAGIC = 1333245

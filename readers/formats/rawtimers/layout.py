@@ -33,7 +33,7 @@ from readers.errors import CorruptDataError, UnsupportedVersionError
 from readers.formats.entry import Entry, EntryLayout, StateKind, column_type, emit_namespace
 from readers.javaio import STREAM_HEADER, read_object
 from readers.serializers.base import Serializer
-from readers.snapshots.legacy import serializer_of
+from readers.snapshots.java import serializer_of
 from readers.snapshots.reading import read_pairs, read_versioned
 
 MAGIC = bytes.fromhex("F1CD859F")

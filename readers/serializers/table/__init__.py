@@ -1,6 +1,8 @@
 """The serializers of SQL's internal data.
 
-rowdata.py        the serializers and their snapshots
-logicaltypes.py   SQL types, and their values in binary rows and arrays
-variants.py       VARIANT
+Reading order:
+
+    rowdata.py        the serializers and their snapshots
+    logicaltypes.py   SQL types, and their values in binary rows and arrays
+    variants.py       VARIANT
 """

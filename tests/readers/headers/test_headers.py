@@ -40,7 +40,8 @@ from readers.serializers.primitives import (
     StringSerializer,
     VoidNamespaceSerializer,
 )
-from readers.snapshots.legacy import config_snapshot_body, serializer_of
+from readers.snapshots.java import serializer_of
+from readers.snapshots.legacy import config_snapshot_body
 from readers.snapshots.reading import ADAPTER_VERSION, read_block, read_versioned
 from tests.support.paths import DATA, PROJECT
 

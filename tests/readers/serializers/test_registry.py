@@ -4,7 +4,7 @@
 
     readers/serializers/FAMILY.py          the serializer, and the line of its snapshot class in `SNAPSHOTS`
     readers/snapshots/registry.py          for a new family: its line in `FAMILIES`
-    readers/snapshots/legacy.py            for a type of before Flink 1.8: its config snapshot, its Java class
+    readers/snapshots/{legacy,java}.py     for a type of before Flink 1.8: its config snapshot, its Java class
     tests/support/encoders.py              how a value is written, for the property tests
     tests/data/vectors                     values and snapshots that real Flink wrote
     README.md                              `make support` writes its table
