@@ -108,8 +108,13 @@ class Entry:
 
     def refined(self, change: Callable[[Serializer], Serializer]) -> Entry:
         """Return the entry with `change` applied to its type trees."""
-        changed: dict[str, Any] = {name: change(tree) for name, tree in self._trees()}
-        return replace(self, **changed)
+        changed: dict[str, Any] = {}
+        for name, tree in self._trees():
+            refined = change(tree)
+            if refined is not tree:
+                changed[name] = refined
+        # Most trees stay as they are, and a savepoint may have thousands of states.
+        return replace(self, **changed) if changed else self
 
     def serializers(self) -> Iterator[Serializer]:
         """Yield the roots of its type trees."""
