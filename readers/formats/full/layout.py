@@ -43,7 +43,7 @@ Release = Callable[[int, int], None]
 """Called with the start and end of bytes that are no longer needed; see `Stream.release`."""
 
 _Room = tuple[NDArray[np.int64], NDArray[np.int64], int]  # arrays for starts and ends, and how many fit
-_NO_PLACES: NDArray[np.int64] = np.empty((0, 2), dtype=np.int64)
+_NO_BOUNDS: NDArray[np.int64] = np.empty((0, 2), dtype=np.int64)
 
 
 def _keep(start: int, end: int) -> None:
@@ -149,8 +149,8 @@ class StateRanges:
     def of(self, state: int) -> Iterator[tuple[int, int]]:
         """Yield the ranges (start, end) of a state's entries, each with the mark behind its last entry."""
         assert self._marks is not None
-        places: list[tuple[int, int]] = [(int(owner), int(place)) for owner, place in self._marks]
-        for (owner, begin), (_, end) in pairwise(places):
+        marks: list[tuple[int, int]] = [(int(owner), int(begin)) for owner, begin in self._marks]
+        for (owner, begin), (_, end) in pairwise(marks):
             if owner == state:
                 yield begin, end
 
@@ -165,7 +165,7 @@ def is_key_group(data: NDArray[np.uint8], position: int, limit: int) -> bool:
 
 
 def _no_room(_left_bytes: int) -> _Room:
-    return _NO_PLACES, _NO_PLACES, _COUNT
+    return _NO_BOUNDS, _NO_BOUNDS, _COUNT
 
 
 def count_key_group(
@@ -207,7 +207,7 @@ def cut_key_group(
     Raises:
         CorruptDataError: a length leads out of the key group, or it does not end with the end mark.
     """
-    starts = ends = _NO_PLACES
+    starts = ends = _NO_BOUNDS
 
     def page(left_bytes: int) -> _Room:
         nonlocal starts, ends
@@ -240,7 +240,7 @@ class _KeyGroupReader:
         """
         if self.ranges is not None and self.ranges.is_known:
             for begin, end in self.ranges.of(self.state):
-                yield from self._stretches(page, begin, end, self.state, _NO_PLACES, _MOST_RANGES)
+                yield from self._stretches(page, begin, end, self.state, _NO_BOUNDS, _MOST_RANGES)
             return
         if self.limit - self.position < 2:
             raise _corrupt(self.data, self.position, self.limit, self.path)

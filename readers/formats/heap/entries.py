@@ -162,7 +162,7 @@ def _partial_entry(
 ) -> EntryRange:
     number = np.frombuffer(_COUNT.pack(count), dtype=np.uint8)
     partial = np.concatenate([scope, number, elements])
-    starts, ends = (np.array([[place]], dtype=np.int64) for place in (0, len(partial)))
+    starts, ends = (np.array([[bound]], dtype=np.int64) for bound in (0, len(partial)))
     return EntryRange(
         starts=starts, ends=ends, behind=behind, partial=PartialEntry(data=partial, first_index=index)
     )

@@ -93,7 +93,7 @@ class Gaps:
             return region.limit
         try:
             # A second position that fits makes both uncertain: no need to look for a third.
-            fitting = list(islice(_Search(self, region).places(region.position, frozenset(unseen)), 2))
+            fitting = list(islice(_Search(self, region).candidates(region.position, frozenset(unseen)), 2))
         except _TooManyTriesError:
             fitting = []
         if len(fitting) == 1:
@@ -113,8 +113,8 @@ class Gaps:
         starts = [region.position]
         if count > 1:
             if region.limit - region.position <= _MAX_SPLIT_BYTES:
-                places = range(region.position + 1, region.limit)
-                starts += [place for place in places if self.belongs(region, state, [place])]
+                positions = range(region.position + 1, region.limit)
+                starts += [start for start in positions if self.belongs(region, state, [start])]
             if len(starts) != count:
                 return None
         column = np.array(starts, dtype=np.int64).reshape(-1, 1)
@@ -181,13 +181,13 @@ class _Search:
     region: Region
     known: dict[tuple[int, Set[int]], bool] = field(default_factory=dict)
 
-    def places(self, start: int, unseen: frozenset[int], depth: int = 0) -> Iterator[int]:
+    def candidates(self, start: int, unseen: frozenset[int], depth: int = 0) -> Iterator[int]:
         """Yield the positions from `start` on where the states `unseen` may begin."""
         region = self.region
         last = region.limit - BLOCK_HEADER_BYTES * len(unseen)
-        for place in _candidates(region.data, start, last, self.gaps.following(unseen)):
-            if self.fits(place, unseen, depth):
-                yield place
+        for position in _possible_headers(region.data, start, last, self.gaps.following(unseen)):
+            if self.fits(position, unseen, depth):
+                yield position
 
     def fits(self, position: int, unseen: frozenset[int], depth: int) -> bool:
         """Return whether the bytes from `position` to the end of the region are the states `unseen` and nothing else."""
@@ -216,7 +216,7 @@ class _Search:
             try:
                 starts, ends = self.gaps.walked(state, region, position, count)
             except UnsupportedSerializerError:
-                return not unseen or any(True for _ in self.places(position, unseen, depth + 1))
+                return not unseen or any(True for _ in self.candidates(position, unseen, depth + 1))
             except ReaderError:
                 return False
             if not self.gaps.belongs(region, state, starts[:_SAMPLED_KEYS, 0].tolist()):
@@ -225,7 +225,7 @@ class _Search:
         return position == region.limit
 
 
-def _candidates(data: NDArray[np.uint8], first: int, last: int, states: Set[int]) -> Iterator[int]:
+def _possible_headers(data: NDArray[np.uint8], first: int, last: int, states: Set[int]) -> Iterator[int]:
     """Yield the positions from `first` to `last` with the id of one of `states` and a possible count."""
     window = data[first : last + BLOCK_HEADER_BYTES].astype(np.int64)
     size = len(window) - BLOCK_HEADER_BYTES + 1

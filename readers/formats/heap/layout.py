@@ -176,7 +176,7 @@ class Cut:
 
 def undivided(position: int, limit: int) -> Cut:
     """Return all bytes between two positions as one range of entries that cannot be told apart."""
-    starts, ends = (np.array([[place]], dtype=np.int64) for place in (position, limit))
+    starts, ends = (np.array([[bound]], dtype=np.int64) for bound in (position, limit))
     return Cut(starts=starts, ends=ends, undivided=True)
 
 
@@ -360,13 +360,13 @@ class HeapKeyGroupReader:
 
     def _end(self, region: Region, state: int, unseen: Set[int], error: ReaderError) -> int:
         """Return the end of a state that cannot be walked; the search for it runs once a stream."""
-        place = (region.key_group, state)
-        if place not in self._ends:
+        state_of_group = (region.key_group, state)
+        if state_of_group not in self._ends:
             try:
-                self._ends[place] = self._gaps.end(region, state, unseen, error)
+                self._ends[state_of_group] = self._gaps.end(region, state, unseen, error)
             except ReaderError as uncertain:
-                self._ends[place] = uncertain
-        end = self._ends[place]
+                self._ends[state_of_group] = uncertain
+        end = self._ends[state_of_group]
         if isinstance(end, ReaderError):
             raise copy(end)  # an error that is raised gets a traceback, and breadcrumbs on the way
         return end

@@ -128,7 +128,7 @@ class HeapMapsKeyGroupReader:
                 begin, end = entries.measure(data, cursor.position, cursor.end, count, self._path)
                 cursor.position = int(end[-1, 0])
                 # Each entry gets the bounds of the namespace that it shares as its first segment.
-                scope = (np.repeat(place, count, axis=0) for place in (first, behind))
+                scope = (np.repeat(bound, count, axis=0) for bound in (first, behind))
                 starts, ends = (np.hstack(pair) for pair in zip(scope, (begin, end), strict=True))
                 found.append(Cut(starts=starts, ends=ends))
                 rows, left = rows + count, left - count

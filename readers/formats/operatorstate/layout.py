@@ -98,8 +98,8 @@ def plain_elements(
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]:
     """Return a buffer, and the starts and ends of the elements in it, int64 (elements, 1)."""
     if not compressed:
-        places = np.array(bounds, dtype=np.int64).reshape(-1, 2)
-        return data, np.ascontiguousarray(places[:, :1]), np.ascontiguousarray(places[:, 1:])
+        pairs = np.array(bounds, dtype=np.int64).reshape(-1, 2)
+        return data, np.ascontiguousarray(pairs[:, :1]), np.ascontiguousarray(pairs[:, 1:])
     memory = memoryview(data)
     parts = [decompress(Cursor(memory, path=path, position=start, end=end)) for start, end in bounds]
     ends = np.cumsum([len(part) for part in parts], dtype=np.int64).reshape(-1, 1)

@@ -310,8 +310,8 @@ def _apply(edit: _Edit, families: dict[int, Family]) -> None:
         if edit.added or edit.deleted:
             raise NotReadHereError("files of an unknown column family")
         return
-    for place in edit.deleted:
-        if family.files.pop(place, None) is None:
+    for level_and_number in edit.deleted:
+        if family.files.pop(level_and_number, None) is None:
             raise NotReadHereError("a deleted file that was not there")
     for file in edit.added:
         family.files[file.level, file.number] = file

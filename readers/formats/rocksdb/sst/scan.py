@@ -14,7 +14,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from readers.formats.rocksdb.sst import merge as machine
+from readers.formats.rocksdb.sst import merge
 from readers.formats.rocksdb.sst.blocks import SEQUENCE_BYTES, TRAILER_BYTES
 from readers.formats.rocksdb.sst.compression import decompress_elsewhere
 from readers.formats.rocksdb.sst.errors import NotReadHereError
@@ -241,16 +241,16 @@ class _Scan:
     ) -> None:
         window_bytes = min(_WINDOW_BYTES, max(_ALL_WINDOWS_BYTES // len(tables), _LEAST_WINDOW_BYTES))
         self._runs = [_SortedRun(files, run, first, behind, window_bytes) for run in tables]
-        self._cursors = np.zeros((len(tables), machine.CURSOR_FIELDS), dtype=np.int64)
-        self._cursors[:, machine.READY] = -1
-        self._cursors[:, machine.SEEKING] = 1
+        self._cursors = np.zeros((len(tables), merge.CURSOR_FIELDS), dtype=np.int64)
+        self._cursors[:, merge.READY] = -1
+        self._cursors[:, merge.SEEKING] = 1
         self._heap = np.zeros(len(tables) + 1, dtype=np.int64)
         self._scratch = np.zeros(8, dtype=np.int64)
         self._bounds = _Memory(len(first) + SLACK_BYTES + len(behind or b""))
         self._copy = _Memory(_KEY_BYTES)
         self._operands = _Memory(_OPERANDS_BYTES)
-        self._merge = np.zeros(machine.MERGE_FIELDS, dtype=np.int64)
-        self._merge[machine.KEYS_ONLY] = keys_only
+        self._fields = np.zeros(merge.MERGE_FIELDS, dtype=np.int64)
+        self._fields[merge.KEYS_ONLY] = keys_only
         self._bound(first, behind)
         self._connect()
         self._new_page(0)
@@ -268,52 +268,52 @@ class _Scan:
         Raises:
             NotReadHereError, CorruptDataError, OSError: see `SstDatabase.entries`.
         """
-        while (status := machine.merge_runs(self._merge.ctypes.data)) != machine.DONE:
-            if status == machine.PAGE_FULL:
-                if self._merge[machine.PAGE_ENTRIES]:
+        while (status := merge.merge_runs(self._fields.ctypes.data)) != merge.DONE:
+            if status == merge.PAGE_FULL:
+                if self._fields[merge.PAGE_ENTRIES]:
                     yield self._page()
-                self._new_page(int(self._merge[machine.DETAIL]))
-            elif status == machine.UNKNOWN:
-                if self._merge[machine.PAGE_ENTRIES]:
+                self._new_page(int(self._fields[merge.DETAIL]))
+            elif status == merge.UNKNOWN:
+                if self._fields[merge.PAGE_ENTRIES]:
                     yield self._page()
                 raise NotReadHereError("an entry or a compression")
             else:
                 self._serve(status)
-        if self._merge[machine.PAGE_ENTRIES]:
+        if self._fields[merge.PAGE_ENTRIES]:
             yield self._page()
 
     def _bound(self, first: bytes, behind: bytes | None) -> None:
-        merge = self._merge
+        fields = self._fields
         begin = len(first) + SLACK_BYTES
         self._bounds.bytes[: len(first)] = np.frombuffer(first, dtype=np.uint8)
         self._bounds.bytes[begin : begin + len(behind or b"")] = np.frombuffer(behind or b"", dtype=np.uint8)
-        merge[machine.FIRST] = self._bounds.address
-        merge[machine.FIRST_BYTES] = len(first)
-        merge[machine.BEHIND] = self._bounds.address + begin
-        merge[machine.BEHIND_BYTES] = -1 if behind is None else len(behind)
+        fields[merge.FIRST] = self._bounds.address
+        fields[merge.FIRST_BYTES] = len(first)
+        fields[merge.BEHIND] = self._bounds.address + begin
+        fields[merge.BEHIND_BYTES] = -1 if behind is None else len(behind)
 
     def _connect(self) -> None:
-        merge = self._merge
-        merge[machine.CURSORS] = self._cursors.ctypes.data
-        merge[machine.RUNS] = len(self._runs)
-        merge[machine.HEAP] = self._heap.ctypes.data
-        merge[machine.SCRATCH] = self._scratch.ctypes.data
-        merge[machine.CURRENT] = merge[machine.CURRENT_COPY] = self._copy.address
-        merge[machine.CURRENT_BYTES] = -1
-        merge[machine.OPERANDS] = self._operands.address
-        merge[machine.OPERANDS_CAPACITY] = self._operands.capacity
-        merge[machine.MAX_PAGE_ENTRIES] = PAGE_ENTRIES
+        fields = self._fields
+        fields[merge.CURSORS] = self._cursors.ctypes.data
+        fields[merge.RUNS] = len(self._runs)
+        fields[merge.HEAP] = self._heap.ctypes.data
+        fields[merge.SCRATCH] = self._scratch.ctypes.data
+        fields[merge.CURRENT] = fields[merge.CURRENT_COPY] = self._copy.address
+        fields[merge.CURRENT_BYTES] = -1
+        fields[merge.OPERANDS] = self._operands.address
+        fields[merge.OPERANDS_CAPACITY] = self._operands.capacity
+        fields[merge.MAX_PAGE_ENTRIES] = PAGE_ENTRIES
         for number in range(len(self._runs)):
             self._connect_memory(number)
 
     def _connect_memory(self, number: int) -> None:
         cursor, run = self._cursors[number], self._runs[number]
-        cursor[machine.KEY] = run.key.address
-        cursor[machine.KEY_CAPACITY] = run.key.capacity
-        cursor[machine.PLAIN] = run.plain.address
-        cursor[machine.PLAIN_CAPACITY] = run.plain.capacity
-        cursor[machine.RAW] = run.raw.address
-        cursor[machine.HANDLES] = run.handles.ctypes.data
+        cursor[merge.KEY] = run.key.address
+        cursor[merge.KEY_CAPACITY] = run.key.capacity
+        cursor[merge.PLAIN] = run.plain.address
+        cursor[merge.PLAIN_CAPACITY] = run.plain.capacity
+        cursor[merge.RAW] = run.raw.address
+        cursor[merge.HANDLES] = run.handles.ctypes.data
 
     # --- pages ---
 
@@ -322,49 +322,49 @@ class _Scan:
 
         A page is given away, so its memory is not used again. Untouched memory costs nothing: a page of a lookup may be as large.
         """
-        merge = self._merge
+        fields = self._fields
         self._keep_current()
         self._memory = _Memory(max(PAGE_BYTES, needed))
         self._starts: NDArray[np.int64] = np.empty((PAGE_ENTRIES, 2), dtype=np.int64)
         self._ends: NDArray[np.int64] = np.empty((PAGE_ENTRIES, 2), dtype=np.int64)
-        merge[machine.PAGE] = self._memory.address
-        merge[machine.PAGE_CAPACITY] = self._memory.capacity
-        merge[machine.STARTS] = self._starts.ctypes.data
-        merge[machine.ENDS] = self._ends.ctypes.data
-        merge[machine.PAGE_USED] = merge[machine.PAGE_ENTRIES] = 0
+        fields[merge.PAGE] = self._memory.address
+        fields[merge.PAGE_CAPACITY] = self._memory.capacity
+        fields[merge.STARTS] = self._starts.ctypes.data
+        fields[merge.ENDS] = self._ends.ctypes.data
+        fields[merge.PAGE_USED] = fields[merge.PAGE_ENTRIES] = 0
 
     def _keep_current(self) -> None:
         """Copy the current key out of the page that is given away, if it is there."""
-        merge = self._merge
-        length = int(merge[machine.CURRENT_BYTES])
-        if length >= 0 and merge[machine.CURRENT] != self._copy.address:
-            start = int(merge[machine.CURRENT]) - self._memory.address
+        fields = self._fields
+        length = int(fields[merge.CURRENT_BYTES])
+        if length >= 0 and fields[merge.CURRENT] != self._copy.address:
+            start = int(fields[merge.CURRENT]) - self._memory.address
             self._copy.bytes[:length] = self._memory.bytes[start : start + length]
-            merge[machine.CURRENT] = self._copy.address
+            fields[merge.CURRENT] = self._copy.address
 
     def _page(self) -> Entries:
-        count = int(self._merge[machine.PAGE_ENTRIES])
-        used = int(self._merge[machine.PAGE_USED])
+        count = int(self._fields[merge.PAGE_ENTRIES])
+        used = int(self._fields[merge.PAGE_USED])
         return self._memory.bytes[:used], self._starts[:count], self._ends[:count]
 
     # --- what the merge needs ---
 
     def _serve(self, status: int) -> None:
-        number = int(self._merge[machine.WHICH])
-        detail = int(self._merge[machine.DETAIL])
+        number = int(self._fields[merge.WHICH])
+        detail = int(self._fields[merge.DETAIL])
         run = self._runs[number]
-        if status == machine.NEED_WINDOW:
+        if status == merge.NEED_WINDOW:
             self._next_window(number)
-        elif status == machine.NEED_PLAIN:
+        elif status == merge.NEED_PLAIN:
             run.plain.grow(detail)
-        elif status == machine.NEED_LIBRARY:
+        elif status == merge.NEED_LIBRARY:
             self._decompress(number, detail)
-        elif status == machine.NEED_KEY:
+        elif status == merge.NEED_KEY:
             self._grow_keys(number, detail)
-        elif status == machine.NEED_OPERANDS:
-            self._operands.grow(detail, keep=int(self._merge[machine.OPERANDS_USED]))
-            self._merge[machine.OPERANDS] = self._operands.address
-            self._merge[machine.OPERANDS_CAPACITY] = self._operands.capacity
+        elif status == merge.NEED_OPERANDS:
+            self._operands.grow(detail, keep=int(self._fields[merge.OPERANDS_USED]))
+            self._fields[merge.OPERANDS] = self._operands.address
+            self._fields[merge.OPERANDS_CAPACITY] = self._operands.capacity
         else:
             self._fail(number, status)
         self._connect_memory(number)
@@ -372,41 +372,41 @@ class _Scan:
     def _next_window(self, number: int) -> None:
         cursor, run = self._cursors[number], self._runs[number]
         if run.next_window():
-            cursor[machine.BLOCKS] = len(run.handles)
-            cursor[machine.BLOCK] = 0
-            cursor[machine.READY] = -1
-            cursor[machine.CHECKSUM] = run.table.checksum
-            cursor[machine.CAN_MERGE] = run.table.can_merge
+            cursor[merge.BLOCKS] = len(run.handles)
+            cursor[merge.BLOCK] = 0
+            cursor[merge.READY] = -1
+            cursor[merge.CHECKSUM] = run.table.checksum
+            cursor[merge.CAN_MERGE] = run.table.can_merge
         else:
-            cursor[machine.EXHAUSTED] = 1
+            cursor[merge.EXHAUSTED] = 1
 
     def _grow_keys(self, number: int, capacity: int) -> None:
         """Grow the memory for the key of a cursor, and that for the copy of the current key, which must not be smaller."""
-        merge, run = self._merge, self._runs[number]
-        run.key.grow(capacity, keep=int(self._cursors[number, machine.KEY_BYTES]))
+        fields, run = self._fields, self._runs[number]
+        run.key.grow(capacity, keep=int(self._cursors[number, merge.KEY_BYTES]))
         if run.key.capacity > self._copy.capacity:
-            is_copy = merge[machine.CURRENT] == self._copy.address
+            is_copy = fields[merge.CURRENT] == self._copy.address
             self._copy.grow(run.key.capacity, keep=self._copy.capacity)
-            merge[machine.CURRENT_COPY] = self._copy.address
+            fields[merge.CURRENT_COPY] = self._copy.address
             if is_copy:
-                merge[machine.CURRENT] = self._copy.address
+                fields[merge.CURRENT] = self._copy.address
 
     def _decompress(self, number: int, plain_bytes: int) -> None:
         run = self._runs[number]
-        block = int(self._cursors[number, machine.BLOCK])
+        block = int(self._cursors[number, merge.BLOCK])
         offset, length = run.handles[block].tolist()
         raw = run.raw.bytes[offset : offset + length]
         kind = int(run.raw.bytes[offset + length])
         if not decompress_elsewhere(kind, raw, run.plain.bytes, plain_bytes):
-            self._fail(number, machine.CORRUPT)
-        self._cursors[number, machine.READY] = block
+            self._fail(number, merge.CORRUPT)
+        self._cursors[number, merge.READY] = block
 
     def _fail(self, number: int, status: int) -> None:
         run = self._runs[number]
         assert run.file is not None
-        block = int(self._cursors[number, machine.BLOCK])
+        block = int(self._cursors[number, merge.BLOCK])
         # While a block is open BLOCK is already the next one.
-        opened = self._cursors[number, machine.POSITION] < self._cursors[number, machine.END]
+        opened = self._cursors[number, merge.POSITION] < self._cursors[number, merge.END]
         offset = run.start + int(run.handles[block - opened, 0])
-        what = "one with another checksum" if status == machine.WRONG_CHECKSUM else "one that is malformed"
+        what = "one with another checksum" if status == merge.WRONG_CHECKSUM else "one that is malformed"
         raise run.file.corrupt(f"expected a block of entries, found {what}", offset)
