@@ -97,6 +97,7 @@ class Catalog:
 
     def _aliases(self, databases: Iterable[Database]) -> list[str]:
         under_roots = self._source.under_roots()
+        # Of a single database `latest` would be but a second name; it still answers to that (`schema`).
         if len(under_roots) < 2:
             return []
         taken = {database.name.casefold() for database in databases}
@@ -143,6 +144,7 @@ class Catalog:
         if self._kept_aliases is None:
             return self._current(folded)
         if folded not in self._kept_aliases:
+            # Threads of one query may come here at the same time: the first answer holds for all.
             self._kept_aliases.setdefault(folded, self._current(folded))
         return self._kept_aliases[folded]
 
@@ -186,6 +188,7 @@ class Catalog:
 
         An alias keeps its meaning in the returned catalog: a query that names `latest` twice reads one checkpoint.
         """
+        # The source has the locks and the threads; the catalog itself is small enough for a copy a query.
         part = copy.copy(self)
         part._source = VisibleDatabases(self._source, sees)
         part._kept_aliases = {}

@@ -148,6 +148,7 @@ class Database:
         """Operator id → the name of its table."""
         savepoint = self.savepoint
         wanted = [(self._label(operator), operator.operator_id) for operator in savepoint.operators]
+        # An operator may be called `files`: the table of facts keeps its name.
         reserved = {name.casefold() for name in _RESERVED}
         free = [(f"{name}_{tail}" if name.casefold() in reserved else name, tail) for name, tail in wanted]
         return dict(zip((tail for _, tail in wanted), unique_names(free), strict=True))

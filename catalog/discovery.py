@@ -1,14 +1,14 @@
 """Finds savepoints and checkpoints under a root.
 
-A root is a savepoint itself, or a folder that holds some at any depth: what has a `_metadata` file, and the
-single files `savepoint-<random>` of Flink 1.2, which begin as `_metadata` does. The data folders of
-checkpoints (`shared`, `taskowned`, `dstl`) are not looked into, nor is what is inside a savepoint.
+A root is a savepoint itself, or a folder that holds some at any depth. A savepoint is a folder with a `_metadata` file, or a
+single file `savepoint-<random>` of Flink 1.2, which begins as `_metadata` does. The search enters neither savepoints nor the
+data folders of checkpoints (`shared`, `taskowned`, `dstl`).
 
-Of the files of a folder at most `_MAX_PROBES` are opened, those with "savepoint" in their names first; far away
-only these are, for each is a request.
+In each folder the search opens at most `_MAX_PROBES` files, first those with "savepoint" in their names; of remote files only
+these, for each is a request.
 
-Where listing a folder is a request, folders are listed side by side; and many savepoints beside each other at once, with all
-their files, where no data folder is among them: a request a thousand files is less than one a savepoint.
+Remote folders of one depth are listed at the same time. A folder with many savepoints and no data folder is listed with all
+files below it: a request lists a thousand files, which is fewer requests than one for each savepoint.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _DATA_FOLDERS = frozenset({"shared", "taskowned", "dstl"})
 _MAX_DEPTH = 6
 _MAX_PROBES = 64
 _MAGIC = MAGIC.to_bytes(4, "big")
-# So many savepoints beside each other are listed at once.
+# From so many savepoints in a folder on, one listing of all files below it takes fewer requests than one for each.
 _MANY = 8
 _NOTHING = "expected a savepoint or a folder of savepoints, found nothing"
 
@@ -50,9 +50,9 @@ class DiscoveredSavepoint:
     """A directory with a `_metadata` file, or a file that is a savepoint.
 
     Attributes:
-        path: as given, or below the root as given.
+        path: begins with the root as it was given.
         relative: the folders from the root to it, and the name of a file; empty if it is the root.
-        modified_ns: when `_metadata` was modified, since 1970; 0 where the file system does not tell.
+        modified_ns: when `_metadata` was modified, since 1970; 0 where the file system does not say.
     """
 
     path: str
@@ -61,12 +61,12 @@ class DiscoveredSavepoint:
 
 
 def find_savepoints(root: str, options: StorageOptions = DEFAULT_OPTIONS) -> Iterator[DiscoveredSavepoint]:
-    """All savepoints under `root`, in the order of their paths.
+    """Yield all savepoints under `root`, in the order of their paths.
 
     Raises:
-        NotASavepointError: a root that is not there.
-        AccessDeniedError: a remote folder that may not be listed; a savepoint need not be.
-        StorageError: as the file system does.
+        NotASavepointError: the root does not exist.
+        AccessDeniedError: a remote folder may not be listed; the folder of a savepoint is not listed.
+        StorageError: the file system fails.
     """
     location, query = given_location(root)
     system = file_system_of(location, query, options)
@@ -87,6 +87,7 @@ def find_savepoints(root: str, options: StorageOptions = DEFAULT_OPTIONS) -> Ite
         if not system.is_directory(location):
             raise NotASavepointError(_NOTHING, path=location.path)
         found = {names: _modified_ns(_folder(location, names)) for names in _walk(system, location, ())}
+    # Listings come in any order, and names of databases must not depend on it.
     for relative in sorted(found, key=lambda names: [_natural(name) for name in names]):
         path = "/".join((bare.rstrip("/"), *relative)) if relative else bare
         yield DiscoveredSavepoint(
@@ -107,7 +108,7 @@ def _walk(system: FileSystem, folder: Location, relative: tuple[str, ...]) -> It
 
 
 def _below(system: RemoteFileSystem, root: Location) -> Iterator[tuple[tuple[str, ...], int]]:
-    """Where savepoints are, and when they were modified. Level by level; the folders of a level at the same time."""
+    """Yield (folders to a savepoint, when it was modified), depth by depth; lists the folders of a depth at the same time."""
     level: list[tuple[str, ...]] = [()]
     for _ in range(_MAX_DEPTH + 1):
         listings = system.threads.map(lambda names: _look(system, _folder(root, names)), level)
@@ -119,17 +120,18 @@ def _below(system: RemoteFileSystem, root: Location) -> Iterator[tuple[tuple[str
 
 
 def _single_files(system: FileSystem, folder: Location, listing: Listing) -> Iterator[str]:
-    """The names of the files that are savepoints."""
+    """Yield the names of the files that are savepoints."""
     files = {name: "savepoint" in name.casefold() for name in sorted(listing.files)}
     named = [name for name, is_named in files.items() if is_named]
     others = [name for name, is_named in files.items() if not is_named] if system.is_local else []
+    # A root may be a folder of anything, with a million files: to open them all would take minutes.
     for name in (*named, *others)[:_MAX_PROBES]:
         if _begins_as_metadata(system, folder / name):
             yield name
 
 
 def _begins_as_metadata(system: FileSystem, file: Location) -> bool:
-    """Whether a file can be read and has the magic number; links, which may lead elsewhere, are not opened."""
+    """Return whether a file can be read and has the magic number; does not open links, which may lead out of the root."""
     try:
         with system.open(file, 0, len(_MAGIC), ReadCounter()) as stream:
             return bytes(stream.view(0, len(_MAGIC)).data) == _MAGIC
@@ -142,7 +144,7 @@ def _folder(root: Location, names: tuple[str, ...]) -> Location:
 
 
 def _look(system: RemoteFileSystem, folder: Location) -> tuple[list[str], list[tuple[tuple[str, ...], int]]]:
-    """The folders that remain to be looked into; and the savepoints found: the folder, or those below if it has many and nothing else."""
+    """Return the folders to enter, and (relative folders, time) of the savepoints that the listing of `folder` shows."""
     try:
         entries = system.below(folder, recursive=False)
     except MissingFileError:
@@ -164,7 +166,7 @@ def _look(system: RemoteFileSystem, folder: Location) -> tuple[list[str], list[t
 
 
 def _savepoints(entries: list[RemoteEntry]) -> list[tuple[tuple[str, ...], int]]:
-    """Where `_metadata` files are, and when they were modified."""
+    """Return (folders to it, when it was modified) of each `_metadata` file."""
     return [
         (entry.names[:-1], entry.modified_ns)
         for entry in entries
@@ -172,9 +174,9 @@ def _savepoints(entries: list[RemoteEntry]) -> list[tuple[tuple[str, ...], int]]
     ]
 
 
-def _modified_ns(place: Location) -> int:
-    """When a savepoint was modified: itself if it is a file, else its `_metadata`."""
-    metadata = place if os.path.isfile(place.path) else place / METADATA_FILE_NAME
+def _modified_ns(savepoint: Location) -> int:
+    """Return when a savepoint was modified: the file if it is one, else its `_metadata`."""
+    metadata = savepoint if os.path.isfile(savepoint.path) else savepoint / METADATA_FILE_NAME
     try:
         return os.stat(metadata.path).st_mtime_ns
     except OSError:
@@ -182,7 +184,8 @@ def _modified_ns(place: Location) -> int:
 
 
 def _is_folder(system: RemoteFileSystem, location: Location) -> bool:
-    """A bucket may be empty; any other folder of an object store is there for what is in it."""
+    """Return whether a folder exists."""
+    # An object store knows a folder only by the files in it, but a bucket may be empty.
     return location.path == "/" or system.is_directory(location)
 
 
@@ -191,7 +194,7 @@ def _is_savepoint_name(name: str) -> bool:
 
 
 def _natural(name: str) -> tuple[str, int]:
-    """`chk-9` before `chk-10`."""
+    """Return a key that sorts `chk-9` before `chk-10`."""
     if fnmatch.fnmatchcase(name, "chk-*") and name[4:].isdigit():
         return "chk-", int(name[4:])
     return name, 0

@@ -1,13 +1,14 @@
 """The errors of the catalog room.
 
     CatalogError
-      NoSuchDatabaseError    carries: name, near
-      NoSuchTableError       carries: name, near
-      NoSuchColumnError      carries: name, near
-      DuplicateDatabaseError a name that is taken
-      CorruptCacheError      a cache file that is not what was written
+      UnknownNameError         carries: name, near
+        NoSuchDatabaseError
+        NoSuchTableError
+        NoSuchColumnError
+      DuplicateDatabaseError   the name is taken
+      CorruptCacheError        the bytes of a cache file have changed
 
-`near` are the names that are most like the one asked for.
+`near` are the known names that are most like `name`.
 """
 
 from __future__ import annotations
@@ -23,16 +24,16 @@ class CatalogError(Exception):
 
 
 class CorruptCacheError(CatalogError):
-    """A cache file that is not what was written."""
+    """The bytes of a cache file are not those that were written."""
 
 
 class UnknownNameError(CatalogError):
-    """A name that nothing has.
+    """Nothing has this name.
 
     Args:
-        name: as it was asked for.
-        known: the names there are.
-        where: what it was looked for in.
+        name: as it was given.
+        known: the existing names.
+        where: the database or table that was searched.
     """
 
     what = "name"
@@ -46,29 +47,30 @@ class UnknownNameError(CatalogError):
 
 
 class NoSuchDatabaseError(UnknownNameError):
-    """A database that is not in the catalog."""
+    """The catalog has no such database."""
 
     what = "database"
 
 
 class NoSuchTableError(UnknownNameError):
-    """A table that the database does not have."""
+    """The database has no such table."""
 
     what = "table"
 
 
 class NoSuchColumnError(UnknownNameError):
-    """A column that the table does not have."""
+    """The table has no such column."""
 
     what = "column"
 
 
 class DuplicateDatabaseError(CatalogError):
-    """A database name that is taken by another path."""
+    """Another path has this database name."""
 
 
 def near_names(name: str, known: Iterable[str]) -> tuple[str, ...]:
-    """The known names most like `name`, best first."""
+    """Return the known names most like `name`, best first."""
+    # Names are compared without case, as SQL does, and shown as they are written.
     folded = {candidate.casefold(): candidate for candidate in known}
     close = difflib.get_close_matches(name.casefold(), folded, n=_NEAR, cutoff=0.5)
     return tuple(folded[match] for match in close)

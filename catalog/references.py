@@ -22,6 +22,7 @@ from readers import (
     load_state_info,
 )
 
+# Each keeps the headers that were read, and the state files mapped.
 _OPEN_SAVEPOINTS = 64
 
 
@@ -82,6 +83,7 @@ def is_gone(reference: SavepointReference) -> bool:
     except NotASavepointError:
         return True
     except ReaderError:
+        # No network, no permission: that says nothing about the savepoint.
         return False
     return False
 

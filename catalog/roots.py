@@ -180,6 +180,7 @@ class RootDatabases(DatabaseSource):
             return known or database
 
     def _known(self, folded: str) -> Database | None:
+        # A scan may find a savepoint under a name that was added before: then the one under the root counts.
         found = self._under_roots.get(folded)
         return found.database if found is not None else self._added.get(folded)
 
@@ -188,6 +189,7 @@ class RootDatabases(DatabaseSource):
         found: list[tuple[Root, DiscoveredSavepoint]] = [
             (root, one) for root in self._roots for one in find_savepoints(root.path, self._options.storage)
         ]
+        # The names of all are made together: a second `chk-7` also changes the name of the first.
         names = database_names([_folders(root, one) for root, one in found])
         with self._lock:
             before = self._under_roots
@@ -216,6 +218,7 @@ class RootDatabases(DatabaseSource):
         )
         if is_due and self._scanning.acquire(blocking=False):
             try:
+                # A root that cannot be listed for a moment must not fail a query of a database that is known.
                 with contextlib.suppress(ReaderError, OSError):
                     self._scan()
             finally:
@@ -277,6 +280,7 @@ def _folders(root: Root, found: DiscoveredSavepoint) -> tuple[str, ...]:
         return (root.label, *found.relative) if root.label else found.relative
     if root.label:
         return (root.label,)
+    # The root is the savepoint itself: the folders of the path it was given as.
     bare = found.path.partition("?")[0] if is_url(found.path) else os.path.abspath(found.path)
     parts = [part for part in bare.split("/") if part]
     if parts and parts[-1] == METADATA_FILE_NAME:

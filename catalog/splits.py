@@ -156,6 +156,7 @@ class CachedSplit(Split):
             footer = entry_footer(self.path)
             source = pa.OSFile(str(self.path))
         except FileNotFoundError:
+            # Another process has evicted the entry for room.
             yield from self.origin.read(counter)
             return
         with source, parquet.ParquetFile(source, metadata=footer) as file:

@@ -1,6 +1,6 @@
-"""Views of what the operators of SQL jobs keep: a column a key column and a row column, in place of structs.
+"""Views of the states of SQL jobs: each field of a key and of a row is a column, in place of structs.
 
-| state | operator | view | columns, behind those of the key |
+| state | operator | view | columns, after those of the key |
 |---|---|---|---|
 | `accState` | group aggregate, over | `aggregate` | the accumulators |
 | `distinctAcc_<i>` | the same | `distinct_<i>` | `distinct_value`, `count_or_mask` |
@@ -10,10 +10,10 @@
 | `deduplicate-state` | deduplicate | `deduplicate` | the row |
 | `data-state…`, `Top1-Rank-State` | Top-N | `top_n` | the row, `rank` where it is kept, `list_index` |
 
-Key columns are k0, k1, … and row columns f0, f1, … unless `stateInfo` names them; where a key column is called as a row
-column is, it stays k0. Of rows that an outer join keeps, `associations` counts the matches on the other side. Without
-retractions `count_or_mask` is a bit mask of the filters that the value has passed. A view has what the state's own table
-has, but for row kinds, unique keys and sort keys, whose columns are in the row, and namespaces that are null.
+Key columns are k0, k1, … and row columns f0, f1, … unless `stateInfo` names them; a key column that would have the name of a
+row column stays k0. In an outer join, `associations` counts the matches of a row on the other side. Without retractions,
+`count_or_mask` is a bit mask of the filters that the value has passed. A view leaves out the row kinds, and unique keys, sort
+keys and namespaces whose columns are in the row or null; all else of the state's own table is there.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from catalog.splits import Output
 from catalog.statetables import StatesTable, TableState
 from readers import KEY_GROUP, OUT_OF_RANGE, ROW_KIND, SUBTASK, State
 
+# Conditions on several key columns combine to so many keys at most: beyond that, a lookup a key costs more than a scan.
 _MAX_KEYS = 1000
 _TTL = "ttl_timestamp"
 _NUMBERED = re.compile(r"f\d+")
@@ -42,7 +43,14 @@ _NUMBERED = re.compile(r"f\d+")
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a view: a field, at any depth, of a column of the state."""
+    """A column of a view: a field, at any depth, of a column of the state.
+
+    Attributes:
+        name: in the view.
+        type: of the field.
+        source: the state's column.
+        path: the names of the fields that lead from the source to the field.
+    """
 
     name: str
     type: pa.DataType
@@ -50,19 +58,19 @@ class Column:
     path: tuple[str, ...] = ()
 
     def output(self) -> Output:
-        """As a split makes it."""
+        """Return how a split makes the column."""
         return Output(self.name, self.type, source=self.source, path=self.path)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """What a state looks like as a view.
+    """The columns of a state as a view.
 
     Attributes:
-        name: behind the operator's.
+        name: follows the operator's name.
         keys: the columns of the key.
         columns: all others.
-        exploded: the state's column whose lists are rows, an element each.
+        exploded: the state's column of lists whose elements are the rows; None if an entry is a row.
     """
 
     name: str
@@ -72,16 +80,17 @@ class View:
 
 
 def view_of(state: State) -> View | None:
-    """The view of a state of a SQL operator; None for other states."""
+    """Return the view of a state of a SQL operator; None for other states."""
     for pattern, describe in _VIEWS:
         match = pattern.fullmatch(state.name)
+        # Jobs of the DataStream API may use these names, too; only SQL's keys are rows.
         if match is not None and state.parts and _is_row(_type(state.schema, "key")):
             return _view(state.schema, match.expand(describe[0]), describe[1])
     return None
 
 
 class ViewTable(StatesTable):
-    """A state of a SQL operator with a column a field."""
+    """A state of a SQL operator, with a column for each field."""
 
     def __init__(
         self,
@@ -156,6 +165,7 @@ def _view(schema: pa.Schema, name: str, describe: _Describe) -> View | None:
         if name in schema.names
     ]
     every = [*keys, *described]
+    # The fields of a row and the columns beside it may have one name: each of them gets its source as a tail.
     unique = unique_names((column.name, column.source) for column in every)
     renamed = [
         Column(name, column.type, column.source, column.path)
@@ -167,6 +177,7 @@ def _view(schema: pa.Schema, name: str, describe: _Describe) -> View | None:
 
 
 def _key_name(field: str, index: int, taken: set[str]) -> str:
+    # Fields that the user has not named are f0, f1, … in keys as in rows.
     is_known = _NUMBERED.fullmatch(field) is None and field.casefold() not in taken
     return field if is_known else f"k{index}"
 
@@ -175,7 +186,7 @@ def _key_name(field: str, index: int, taken: set[str]) -> str:
 
 
 def _row(schema: pa.Schema) -> Iterator[Column] | None:
-    """A row, alone or in a tuple, in the value or the map key; and the numbers beside it."""
+    """Yield the columns of a row, alone or in a tuple, in the value or the map key; then the numbers beside it."""
     value = _type(schema, "value")
     element = value.value_type if pa.types.is_list(value) else value
     if _is_row(element):
@@ -192,12 +203,13 @@ def _row(schema: pa.Schema) -> Iterator[Column] | None:
 
 
 def _input(schema: pa.Schema) -> Iterator[Column] | None:
-    """As a row; or a row of a key and of what the input sent, as inputs without a unique key are kept."""
+    """Yield the columns of a row; or those of a key and a row, if the map key is a pair of both."""
     pair = _type(schema, "map_key")
-    parts = list(_fields(pair)) if _is_row(pair) else []
-    if len(parts) != 2 or not all(pa.types.is_struct(part.type) for part in parts):
+    rows = list(_fields(pair)) if _is_row(pair) else []
+    if len(rows) != 2 or not all(pa.types.is_struct(row.type) for row in rows):
         return _row(schema)
-    columns = [column for part in parts for column in _row_columns(part.type, "map_key", (part.name,))]
+    # Flink keys an input without a unique key by a pair: its join key and the row itself.
+    columns = [column for row in rows for column in _row_columns(row.type, "map_key", (row.name,))]
     return itertools.chain(columns, _counts(_type(schema, "value")))
 
 

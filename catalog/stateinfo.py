@@ -1,4 +1,4 @@
-"""What is known of savepoints from files of the user: `stateInfo`, job plans, lists of uids."""
+"""Files of the user that describe savepoints: `stateInfo`, job plans, lists of uids."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def state_info_of(
     path_map: Mapping[str, str] | None = None,
     options: StorageOptions = DEFAULT_OPTIONS,
 ) -> str:
-    """The `stateInfo` of a savepoint as text, from the headers of its state files.
+    """Return the `stateInfo` of a savepoint as text, from the headers of its state files.
 
     Args:
         path: the savepoint.
         plan: a file with the job's plan, for names, uids and columns: of Flink's REST API (`/jobs/:id/plan` or
             `/jobs/:id`), or a compiled SQL plan.
         protobuf: a file that protoc wrote, with the descriptors of messages: `--descriptor_set_out`.
-        path_map: recorded path prefixes and what stands there now.
+        path_map: recorded path prefixes and the present ones.
         options: how files are reached.
 
     Raises:
@@ -60,7 +60,7 @@ def write(
     path_map: Mapping[str, str] | None = None,
     options: StorageOptions = DEFAULT_OPTIONS,
 ) -> str:
-    """Write the `stateInfo` of a savepoint; returns where.
+    """Write the `stateInfo` of a savepoint; returns the path of the file.
 
     Args:
         path: the savepoint.
@@ -73,6 +73,7 @@ def write(
     """
     target = Path(output) if output is not None else _beside(path)
     text = state_info_of(path, plan=plan, protobuf=protobuf, path_map=path_map, options=options)
+    # A reader sees the old file or the new one, never half of it; mkstemp's file is private until then.
     try:
         descriptor, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}-")
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
@@ -87,10 +88,10 @@ def write(
 
 
 def read_uids(path: str | os.PathLike[str]) -> tuple[str, ...]:
-    """The uids of a text file, one a line; empty lines are passed over.
+    """Return the uids of a text file, one a line; skips empty lines.
 
     Raises:
-        MissingFileError: it is not there.
+        MissingFileError: it does not exist.
         CorruptDataError: it is not UTF-8.
     """
     try:

@@ -1,6 +1,11 @@
-"""The tables of facts: StateMeta, operators, files, source_offsets.
+"""The rows of the tables of facts.
 
-All but the last are made from `_metadata` and the headers of the state files.
+| table | a row per | reads |
+|---|---|---|
+| StateMeta | state | `_metadata` and the headers of the state files |
+| operators | operator | `_metadata` |
+| files | stream that `_metadata` refers to | `_metadata`, and whether each file exists |
+| source_offsets | split or partition of a source | the state of all sources |
 """
 
 from __future__ import annotations
@@ -80,18 +85,19 @@ FILES = pa.schema(
 def state_meta_rows(
     savepoint: Savepoint, uids: Mapping[str, str], table_name: Callable[[Operator, int], str]
 ) -> pa.RecordBatch:
-    """A row a state of an operator, and one for each state of the job manager's hooks.
+    """Return a row for each state of an operator, and for each state of the job manager's hooks.
 
     Args:
         savepoint: the savepoint.
-        uids: operator id → uid, where it is known from elsewhere than `_metadata`.
-        table_name: the table of an operator's state, by its number.
+        uids: operator id → uid, for uids that are not from `_metadata`.
+        table_name: returns the table of an operator's state, by the state's number.
     """
     rows = [
         _state_row(operator.metadata, uids, state, table_name(operator, number))
         for operator in savepoint.operators
         for number, state in enumerate(operator.states)
     ]
+    # Hooks of the job manager belong to no operator, and their states have no tables.
     rows += [_state_row(None, uids, state, None) for state in savepoint.master_states]
     return pa.RecordBatch.from_pylist(rows, schema=STATE_META)
 
@@ -125,7 +131,7 @@ def _state_row(
 
 
 def operator_rows(savepoint: Savepoint, uids: Mapping[str, str]) -> pa.RecordBatch:
-    """A row an operator; the columns of Flink's `savepoint_metadata` function, with underscores."""
+    """Return a row for each operator, in the columns of Flink's `savepoint_metadata` function, with underscores."""
     rows = [
         {
             "checkpoint_id": savepoint.metadata.checkpoint_id,
@@ -146,7 +152,7 @@ def operator_rows(savepoint: Savepoint, uids: Mapping[str, str]) -> pa.RecordBat
 
 
 def file_rows(savepoint: Savepoint) -> pa.RecordBatch:
-    """A row a stream that `_metadata` refers to; looks at each file once."""
+    """Return a row for each stream that `_metadata` refers to; asks once for each file whether it exists."""
     rows = [
         {
             "operator_id": operator_id,
@@ -167,20 +173,22 @@ def file_rows(savepoint: Savepoint) -> pa.RecordBatch:
 
 
 def source_offset_rows(savepoint: Savepoint, uids: Mapping[str, str]) -> pa.RecordBatch:
-    """A row a split or partition of a source; reads the state of all sources.
+    """Return a row for each split or partition of a source; reads the state of all sources.
 
     Raises:
         ReaderError: a state file is missing or contradicts its format.
     """
     rows = source_offsets(savepoint).to_pylist()
+    # The readers know only the uids of `_metadata`, not those that the user gave for older savepoints.
     for row in rows:
         row["operator_uid"] = row["operator_uid"] or uids.get(row["operator_id"])
     return pa.RecordBatch.from_pylist(rows, schema=SOURCE_OFFSETS)
 
 
 def _handles(savepoint: Savepoint) -> Iterator[tuple[str, int | None, str, StateObject]]:
-    """(operator id, subtask, kind, handle) of every handle."""
+    """Yield (operator id, subtask, type, handle) of every handle."""
     for operator in savepoint.metadata.operators:
+        # A coordinator runs in the job manager, once an operator: its state is of no subtask.
         if operator.coordinator_state is not None:
             yield operator.operator_id, None, "COORDINATOR", operator.coordinator_state
         for subtask in operator.subtasks:

@@ -37,6 +37,7 @@ from readers import (
 )
 
 STATE_NAME = "state_name"
+# As much as the chunks of cache entries have (`CHUNK_BYTES`), so that a chunk and a split stand for each other.
 _SPLIT_BYTES = 32 << 20
 _UNIFIED = (
     "key",
@@ -142,6 +143,7 @@ class StatesTable(Table):
         keys = predicate.of("key")
         if keys is None or "key" not in state.schema.names:
             return None
+        # A key that is shown as JSON text cannot be hashed as Flink hashed it, unless it is a text itself.
         shown, own = self.schema.field("key").type, state.schema.field("key").type
         return state.key_groups_of(keys) if shown.equals(own) or not pa.types.is_string(shown) else None
 
@@ -152,6 +154,7 @@ class StatesTable(Table):
         keys = self._keys(state, predicate)
         groups = _key_groups(predicate, keys)
         subtasks = predicate.of(SUBTASK)
+        # A file that cannot be opened fails the query only if it may hold wanted rows.
         state.check(Selection(key_groups=groups))
         wanted = [part.source.subtask for part in state.parts]
         parts = {number for number, subtask in enumerate(wanted) if subtasks is None or subtask in subtasks}
@@ -287,6 +290,7 @@ def _chunks(
     sizes: list[tuple[int, int]] | None, wanted: frozenset[int] | None
 ) -> Iterator[tuple[frozenset[int] | None, int]]:
     """Yield (key groups, bytes) in chunks of about `_SPLIT_BYTES`. `sizes` is None where there are no key groups."""
+    # Operator state has no key groups: each part is one split, and counts as no bytes.
     if sizes is None:
         yield None, 0
         return
@@ -322,6 +326,7 @@ def _own_schema(state: State) -> pa.Schema:
 
 def _common_type(types: list[pa.DataType]) -> pa.DataType:
     common = types[0]
+    # Not every pair has a common type that loses nothing (INT and STRING); JSON text can hold any.
     for other in types[1:]:
         merged = merged_type(common, other) or _wider(common, other)
         if merged is None:

@@ -68,6 +68,7 @@ class Table(ABC):
         """
         names = None if columns is None else [self._column(name) for name in columns]
         predicate = predicate or ANYTHING
+        # An exact condition also prunes: the predicate finds the key group, the expression the rows in it.
         for given, value in values.items():
             column = self._column(given)
             predicate = predicate.and_(column, (value,))

@@ -1,13 +1,13 @@
-"""A directory of cache files: each appears whole or not at all, whoever writes at the same time and whoever is killed.
+"""A directory of cache files. Each file appears whole or not at all, also when processes write at the same time or are killed.
 
-| file | is |
+| file | content |
 |---|---|
-| `<key>.<digest>.parquet` | an entry; the digest is BLAKE2b of its bytes, its time of change when it was last used |
-| `<key>.partial` | an entry that is being written, as long as somebody holds its lock; else what a killed writer left |
-| `lock` | held while entries are put in or evicted |
+| `<key>.<digest>.parquet` | an entry; the digest is BLAKE2b of its bytes, its time of change is that of the last use |
+| `<key>.partial` | while it is locked, an entry that is being written; else the rest of a killed writer |
+| `lock` | nothing; locked while entries are added or evicted |
 
-An entry is written under its partial name, locked, and renamed: so there is one writer a key, in however many processes,
-and a lock goes with its process. Readers lock nothing: an entry that is evicted stays readable to whoever has it open.
+A writer locks the partial file, writes it and renames it. So a key has one writer, in however many processes, and the lock of
+a killed process is free at once. Readers lock nothing: a process that has an evicted entry open can still read it.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ _SUFFIX = ".parquet"
 _PARTIAL = ".partial"
 _LOCK = "lock"
 _DIGEST_BYTES = 16
-_PIECE_BYTES = 1 << 20
+_BLOCK_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class CacheDirectory:
-    """The files of a cache; made when the first of them is written.
+    """The files of a cache; the directory is made when the first of them is written.
 
     Attributes:
-        path: of the directory; nothing else is kept there.
+        path: of the directory, which holds nothing else.
         max_bytes: of all entries together.
     """
 
@@ -43,7 +43,7 @@ class CacheDirectory:
     max_bytes: int
 
     def find(self, key: str) -> Path | None:
-        """The entry of a key; None if there is none."""
+        """Return the entry of a key; None if there is none."""
         for name in self._names():
             if name.startswith(key + ".") and name.endswith(_SUFFIX):
                 return self.path / name
@@ -51,15 +51,15 @@ class CacheDirectory:
 
     @property
     def size_bytes(self) -> int:
-        """Of all entries."""
+        """Bytes of all entries."""
         return sum(size for _, size, _ in self._entries())
 
     def check(self, entry: Path) -> None:
-        """Read an entry whole and compare it with its digest.
+        """Read a whole entry and compare it with its digest.
 
         Raises:
-            CorruptCacheError: it is not what was written.
-            OSError: it is gone.
+            CorruptCacheError: its bytes have changed.
+            OSError: it was removed.
         """
         with entry.open("rb") as file:
             found = _digest(file)
@@ -69,27 +69,27 @@ class CacheDirectory:
             )
 
     def touch(self, entry: Path) -> None:
-        """It was used now."""
+        """Note that an entry was used now."""
         with contextlib.suppress(OSError):
             os.utime(entry)
 
     def drop(self, entry: Path) -> None:
-        """Remove an entry, if it is there."""
+        """Remove an entry, if it still exists."""
         with contextlib.suppress(OSError):
             entry.unlink()
 
     def write(self, key: str, fill: Callable[[BinaryIO], None]) -> Path | None:
-        """Make the entry of a key; what it replaces and the least recently used ones go.
+        """Make the entry of a key; removes the entry that it replaces, and the least recently used ones for their room.
 
         Args:
             key: hex digits.
-            fill: writes it; what it raises leaves no entry.
+            fill: writes the entry; if it raises, there is no entry.
 
         Returns:
-            None if somebody else is writing it, or it is larger than all entries may be.
+            None if another writer is at it, or it is larger than all entries together may be.
 
         Raises:
-            OSError: as the file system does.
+            OSError: the file system fails.
         """
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         partial = self.path / (key + _PARTIAL)
@@ -107,7 +107,7 @@ class CacheDirectory:
                 self.drop(partial)
 
     def sweep(self) -> None:
-        """Remove what killed writers left."""
+        """Remove the files of killed writers."""
         for name in self._names():
             if name.endswith(_PARTIAL):
                 partial = self.path / name
@@ -126,7 +126,7 @@ class CacheDirectory:
         return entry
 
     def _evict(self, key: str, allowed_bytes: int) -> None:
-        """Remove the entries of a key, and of all others the least recently used until so many bytes are left."""
+        """Remove the entries of a key, then the least recently used others until `allowed_bytes` or less are left."""
         entries = sorted(self._entries(), key=lambda entry: (not entry[2].name.startswith(key), entry[0]))
         left = sum(size for _, size, _ in entries)
         for _, size, entry in entries:
@@ -136,7 +136,7 @@ class CacheDirectory:
             left -= size
 
     def _entries(self) -> Iterator[tuple[int, int, Path]]:
-        """(when it was last used, bytes, file) of the entries."""
+        """Yield (time of the last use, bytes, file) of each entry."""
         for name in self._names():
             if name.endswith(_SUFFIX):
                 with contextlib.suppress(OSError):
@@ -155,8 +155,9 @@ def _opened(path: Path) -> BinaryIO:
 
 
 def _is_locked(file: BinaryIO, path: Path) -> bool:
-    """Lock a file for this process; False if another has it, or has renamed or removed it."""
+    """Lock a file for this process; returns False if another process has the lock, or has renamed or removed the file."""
     try:
+        # The lock is of the open file, not of its name: between the opening and the lock the name may have changed hands.
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return os.fstat(file.fileno()).st_ino == path.stat().st_ino
     except OSError:
@@ -165,6 +166,6 @@ def _is_locked(file: BinaryIO, path: Path) -> bool:
 
 def _digest(file: BinaryIO) -> str:
     digest = hashlib.blake2b(digest_size=_DIGEST_BYTES)
-    while piece := file.read(_PIECE_BYTES):
-        digest.update(piece)
+    while block := file.read(_BLOCK_BYTES):
+        digest.update(block)
     return digest.hexdigest()
