@@ -95,7 +95,7 @@ class AnswerBuffer:
         if extent is None:
             raise MemoryExceededError(
                 "there is no room to keep the answer until it is read",
-                hint="ask for Arrow, CSV or JSON lines, which are sent as they are found, or for fewer rows",
+                hint="request Arrow, CSV or JSON lines, which stream, or fewer rows",
             )
         self._chunks.append(extent)
 

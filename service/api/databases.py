@@ -18,7 +18,9 @@ from service.errors import ForbiddenError, query_error_of
 from service.http.errors import ErrorAnswer
 from service.sql.types import sql_type
 
-_FAILURES: dict[int | str, dict[str, Any]] = {"4XX": {"model": ErrorAnswer, "description": "no such thing"}}
+_FAILURES: dict[int | str, dict[str, Any]] = {
+    "4XX": {"model": ErrorAnswer, "description": "it does not exist, or the request is wrong"}
+}
 
 router = APIRouter(prefix="/api/databases", tags=["catalog"], responses=_FAILURES)
 
@@ -92,7 +94,9 @@ def register_database(registration: Registration, service: State, principal: Cal
     """Register a savepoint under a folder that the service serves. Only for users who see all databases."""
     # A new name may match the grants of other users, who must not see a savepoint that the caller could not grant.
     if not principal.sees_everything:
-        raise ForbiddenError("expected somebody who sees all databases: a name could be given to any of them")
+        raise ForbiddenError(
+            "expected a user who sees all databases: the name could match the grants of others"
+        )
     path = path_under(registration.path, service.roots)
     if path is None:
         raise ForbiddenError("expected a path under one of the folders that are served")

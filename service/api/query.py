@@ -36,7 +36,7 @@ class QueryBody(BaseModel):
     engine: str = Field(
         default=AUTO,
         description=f"{choices_text()}; {AUTO} is {local_engine().title}, "
-        f"or {titles_of(Role.CLUSTER)} for what outgrows this machine",
+        f"or {titles_of(Role.CLUSTER)} for reads that are too large for this machine",
     )
     max_rows: int | None = Field(
         None, ge=0, description="most rows; if not given, 10000 for JSON and all for other formats"

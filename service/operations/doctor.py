@@ -123,7 +123,11 @@ def _writable(name: str, folder: str) -> Check:
 
 def _keys(settings: Settings) -> Check:
     if not settings.auth.keys_file and not settings.auth.oidc_issuer:
-        return Check(name="keys", state=MISSING, found="none; without them this machine only is served")
+        return Check(
+            name="keys",
+            state=MISSING,
+            found="none; without them the service accepts only requests from this machine",
+        )
     path = Path(settings.auth.keys_file)
     if not settings.auth.keys_file:
         return Check(name="keys", state=OK, found=f"tokens of {settings.auth.oidc_issuer}")

@@ -317,17 +317,20 @@ SESSION_PROPERTIES: dict[str, SessionProperty] = {
     "engine": SessionProperty(
         default=AUTO,
         type="varchar",
-        meaning=f"what runs queries: {choices_text()}",
+        meaning=f"engine of queries: {choices_text()}",
         check=_check_engine,
     ),
     "query_max_execution_time": SessionProperty(
-        default="", type="varchar", meaning="time a query may take, such as 30s", check=duration_s
+        default="", type="varchar", meaning="longest time of a query, such as 30s", check=duration_s
     ),
     "query_max_run_time": SessionProperty(
-        default="", type="varchar", meaning="time a query may take, the queue included", check=duration_s
+        default="", type="varchar", meaning="longest time of a query, the queue included", check=duration_s
     ),
     "query_max_scan_physical_bytes": SessionProperty(
-        default="", type="varchar", meaning="what a query may read, such as 10GB", check=data_size_bytes
+        default="",
+        type="varchar",
+        meaning="most bytes that a query reads, such as 10GB",
+        check=data_size_bytes,
     ),
 }
 _Show = Callable[[ShowStatements, str, list[Word]], AnswerTable]
