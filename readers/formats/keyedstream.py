@@ -30,7 +30,7 @@ class KeyGroupBody:
         key_group: the key group.
         data: a buffer with the states.
         first, last: the range of the states in `data`.
-        path: the place that positions count from, for errors: the file, or a key group's plain bytes.
+        path: the file, or the plain bytes of a key group in it: positions in errors count from its start.
         release: called with ranges of `data` that are not read again.
     """
 

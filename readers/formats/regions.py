@@ -44,5 +44,5 @@ def regions(
     # offset, so that offsets out of order cannot make regions overlap.
     order = np.argsort(positions, kind="stable")
     bounds = np.append(positions[order], size)
-    for index, place in enumerate(order):
-        yield first_key_group + int(present[place]), int(bounds[index]), int(bounds[index + 1])
+    for index, number in enumerate(order):
+        yield first_key_group + int(present[number]), int(bounds[index]), int(bounds[index + 1])

@@ -54,7 +54,7 @@ class ChangelogSource(FilesSource):
         # After a rescaling a base and a log may hold key groups of other subtasks, which read them from their own handles.
         wanted = frozenset(filter(selection.wants, groups))
         ranges = self.log.ranges(state.name, state.timers, wanted)
-        selection.account(sum(changed.size_bytes for parts in ranges.values() for changed in parts))
+        selection.account(sum(changes.size_bytes for group in ranges.values() for changes in group))
         replayed = replay.EntryPages(self.subtask, self.path)
         entries = replay.replayer(entry, self.max_parallelism)
         for base in self.bases:

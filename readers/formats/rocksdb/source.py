@@ -36,7 +36,7 @@ from readers.serializers.base import Serializer
 from readers.storage.location import Ranges, SavepointLocation
 
 
-class InstanceOnUse:
+class RocksInstance:
     """A RocksDB instance that is opened when its first entry is read; the sources of one handle share it."""
 
     def __init__(
@@ -86,7 +86,7 @@ class RocksSource(FilesSource):
     handle: IncrementalRemoteKeyedStateHandle
     location: SavepointLocation
     header: KeyedHeader
-    instance: InstanceOnUse
+    instance: RocksInstance
 
     @cached_property
     def backend(self) -> str:  # type: ignore[override]  # read from a file, so not of the class
@@ -181,14 +181,14 @@ class RocksOpener(Opener[IncrementalRemoteKeyedStateHandle]):
             handle=handle,
             location=context.location,
             header=header,
-            instance=InstanceOnUse(context.location, handle, path),
+            instance=RocksInstance(context.location, handle, path),
         )
 
     def first_ranges(
         self, handle: IncrementalRemoteKeyedStateHandle, *, first: bool, few: bool
     ) -> Iterator[tuple[StreamStateHandle, Ranges]]:
         yield handle.meta_state_handle, small_or_header(handle.meta_state_handle, None)
-        # OPTIONS tell RocksDB from ForSt: the same for all subtasks.
+        # The OPTIONS file distinguishes ForSt from RocksDB, in the same way for all subtasks.
         streams = list(options_files(handle)) if first else []
         if few:
             streams += filter(is_small, manifest_files(handle))
@@ -207,7 +207,7 @@ def _successor(prefix: bytes) -> bytes | None:
 
 
 def _consecutive(numbers: list[int]) -> Iterator[tuple[int, int]]:
-    """Yield (first, last) of each run of consecutive numbers."""
+    """Yield (first, last) of each sequence of consecutive numbers."""
     first = last = None
     for number in numbers:
         if first is None or last is None:
