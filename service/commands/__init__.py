@@ -1,13 +1,15 @@
-"""The commands: a module each, loaded when it is called, so that none waits for what another needs.
+"""The commands: one module each, imported when the command is called, so that no command waits for the imports of another.
 
-serve.py     the HTTP service
-query.py     one statement
-inspect.py   what is in a savepoint
-lookup.py    every state and timer of one key
-compile.py   the decoder, compiled for all queries to come
-stateinfo.py what is known of a savepoint's states, written beside it
-outcome.py   exit codes, and errors as one line
-sources.py   `[name=]PATH` → a catalog
-output.py    rows → standard output or a file
-progress.py  a line that says how far a long read is
+serve.py       run the HTTP service
+query.py       run one statement
+inspect.py     show what is in a savepoint
+lookup.py      show all states and timers of one key
+stateinfo.py   describe the states of a savepoint in a file beside it
+compile.py     compile the decoder
+keys.py        create, list and revoke API keys
+doctor_env.py  check the environment
+outcome.py     exit codes, and errors as one line
+sources.py     `[name=]PATH` → a catalog
+output.py      rows → standard output or a file
+progress.py    the progress of a long read, on standard error
 """

@@ -1,4 +1,4 @@
-"""`savepointdb compile`: everything that is ever compiled, now and not at the first query."""
+"""`savepointdb compile`: compile the decoder now instead of at the first query."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from service.commands.outcome import ended
 
 
 def main(options: Namespace) -> int:
-    """Compile; the exit code."""
+    """Compile everything; return the exit code."""
     return ended(_compile, options)
 
 
 def _compile(options: Namespace) -> None:
-    tell_what_is_compiled()
+    log_compilation()
     compile_all()
     print("savepointdb: all is compiled", file=sys.stderr)
 
 
-def tell_what_is_compiled() -> None:
-    """From now on, tell a person who watches what takes so long when something is compiled."""
+def log_compilation() -> None:
+    """Show on a terminal what is compiled from now on: it takes seconds."""
     if sys.stderr.isatty():
         handler = logging.StreamHandler()
         handler.setFormatter(logging.Formatter("savepointdb: %(message)s"))

@@ -1,4 +1,4 @@
-"""`savepointdb doctor-env`: what this environment has and lacks."""
+"""`savepointdb doctor-env`: check the environment."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from service.settings import settings_of
 
 
 def main(options: Namespace) -> int:
-    """Show all checks; the exit code is 1 if something has to be mended."""
-    found: list[str] = []
-    return ended(lambda given: _show(given, found), options) or (FAILED if WRONG in found else OK)
+    """Show all checks; return exit code 1 if one of them found something wrong."""
+    states: list[str] = []
+    return ended(lambda given: _show(given, states), options) or (FAILED if WRONG in states else OK)
 
 
-def _show(options: Namespace, found: list[str]) -> None:
+def _show(options: Namespace, states: list[str]) -> None:
     for check in checks(settings_of(vars(options), os.environ), tuple(options.root or ())):
-        found.append(check.state)
+        states.append(check.state)
         print(f"{check.state:8}{check.name:16}{check.found}")

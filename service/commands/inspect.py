@@ -1,4 +1,4 @@
-"""`savepointdb inspect`: what is in a savepoint: operators, states, types, sizes, and what does not decode."""
+"""`savepointdb inspect`: the operators and states of a savepoint: types, sizes, and states that do not decode."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _UNITS = ("B", "kB", "MB", "GB", "TB")
 
 
 def main(options: Namespace) -> int:
-    """Show what is there; the exit code."""
+    """Show the savepoint; return the exit code."""
     return ended(_inspect, options)
 
 
@@ -91,7 +91,7 @@ def _json_rows(database: Database, table: str) -> str:
 
 
 def human_size(size_bytes: int | None) -> str:
-    """Bytes for people: `12 kB`."""
+    """Return a size as text for people: `12 kB`."""
     if size_bytes is None:
         return "-"
     size, step = float(size_bytes), 0

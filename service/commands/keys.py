@@ -1,4 +1,4 @@
-"""`savepointdb keys create | list | revoke`: API keys of a service."""
+"""`savepointdb keys create | list | revoke`: the API keys of a service."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from service.settings import settings_of
 
 
 def main(options: Namespace) -> int:
-    """Do what is asked; the exit code."""
+    """Run the action; return the exit code."""
     return ended(_keys, options)
 
 

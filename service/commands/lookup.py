@@ -1,8 +1,8 @@
-"""`savepointdb lookup`: every state and timer of one key.
+"""`savepointdb lookup`: all states and timers of one key.
 
-The key is text, read as the type of each operator's keys: `42` is a number to one and text to another; structs, lists and
-maps are written as JSON. Operators whose keys it cannot be give no rows. Only the key's key group is read, where the type
-of the keys tells its hash.
+The key is a text, parsed as the key type of each operator: `42` is a number for one operator and text for another. Structs,
+lists and maps are written as JSON. An operator gives no rows if the text is not a key of its type. Only the key group of the
+key is read, if the hash of the key type is known.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from argparse import Namespace
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
+from itertools import chain
 from typing import Any
 
 import orjson
@@ -47,13 +48,13 @@ _COLUMNS = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _KeyedState:
-    """A table with rows of keys.
+    """A table with a row per key.
 
     Attributes:
-        table: it has a column `key`.
-        operator: whose state it is; None for the timers, which say it row by row.
-        state: its name; for the timers, the column that has it.
-        kind: of the state.
+        table: a table with a column `key`.
+        operator: the operator of the state; None for the timers, whose rows name theirs.
+        state: the name of the state; for the timers, the column with the name.
+        kind: the kind of the state.
         value: the column with the value.
     """
 
@@ -65,7 +66,7 @@ class _KeyedState:
 
 
 def main(options: Namespace) -> int:
-    """Show what there is of the key; the exit code."""
+    """Show the states of the key; return the exit code."""
     return ended(_lookup, options)
 
 
@@ -76,6 +77,7 @@ def _lookup(options: Namespace) -> None:
     key_types = {
         sql_type(state.table.schema.field("key").type) for one in databases for state in _states(one)
     }
+    # The first rows are read before anything is written, so that a wrong key gives an error and no empty file.
     batches = _batches(databases, options.key)
     first = next(batches, None)
     if first is None and not any(
@@ -84,13 +86,8 @@ def _lookup(options: Namespace) -> None:
         raise WrongUsageError(
             f"expected a key of type {' or '.join(sorted(key_types)) or 'any state'}, found {options.key!r}"
         )
-    found = [] if first is None else [first]
-    write_rows(_COLUMNS, _ANSWER, _chained(found, batches), format_name=options.format, path=options.output)
-
-
-def _chained(first: list[pa.RecordBatch], others: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    yield from first
-    yield from others
+    rows = batches if first is None else chain([first], batches)
+    write_rows(_COLUMNS, _ANSWER, rows, format_name=options.format, path=options.output)
 
 
 def _batches(databases: list[Database], text: str) -> Iterator[pa.RecordBatch]:
@@ -100,7 +97,7 @@ def _batches(databases: list[Database], text: str) -> Iterator[pa.RecordBatch]:
 
 
 def _states(database: Database) -> Iterator[_KeyedState]:
-    """The tables that have keys: one for each keyed state, and the timers."""
+    """Yield the tables with keys: one for each keyed state, and the timers."""
     for row in database.table("StateMeta").scan().to_arrow().to_pylist():
         if row["key_type"] is not None and row["table_name"] not in (None, _TIMERS):
             table = database.table(row["table_name"])
@@ -118,7 +115,7 @@ def _could_be(text: str, state: _KeyedState) -> bool:
 
 
 def key_of(text: str, key_type: pa.DataType) -> pa.Scalar | None:
-    """The text as a key of this type; None if it is none."""
+    """Parse a text as a key of this type; return None if it is none."""
     for test, parse in _PARSERS:
         if test(key_type):
             try:
@@ -140,7 +137,7 @@ def _rows(database: Database, state: _KeyedState, text: str) -> Iterator[pa.Reco
     scan = state.table.scan(names, Predicate({"key": (key.as_py(),)}))
     for split in scan.splits():
         for batch in scan.read(split):
-            # As text, because Arrow compares no nested values.
+            # Compared as text, because Arrow cannot compare nested values.
             kept = batch.filter(pc.equal(json_text(batch.column("key")), wanted))
             if kept.num_rows:
                 yield _answer(database, state, kept)

@@ -2,10 +2,11 @@
 
 | code | when |
 |---|---|
-| 0 | it was done |
+| 0 | the command succeeded |
 | 1 | the query failed |
-| 2 | it was called wrongly |
+| 2 | the command line is wrong |
 | 3 | a savepoint cannot be read |
+| 130 | Ctrl-C |
 """
 
 from __future__ import annotations
@@ -25,23 +26,23 @@ OK, FAILED, WRONG_USAGE, UNREADABLE, INTERRUPTED = 0, 1, 2, 3, 130
 
 
 class WrongUsageError(Exception):
-    """A command line that cannot be followed."""
+    """A command line that makes no sense."""
 
 
 def ended(command: Callable[[Namespace], None], options: Namespace) -> int:
-    """Run a command; its exit code. What went wrong is told on standard error, with `--verbose` also where."""
+    """Run a command and return its exit code. Errors go to standard error, with `--verbose` after a traceback."""
     try:
         command(options)
     except (WrongUsageError, InvalidSettingError) as error:
-        return _told(str(error), WRONG_USAGE, options)
+        return _reported(str(error), WRONG_USAGE, options)
     except (QueryError, CatalogError, ReaderError) as error:
         failure = query_error_of(error)
         code = UNREADABLE if isinstance(failure, SavepointError) else FAILED
-        return _told(_described(failure), code, options)
+        return _reported(_described(failure), code, options)
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        # The reader of the output has seen enough. Python would complain again when it flushes at exit.
+        # A reader such as `head` has seen enough. Python would report the broken pipe again when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OK
     return OK
@@ -54,7 +55,7 @@ def _described(error: QueryError) -> str:
     return f"{position}{message}{hint}"
 
 
-def _told(message: str, code: int, options: Namespace) -> int:
+def _reported(message: str, code: int, options: Namespace) -> int:
     if options.verbose:
         traceback.print_exc()
     print(f"savepointdb: {' '.join(message.split())}", file=sys.stderr)

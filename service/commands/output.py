@@ -23,7 +23,7 @@ def check_output(format_name: str, path: str | None) -> None:
     """Refuse to write bytes to a terminal.
 
     Raises:
-        WrongUsageError: that was asked for.
+        WrongUsageError: the format is binary and the output a terminal.
     """
     if format_name in _BINARY and path is None and sys.stdout.isatty():
         raise WrongUsageError(f"{format_name} is not for terminals: name a file with --output, or redirect")
@@ -41,10 +41,10 @@ def write_rows(
 
     Args:
         columns: names and SQL types.
-        schema: the batches' schema.
+        schema: the Arrow schema of the batches.
         batches: the rows.
         format_name: `table` or a key of FORMATS.
-        path: of the file; standard output if None.
+        path: the file to write; standard output if None.
 
     Raises:
         WrongUsageError: the file cannot be written.

@@ -1,4 +1,4 @@
-"""A line on standard error that says how far a long read is, for a person who watches."""
+"""The progress of a long read: one line on standard error, on a terminal only."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from service.queries.query import Query
 
 _FIRST_AFTER_S = 1.0
 _AGAIN_AFTER_S = 0.2
+# To the first column, and clear to the end of the line.
 _CLEAR = "\r\033[K"
 
 
-class Progress:
-    """Use it in `with`, around the reading of a query. Shows nothing if standard error is no terminal."""
+class ProgressLine:
+    """Shows how much a query has read. Use it in `with`, around reading the answer."""
 
     def __init__(self, query: Query) -> None:
         self._query = query
@@ -38,7 +39,7 @@ class Progress:
             sys.stderr.write(_CLEAR)
             sys.stderr.flush()
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> ProgressLine:
         if sys.stderr.isatty():
             self._thread.start()
         return self

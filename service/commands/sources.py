@@ -22,17 +22,17 @@ def catalog_of(
     rescan_after_s: float | None = None,
     cache: StateCache | None = None,
 ) -> Catalog:
-    """The catalog of these savepoints or folders, with the names that `--uids` and `--state-info` give.
+    """Open the catalog of savepoints or folders, with the names from `--uids` and `--state-info`.
 
     Args:
-        sources: as `roots_of`.
-        options: the command's.
-        rescan_after_s: as `Catalog`.
-        cache: of decoded states.
+        sources: each `[name=]PATH`.
+        options: the parsed command line.
+        rescan_after_s: seconds between two searches for new savepoints; None to search once.
+        cache: the cache of decoded states; None for none.
 
     Raises:
-        ReaderError: one of them is not there, or holds no savepoint.
-        InvalidSettingError: a setting that means nothing.
+        ReaderError: a source does not exist or holds no savepoint.
+        InvalidSettingError: a setting has a wrong value.
     """
     uids = read_uids(options.uids) if options.uids else ()
     settings = settings_of(vars(options), os.environ)
@@ -48,7 +48,7 @@ def catalog_of(
 
 
 def storage_options(settings: Settings) -> StorageOptions:
-    """How files are reached."""
+    """Return how the readers reach files."""
     return StorageOptions(
         allow_http=settings.storage.allow_http,
         cache_directory=settings.storage.file_cache_directory,
@@ -57,11 +57,11 @@ def storage_options(settings: Settings) -> StorageOptions:
 
 
 def cache_of(settings: Settings, *, writes: bool) -> StateCache | None:
-    """The cache of decoded states that the settings describe; None if it is off.
+    """Return the cache of decoded states that the settings describe; None if it is off.
 
     Args:
-        settings: where it is, and how large.
-        writes: whether it grows. A process that ends with its query could not finish what it began to write.
+        settings: its directory and size.
+        writes: True if the cache may grow. A process that ends with its query could not finish what it began to write.
 
     Raises:
         InvalidSettingError: `cache` is neither on nor off.
@@ -75,7 +75,7 @@ def cache_of(settings: Settings, *, writes: bool) -> StateCache | None:
 
 
 def roots_of(sources: Iterable[str]) -> list[Root]:
-    """`[name=]PATH` as roots. A path that is there wins over a name: folders may have `=` in their names."""
+    """Parse each `[name=]PATH`. A path that exists wins over a name: folders may have `=` in their names."""
     roots = []
     for source in sources:
         name, separator, path = source.partition("=")

@@ -1,4 +1,4 @@
-"""`savepointdb stateinfo write`: describes a savepoint in a `stateInfo` file."""
+"""`savepointdb stateinfo write`: describe a savepoint in a `stateInfo` file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from service.settings import path_map_of, settings_of
 
 
 def main(options: Namespace) -> int:
-    """Write the file, and tell where; the exit code."""
+    """Write the file and show its path; return the exit code."""
     return ended(_write, options)
 
 

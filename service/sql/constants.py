@@ -2,8 +2,8 @@
 
     WITH wanted(k) AS (VALUES ('a'), ('b')) SELECT … FROM t JOIN wanted ON t.key = wanted.k
 
-What a column of such a table may hold is all that is wanted here: rows that its own conditions, LIMIT or DISTINCT drop
-are among it, so `values` says too much, never too little.
+The result holds all values that a column of such a table may have. Conditions, LIMIT and DISTINCT may drop some of them: the
+result has too many values, never too few.
 """
 
 from __future__ import annotations
@@ -12,14 +12,15 @@ from collections.abc import Mapping, Sequence
 
 from sqlglot import exp
 
+# A scan looks for each value: beyond this many it may as well read everything.
 _MAX_VALUES = 1000
 
 Constants = Mapping[str, Sequence[exp.Expr]]
-"""Column, casefolded → the constants that are all that may stand in it."""
+"""Column, casefolded → all constants that it may hold."""
 
 
 def constants_of(node: exp.Expr | None) -> Constants | None:
-    """The columns of a source in FROM or of a query; None if they are not all constants, or are too many."""
+    """Return the columns of a table in FROM or of a query; None if not all are constants, or there are too many."""
     if isinstance(node, exp.Values):
         return _renamed(_of_rows(node), node)
     if isinstance(node, exp.Subquery):
@@ -51,37 +52,38 @@ def _of_union(union: exp.Union) -> Constants | None:
 
 
 def _of_select(select: exp.Select) -> Constants | None:
-    """SELECT constants, or SELECT columns FROM a table of constants."""
+    """Return the columns of SELECT constants, or of SELECT columns FROM a table of constants."""
     source = select.args.get("from_")
     if any(select.args.get(name) for name in ("joins", "laterals", "group", "windows", "with_")):
         return None
     below = {} if source is None else constants_of(source.this)
     if below is None:
         return None
-    found: dict[str, Sequence[exp.Expr]] = {}
+    columns: dict[str, Sequence[exp.Expr]] = {}
     for index, projection in enumerate(select.expressions):
         if isinstance(projection, exp.Star) and not projection.args.get("except_"):
             if projection.args.get("replace") or projection.args.get("rename"):
                 return None
-            found |= below
+            columns |= below
             continue
         value = projection.unalias()
         name = (projection.alias or value.name or f"col{index}").casefold()
         if isinstance(value, exp.Column):
-            # A qualifier of anything else means a table around this query.
+            # Any other qualifier means a table of an outer query.
             alias = source.this.alias_or_name if source is not None else ""
             if value.name.casefold() not in below or value.table.casefold() not in ("", alias.casefold()):
                 return None
-            found[name] = below[value.name.casefold()]
+            columns[name] = below[value.name.casefold()]
         elif source is None and value.find(exp.Column, exp.Query, exp.Explode, exp.Unnest) is None:
-            found[name] = [value]
+            columns[name] = [value]
         else:
             return None
-    return found if len(found) >= len(select.expressions) else None
+    # Fewer columns: two of them have the same name.
+    return columns if len(columns) >= len(select.expressions) else None
 
 
 def _renamed(constants: Constants | None, node: exp.Expr) -> Constants | None:
-    """With the names of `AS alias(names)`."""
+    """Give columns the names of `AS alias(names)`."""
     alias = node.args.get("alias")
     names = [column.name.casefold() for column in alias.columns] if isinstance(alias, exp.TableAlias) else []
     if constants is None or len(names) > len(constants):
@@ -91,7 +93,7 @@ def _renamed(constants: Constants | None, node: exp.Expr) -> Constants | None:
 
 
 def _common_table(node: exp.Table) -> exp.CTE | None:
-    """What a WITH around a table has by its name, the nearest first; None if that is recursive."""
+    """Return the common table of the nearest WITH that has this name; None if that WITH is recursive."""
     name = node.name.casefold()
     if node.args.get("db") or any(node.args.get(part) for part in ("joins", "pivots", "sample", "laterals")):
         return None

@@ -1,8 +1,8 @@
-"""What a query is going to read, told before it does: the answer of EXPLAIN beside the engine's plan.
+"""What a query is going to read: EXPLAIN shows it beside the engine's plan.
 
 For each table of the plan: splits, key groups, bytes of the savepoint and of the cache, and the conditions that reached
-the scan. The numbers are those of the scan that would be opened, with nothing read yet; the bytes of a lookup of a key
-are those of its key group, of which it reads less.
+the scan. The numbers are those of the planned scan; nothing is read for them. A lookup of a key counts the bytes of the key's
+key group, of which it reads less.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from service.sql.plan import Plan, TableReference
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
-    """What is read of a table.
+class ScanExplanation:
+    """What a query reads of one table.
 
     Attributes:
-        table: with its database.
-        columns: that the statement may need.
-        splits, splits_total: to read, and of the whole table.
-        key_groups, key_groups_total: to read, and of the whole table; 0 of 0 where it has none.
-        bytes_to_read, bytes_total: of the savepoint, and of a scan of the whole table without the cache.
-        cached_bytes: of the cache, in place of bytes of the savepoint.
-        cache_hit: whether any of it comes from the cache.
-        predicate: column → the values of which it must have one, as text.
+        table: its name, with its database.
+        columns: the columns that the statement may need.
+        splits, splits_total: splits to read, and splits of the whole table.
+        key_groups, key_groups_total: key groups to read, and of the whole table; both are 0 if the table has none.
+        bytes_to_read, bytes_total: bytes of the savepoint to read, and bytes of the whole table without the cache.
+        cached_bytes: bytes to read from the cache instead.
+        cache_hit: True if anything comes from the cache.
+        predicate: column → the values that the scan looks for, as text.
     """
 
     table: str
@@ -42,7 +42,7 @@ class Reading:
     predicate: Mapping[str, tuple[str, ...]]
 
     def text(self) -> str:
-        """One line."""
+        """Return one line of text."""
         read = [f"{self.splits:,} of {self.splits_total:,} splits"]
         if self.key_groups_total:
             read.append(f"{self.key_groups:,} of {self.key_groups_total:,} key groups")
@@ -54,38 +54,38 @@ class Reading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """What a query is going to read."""
+    """What a query is going to read, table by table."""
 
-    tables: tuple[Reading, ...]
+    tables: tuple[ScanExplanation, ...]
 
     def text(self) -> str:
-        """A line a table."""
-        return "".join(f"reads: {reading.text()}\n" for reading in self.tables)
+        """Return one line of text per table."""
+        return "".join(f"reads: {scan.text()}\n" for scan in self.tables)
 
     def as_json(self) -> dict[str, Any]:
-        """The same for programs."""
+        """Return the same for a JSON answer."""
         return asdict(self)
 
 
 def explanation_of(plan: Plan) -> Explanation:
-    """What a plan reads.
+    """Return what a plan reads.
 
     Raises:
-        ReaderError: the headers of a state file cannot be read.
+        ReaderError: the header of a state file cannot be read.
     """
     return Explanation(
         tables=tuple(
-            _reading(reference, reference.database.name)
+            _explained(reference, reference.database.name)
             for reference in plan.tables
             if reference.database is not None
         )
     )
 
 
-def _reading(reference: TableReference, database: str) -> Reading:
+def _explained(reference: TableReference, database: str) -> ScanExplanation:
     scan = reference.scan
     whole = reference.table.plan() if reference.predicate.values else scan
-    return Reading(
+    return ScanExplanation(
         table=f"{database}.{reference.table.name}",
         columns=reference.columns or tuple(scan.schema.names),
         splits=len(scan.parts),

@@ -1,16 +1,17 @@
 """Which functions a query may call.
 
-Scalar and aggregate functions compute, so all are allowed but those listed here: they read settings, secrets, logs or
-other SQL, change the session, or only wait. Table functions reach for files and for the engine's inside, so none is allowed but
-those listed here. What is not known to the engine is for the engine to say, with its near names.
+Scalar and aggregate functions compute, so all are allowed except a list: functions that read settings, secrets, logs or
+other SQL, change the session, or only wait. Table functions read files and the inside of the engine, so none is allowed except
+a list. The engine reports unknown functions itself, with near names.
 
-The macros are functions that other dialects have and DuckDB has not, or means otherwise (`service.sql.dialects`).
+The macros are functions that DuckDB lacks, or that mean something else in other dialects (`service.sql.dialects`).
 """
 
 from __future__ import annotations
 
 ALLOWED_TABLE_FUNCTIONS = frozenset({"generate_series", "json_each", "json_tree", "range", "unnest"})
 
+# Names of DuckDB and of Spark.
 _DENIED = frozenset(
     {
         "add_parquet_key",
@@ -41,7 +42,7 @@ _DENIED = frozenset(
         "write_log",
     }
 )
-# What Trino has one name for, and DuckDB two.
+# Trino has one function for arrays and maps where DuckDB has two.
 CARDINALITY = "trino_cardinality"
 MACROS = (
     f"""CREATE MACRO {CARDINALITY}(a) AS CASE json_type(to_json(a))
@@ -51,11 +52,11 @@ _DENIED_PREFIXES = ("__internal_", "duckdb_", "pragma_", "read_", "test_")
 
 
 def is_allowed_function(name: str) -> bool:
-    """Whether a query may call this scalar or aggregate function."""
+    """Return whether a query may call a scalar or aggregate function."""
     name = name.lower()
     return name not in _DENIED and not name.startswith(_DENIED_PREFIXES)
 
 
 def is_allowed_table_function(name: str) -> bool:
-    """Whether a query may read from this function."""
+    """Return whether a query may read from a table function."""
     return name.lower() in ALLOWED_TABLE_FUNCTIONS

@@ -1,10 +1,10 @@
-"""`information_schema`: the catalog as tables. A savepoint that cannot be read is listed, without tables.
+"""`information_schema`: the catalog as tables. A savepoint that cannot be read appears without tables.
 
 | table | a row per |
 |---|---|
-| schemata | database; then one per alias, which `tables` and `columns` have rows for, too |
-| tables | table of a database |
-| columns | column of a table |
+| schemata | database, and alias of a database; `tables` and `columns` have rows for aliases, too |
+| tables | table |
+| columns | column |
 """
 
 from __future__ import annotations
@@ -21,24 +21,25 @@ from readers import ReaderError
 from service.sql.types import sql_type
 
 INFORMATION_SCHEMA = "information_schema"
+# The one catalog that clients see.
 CATALOG = "flink"
 
 
 def information_schema_table(catalog: Catalog, name: str, databases: Iterable[str] | None = None) -> Table:
-    """A table that lists the catalog.
+    """Return a table that lists the catalog; its rows are made when it is read.
 
     Args:
-        catalog: what is listed.
+        catalog: the catalog to list.
         name: of the table, in any case.
-        databases: list only these, as far as there are; None for all.
+        databases: the only databases to list; None for all.
 
     Raises:
-        NoSuchTableError: near names in the error.
+        NoSuchTableError: there is no such table; the error has near names.
     """
-    known = _TABLES.get(name.casefold())
-    if known is None:
+    listing = _TABLES.get(name.casefold())
+    if listing is None:
         raise NoSuchTableError(name, _TABLES, INFORMATION_SCHEMA)
-    comment, schema, rows = known
+    comment, schema, rows = listing
     wanted = None if databases is None else {database.casefold() for database in databases}
 
     def make() -> pa.RecordBatch:
@@ -78,7 +79,7 @@ def _columns(one: Schema) -> Iterator[dict[str, Any]]:
 
 
 def tables_of(database: Database) -> list[Table]:
-    """The tables of a database; none if it cannot be read."""
+    """Return the tables of a database; none if the database cannot be read."""
     try:
         return [database.table(name) for name in database.tables]
     except ReaderError:

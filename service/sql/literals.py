@@ -1,7 +1,7 @@
-"""Constants of a statement as the values that a column has: what `column = constant` says for certain.
+"""Constants of a statement → the values of a column that `column = constant` looks for.
 
-A constant is taken only where DuckDB compares it with the column without a conversion that could make other values of
-the column equal to it, or this one unequal.
+A constant is used only if DuckDB compares it with the column without a conversion that could make other values of the
+column equal to it, or this value unequal.
 
 | column | constants |
 |---|---|
@@ -9,12 +9,12 @@ the column equal to it, or this one unequal.
 | integers | integers in range |
 | boolean | TRUE, FALSE |
 | decimals | numbers that fit it exactly |
-| floating point | numbers that it holds exactly, but zero, which has two |
+| floating point | numbers that the type holds exactly, except zero, which has two encodings |
 | date, timestamps | ISO text, DATE '…', TIMESTAMP '…' that fit it exactly |
-| structs | {'name': constant, …} with its names in its order, ROW(constant, …) |
+| structs | {'name': constant, …} with all names in the column's order, ROW(constant, …) |
 | lists | [constant, …] |
 
-A constant that is NULL equals nothing, and is no value here.
+NULL equals nothing, so it is no value here.
 """
 
 from __future__ import annotations
@@ -44,13 +44,12 @@ _TIMESTAMPS = frozenset(
 
 
 def value_of(node: exp.Expr, column: pa.DataType, *, strict: bool = False) -> Any:
-    """The value of a constant as a column of this type has it; None if it has not, or not surely.
+    """Return the value of a constant in a column of this type; None if it has none for certain.
 
     Args:
         node: an expression.
-        column: the type.
-        strict: whether text is only what a column of text is compared with, as where the constant is the value of
-            another column.
+        column: the type of the column.
+        strict: True if text is text only: the constant is the value of another column, and DuckDB does not convert it.
     """
     node = node.unnest()
     if isinstance(node, exp.Boolean):
@@ -97,9 +96,11 @@ def _floating(node: exp.Expr, column: pa.DataType) -> float | None:
     if literal is None or literal.is_string or not _NUMBER.fullmatch(literal.this):
         return None
     value = float(literal.this)
+    # A number that the type cannot hold is rounded before it is compared; the engine decides what matches then.
     exact = Decimal(value) == Decimal(literal.this)
     if column.bit_width == 32:
         exact = exact and value < 2**127 and struct.unpack("f", struct.pack("f", value))[0] == value
+    # Zero has two encodings, and a lookup would find one of them.
     return sign * value if exact and value else None
 
 
@@ -121,6 +122,7 @@ def _timestamp(node: exp.Expr, column: pa.DataType) -> datetime.datetime | None:
         value = datetime.datetime.fromisoformat(text)
     except ValueError:
         return None
+    # The engine decides about constants that are finer than the unit of the column.
     return value if value.microsecond % _MICROSECONDS[column.unit] == 0 else None
 
 
@@ -134,15 +136,16 @@ def _struct(node: exp.Expr, column: pa.DataType) -> dict[str, Any] | None:
         return None
     if values is None or len(values) != len(fields):
         return None
-    found = {
+    members = {
         field.name: value_of(value, field.type, strict=True)
         for field, value in zip(fields, values, strict=True)
     }
-    return None if None in found.values() or len(found) != len(fields) else found
+    # Fewer members than fields: two fields have the same name.
+    return None if None in members.values() or len(members) != len(fields) else members
 
 
 def _named_fields(nodes: Sequence[exp.Expr], names: list[str]) -> list[exp.Expr] | None:
-    """The fields of `{'name': value}` or ROW(value), if they are called so."""
+    """Return the values of `{'name': value}` or ROW(value); None if the names are not these."""
     if not any(isinstance(node, exp.PropertyEQ) for node in nodes):
         return list(nodes)
     if not all(isinstance(node, exp.PropertyEQ) for node in nodes):
@@ -153,19 +156,19 @@ def _named_fields(nodes: Sequence[exp.Expr], names: list[str]) -> list[exp.Expr]
 def _list(node: exp.Expr, column: pa.DataType) -> list[Any] | None:
     if not isinstance(node, exp.Array):
         return None
-    found = [value_of(element, column.value_type, strict=True) for element in node.expressions]
-    return None if any(value is None for value in found) else found
+    elements = [value_of(element, column.value_type, strict=True) for element in node.expressions]
+    return None if any(value is None for value in elements) else elements
 
 
 def _signed(node: exp.Expr) -> tuple[exp.Literal | None, int]:
-    """A literal and its sign."""
+    """Return a literal and its sign; None if the node is no literal."""
     sign = -1 if isinstance(node, exp.Neg) else 1
     literal = node.this if isinstance(node, exp.Neg) else node
     return (literal if isinstance(literal, exp.Literal) else None), sign
 
 
 def _is_type_of(target: exp.DataType, column: pa.DataType) -> bool:
-    """Whether a cast of text to this type gives a value as the column has it."""
+    """Return whether a cast of text to this type gives a value of the column's type."""
     if target.expressions or target.args.get("nested"):
         return False
     if pa.types.is_string(column):

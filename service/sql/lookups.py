@@ -1,8 +1,8 @@
-"""Which queries are lookups: sure to be done soon, whoever asks and whatever for.
+"""Which plans are lookups: sure to end soon.
 
-A query may take all memory and all time that it is given, and before it runs nobody knows. Of some it is known, by what they
-are: they read some keys of one table, a few bytes of it, and hand on what they find without a function, a join or a query
-inside. These have slots of their own (`service.queries.slots`), beside those whose memory is set aside.
+A query may take all its memory and time, and nobody knows before it runs. A lookup cannot: it reads some keys of one table, a few
+bytes, and returns the rows without a function, a join or a query inside. So lookups have slots of their own
+(`service.queries.slots`).
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ _MOST_BYTES = 4 << 20
 
 
 def is_lookup(plan: Plan, size_bytes: int = 0) -> bool:
-    """Whether a plan is sure to be done soon.
+    """Return whether a plan is sure to end soon.
 
     Args:
-        plan: any.
-        size_bytes: about how much it reads, where that is known.
+        plan: the plan.
+        size_bytes: about how many bytes it reads; 0 if that is unknown.
     """
     if plan.prefix or len(plan.tables) != 1 or size_bytes > _MOST_BYTES:
         return False
@@ -30,7 +30,7 @@ def is_lookup(plan: Plan, size_bytes: int = 0) -> bool:
     return all(type(node) in _PLAIN for node in plan.query.walk())
 
 
-# What takes no longer than the rows that it is given; columns may be fields of one another.
+# Nodes whose cost is bounded by the rows that were read. `Dot` is a field of a struct.
 _PLAIN = frozenset(
     {
         exp.Alias, exp.And, exp.Between, exp.Boolean, exp.Column, exp.Dot, exp.EQ, exp.From, exp.GT, exp.GTE, exp.Identifier,

@@ -33,7 +33,7 @@ class TableReference:
 
     @cached_property
     def scan(self) -> Scan:
-        """The scan of the table, planned once: its size, its explanation and the engine's reading are of this plan.
+        """The planned scan of the table. Its size, EXPLAIN and the engine all use this one plan.
 
         Raises:
             ReaderError: a state file that holds wanted rows cannot be opened.

@@ -1,22 +1,21 @@
-"""What of a query's conditions saves reading: `Predicate`s for the tables of a SELECT.
+"""Conditions of a SELECT that save reading → `Predicate`s for its tables.
 
-A row that a predicate leaves out is one that the SELECT would drop anyway, so a condition is taken only where that is
-sure:
+A predicate may leave out only rows that the SELECT drops anyway. So a condition is used only if all of this is true:
 
-* it is a conjunct of WHERE, or of ON where all joins are inner, and true for the listed values only: `column = value`,
-  `column IN (…)`, or several of these on one column with OR between them;
-* its column belongs to a table that stands in FROM or JOIN itself, not in a subquery. Leaving out rows of the inner side
-  of an outer join gives rows with NULL in their place, and these conditions are not true for NULL;
-* no join but inner, left, right, full and cross: in an ASOF join, a missing row makes another one match;
-* no sample: it would be taken of other rows;
-* the value is a constant that compares with the column without a conversion of the column (see `literals.py`): `key = 5`
-  where the key is text compares numbers, as `'05' = 5` does.
+* It is a conjunct of WHERE, or of ON if all joins are inner, and it is true for listed values only: `column = value`,
+  `column IN (…)`, or several of these on one column with OR between them.
+* Its column belongs to a table in FROM or JOIN, not in a subquery. Without rows on the inner side of an outer join, the join
+  gives rows with NULL, and these conditions are not true for NULL.
+* All joins are inner, left, right, full or cross. In an ASOF join, another row matches if one is missing.
+* There is no sample: it would be taken of other rows.
+* The value is a constant that compares with the column without a conversion of the column (see `literals.py`). If the key is
+  text, `key = 5` compares numbers, and `'05' = 5` is true.
 
-`column IN (SELECT …)` and an inner join on equality say the same where the other side is a table of constants, as
-VALUES are (see `constants.py`).
+`column IN (SELECT …)` and an inner join on equality are such conditions if the other side is a table of constants, such as
+VALUES (see `constants.py`).
 
-A column that USING merged belongs to all tables it was merged from. Where all joins are inner, columns of the same type
-that the joins make equal share their values: a condition on the key of one table prunes the tables joined to it by key.
+A column that USING merges belongs to all tables that it is merged from. If all joins are inner, columns of the same type
+that the joins make equal share their values: a condition on the key of one table prunes the tables joined by key.
 """
 
 from __future__ import annotations
@@ -36,17 +35,17 @@ from service.sql.literals import value_of
 _SIDES = frozenset({"", "LEFT", "RIGHT", "FULL"})
 _KINDS = frozenset({"", "INNER", "OUTER", "CROSS"})
 
-_Place = tuple[str, str]  # alias of a table, column
-_Condition = tuple[tuple[_Place, ...], tuple[Any, ...]]
-_Values = dict[_Place, tuple[Any, ...]]
+_Column = tuple[str, str]  # alias of its table, name
+_Condition = tuple[tuple[_Column, ...], tuple[Any, ...]]
+_Values = dict[_Column, tuple[Any, ...]]
 
 
 def predicates_of(select: exp.Select, schemas: Mapping[str, pa.Schema]) -> dict[str, Predicate]:
-    """What the conditions of a SELECT say of the tables it names.
+    """Return the predicates that the conditions of a SELECT imply for its tables.
 
     Args:
-        select: columns are qualified by alias, if at all.
-        schemas: the tables of the catalog that stand in its FROM and JOINs as they are, by alias, casefolded.
+        select: its columns have no qualifier but an alias.
+        schemas: the tables of the catalog that stand plainly in its FROM and JOINs (`is_plain`), by casefolded alias.
     """
     joins: list[exp.Join] = select.args.get("joins") or []
     if not schemas or not _keeps_rows(select, joins):
@@ -63,27 +62,27 @@ def predicates_of(select: exp.Select, schemas: Mapping[str, pa.Schema]) -> dict[
         _meet_constants(values, [*_equal_sides(conjuncts), *_merged_sides(select, joins)], constants, scope)
         _share(values, [*_equalities(conjuncts, scope), *scope.merged_pairs()], scope)
     return {
-        alias: Predicate({column: found for (owner, column), found in values.items() if owner == alias})
+        alias: Predicate({name: known for (owner, name), known in values.items() if owner == alias})
         for alias in schemas
     }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Scope:
-    """What a name in the SELECT refers to.
+    """The columns that names in the SELECT refer to.
 
     Attributes:
         schemas: the tables whose columns are known.
-        merged: column of a USING → the places it was merged from; empty where not all are known.
-        natural: whether columns were merged by NATURAL, so that a bare name may be any of them.
+        merged: name in a USING → the columns that it merges; empty if not all are known.
+        natural: True if NATURAL merges columns, so that a name without alias may be any of them.
     """
 
     schemas: Mapping[str, pa.Schema]
-    merged: Mapping[str, tuple[_Place, ...]]
+    merged: Mapping[str, tuple[_Column, ...]]
     natural: bool
 
-    def find(self, node: exp.Expr) -> tuple[_Place, ...]:
-        """Where a column is; of a merged one, all places. Empty for anything else, and where that is not sure."""
+    def find(self, node: exp.Expr) -> tuple[_Column, ...]:
+        """Return the columns that a node refers to: several if they are merged, none if it is no column for certain."""
         if not isinstance(node, exp.Column) or not isinstance(node.this, exp.Identifier):
             return ()
         names = [part.name.casefold() for part in node.parts]
@@ -92,32 +91,31 @@ class _Scope:
             return (own,) if own else ()
         if len(names) != 1 or self.natural:
             return ()
-        places = (
-            self.merged[names[0]] if names[0] in self.merged else tuple(self.owners(self.schemas, names[0]))
-        )
-        alone = len(places) == 1 or names[0] in self.merged
-        return places if alone and len({self.type_of(place) for place in places}) == 1 else ()
+        is_merged = names[0] in self.merged
+        columns = self.merged[names[0]] if is_merged else tuple(self.owners(self.schemas, names[0]))
+        is_certain = is_merged or len(columns) == 1
+        return columns if is_certain and len({self.type_of(column) for column in columns}) == 1 else ()
 
-    def owners(self, aliases: Iterable[str], column: str) -> list[_Place]:
-        """The places of a column in some of the tables."""
-        return [own for alias in aliases if (own := self.own(alias, column))]
+    def owners(self, aliases: Iterable[str], folded: str) -> list[_Column]:
+        """Return the columns of this casefolded name in some of the tables."""
+        return [own for alias in aliases if (own := self.own(alias, folded))]
 
-    def own(self, alias: str, column: str) -> _Place | None:
-        """The place of a table's column, in any case."""
+    def own(self, alias: str, folded: str) -> _Column | None:
+        """Return the column of this casefolded name in a table; None if there is none."""
         if alias in self.schemas:
             for name in self.schemas[alias].names:
-                if name.casefold() == column:
+                if name.casefold() == folded:
                     return alias, name
         return None
 
-    def type_of(self, place: _Place) -> pa.DataType:
-        alias, name = place
+    def type_of(self, column: _Column) -> pa.DataType:
+        alias, name = column
         return self.schemas[alias].field(name).type
 
-    def merged_pairs(self) -> Iterator[tuple[_Place, _Place]]:
-        """Places whose values USING makes equal."""
-        for places in self.merged.values():
-            yield from pairwise(places)
+    def merged_pairs(self) -> Iterator[tuple[_Column, _Column]]:
+        """Yield pairs of columns whose values USING makes equal."""
+        for columns in self.merged.values():
+            yield from pairwise(columns)
 
 
 def is_plain(node: exp.Table) -> bool:
@@ -130,7 +128,7 @@ def is_plain(node: exp.Table) -> bool:
 
 def _scope_of(select: exp.Select, joins: Sequence[exp.Join], schemas: Mapping[str, pa.Schema]) -> _Scope:
     bare = _Scope(schemas=schemas, merged={}, natural=False)
-    merged: dict[str, list[_Place | None]] = {}
+    merged: dict[str, list[_Column | None]] = {}
     source = select.args.get("from_")
     before = [source.this.alias.casefold()] if source else []
     for join in joins:
@@ -143,14 +141,14 @@ def _scope_of(select: exp.Select, joins: Sequence[exp.Join], schemas: Mapping[st
             merged[name].append(bare.own(alias, name))
         before.append(alias)
     known = {
-        name: tuple(place for place in places if place) if all(places) else ()
-        for name, places in merged.items()
+        name: tuple(column for column in columns if column) if all(columns) else ()
+        for name, columns in merged.items()
     }
     return _Scope(schemas=schemas, merged=known, natural=any(join.method == "NATURAL" for join in joins))
 
 
 def _keeps_rows(select: exp.Select, joins: Sequence[exp.Join]) -> bool:
-    """Whether FROM and JOINs are such that a row may be left out."""
+    """Return whether FROM and JOINs allow rows to be left out."""
     if select.args.get("sample") or select.args.get("laterals"):
         return False
     return all(
@@ -170,9 +168,9 @@ def _conjuncts(condition: exp.Expr) -> Iterator[exp.Expr]:
 def _values(conjuncts: Iterable[exp.Expr], scope: _Scope) -> _Values:
     values: _Values = {}
     for conjunct in conjuncts:
-        places, allowed = _condition(conjunct, scope) or ((), ())
-        for place in places:
-            values[place] = _both(values.get(place), allowed)
+        columns, allowed = _condition(conjunct, scope) or ((), ())
+        for column in columns:
+            values[column] = _both(values.get(column), allowed)
     return values
 
 
@@ -181,7 +179,7 @@ def _both(known: tuple[Any, ...] | None, more: tuple[Any, ...]) -> tuple[Any, ..
 
 
 def _condition(node: exp.Expr, scope: _Scope) -> _Condition | None:
-    """The places of a column and the values it must have one of; None if the condition says no such thing."""
+    """Return a column and the values that it must have one of; None for any other condition."""
     node = node.unnest()
     if isinstance(node, exp.Or):
         return _any_of([_condition(operand, scope) for operand in node.flatten()])
@@ -198,21 +196,22 @@ def _condition(node: exp.Expr, scope: _Scope) -> _Condition | None:
     return None
 
 
-def _meets(places: tuple[_Place, ...], constants: Sequence[exp.Expr], scope: _Scope) -> _Condition | None:
-    """A column and the constants of another one that it must equal; NULL equals nothing."""
-    if not places:
+def _meets(columns: tuple[_Column, ...], constants: Sequence[exp.Expr], scope: _Scope) -> _Condition | None:
+    """Return a column and the constants of another column that it must equal."""
+    if not columns:
         return None
+    # NULL equals nothing.
     known = [node for node in constants if not isinstance(node.unnest(), exp.Null)]
-    values = [value_of(node, scope.type_of(places[0]), strict=True) for node in known]
-    return None if any(value is None for value in values) else (places, _distinct(values))
+    values = [value_of(node, scope.type_of(columns[0]), strict=True) for node in known]
+    return None if any(value is None for value in values) else (columns, _distinct(values))
 
 
 def _joined_constants(select: exp.Select, joins: Sequence[exp.Join]) -> dict[str, Constants]:
-    """The tables of constants in FROM and JOINs, by alias."""
+    """Return the tables of constants in FROM and JOINs, by alias."""
     source = select.args.get("from_")
     nodes = [*([source.this] if source else []), *(join.this for join in joins)]
-    found = {node.alias_or_name.casefold(): constants_of(node) for node in nodes}
-    return {alias: constants for alias, constants in found.items() if alias and constants is not None}
+    tables = {node.alias_or_name.casefold(): constants_of(node) for node in nodes}
+    return {alias: constants for alias, constants in tables.items() if alias and constants is not None}
 
 
 def _meet_constants(
@@ -221,15 +220,22 @@ def _meet_constants(
     constants: Mapping[str, Constants],
     scope: _Scope,
 ) -> None:
-    """What columns must equal that are joined to a table of constants; `pairs` are equal."""
+    """Limit the values of columns that are joined to a table of constants.
+
+    Args:
+        values: of the columns; changed.
+        pairs: expressions that the statement makes equal.
+        constants: the tables of constants, by alias.
+        scope: of the SELECT.
+    """
     for left, right in pairs:
         for one, other in ((left, right), (right, left)):
             if not isinstance(other, exp.Column) or len(other.parts) != 2:
                 continue
-            column = constants.get(other.table.casefold(), {}).get(other.name.casefold())
-            condition = None if column is None else _meets(scope.find(one), column, scope)
-            for place in condition[0] if condition else ():
-                values[place] = _both(values.get(place), condition[1] if condition else ())
+            allowed = constants.get(other.table.casefold(), {}).get(other.name.casefold())
+            condition = None if allowed is None else _meets(scope.find(one), allowed, scope)
+            for column in condition[0] if condition else ():
+                values[column] = _both(values.get(column), condition[1] if condition else ())
 
 
 def _equal_sides(conjuncts: Iterable[exp.Expr]) -> Iterator[tuple[exp.Expr, exp.Expr]]:
@@ -239,7 +245,7 @@ def _equal_sides(conjuncts: Iterable[exp.Expr]) -> Iterator[tuple[exp.Expr, exp.
 
 
 def _merged_sides(select: exp.Select, joins: Sequence[exp.Join]) -> Iterator[tuple[exp.Expr, exp.Expr]]:
-    """What USING makes equal where two tables are joined: whose columns they are is plain then."""
+    """Yield the columns that USING makes equal, if two tables are joined: with more, a side may be a merged column."""
     source = select.args.get("from_")
     if source is not None and len(joins) == 1:
         for name in joins[0].args.get("using") or []:
@@ -248,35 +254,37 @@ def _merged_sides(select: exp.Select, joins: Sequence[exp.Join]) -> Iterator[tup
 
 
 def _distinct(values: Iterable[Any]) -> tuple[Any, ...]:
-    """Each once, in order; some are lists and structs, which do not hash."""
+    """Drop repeated values."""
+    # By `repr`, because lists and structs do not hash.
     return tuple({repr(value): value for value in values}.values())
 
 
 def _any_of(conditions: Sequence[_Condition | None]) -> _Condition | None:
     known = [condition for condition in conditions if condition is not None]
-    if len(known) != len(conditions) or len({places for places, _ in known}) != 1:
+    if len(known) != len(conditions) or len({columns for columns, _ in known}) != 1:
         return None
     return known[0][0], _distinct(value for _, values in known for value in values)
 
 
 def _is_one_of(left: exp.Expr, right: Iterable[exp.Expr], scope: _Scope) -> _Condition | None:
-    places = scope.find(left)
-    if not places:
+    columns = scope.find(left)
+    if not columns:
         return None
-    values = [value_of(node, scope.type_of(places[0])) for node in right]
-    return None if any(value is None for value in values) else (places, _distinct(values))
+    values = [value_of(node, scope.type_of(columns[0])) for node in right]
+    return None if any(value is None for value in values) else (columns, _distinct(values))
 
 
-def _equalities(conjuncts: Iterable[exp.Expr], scope: _Scope) -> Iterator[tuple[_Place, _Place]]:
-    """Pairs of columns that a conjunct makes equal."""
+def _equalities(conjuncts: Iterable[exp.Expr], scope: _Scope) -> Iterator[tuple[_Column, _Column]]:
+    """Yield pairs of columns that a conjunct makes equal."""
     for conjunct in conjuncts:
         if isinstance(conjunct, exp.EQ):
             yield from pairwise(scope.find(conjunct.this)[:1] + scope.find(conjunct.expression)[:1])
 
 
-def _share(values: _Values, pairs: Iterable[tuple[_Place, _Place]], scope: _Scope) -> None:
-    """Give columns that are equal the values of each other."""
+def _share(values: _Values, pairs: Iterable[tuple[_Column, _Column]], scope: _Scope) -> None:
+    """Give equal columns the values of each other."""
     equal = [(one, other) for one, other in pairs if scope.type_of(one).equals(scope.type_of(other))]
+    # As many rounds as pairs: values reach every column along a chain of joins, whatever its order.
     for _ in equal:
         for one, other in [*equal, *((b, a) for a, b in equal)]:
             if one in values:

@@ -1,4 +1,4 @@
-"""Columns of answers, and Arrow types as SQL writes them, with DuckDB's names.
+"""Columns of answers, and the SQL names of Arrow types: DuckDB's names.
 
 Answers, `information_schema` and `inspect` show these names.
 """
@@ -17,8 +17,8 @@ class Column:
     """A column of an answer.
 
     Attributes:
-        name: as the statement calls it; several columns may have the same name.
-        type: SQL type.
+        name: its name in the statement; several columns may have the same name.
+        type: the SQL name of its type.
     """
 
     name: str
@@ -26,7 +26,7 @@ class Column:
 
 
 def sql_type(arrow_type: pa.DataType) -> str:
-    """The SQL name of an Arrow type."""
+    """Return the SQL name of an Arrow type."""
     if pa.types.is_struct(arrow_type):
         fields = ", ".join(f"{_identifier(field.name)} {sql_type(field.type)}" for field in arrow_type)
         return f"STRUCT({fields})"

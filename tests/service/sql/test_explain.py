@@ -13,14 +13,14 @@ from catalog import connect
 from catalog.cache.states import StateCache
 from service.commands.sources import cache_of
 from service.settings import InvalidSettingError, Settings
-from service.sql.explain import Reading, explanation_of
+from service.sql.explain import ScanExplanation, explanation_of
 from service.sql.planner import plan
 from tests.service.conftest import NATIVE, Asker
 
 TABLE = "native.aggregate__count"
 
 
-def reading(asker: Asker, sql: str) -> Reading:
+def reading(asker: Asker, sql: str) -> ScanExplanation:
     [found] = explanation_of(plan(sql, asker.catalog)).tables
     return found
 
