@@ -69,7 +69,7 @@ class JavaClass:
     Attributes:
         name: the binary name, `[Ljava.lang.String;` for arrays.
         serial_version_uid: its version.
-        flags: the `SC_…` bits, which say how its objects are written.
+        flags: the `SC_…` bits, which determine how its objects are written.
         fields: those that it declares itself.
         superclasses: the serializable ones, the topmost first.
     """

@@ -43,11 +43,11 @@ def json_text(array: pa.Array) -> pa.Array:
 
 
 def _struct(array: pa.Array) -> pa.Array:
-    parts: list[pa.Array | str] = []
+    texts: list[pa.Array | str] = []
     for index, column in enumerate(array.type):
-        parts.append(("{" if index == 0 else ",") + orjson.dumps(column.name).decode() + ":")
-        parts.append(pc.fill_null(json_text(array.field(index)), "null"))
-    text = pc.binary_join_element_wise(*parts, "}", "") if parts else pa.array(["{}"] * len(array))
+        texts.append(("{" if index == 0 else ",") + orjson.dumps(column.name).decode() + ":")
+        texts.append(pc.fill_null(json_text(array.field(index)), "null"))
+    text = pc.binary_join_element_wise(*texts, "}", "") if texts else pa.array(["{}"] * len(array))
     return pc.if_else(array.is_valid(), text, None)
 
 

@@ -26,7 +26,7 @@ def key_group_bytes(max_parallelism: int) -> int:
 
 
 def murmur_hash(code: int) -> int:
-    """`MathUtils#murmurHash` of an int32; not negative."""
+    """Return `MathUtils#murmurHash` of an int32; not negative."""
     word = code * 0xCC9E2D51 & _M32
     word = _rotate(word, 15) * 0x1B873593 & _M32
     word = (_rotate(word, 13) * 5 + 0xE6546B64) & _M32
@@ -38,7 +38,7 @@ def murmur_hash(code: int) -> int:
 
 
 def hash_string(text: str) -> int:
-    """`String#hashCode`: over UTF-16 units."""
+    """Return `String#hashCode`: over UTF-16 units."""
     raw = text.encode("utf-16-be", "surrogatepass")
     code = 0
     for unit in struct.unpack(f">{len(raw) // 2}H", raw):
@@ -47,30 +47,30 @@ def hash_string(text: str) -> int:
 
 
 def hash_long(value: int) -> int:
-    """`Long#hashCode`."""
+    """Return `Long#hashCode`."""
     value &= _M64
     return _int32(value ^ value >> 32)
 
 
 def hash_bool(value: bool) -> int:
-    """`Boolean#hashCode`."""
+    """Return `Boolean#hashCode`."""
     return 1231 if value else 1237
 
 
 def hash_double(value: float) -> int:
-    """`Double#hashCode`: every NaN is one."""
+    """Return `Double#hashCode`: every NaN is one."""
     return hash_long(
         0x7FF8000000000000 if value != value else struct.unpack(">Q", struct.pack(">d", value))[0]
     )
 
 
 def hash_float(value: float) -> int:
-    """`Float#hashCode`."""
+    """Return `Float#hashCode`."""
     return 0x7FC00000 if value != value else int(struct.unpack(">i", struct.pack(">f", value))[0])
 
 
 def hash_big_integer(value: int) -> int:
-    """`BigInteger#hashCode`: the magnitude's 32-bit words, times the sign."""
+    """Return `BigInteger#hashCode`: the magnitude's 32-bit words, times the sign."""
     magnitude = abs(value)
     code = 0
     for shift in range((magnitude.bit_length() + 31) // 32 - 1, -1, -1):
@@ -79,7 +79,7 @@ def hash_big_integer(value: int) -> int:
 
 
 def hash_big_decimal(text: str) -> int | None:
-    """`BigDecimal#hashCode` of a plain decimal text; None where the text is no such number.
+    """Return `BigDecimal#hashCode` of a plain decimal text; None where the text is no such number.
 
     The scale is that of the text: 1.1 and 1.10 hash differently, as in Java.
     """
@@ -98,7 +98,7 @@ def hash_big_decimal(text: str) -> int | None:
 
 
 def hash_sequence(codes: Iterable[int], seed: int = 1) -> int:
-    """`List#hashCode`, `Arrays#hashCode`."""
+    """Return `List#hashCode`, `Arrays#hashCode`."""
     code = seed
     for element in codes:
         code = (31 * code + element) & _M32
@@ -106,28 +106,28 @@ def hash_sequence(codes: Iterable[int], seed: int = 1) -> int:
 
 
 def hash_tuple(codes: list[int]) -> int:
-    """`Tuple1…25#hashCode`: the first field's, then 31 · code + field's; null is 0."""
+    """Return `Tuple1…25#hashCode`: the first field's, then 31 · code + field's; null is 0."""
     return hash_sequence(codes[1:], codes[0]) if codes else 0
 
 
 def hash_row(codes: list[int | None], kind: int = 0) -> int:
-    """`org.apache.flink.types.Row#hashCode` of a positional row; None is a null field."""
+    """Return `org.apache.flink.types.Row#hashCode` of a positional row; None is a null field."""
     deep = hash_sequence(0 if code is None else _int32(31 + code) for code in codes)
     return _int32(31 * kind + deep)
 
 
 def hash_local_date(year: int, month: int, day: int) -> int:
-    """`LocalDate#hashCode`."""
+    """Return `LocalDate#hashCode`."""
     return _int32((year & 0xFFFFF800) ^ ((year << 11) + (month << 6) + day))
 
 
 def hash_instant(seconds: int, nanos: int) -> int:
-    """`Instant#hashCode`."""
+    """Return `Instant#hashCode`."""
     return _int32(hash_long(seconds) + 51 * nanos)
 
 
 def hash_time_window(start: int, end: int) -> int:
-    """`TimeWindow#hashCode` (`MathUtils#longToIntWithBitMixing`)."""
+    """Return `TimeWindow#hashCode` (`MathUtils#longToIntWithBitMixing`)."""
     mixed = (start + end) & _M64
     mixed = (mixed ^ _unsigned_shift(mixed, 30)) * 0xBF58476D1CE4E5B9 & _M64
     mixed = (mixed ^ _unsigned_shift(mixed, 27)) * 0x94D049BB133111EB & _M64
@@ -135,7 +135,7 @@ def hash_time_window(start: int, end: int) -> int:
 
 
 def hash_binary_row(data: bytes) -> int:
-    """`BinaryRowData#hashCode`: murmur over little-endian words; `data` is a multiple of four bytes."""
+    """Return `BinaryRowData#hashCode`: murmur over little-endian words; `data` is a multiple of four bytes."""
     code = 42  # the seed of `MurmurHashUtil`
     for (word,) in struct.iter_unpack("<I", data):
         word = _rotate(word * 0xCC9E2D51 & _M32, 15) * 0x1B873593 & _M32

@@ -10,13 +10,13 @@ _NANOS_A_SECOND = 1_000_000_000
 
 
 def date_text(year: int, month: int, day: int) -> str:
-    """`LocalDate#toString`."""
+    """Return `LocalDate#toString`."""
     sign = "+" if year > 9999 else "-" if year < 0 else ""
     return f"{sign}{abs(year):04d}-{month:02d}-{day:02d}"
 
 
 def time_text(hour: int, minute: int, second: int, nano: int) -> str:
-    """`LocalTime#toString`: no seconds where they are zero, the fraction in groups of three digits."""
+    """Return `LocalTime#toString`: no seconds where they are zero, the fraction in groups of three digits."""
     text = f"{hour:02d}:{minute:02d}"
     if second or nano:
         text += f":{second:02d}"
@@ -24,14 +24,14 @@ def time_text(hour: int, minute: int, second: int, nano: int) -> str:
 
 
 def instant_text(seconds: int, nano: int) -> str:
-    """`Instant#toString`: always with seconds."""
+    """Return `Instant#toString`: always with seconds."""
     days, rest = divmod(seconds, _SECONDS_A_DAY)
     clock = f"{rest // 3600:02d}:{rest // 60 % 60:02d}:{rest % 60:02d}"
     return f"{date_text(*civil_from_days(days))}T{clock}{_fraction(nano)}Z"
 
 
 def duration_text(seconds: int, nano: int) -> str:
-    """`Duration#toString`."""
+    """Return `Duration#toString`."""
     # The nanos count upwards from the seconds, also in a negative duration.
     total = seconds * _NANOS_A_SECOND + nano
     sign = "-" if total < 0 else ""

@@ -51,12 +51,12 @@ def read_keyed_header(cursor: Cursor, expected_end: int | None = None) -> KeyedH
 
     Args:
         cursor: at the header.
-        expected_end: where the header ends as far as the handle says it: the smallest key group offset that is not
-            0, or the end of a file that holds nothing else. It helps behind unknown serializers.
+        expected_end: the end of the header according to the handle: the smallest key group offset that is not 0, or
+            the end of a file that holds nothing else. It helps behind unknown serializers.
 
     Raises:
         UnsupportedVersionError: a header version that is not known.
-        UnsupportedSerializerError: a serializer snapshot is not known, and what is behind it was not found.
+        UnsupportedSerializerError: a serializer snapshot is not known, and its end was not found.
         CorruptDataError: the bytes are no header.
     """
     return read_resynchronised(cursor, _read_keyed_header, expected_end)

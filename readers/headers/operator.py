@@ -60,7 +60,7 @@ def read_operator_header(cursor: Cursor, expected_end: int | None = None) -> Ope
 
     Raises:
         UnsupportedVersionError: a header version that is not known.
-        UnsupportedSerializerError: a serializer snapshot is not known, and what is behind it was not found.
+        UnsupportedSerializerError: a serializer snapshot is not known, and its end was not found.
         CorruptDataError: the bytes are no header.
     """
     return read_resynchronised(cursor, _read_operator_header, expected_end)

@@ -59,10 +59,10 @@ def read_resynchronised(
     Args:
         cursor: at the header; it then stands behind it.
         read: reads the header and hands snapshots that are not known to its second argument.
-        expected_end: where the header ends, as far as the handle says it; None where it does not.
+        expected_end: the end of the header according to the handle; None if the handle does not determine it.
 
     Raises:
-        UnsupportedSerializerError: a snapshot is not known, and what follows it was not found.
+        UnsupportedSerializerError: a snapshot is not known, and its end was not found.
         CorruptDataError: the bytes are no header.
     """
     start = cursor.position
@@ -138,7 +138,7 @@ class _Guesses:
         cursor = snapshot.cursor
         body = cursor.position
         if body not in self.guesses:
-            # Behind a wrong guess any bytes may look like a nested snapshot: there the name has to say so.
+            # Behind a wrong guess any bytes may look like a nested snapshot: there the name must be that of one.
             is_expected = not self.guesses or snapshot.depth == 0
             name = _CLASS_NAME if is_expected else _SNAPSHOT_NAME
             if name.fullmatch(snapshot.class_name) is None:
@@ -262,7 +262,7 @@ _COMPOSITE = COMPOSITE_MAGIC.to_bytes(4, "big")
 _NESTED = NESTED_MAGIC.to_bytes(4, "big") + (1).to_bytes(4, "big")
 _CLASS_NAME = re.compile(r"[\w$]+(?:\.[\w$]+)*")
 _SNAPSHOT_NAME = re.compile(r"[\w$.]*(?:Snapshot|Config)[\w$]*")
-# A state is recognised by what follows its name: the kind and its one option, or a timer's kind and no option.
+# A state is recognised by the bytes behind its name: the kind and its one option, or a timer's kind and no option.
 _ANCHOR = re.compile(
     rb"(?=(?P<key>%b))"
     rb"|(?=(?P<state>\x00{3}[\x00-\x04]\x00{3}\x01(?:%b|%b)|\x00{3}\x03\x00{7}\x01%b))"

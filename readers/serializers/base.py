@@ -49,7 +49,7 @@ class Serializer(ABC):
 
     @abstractmethod
     def arrow(self) -> pa.DataType:
-        """The column type."""
+        """Return the column type."""
 
     @abstractmethod
     def emit(self, program: Program) -> None:

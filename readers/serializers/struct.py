@@ -1,7 +1,7 @@
 """`StructSerializer`: values whose fields stand one after the other. They declare their fields; the rest is here.
 
 A layout is what a program needs of one value: the type of its column and the instructions that read its bytes. Every
-serializer is a layout. The others are the parts of a value that have no serializer of their own in Flink:
+serializer is a layout. The others are for the fields of a value that have no serializer of their own in Flink:
 
 | layout | bytes | column |
 |---|---|---|

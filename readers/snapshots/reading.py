@@ -116,7 +116,7 @@ class SnapshotReader:
         """Read the serializer in the value frame of an entry; opaque where its class is not known."""
         if entry.value is None:
             return OpaqueSerializer(entry.name, "the savepoint has no serializer for it")
-        # The frame has a length, so an unknown class does not hide what follows it.
+        # The frame has a length, so the end of an unknown class is known.
         try:
             return read_versioned(entry.value, self.depth + 1)
         except (UnsupportedSerializerError, UnsupportedVersionError) as error:

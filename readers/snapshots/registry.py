@@ -29,7 +29,7 @@ from readers.serializers.table import rowdata, variants
 def snapshot_body(class_name: str) -> SnapshotBody | None:
     """Return the reader for a snapshot class; None where it is not known."""
     body = SNAPSHOTS.get(class_name)
-    # Jars that shade Flink put a prefix of their own before its package.
+    # Jars that shade Flink have a prefix of their own before its package.
     if body is None and not class_name.startswith(_FLINK):
         at = class_name.find("." + _FLINK)
         body = SNAPSHOTS.get(class_name[at + 1 :]) if at >= 0 else None

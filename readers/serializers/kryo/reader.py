@@ -36,7 +36,7 @@ class KryoReader:
     """Reads one value into a JSON tree: class names and references count anew in each.
 
     Args:
-        settings: what Kryo knows beside the bytes.
+        settings: the registrations, and the facts about classes, that are not in the bytes.
         input_: at the value.
         body_of: returns the function that reads the body of a class; None where its layout is not known.
     """

@@ -377,7 +377,7 @@ class WrappingSerializer(Serializer):
 
 
 class ExternalSerializer(WrappingSerializer):
-    """Converts between external and internal data, which is what it writes."""
+    """Converts external data to internal data, whose bytes it writes."""
 
     java_class = TABLE + "ExternalSerializer"
 
@@ -457,14 +457,14 @@ class NullAwareMapSerializer(Serializer):
         return (("key", self.key), ("value", self.value))
 
     def arrow(self) -> pa.DataType:
-        return pa.list_(pa.struct([pa.field(name, part.arrow()) for name, part in self.children]))
+        return pa.list_(pa.struct([pa.field(name, nested.arrow()) for name, nested in self.children]))
 
     def emit(self, program: Program) -> None:
         with program.list():
             program.struct()
-            for index, (name, part) in enumerate(self.children):
+            for index, (name, nested) in enumerate(self.children):
                 with program.field(index, name), program.nullable(null_flag=True):
-                    part.emit(program)
+                    nested.emit(program)
 
 
 class NullSerializer(NothingSerializer):
