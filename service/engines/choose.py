@@ -1,4 +1,4 @@
-"""The engine of a query whose request names none, and the reason for it.
+"""The choice of an engine for a query whose request names none.
 
 The local engine answers what this machine can read: it needs no start, it is many times as fast as a cluster engine on the
 same machine, and it spills what does not fit into memory. So a cluster engine answers only if it has a cluster and the plan
@@ -21,7 +21,7 @@ _STEP = 1000
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The name of an engine, and the reason for it as people read it."""
+    """The name of an engine, and the reason for the choice, for people."""
 
     engine: str
     reason: str
@@ -47,6 +47,7 @@ def choose(plan: Plan, size_bytes: int, engines: Mapping[str, Engine], memory_by
         if size_bytes <= limit_bytes:
             reason = f"{read}, not more than {limit}"
             continue
+        # Asked last: to translate a statement takes longer than to compare sizes.
         refusal = engine.refusal(plan)
         if refusal is None:
             return Choice(

@@ -68,11 +68,11 @@ def _one_by_one(
 
 
 class _SplitEnd:
-    """What a thread puts behind the batches of a split."""
+    """Marks the end of a split."""
 
 
 class _ThreadEnd:
-    """What a thread puts last."""
+    """Marks the end of a thread: its last item."""
 
 
 _Item: TypeAlias = "pa.RecordBatch | BaseException | _SplitEnd | _ThreadEnd"

@@ -78,6 +78,7 @@ def open_engines(settings: Settings, local: Engine | None = None) -> dict[str, E
     Raises:
         InvalidSettingError: settings of one engine contradict each other.
     """
+    # The local engine is opened first: the others get it.
     first = local_engine()
     local = first.load()(settings) if local is None else local
     others = {engine.name: engine.load()(settings, local) for engine in ENGINES if engine is not first}

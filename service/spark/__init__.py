@@ -6,14 +6,16 @@
 
 or, in SQL, `CREATE TEMP VIEW counts USING savepoint OPTIONS (path '/savepoints/savepoint-42', table 'aggregate__count')`.
 
-    source.py  the data source: options, partitions, pruning
-    splits.py  splits as tasks, and the rows of these
-    partial.py aggregates of rows, in place of them
-    types.py   Arrow types and the Spark types that stand for them
-    errors.py  errors that get through Spark
+    source.py   the data source: options, partitions, pruning
+    splits.py   splits as tasks of Spark, and their rows
+    partial.py  aggregates in place of rows, computed by DuckDB
+    average.py  DuckDB's average, for Spark's SQL
+    files.py    rows in Parquet files that executors write
+    types.py    Arrow types and the Spark types that stand for them
+    errors.py   errors in a form that Spark carries
 
-Besides this package, executors need the packages `catalog` and `readers`, and what these import; nothing else of the service.
-This package imports pyspark, so what may run without it imports it only where Spark is wanted.
+Beside this package, executors need the packages `catalog` and `readers` with their dependencies, and nothing else of the
+service. This package imports pyspark, so code that may run without pyspark imports it inside functions.
 """
 
 from service.spark.source import SavepointDataSource

@@ -1,4 +1,4 @@
-"""An average of integers or decimals as DuckDB has it, which Spark takes from its Python."""
+"""DuckDB's average of integers or decimals: a function in Python that Spark's SQL calls."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
 
 def average(totals: pa.Array, counts: pa.Array) -> pa.Array:
-    """Sums by counts.
+    """Return averages as float64, NULL without values.
 
     DuckDB's `avg` adds in 128 bits, and divides once, as `long double`, by the count and the power of ten of the decimals.
 
     Args:
-        totals: decimals of 128 bits.
-        counts: int64; no average of none.
+        totals: sums, decimal128.
+        counts: counts of the values, int64.
     """
     known = pa.compute.and_(totals.is_valid(), pa.compute.greater(counts.fill_null(0), 0))
     divisors = counts.fill_null(1).to_numpy().astype(np.longdouble) * np.longdouble(
@@ -30,15 +30,16 @@ def average(totals: pa.Array, counts: pa.Array) -> pa.Array:
 
 
 def register(session: SparkSession, name: str) -> None:
-    """Have a session's SQL know `average` by this name."""
+    """Register `average` in a session's SQL by this name."""
     from pyspark.sql import functions
 
-    untyped: Any = functions  # what pyspark says of `arrow_udf` fits no function
+    untyped: Any = functions  # no function fits pyspark's annotations of `arrow_udf`
     session.udf.register(name, untyped.arrow_udf(average, "double"))
 
 
 def _wide(totals: pa.Array) -> np.ndarray[Any, np.dtype[np.longdouble]]:
-    """Integers of 128 bits as DuckDB makes `long double` of them: by halves, or by the complement of the lower one."""
+    """Convert integers of 128 bits to `long double` as DuckDB does: by halves, or by the complement of the lower half."""
+    # 16 bytes a value, little endian: the lower half, then the upper one, which has the sign.
     words = np.frombuffer(totals.buffers()[1], np.uint64)[2 * totals.offset :][: 2 * len(totals)].reshape(
         -1, 2
     )

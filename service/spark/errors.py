@@ -1,4 +1,4 @@
-"""What goes wrong in Spark's Python, in a form that gets through Spark."""
+"""Errors in Spark's Python, in a form that Spark carries to the driver."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from service.spark.types import UnsupportedTypeError
 
 
 class SavepointSourceError(Exception):
-    """What a user of the data source is told: the kind of an error of the readers or the catalog, and its text.
+    """An error of the readers or the catalog, as a user of the data source sees it.
 
-    Spark keeps only the text of an exception, behind a trace: the kind is in it, in brackets.
+    Spark keeps only the text of an exception, behind a trace: so the text begins with the name of its class, in brackets.
     """
 
     @classmethod
     def of(cls, error: Exception) -> SavepointSourceError:
-        """This error, for Spark to carry."""
+        """Return an error in the form that Spark carries."""
         return cls(f"[savepoint {type(error).__name__}] {error}")
 
 
@@ -28,7 +28,7 @@ class InvalidOptionError(ValueError):
 
 @contextlib.contextmanager
 def carried() -> Iterator[None]:
-    """Gives our errors a form in which they get through Spark."""
+    """Raise errors of ours in the form that Spark carries."""
     try:
         yield
     except (CatalogError, InvalidOptionError, ReaderError, UnsupportedTypeError) as error:

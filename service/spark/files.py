@@ -1,7 +1,7 @@
-"""Rows → Parquet files, written by the executors' Python where they and the service see the same folder.
+"""Rows → Parquet files, which the executors' Python writes to a folder that the service sees, too.
 
-A task that Spark repeats writes another file, and what a dead one has begun stays: only those files count that a task has
-named at its end.
+A task that Spark repeats writes another file, and the unfinished file of a dead task stays: only files count whose names a
+task has returned at its end.
 """
 
 from __future__ import annotations
@@ -25,36 +25,36 @@ if TYPE_CHECKING:
 
 
 class NotWrittenError(Exception):
-    """An executor cannot write where it was told to."""
+    """An executor cannot write to the folder."""
 
 
 class FileWriter:
     """Writes the rows of a task. It is pickled to the executors.
 
     Args:
-        folder: where, as executors see it.
+        folder: path of the folder on executors.
     """
 
     schema = pa.schema([("file", pa.string())])
-    """What it gives: a row for each file; their names are in the order of the tasks."""
+    """Schema of the answer: a row for each file; the order of the names is that of the tasks."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
 
     def savepoint(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Write a task's rows, for `mapInArrow`; the plans of Spark show its name.
+        """Write a task's rows, for `mapInArrow`; Spark's plans show the name of this method.
 
         Raises:
-            SavepointSourceError: of a `NotWrittenError`.
+            SavepointSourceError: carries a `NotWrittenError`.
         """
         yield from self.written(rows)
 
     def written(self, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Write these rows to one file, and give its row; no rows are no file.
+        """Write rows to one file, and yield its row; without rows, write no file.
 
         Raises:
-            SavepointSourceError: of a `NotWrittenError`.
-            Exception: that of `rows`.
+            SavepointSourceError: carries a `NotWrittenError`.
+            Exception: an error of `rows`.
         """
         some = (batch for batch in rebatched(rows, BATCH_ROWS) if batch.num_rows)
         first = next(some, None)
@@ -65,7 +65,7 @@ class FileWriter:
         path = os.path.join(self._folder, name)
         try:
             _write(path, itertools.chain([first], some), first.schema)
-        except ReaderError:  # one of a missing file is an OSError, too
+        except ReaderError:  # of a missing state file, which is an OSError, too
             raise
         except OSError as error:
             raise SavepointSourceError.of(NotWrittenError(f"{path}: {error.strerror or error}")) from error
@@ -73,11 +73,11 @@ class FileWriter:
 
 
 class ComputedFileWriter:
-    """Reads splits, and writes what is computed of their rows. It is pickled to the executors.
+    """Reads splits, and writes what DuckDB computes of their rows. It is pickled to the executors.
 
     Args:
-        writer: of the files.
-        partial: what is computed.
+        writer: writes the files.
+        partial: the computation.
     """
 
     def __init__(self, writer: FileWriter, partial: Partial) -> None:
@@ -85,10 +85,10 @@ class ComputedFileWriter:
         self._partial = partial
 
     def savepoint(self, tasks: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The files of rows of `splits.task_rows`, for `mapInArrow`; the plans of Spark show its name.
+        """Yield the files of tasks, rows of `splits.task_rows`, for `mapInArrow`; Spark's plans show the name of this method.
 
         Raises:
-            SavepointSourceError: of an error of the readers, the catalog or DuckDB, or of a `NotWrittenError`.
+            SavepointSourceError: carries an error of the readers, the catalog or DuckDB, or a `NotWrittenError`.
         """
         for _, splits in tasks_of(tasks):
             with carried():
@@ -99,7 +99,7 @@ class ComputedFileWriter:
 
 
 def _write(path: str, rows: Iterable[pa.RecordBatch], schema: pa.Schema) -> None:
-    # They are read once, whole: dictionaries and statistics would cost more than all the rest of writing.
+    # The files are read once, whole: dictionaries and statistics would take longer than all the rest of writing.
     with pq.ParquetWriter(
         path, schema, compression="lz4", use_dictionary=False, write_statistics=False
     ) as writer:

@@ -1,11 +1,11 @@
-"""Partial aggregates, which DuckDB computes of a partition's rows before Spark takes them.
+"""Partial aggregates, which DuckDB computes of the rows of a task before Spark reads them.
 
-Of `most_rows` or `_MOST_BYTES` of rows at a time: no more groups than that are ever kept, whatever the groups are, and
-what is found is given to Spark before the next rows are read. DuckDB has one thread, for Spark has given the task one
-core; it reaches nothing but the rows.
+DuckDB aggregates `most_rows` or `_MOST_BYTES` of rows at a time, so it never holds more groups than these rows have, and Spark
+gets each answer before the next rows are read. DuckDB has one thread, because Spark has given the task one core, and no access
+to anything but the rows.
 
-This module needs DuckDB, which the executors of other programs' sessions need not have: only what is pickled by the service
-for executors names it.
+This module needs DuckDB, which executors of other programs need not have: only objects that the service pickles for its
+executors refer to this module.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ _SETTINGS = {
 
 
 class PartialError(Exception):
-    """DuckDB has no answer for these rows. Its message, with its kind at the head."""
+    """DuckDB has no answer for the rows. The message is DuckDB's, with the kind of the error first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Partial:
-    """What is computed of the rows.
+    """A query that DuckDB runs over the rows of a task, some at a time.
 
     Attributes:
-        sql: in DuckDB's SQL, over a table `rows`; groups are to be merged by whoever takes them.
-        rows: the schema of the rows.
-        schema: of the answer.
-        most_rows: of so many rows, or some more, at a time.
+        sql: the query in DuckDB's SQL, over a table `rows`; the reader of the answers merges their groups.
+        rows: schema of the rows.
+        schema: schema of the answers.
+        most_rows: rows at a time, up to one batch more.
     """
 
     sql: str
@@ -55,11 +55,11 @@ class Partial:
     most_rows: int = 1 << 20
 
     def of(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The answers, for some rows after the other; for no rows that for none.
+        """Yield the answers for rows, some at a time; without rows, the answer for none.
 
         Raises:
-            SavepointSourceError: of a `PartialError`: a value for which the SQL has no answer, too little memory.
-            Exception: that of `batches`.
+            SavepointSourceError: carries a `PartialError`: a value for which the query has no answer, too little memory.
+            Exception: an error of `batches`.
         """
         rows = iter(batches)
         first: pa.RecordBatch | None = next(rows, pa.RecordBatch.from_pylist([], self.rows))
@@ -74,14 +74,14 @@ class Partial:
         try:
             yield from connection.sql(self.sql).to_arrow_reader(_BATCH_ROWS)
         except Exception as error:
-            _connection.cache_clear()
-            if failures:  # DuckDB has made text of it
+            _connection.cache_clear()  # an internal error of DuckDB breaks the connection
+            if failures:  # DuckDB has turned the error of the rows into text
                 raise failures[0] from None
             raise SavepointSourceError.of(PartialError(str(error))) from error
         connection.unregister(_ROWS)
 
     def _some(self, rows: Iterator[pa.RecordBatch], failures: list[Exception]) -> Iterator[pa.RecordBatch]:
-        """The next rows, not too many; an error is kept, too."""
+        """Yield the next rows, up to the limits; append an error to `failures`."""
         count = size_bytes = 0
         while count < self.most_rows and size_bytes < _MOST_BYTES:
             try:
@@ -98,6 +98,7 @@ class Partial:
 
 @functools.cache
 def _connection() -> duckdb.DuckDBPyConnection:
+    """Return the connection of this process, which Spark uses for many tasks."""
     connection = duckdb.connect(":memory:")
     for name, value in _SETTINGS.items():
         connection.execute(f"SET GLOBAL {name}={value}")

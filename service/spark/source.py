@@ -5,21 +5,21 @@
 | path | a savepoint, a checkpoint, its `_metadata`, or a folder that holds several |
 | table | the table's name; as the catalog lists it, in any case |
 | database | which savepoint, where the path holds several |
-| columns | the columns to read, separated by commas, or as a JSON array; all if not given |
-| partitions | at least about this many partitions, where there is so much to read; 1 if not given |
-| roots | JSON array of more directories that the savepoint may refer to |
-| path_map | JSON object of recorded path prefixes and what stands there now |
-| uids | JSON array of uids whose operators are to be known by them |
-| state_info | a `stateInfo` file to use in place of that beside the savepoint; executors read it, too |
+| columns | columns to read, separated by commas, or as a JSON array; all if not given |
+| partitions | about the least number of partitions, if there is enough to read; 1 if not given |
+| roots | JSON array of further directories that the savepoint may refer to |
+| path_map | JSON object: recorded path prefix → its present one |
+| uids | JSON array of uids, which become the names of their operators |
+| state_info | a `stateInfo` file to use in place of the one beside the savepoint; executors read it, too |
 | nanoseconds | `error` or `bigint`; see `types.py` |
 
-Spark tells a Python data source which rows it needs, not which columns, so these are an option: a statement that reads two
-of eight columns takes about half the time with it. Filters are used to leave out files, key groups and keys, and are
-all given back: Spark applies them itself. It does so if `spark.sql.python.filterPushdown.enabled` is set; without it the
-source works, and reads everything.
+Spark passes filters to a Python data source, but not the columns it needs, so these are an option: a statement that reads two
+of eight columns takes about half the time with it. The source uses filters to skip files, key groups and keys, and returns
+all of them, so Spark applies them again. Spark passes filters only if `spark.sql.python.filterPushdown.enabled` is set;
+without it the source reads everything.
 
-A partition is one or several splits of a scan, `_MOST_PARTITION_BYTES` in all. It opens the savepoint once in each worker
-process and reads from there on; the driver reads no state.
+A partition is one or several splits of a scan, about `_MOST_PARTITION_BYTES` in all. Each worker process opens the savepoint
+once; the driver reads no state.
 
 Spark: org.apache.spark.sql.execution.datasources.v2.python.UserDefinedPythonDataSource
 """
@@ -51,6 +51,7 @@ from service.spark.errors import InvalidOptionError, carried
 from service.spark.splits import SplitReader, grouped
 from service.spark.types import Nanoseconds, spark_schema
 
+# The module that Spark runs in a Python of its own to push filters.
 _PUSHDOWN_WORKER = "pyspark.sql.worker.data_source_pushdown_filters"
 _NANOSECONDS: tuple[Nanoseconds, ...] = ("error", "bigint")
 _OPTIONS = frozenset(
@@ -71,7 +72,7 @@ _OPTIONS = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceOptions:
-    """The options, read. See the table above. A local path is absolute: executors work elsewhere."""
+    """The parsed options: see the table above. A local path is absolute, because executors run in other folders."""
 
     path: str
     table: str
@@ -86,10 +87,10 @@ class SourceOptions:
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> SourceOptions:
-        """The options as Spark gives them: all text, names in lower case.
+        """Parse the options that Spark passes: texts, with names in lower case.
 
         Raises:
-            InvalidOptionError: one is missing, unknown or not as documented.
+            InvalidOptionError: an option is missing, unknown or not as documented.
         """
         unknown = sorted(set(options) - _OPTIONS)
         if unknown:
@@ -121,11 +122,11 @@ class SourceOptions:
         )
 
     def schema(self) -> pa.Schema:
-        """What is given, by its own types."""
+        """Return the Arrow schema of the rows."""
         return self.open_table().scan(self.columns).schema
 
     def open_table(self) -> Table:
-        """The table; reads `_metadata` and the headers of state files, no state.
+        """Open the table: read `_metadata` and headers of state files, but no state.
 
         Raises:
             CatalogError: there is no such database or table.
@@ -151,21 +152,21 @@ class SourceOptions:
 
 
 class SavepointDataSource(DataSource):
-    """A table of a savepoint. Its options are described above."""
+    """A table of a savepoint; the table above describes its options."""
 
     @classmethod
     def name(cls) -> str:
-        """As in `format("savepoint")`."""
+        """Return the name for `format("savepoint")`."""
         return "savepoint"
 
     def schema(self) -> StructType:
-        """The table's columns, or those of the option `columns`, in the order of that."""
+        """Return the columns of the table, or those of the option `columns` in its order."""
         with carried():
             options = self._read_options()
             return spark_schema(options.schema(), options.nanoseconds)
 
     def reader(self, schema: StructType) -> SavepointReader:
-        """Reads the columns of `schema`, which may be some of the table's."""
+        """Return a reader of the columns of `schema`, which may be some of the table's."""
         with carried():
             options = self._read_options()
         reader = PruningReader if _is_asked_for_filters() else SavepointReader
@@ -179,8 +180,8 @@ class SavepointReader(DataSourceReader):
     """Reads the rows of a table. It is pickled to the executors, so it holds names and values only.
 
     Args:
-        options: which table.
-        columns: of it, in the order of the rows.
+        options: the options, which name the table.
+        columns: names of the columns, in the order of the rows.
     """
 
     def __init__(self, options: SourceOptions, columns: tuple[str, ...]) -> None:
@@ -190,25 +191,25 @@ class SavepointReader(DataSourceReader):
         self._reader = SplitReader(options.nanoseconds)
 
     def partitions(self) -> Sequence[InputPartition]:
-        """The splits of the scan, one or several together."""
+        """Return the partitions: one or several splits of the scan each."""
         with carried():
             scan = self._options.open_table().scan(self._columns, self._predicate)
             return [InputPartition(splits) for splits in grouped(scan.splits(), self._options.partitions)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of a partition. Spark's own signature says tuples only."""
-        # Where there are no partitions, Spark makes one of no value.
+        """Yield the rows of a partition as batches, which Spark takes though its signature names tuples."""
+        # If there are no partitions, Spark makes one without a value.
         return self._reader.rows(partition.value or ())
 
 
 class PruningReader(SavepointReader):
-    """Also leaves out what filters exclude.
+    """A reader that also skips what filters exclude.
 
     Spark refuses a reader with `pushFilters` in a session where it does not push filters.
     """
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Spark's name. Takes what prunes, and gives all back: they are still to be applied."""
+        """Keep the filters that prune, and return all: Spark has to apply them. The method's name is Spark's."""
         with carried():
             schema = self._options.open_table().schema
             for pushed in filters:
@@ -219,28 +220,29 @@ class PruningReader(SavepointReader):
 
 
 def _values(pushed: Filter) -> tuple[str, tuple[Any, ...]]:
-    """(column, values one of which it must have); no column if the filter says no such thing."""
+    """Return the column of a filter and the values that it may have; an empty name for another filter."""
     if not isinstance(pushed, EqualTo | EqualNullSafe | In) or len(pushed.attribute) != 1:
         return "", ()
     values = pushed.value if isinstance(pushed, In) else (pushed.value,)
-    if isinstance(pushed, In):
+    if isinstance(pushed, In):  # `x IN (1, NULL)` is true for 1 only
         values = tuple(value for value in values if value is not None)
     return pushed.attribute[0], tuple(values)
 
 
 def _prunes(column_type: pa.DataType, values: tuple[Any, ...]) -> bool:
-    """Whether these values mean to Spark what they mean to the catalog."""
+    """Return whether values of this type mean the same to Spark and to the catalog."""
     if pa.types.is_string(column_type):
         return all(isinstance(value, str) for value in values)
+    # A boolean is an int to Python, but not a number to Spark.
     if pa.types.is_signed_integer(column_type):
         return all(isinstance(value, int) and not isinstance(value, bool) for value in values)
     return False
 
 
 def _is_asked_for_filters() -> bool:
-    """Whether this process is the one that Spark starts to push filters, where the session allows it.
+    """Return whether Spark has started this process to push filters, which it does if the session allows it.
 
-    Spark tells a data source in no other way.
+    A data source has no other way to find out.
     """
     main = sys.modules.get("__main__")
     names = {*sys.argv, getattr(getattr(main, "__spec__", None), "name", None)}

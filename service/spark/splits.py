@@ -1,8 +1,8 @@
-"""Splits of a scan → the tasks of Spark, and in these their rows, or what is found of them.
+"""Splits of a scan → tasks of Spark, and in the tasks their rows or answers.
 
-Spark's Python reads them in two ways: through the data source, where the splits of a task are its `InputPartition`; and, for
-the service's own queries, through `mapInArrow`, where they are a row of a DataFrame that the service has planned
-(`task_rows`): so nothing is planned again by a Python of Spark's, and each task is sent its own splits only.
+Spark's Python reads splits in two ways. In the data source, the splits of a task are its `InputPartition`. In the service's own
+queries, they are a row of a DataFrame (`task_rows`) that `mapInArrow` reads: so no Python of Spark's plans the scan again, and
+each task gets its own splits only.
 """
 
 from __future__ import annotations
@@ -26,15 +26,16 @@ if TYPE_CHECKING:
 BATCH_ROWS = 65_536
 _MOST_PARTITION_BYTES = 512 << 20
 _LEAST_PARTITION_BYTES = 1 << 20
+# A partition is pickled whole: many small splits would make it large.
 _MOST_SPLITS = 256
 
 
 class SplitReader:
-    """Reads splits as Spark takes rows. It is pickled to the executors.
+    """Reads splits, and yields their rows in Spark's types. It is pickled to the executors.
 
     Args:
         nanoseconds: see `types.py`.
-        partial: what is computed of the rows of a task and given in place of them; None for the rows.
+        partial: the query whose answers replace the rows; None for the rows.
     """
 
     def __init__(self, nanoseconds: Nanoseconds, partial: Partial | None = None) -> None:
@@ -42,10 +43,10 @@ class SplitReader:
         self._partial = partial
 
     def rows(self, splits: Iterable[Split]) -> Iterator[pa.RecordBatch]:
-        """The rows of a task, in batches of about `BATCH_ROWS`.
+        """Yield the rows of a task, in batches of up to `BATCH_ROWS`.
 
         Raises:
-            SavepointSourceError: of an error of the readers or the catalog.
+            SavepointSourceError: carries an error of the readers, the catalog or DuckDB.
         """
         with carried():
             rows = (batch for split in splits for batch in split.read())
@@ -56,29 +57,29 @@ class SplitReader:
             spare_the_collector()
 
     def savepoint(self, tasks: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The same of rows of `task_rows`, for `mapInArrow`; the plans of Spark show its name."""
+        """Yield the rows of tasks, rows of `task_rows`, for `mapInArrow`; Spark's plans show the name of this method."""
         for _, splits in tasks_of(tasks):
             yield from self.rows(splits)
 
 
 class AnswerReader:
-    """Reads splits of several tables, and gives only what is computed of their rows. It is pickled to the executors.
+    """Reads splits of several tables, and yields the answers of queries over them. It is pickled to the executors.
 
     Args:
-        partials: what is computed of each table, by its number.
+        partials: the query over each table, by the number of the table.
     """
 
     schema = pa.schema([("table", pa.int32()), ("answer", pa.binary())])
-    """What it gives: a row for a task that found any, the answers as a stream of Arrow's."""
+    """Schema of the answer: a row for each task with answers, which are an Arrow IPC stream."""
 
     def __init__(self, partials: Mapping[int, Partial]) -> None:
         self._partials = partials
 
     def savepoint(self, tasks: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The answers to rows of `task_rows`, for `mapInArrow`; the plans of Spark show its name.
+        """Yield the answers of tasks, rows of `task_rows`, for `mapInArrow`; Spark's plans show the name of this method.
 
         Raises:
-            SavepointSourceError: of an error of the readers, the catalog or DuckDB.
+            SavepointSourceError: carries an error of the readers, the catalog or DuckDB.
         """
         for number, splits in tasks_of(tasks):
             with carried():
@@ -92,24 +93,25 @@ class AnswerReader:
 
 
 def task_rows(tasks: Iterable[tuple[int, tuple[Split, ...]]]) -> pa.Table:
-    """A row for each task: the number of its table, and its splits."""
+    """Return a row for each task: the number of its table, and its pickled splits."""
     numbers, splits = zip(*tasks, strict=True)
     pickled = [pickle.dumps(of_task, protocol=pickle.HIGHEST_PROTOCOL) for of_task in splits]
     return pa.table({"table": pa.array(numbers, pa.int32()), "splits": pa.array(pickled, pa.binary())})
 
 
 def answers(found: pa.Table) -> dict[int, pa.Table]:
-    """What an `AnswerReader` gave, by the number of the table; of one without any answer nothing."""
+    """Return the answers of an `AnswerReader`, by the number of the table; a table without answers is missing."""
     tables: dict[int, list[pa.Table]] = {}
     for number, stream in zip(found.column(0).to_pylist(), found.column(1), strict=True):
         tables.setdefault(number, []).append(pa.ipc.open_stream(stream.as_buffer()).read_all())
-    return {number: pa.concat_tables(parts) for number, parts in tables.items()}
+    return {number: pa.concat_tables(of_tasks) for number, of_tasks in tables.items()}
 
 
 def tasks_of(rows: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, tuple[Split, ...]]]:
-    """What `task_rows` made rows of; they come from there by way of Spark."""
+    """Yield (number of the table, splits) of rows that `task_rows` made."""
     for batch in rows:
         for number, splits in zip(batch.column(0).to_pylist(), batch.column(1), strict=True):
+            # Unpickled without a check: the service has pickled it, and Spark has carried it.
             yield number, pickle.loads(splits.as_buffer())
 
 
@@ -122,11 +124,11 @@ def _stream(batches: list[pa.RecordBatch]) -> bytes:
 
 
 def grouped(splits: Iterable[Split], partitions: int) -> Iterator[tuple[Split, ...]]:
-    """Splits in groups of about equal bytes, neighbours together: they are of the same file.
+    """Group splits by about equal bytes; neighbours, which are of the same file, stay together.
 
     Args:
-        splits: in the order of the scan.
-        partitions: this many groups; fewer if they would be very small, a multiple if very large.
+        splits: splits in the order of the scan.
+        partitions: number of groups; fewer if they would be very small, a multiple if they would be very large.
     """
     splits = tuple(splits)
     total = sum(split.size_bytes for split in splits)
@@ -149,7 +151,7 @@ def grouped(splits: Iterable[Split], partitions: int) -> Iterator[tuple[Split, .
 
 
 def rebatched(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
-    """The same rows in batches of up to `rows`, small ones put together."""
+    """Yield the same rows in batches of up to `rows` rows; small batches are put together."""
     waiting: list[pa.RecordBatch] = []
     count = 0
     for batch in batches:
@@ -171,9 +173,9 @@ def _combined(batches: list[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBat
 
 @functools.cache
 def spare_the_collector() -> None:
-    """Let Python's garbage collector pass over what has been loaded by now, in Spark's Python workers.
+    """Exclude all objects that exist now from garbage collection, in Spark's Python workers.
 
-    Spark collects garbage after every task. What numba loads is a million objects that stay: 0.1 s of CPU a task, as
+    Spark collects garbage after every task. numba loads a million objects that stay: that is 0.1 s of CPU for each task, as
     much as to read 100 MB of a savepoint.
     """
     if TaskContext.get() is not None:

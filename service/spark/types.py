@@ -1,4 +1,4 @@
-"""Arrow types and the Spark types that stand for them. The one place that knows.
+"""Arrow types and the Spark types that stand for them: no other module maps one to the other.
 
 | Arrow | Spark |
 |---|---|
@@ -11,14 +11,14 @@
 | time32, time64 | STRING, `12:34:56.123456789`; or BIGINT |
 | duration | INTERVAL DAY TO SECOND |
 | null | STRING |
-| dictionary | what it holds |
+| dictionary | the type of its values |
 | list of any kind, struct, map | ARRAY, STRUCT, MAP |
 
-Spark has no nanoseconds, and no TIME unless a preview of it is switched on. With `nanoseconds="bigint"` times and
+Spark has no nanoseconds, and has TIME only as a preview that is off by default. With `nanoseconds="bigint"`, times and
 timestamp[ns] are BIGINT: nanoseconds of the day or since the epoch, exact for every value, and in the same order.
 
-A value that its Spark type cannot hold is an error (milliseconds beyond the range of microseconds); none is ever wrapped
-or rounded.
+A value that its Spark type cannot hold is an error (milliseconds beyond the range of microseconds); values never wrap and are
+never rounded.
 """
 
 from __future__ import annotations
@@ -33,15 +33,16 @@ from readers import ValueOutOfRangeError
 
 Nanoseconds = Literal["error", "bigint"]
 
+# Of Spark's DECIMAL; Arrow's decimal256 has more.
 _MAX_PRECISION = 38
 
 
 class UnsupportedTypeError(TypeError):
-    """An Arrow type that no Spark type stands for."""
+    """An Arrow type for which no Spark type stands."""
 
 
 def wire_type(arrow_type: pa.DataType, nanoseconds: Nanoseconds = "error") -> pa.DataType:
-    """The Arrow type in which Spark takes values of this Arrow type.
+    """Return the Arrow type in which Spark takes values of an Arrow type.
 
     Raises:
         UnsupportedTypeError: no Spark type stands for it.
@@ -53,7 +54,7 @@ def wire_type(arrow_type: pa.DataType, nanoseconds: Nanoseconds = "error") -> pa
 
 
 def spark_type(arrow_type: pa.DataType, nanoseconds: Nanoseconds = "error") -> spark.DataType:
-    """The Spark type that stands for an Arrow type.
+    """Return the Spark type that stands for an Arrow type.
 
     Raises:
         UnsupportedTypeError: there is none.
@@ -62,23 +63,23 @@ def spark_type(arrow_type: pa.DataType, nanoseconds: Nanoseconds = "error") -> s
 
 
 def spark_schema(schema: pa.Schema, nanoseconds: Nanoseconds = "error") -> spark.StructType:
-    """The Spark schema that stands for an Arrow schema; all columns may be null."""
+    """Return the Spark schema that stands for an Arrow schema; all columns are nullable."""
     return spark.StructType(
         [spark.StructField(column.name, spark_type(column.type, nanoseconds)) for column in schema]
     )
 
 
 def wire_schema(schema: pa.Schema, nanoseconds: Nanoseconds = "error") -> pa.Schema:
-    """The Arrow schema in which Spark takes rows of this schema."""
+    """Return the Arrow schema in which Spark takes rows of a schema."""
     return pa.schema([pa.field(column.name, wire_type(column.type, nanoseconds)) for column in schema])
 
 
 def to_wire(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """A batch as Spark takes it.
+    """Return a batch as Spark takes it.
 
     Args:
         batch: the rows.
-        schema: of `wire_schema`.
+        schema: the schema that `wire_schema` returns.
 
     Raises:
         ValueOutOfRangeError: a value that its type in `schema` cannot hold.
@@ -96,7 +97,7 @@ def to_wire(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def spark_name(wire: pa.DataType) -> str:
-    """The SQL name of the Spark type of a wire type."""
+    """Return the SQL name of the Spark type of a wire type."""
     return _spark_type(wire).simpleString().upper()
 
 
@@ -107,12 +108,13 @@ def _cast(array: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def _between(source: pa.DataType, target: pa.DataType) -> pa.DataType:
-    """The type on the way to `target`: Arrow has no cast from every type to its wire type.
+    """Return the type to cast to before `target`: Arrow cannot cast every type to its wire type directly.
 
     A dictionary is decoded, a time counts nanoseconds before it becomes a number or a text.
     """
     if pa.types.is_dictionary(source):
         return _between(source.value_type, target)
+    # In nanoseconds, because a time of any unit becomes BIGINT nanoseconds or a text with nine digits.
     if pa.types.is_time(source):
         return pa.time64("ns")
     if pa.types.is_struct(source):
@@ -187,6 +189,7 @@ def _spark_struct(wire: pa.DataType) -> spark.StructType:
     return spark.StructType([spark.StructField(part.name, _spark_type(part.type)) for part in wire])
 
 
+# (test, wire type): the first test that passes decides.
 _WIRE_TYPES: tuple[
     tuple[Callable[[pa.DataType], bool], Callable[[pa.DataType, Nanoseconds], pa.DataType]], ...
 ] = (

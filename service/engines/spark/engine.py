@@ -65,6 +65,7 @@ if TYPE_CHECKING:
 
 _BATCH_ROWS = 65_536
 _INTERRUPT_AGAIN_S = 0.5
+# Beyond that, rows go through files: Spark holds a collected answer whole in the driver's memory.
 _MOST_COLLECTED_ROWS = 1_000_000
 
 
@@ -124,6 +125,7 @@ class SparkEngine(Engine):
     def _exports(self) -> Path | None:
         if self.settings.export_directory:
             return Path(self.settings.export_directory)
+        # Executors of a cluster do not see the temporary folders of this machine.
         return self._directory / "exports" if self.settings.is_local else None
 
 
@@ -277,6 +279,7 @@ class SparkExecution(Execution):
             raise NotOnSparkError("EXPLAIN ANALYZE")
         if self._plan.prefix:
             return query
+        # Another type would give other digits or other texts than DuckDB's.
         expected = tuple(column.type for column in self._schema)
         for name, found, wanted in zip(self._schema.names, query.types, expected, strict=True):
             if not _is_same(found, wanted):
@@ -396,7 +399,7 @@ class SparkExecution(Execution):
         # Several columns may have the same name; the conversions go by position.
         frame = frame.toDF(*_numbered(self._schema))
         if self._max_rows is not None:
-            frame = frame.limit(self._max_rows + 1)
+            frame = frame.limit(self._max_rows + 1)  # one more shows that there are more
         if self._max_rows is not None and self._max_rows <= _MOST_COLLECTED_ROWS:
             return self._conformed(frame.toArrow().to_batches(_BATCH_ROWS))
         if self._export is not None:

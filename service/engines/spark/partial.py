@@ -32,6 +32,7 @@ from sqlglot import exp
 
 from readers import KEY_GROUP, SUBTASK
 
+# Columns with few values: a job has at most 32,768 key groups and as many subtasks.
 _FEW = (KEY_GROUP, SUBTASK)
 _OF_MANY_ROWS = ("group", "having", "qualify", "distinct", "order", "limit", "offset")
 ROWS = "rows"
@@ -190,6 +191,7 @@ def _aggregated(select: exp.Select, keys: Sequence[exp.Expr]) -> PartialSelect |
     """Split a SELECT with aggregates; return None if it cannot be split."""
     if select.args.get("qualify") is not None or next(select.find_all(exp.Window), None) is not None:
         return None
+    # SELECT DISTINCT a, b is SELECT a, b GROUP BY a, b.
     distinct = select.args.get("distinct") is not None and not keys
     split = _PartialColumns(select.args["from_"].this.alias_or_name, divided(select, has_groups=bool(keys)))
     try:
@@ -205,6 +207,7 @@ def _aggregated(select: exp.Select, keys: Sequence[exp.Expr]) -> PartialSelect |
         made.set("group", exp.Group(expressions=numbers))
     if not columns or not _is_of_one_table(made, split.table):
         return None
+    # `merged_by_duckdb` divides sum by count, which is not DuckDB's average of a group.
     is_small = all(isinstance(key, exp.Column) and key.name in _FEW for key in split.groups) and not any(
         average.args["of_group"] for average in merged.find_all(MergedAvg)
     )
@@ -219,6 +222,7 @@ def _filtered(select: exp.Select) -> PartialSelect | None:
     merged.set("where", None)
     needed = {column.name: column for column in merged.find_all(exp.Column) if column.table}
     condition = [column for column in select.args["where"].find_all(exp.Column) if column.table]
+    # A SELECT that needs no column, such as count(*), still needs one to have rows.
     columns = list(needed.items()) or [(column.name, column) for column in condition[:1]]
     made = _partial(select, columns)
     if not columns or not _is_of_one_table(made, select.args["from_"].this.alias_or_name):
@@ -297,12 +301,13 @@ def _rewritten(node: exp.Expr, columns: _PartialColumns) -> exp.Expr:
     def rewrite(inner: exp.Expr) -> exp.Expr:
         if inner in columns.groups:
             return columns.column(columns.groups[inner])
+        # A FILTER stays with its aggregate: executors apply it.
         aggregate = inner.this if isinstance(inner, exp.Filter) else inner
         if isinstance(aggregate, exp.AggFunc):
             if type(aggregate) not in _MERGES:
                 raise _NotSplitError
             return _MERGES[type(aggregate)](inner, columns)
-        if isinstance(inner, exp.Column) and inner.table:
+        if isinstance(inner, exp.Column) and inner.table:  # of a row, which is gone
             raise _NotSplitError
         return inner
 
@@ -326,6 +331,7 @@ def _count(node: exp.Expr, columns: _PartialColumns) -> exp.Expr:
 
 
 def _count_if(node: exp.Expr, columns: _PartialColumns) -> exp.Expr:
+    # Not MergedCount: count_if is NULL, not 0, if every condition is NULL.
     return exp.Sum(this=columns.sum(node.copy()))
 
 
@@ -351,6 +357,7 @@ def _of_distinct(node: exp.Expr, columns: _PartialColumns) -> exp.Expr | None:
     """Return an aggregate of distinct values, each of which becomes a group; None for an aggregate without DISTINCT."""
     if next(node.find_all(exp.Distinct), None) is None:
         return None
+    # The rows that a FILTER excludes would still make groups.
     if isinstance(node, exp.Filter) or len(node.this.expressions) != 1:
         raise _NotSplitError
     (value,) = node.this.expressions

@@ -1,4 +1,4 @@
-"""Where and how Spark runs, parsed from the settings of the service.
+"""The settings of Spark, parsed from those of the service.
 
 | setting | Spark runs |
 |---|---|
@@ -18,7 +18,7 @@ from service.settings import InvalidSettingError, Settings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkSettings:
-    """Where and how Spark runs.
+    """Settings of Spark: its place and its options.
 
     Attributes:
         master: Spark's master; empty for this machine.
@@ -71,6 +71,7 @@ def _parsed_options(text: str) -> dict[str, str]:
         pairs = [word.partition("=") for word in shlex.split(text)]
     except ValueError as error:
         raise InvalidSettingError(f"spark_options: {error}") from error
+    # A name without `spark.` is one of another program: Spark ignores it silently.
     for name, separator, _ in pairs:
         if not (name.startswith("spark.") and separator):
             raise InvalidSettingError(f"spark_options: expected spark.NAME=VALUE, found {name + separator!r}")

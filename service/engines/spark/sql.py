@@ -139,12 +139,14 @@ def spark_query(
         {name.casefold(): view for name, view in views.items()},
         {name.casefold() for name in scanned if in_part},
     )
+    # Copied now, because `merged` below changes the query.
     computed = (
         row_by_row(qualified)
         if len(scanned) == len(schemas) == 1 and in_part and isinstance(qualified, exp.Select)
         else None
     )
     translated, columns = translator.query(qualified, _Names())
+    # An expression that sqlglot cannot write for Spark is an error, and never left out.
     text = translated.sql("spark", identify=True, comments=False, unsupported_level=ErrorLevel.RAISE)
     partials = {
         name: translator.partials[name.casefold()]
@@ -319,6 +321,7 @@ class _Translator:
         merged = partial_name(names[0])
         self._schemas[merged], self._views[merged], self._used[merged] = schema, self._views[names[0]], set()
         split.merged.args["from_"].this.set("this", exp.to_identifier(merged, quoted=True))
+        # DuckDB merges few rows itself, if it gets back the types that its aggregates had.
         hugeints = _hugeints(split.columns, scope)
         is_small = split.is_small and hugeints is not None
         self._merges.append((query, merged_by_duckdb(split.merged, hugeints or ()) if is_small else None))
@@ -349,6 +352,7 @@ class _Translator:
             made.set("where", exp.Where(this=truth(query.args["where"].this, scope)))
         items = [_projected(item) for item in query.expressions]
         made.set("group", self._group(query, [item for _, item in items], scope))
+        # Known before the items are translated: it decides how their averages are.
         scope.divided = divided(query, has_groups=made.args.get("group") is not None)
         typed = [(name, translate(item, scope)) for name, item in items]
         made.set("expressions", [_named(cast_literal(value), name) for name, value in typed])
@@ -360,6 +364,7 @@ class _Translator:
             _knows(query.args["distinct"], frozenset())
             _check_groups(columns)
             made.set("distinct", exp.Distinct())
+        # Set last, because only ORDER BY may name columns of the answer.
         scope.aliases = {name.casefold(): kind for name, kind in columns}
         scope.kinds = [kind for _, kind in columns]
         self._modifiers(query, made, scope)
@@ -446,7 +451,7 @@ class _Translator:
         made = exp.Join(this=source, side=join.side or None, kind=join.kind or None)
         if condition is not None:
             made.set("on", truth(condition, scope))
-        elif kind != "CROSS":
+        elif kind != "CROSS":  # `FROM a, b` is a join without a kind
             made.set("kind", "CROSS")
             if side or kind in ("SEMI", "ANTI"):
                 raise NotOnSparkError(f"{side} {kind} JOIN without ON".strip())
@@ -461,6 +466,7 @@ class _Translator:
             raise InvalidQueryError(
                 f"expected as many columns on both sides, found {len(first)} and {len(second)}"
             )
+        # Not the values but the columns have types here: a literal of one side does not take the type of the other.
         columns = [
             (name, common_type(Typed(exp.Null(), kind), Typed(exp.Null(), other)))
             for (name, kind), (_, other) in zip(first, second, strict=True)
@@ -570,6 +576,7 @@ def _alias(name: str, columns: Columns | None = None) -> exp.TableAlias:
 
 
 def _by_name(columns: Columns) -> dict[str, tuple[str, pa.DataType]]:
+    # A name that several columns have means none of them.
     names = [name.casefold() for name, _ in columns]
     return {folded: column for folded, column in zip(names, columns, strict=True) if names.count(folded) == 1}
 
@@ -582,6 +589,7 @@ def _renamed(columns: Columns, names: Sequence[str]) -> Columns:
 
 def _conformed(query: exp.Query, have: Columns, want: Columns) -> exp.Query:
     """Return one side of a set operation, cast to the types of the whole."""
+    # In parentheses, or ORDER BY and LIMIT of one side would be those of the whole.
     if [kind for _, kind in have] == [kind for _, kind in want]:
         return exp.Subquery(this=query) if _is_modified(query) else query
     numbered = [(f"c{place}", kind) for place, (_, kind) in enumerate(have)]

@@ -100,6 +100,7 @@ class ScannedTable:
         size_bytes = sum(split.origin_bytes for split in scan.parts)
         savepoint = reference.database.reference.elsewhere()
         splits = [split.of_savepoint(savepoint) for split in scan.parts]
+        # As many tasks as cores, or a multiple: no core waits while others read on.
         tasks = grouped(
             sorted(splits, key=lambda split: split.order),
             cores * max(1, -(-size_bytes // (cores * _TASK_BYTES))),

@@ -137,6 +137,7 @@ def _merged_number(one: pa.DataType, other: pa.DataType) -> pa.DataType:
     floats = [kind for kind in (one, other) if pa.types.is_floating(kind)]
     if floats:
         return max(floats, key=lambda kind: kind.bit_width)
+    # Enough digits before and behind the point for both.
     (first, scale), (second, other_scale) = digits_of(one), digits_of(other)
     whole = max(first - scale, second - other_scale)
     widest = max(scale, other_scale)

@@ -88,7 +88,7 @@ def _window(node: exp.Expr, scope: Scope) -> Typed:
         )
 
     if type(function) in _WINDOW_FUNCTIONS:
-        if not items:
+        if not items:  # a rank in no order would be any number
             raise NotOnSparkError(f"{shown(function)} without ORDER BY")
         return _WINDOW_FUNCTIONS[type(function)](function, scope, wrap)
     if type(function) is exp.ArrayAgg or next(function.find_all(exp.Distinct), None) is not None:
@@ -202,6 +202,7 @@ def _avg(node: exp.Expr, scope: Scope, wrap: Wrap) -> Typed:
     value, distinct = _argument(node, scope)
     if pa.types.is_floating(value.type):
         return Typed(wrap(exp.Avg(this=_distinct(as_type(value.node, DOUBLE), distinct))), DOUBLE)
+    # Of integers and decimals the two engines divide differently.
     total = _total(value, distinct, wrap)
     count = wrap(exp.Count(this=_distinct(value.node.copy(), distinct)))
     if wrap is _plain and node.this in scope.divided:
@@ -304,6 +305,7 @@ def _spread(name: str) -> Aggregate:
 def _list(node: exp.Expr, scope: Scope, wrap: Wrap) -> Typed:
     """Translate `list(x ORDER BY y)`: a sorted list of structs (y is null, y, x), of which x is kept."""
     knows(node, "this")
+    # Without ORDER BY the order is that of the rows, which differs between engines and runs.
     if not isinstance(node.this, exp.Order):
         raise NotOnSparkError("list() without ORDER BY")
     knows(node.this, "this", "expressions")
@@ -323,6 +325,7 @@ def _list(node: exp.Expr, scope: Scope, wrap: Wrap) -> Typed:
     row = exp.to_identifier("row")
     field = exp.Dot(this=exp.Column(this=row.copy()), expression=exp.to_identifier("v"))
     values = call("transform", call("array_sort", rows), exp.Lambda(this=field, expressions=[row]))
+    # DuckDB's list() of no rows is NULL, Spark's is empty.
     none = exp.EQ(this=call("size", rows.copy()), expression=number_of(0))
     return Typed(if_else(none, exp.Null(), values), pa.list_(value.type))
 

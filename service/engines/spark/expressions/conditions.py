@@ -143,11 +143,12 @@ def _case(node: exp.Expr, scope: Scope) -> Typed:
     conditions, values = [], []
     for branch in node.args["ifs"]:
         condition = branch.this
-        if subject is not None:
+        if subject is not None:  # CASE x WHEN 1: compared by the rules of `=`
             condition = exp.EQ(this=subject.copy(), expression=condition.copy())
         conditions.append(truth(condition, scope))
         values.append(translate(branch.args["true"], scope))
     default = node.args.get("default")
+    # Without ELSE it is NULL, which takes any type.
     values.append(translate(default, scope) if default is not None else Typed(exp.Null(), pa.null()))
     common = common_type(*values)
     made = exp.Case(
@@ -173,9 +174,11 @@ def _common_call(name: str) -> Handler:
         knows(node, "this", "expressions", "ignore_nulls")
         values = [translate(value, scope) for value in (node.this, *node.expressions)]
         common = common_type(*values)
-        if is_nested(common) and name != "coalesce":
+        if (
+            is_nested(common) and name != "coalesce"
+        ):  # greatest and least compare, and the engines order these differently
             raise NotOnSparkError(f"{name}() of {common}")
-        if len(values) == 1:
+        if len(values) == 1:  # Spark's greatest and least take two arguments or more
             return Typed(cast(values[0], common), common)
         return Typed(call(name, *(cast(value, common) for value in values)), common)
 
