@@ -14,10 +14,8 @@ from catalog import Database
 from readers import json_text
 from service.commands.outcome import ended
 from service.commands.sources import catalog_of
-from service.encode import table_lines
+from service.encode import size_text, table_lines
 from service.sql.types import Column, sql_type
-
-_UNITS = ("B", "kB", "MB", "GB", "TB")
 
 
 def main(options: Namespace) -> int:
@@ -43,7 +41,7 @@ def _lines(database: Database) -> Iterator[str]:
     states = _rows(database, "StateMeta")
     kind = (database.kind or "savepoint or checkpoint").lower()
     total = sum(operators["operator_total_size_in_bytes"].to_pylist())
-    yield f"{database.name}: {kind} {database.checkpoint_id}, {human_size(total)}, {database.path}"
+    yield f"{database.name}: {kind} {database.checkpoint_id}, {size_text(total)}, {database.path}"
     yield f"\n{_counted(len(operators), 'operator')}"
     yield from _table(operators, _OPERATORS)
     yield f"\n{_counted(len(states), 'state')}"
@@ -70,7 +68,9 @@ def _table(rows: pa.Table, titles: dict[str, str]) -> Iterator[str]:
 def _shown(column: pa.ChunkedArray, title: str) -> pa.Array:
     array = column.combine_chunks()
     if title == "size":
-        return pa.array([human_size(value) for value in array.to_pylist()], pa.string())
+        return pa.array(
+            ["-" if value is None else size_text(value) for value in array.to_pylist()], pa.string()
+        )
     return pc.fill_null(array, "-") if pa.types.is_string(array.type) else array
 
 
@@ -88,17 +88,6 @@ def _as_json(database: Database) -> str:
 def _json_rows(database: Database, table: str) -> str:
     rows: Sequence[str] = json_text(_rows(database, table).to_struct_array().combine_chunks()).to_pylist()
     return f"[{','.join(rows)}]"
-
-
-def human_size(size_bytes: int | None) -> str:
-    """Return a size as text for people: `12 kB`."""
-    if size_bytes is None:
-        return "-"
-    size, step = float(size_bytes), 0
-    while size >= 1000 and step < len(_UNITS) - 1:
-        size, step = size / 1000, step + 1
-    unit = _UNITS[step]
-    return f"{size:.0f} {unit}" if size >= 10 or unit == "B" else f"{size:.1f} {unit}"
 
 
 def _counted(count: int, noun: str) -> str:

@@ -6,6 +6,7 @@ import sys
 import threading
 from types import TracebackType
 
+from service.encode import size_text
 from service.queries.query import Query
 
 _FIRST_AFTER_S = 1.0
@@ -29,9 +30,7 @@ class ProgressLine:
             progress = self._query.progress
             read, total = progress.bytes_read, progress.bytes_total
             part = f", {min(100, read * 100 // total)} %" if total else ""
-            sys.stderr.write(
-                f"{_CLEAR}{read / 1e6:,.0f} MB read{part}, {self._query.elapsed_ms / 1000:,.0f} s"
-            )
+            sys.stderr.write(f"{_CLEAR}{size_text(read)} read{part}, {self._query.elapsed_ms / 1000:,.0f} s")
             sys.stderr.flush()
             shown = True
             wait_s = _AGAIN_AFTER_S

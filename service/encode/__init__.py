@@ -6,6 +6,7 @@ table.py    batches → lines for people
 """
 
 from service.encode.formats import FORMATS, SPREADSHEET_CSV, Format, json_rows
+from service.encode.sizes import size_text
 from service.encode.table import table_lines
 
-__all__ = ["FORMATS", "SPREADSHEET_CSV", "Format", "json_rows", "table_lines"]
+__all__ = ["FORMATS", "SPREADSHEET_CSV", "Format", "json_rows", "size_text", "table_lines"]

@@ -11,12 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from service.encode.sizes import size_text
 from service.engines.engine import Engine
 from service.engines.registry import Role, local_engine, title_of, titles_of
 from service.sql.plan import Plan
-
-_UNITS = ("bytes", "KB", "MB", "GB", "TB", "PB")
-_STEP = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +41,7 @@ def choose(plan: Plan, size_bytes: int, engines: Mapping[str, Engine], memory_by
             continue
         limit_bytes = memory_bytes if cluster.threshold_bytes is None else cluster.threshold_bytes
         limit = "the memory of this machine" if cluster.threshold_bytes is None else "the threshold"
-        read, limit = f"{shown_bytes(size_bytes)} to read", f"{limit}, {shown_bytes(limit_bytes)}"
+        read, limit = f"{size_text(size_bytes)} to read", f"{limit}, {size_text(limit_bytes)}"
         if size_bytes <= limit_bytes:
             reason = f"{read}, not more than {limit}"
             continue
@@ -55,13 +53,3 @@ def choose(plan: Plan, size_bytes: int, engines: Mapping[str, Engine], memory_by
             )
         reason = f"{read}, more than {limit}, but {refusal.message}"
     return Choice(local_engine().name, reason)
-
-
-def shown_bytes(size_bytes: int) -> str:
-    """Return a size for people: `12.3 MB`."""
-    value = float(size_bytes)
-    for unit in _UNITS:
-        if value < _STEP or unit == _UNITS[-1]:
-            break
-        value /= _STEP
-    return f"{value:.0f} {unit}" if unit == _UNITS[0] else f"{value:.1f} {unit}"

@@ -18,6 +18,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from readers import COMPILED_UNITS, cache_directory, is_url, missing_units
+from service.encode.sizes import size_text
 from service.engines.spark.checks import check_java
 from service.errors import EngineUnavailableError
 from service.process import machine
@@ -88,12 +89,8 @@ def _java() -> Check:
 
 def _memory() -> Check:
     total = machine.memory_bytes()
-    found = f"{_gibibytes(total)}, {machine.cores()} cores"
+    found = f"{size_text(total)}, {machine.cores()} cores"
     return Check(name="memory", state=OK if total >= _LEAST_MEMORY else WRONG, found=found)
-
-
-def _gibibytes(size_bytes: int) -> str:
-    return f"{size_bytes / (1 << 30):.1f} GiB"
 
 
 def _folders(settings: Settings) -> Iterator[Check]:
@@ -117,7 +114,7 @@ def _writable(name: str, folder: str) -> Check:
             free = shutil.disk_usage(folder).free
     except OSError as error:
         return Check(name=name, state=WRONG, found=f"{folder}: {error.strerror}")
-    found = f"{folder}, {_gibibytes(free)} free"
+    found = f"{folder}, {size_text(free)} free"
     return Check(name=name, state=OK if free >= _LEAST_DISK else WRONG, found=found)
 
 

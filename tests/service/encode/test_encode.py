@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from service.encode import FORMATS, SPREADSHEET_CSV, json_rows, table_lines
+from service.encode import FORMATS, SPREADSHEET_CSV, json_rows, size_text, table_lines
 from service.encode.columns import JSON_TEXT, json_column, text_column
 from service.queries.request import QueryRequest
 from service.sql.types import Column, sql_type
@@ -387,3 +387,11 @@ def test_parquet_has_dictionaries_where_values_repeat() -> None:
         "days.key_value.value": False,
     }
     assert file.read().to_batches()[0].equals(batch)
+
+
+@pytest.mark.parametrize(
+    ("size_bytes", "text"),
+    [(0, "0 B"), (999, "999 B"), (1000, "1.0 kB"), (12_345_678, "12 MB"), (5 * 10**18, "5000 PB")],
+)
+def test_sizes_for_people(size_bytes: int, text: str) -> None:
+    assert size_text(size_bytes) == text

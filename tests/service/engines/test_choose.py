@@ -14,7 +14,7 @@ import pytest
 from catalog import Catalog
 from catalog.catalog import Root
 from service.app import create_app
-from service.engines.choose import Choice, choose, shown_bytes
+from service.engines.choose import Choice, choose
 from service.engines.duckdb.engine import DuckDBEngine
 from service.engines.engine import Engine
 from service.engines.spark.checks import check_java, check_reachable
@@ -75,7 +75,7 @@ def test_a_cluster_answers_what_is_more_than_the_threshold(wordcount: Catalog, d
     choice = chosen("SELECT sum(value) FROM w.aggregate__count", wordcount, 11, duckdb, CLUSTER)
 
     assert choice.engine == "spark"
-    assert "more than the threshold, 10 bytes: Spark at spark://host:7077" in choice.reason
+    assert "more than the threshold, 10 B: Spark at spark://host:7077" in choice.reason
 
 
 def test_what_is_pruned_is_not_counted(wordcount: Catalog, duckdb: Engine) -> None:
@@ -105,13 +105,6 @@ def test_the_memory_of_the_machine_is_the_threshold_by_default(wordcount: Catalo
 
     assert (small.engine, large.engine) == ("duckdb", "spark")
     assert "the memory of this machine, 1.1 GB" in small.reason
-
-
-@pytest.mark.parametrize(
-    ("size_bytes", "shown"), [(0, "0 bytes"), (999, "999 bytes"), (1000, "1.0 KB"), (12_345_678, "12.3 MB")]
-)
-def test_bytes_for_people(size_bytes: int, shown: str) -> None:
-    assert shown_bytes(size_bytes) == shown
 
 
 def test_no_java_is_one_clear_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -241,7 +234,7 @@ def test_duckdb_answers_where_spark_does_not_start_and_says_why(wordcount: Catal
 
         assert rows == [{"n": 1000}]
         assert query.engine == "duckdb"
-        assert "more than the threshold, 1 bytes: Spark at spark://127.0.0.1:1; but " in query.engine_reason
+        assert "more than the threshold, 1 B: Spark at spark://127.0.0.1:1; but " in query.engine_reason
 
 
 def test_spark_by_name_is_an_error_where_it_does_not_start(wordcount: Catalog) -> None:

@@ -1,0 +1,15 @@
+"""Sizes for people: `12 kB`."""
+
+from __future__ import annotations
+
+_UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
+_STEP = 1000
+
+
+def size_text(size_bytes: int) -> str:
+    """Return a size with a decimal unit; below 10 it has one digit behind the point."""
+    size, number = float(size_bytes), 0
+    while size >= _STEP and number < len(_UNITS) - 1:
+        size, number = size / _STEP, number + 1
+    digits = 0 if size >= 10 or number == 0 else 1
+    return f"{size:.{digits}f} {_UNITS[number]}"
