@@ -22,7 +22,7 @@ values; a row is the byte of the row kind, null bits from bit 8 on (in whole 8 b
 No column carries a time zone. Digits of a second beyond the declared precision are cut off. For null keys of maps, and
 timestamps out of the range of their column, see `readers.decode.outliers`.
 
-The types come from the snapshots as Java objects, `org.apache.flink.table.types.logical`; `typeRoot` names the type.
+`javatypes.py` reads the types from the snapshots.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from __future__ import annotations
 import datetime
 import struct
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import Any, Literal
@@ -38,17 +38,14 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from readers.decode.program import MAX_COMPACT_PRECISION, Program
-from readers.errors import CorruptDataError, UnsupportedSerializerError
-from readers.javaio import JavaEnum, JavaObject, JavaValue
+from readers.errors import CorruptDataError
 from readers.serializers.base import Problem, Serializer
 
 SLOT_BYTES = 8
-_MAX_DEPTH = 32  # of Java objects in the snapshot, against hostile ones
 _MAX_PRECISION = 38
 _MAX_INLINE_BYTES = 7
 _MILLISECOND_PRECISION = 3
 _MICROSECOND_PRECISION = 6
-_MAX_LENGTH = 2**31 - 1  # VARCHAR of this length is called STRING
 _MILLISECONDS_A_DAY = 86_400_000
 _LARGE_DECIMAL_BYTES = 16  # `BinaryRowWriter` reserves these for any decimal above precision 18
 # A query may compare a key with a number of any exponent; 10 to that power would take all memory.
@@ -523,23 +520,6 @@ class PhysicalType(LogicalType):
         yield from self.layout.problems()
 
 
-def logical_type_of(value: JavaValue, depth: int = 0) -> LogicalType:
-    """Return the type that a Java object describes; bytes for a root that is not known.
-
-    Raises:
-        CorruptDataError: the object is no `LogicalType`.
-    """
-    if not isinstance(value, JavaObject):
-        raise CorruptDataError(f"expected a LogicalType, found {type(value).__name__}")
-    if depth > _MAX_DEPTH:
-        raise CorruptDataError(f"SQL types nest deeper than {_MAX_DEPTH} levels")
-    root = value.field("typeRoot")
-    if not isinstance(root, JavaEnum):
-        raise CorruptDataError(f"expected the root of a LogicalType, found {type(root).__name__}")
-    build = _ROOTS.get(root.constant)
-    return build(value, depth + 1) if build else BytesType(root.constant)
-
-
 def decimal_type(precision: int, scale: int) -> DecimalType:
     """Return a DECIMAL.
 
@@ -558,33 +538,6 @@ def timestamp_type(name: str, precision: int) -> LogicalType:
     if precision <= _MILLISECOND_PRECISION:
         return NumberType(f"{name}({precision})", pa.timestamp("ms"), 8, "q")
     return TimestampType(f"{name}({precision})", precision)
-
-
-def int_member(value: JavaObject, name: str) -> int:
-    """Return an int field of a Java object.
-
-    Raises:
-        CorruptDataError: the field is missing, or no int.
-    """
-    number = value.field(name)
-    if not isinstance(number, int):
-        raise CorruptDataError(
-            f"expected an int in {name} of {value.class_name}, found {type(number).__name__}"
-        )
-    return number
-
-
-def _members(value: JavaObject, field: str, depth: int) -> RowType:
-    """Return the fields of a ROW or the attributes of a structured type."""
-    holder = value.field(field)
-    if not isinstance(holder, JavaObject):
-        raise CorruptDataError(f"expected {field} of {value.class_name}, found {type(holder).__name__}")
-    fields = []
-    for member in holder.elements():
-        if not isinstance(member, JavaObject):
-            raise CorruptDataError(f"expected a field of {value.class_name}, found {type(member).__name__}")
-        fields.append((str(member.field("name")), logical_type_of(member.field("type"), depth)))
-    return RowType(tuple(fields))
 
 
 def _within(name: str, kind: LogicalType) -> Iterator[Problem]:
@@ -647,32 +600,6 @@ def _microseconds(value: Any) -> int | None:
     return value // datetime.timedelta(microseconds=1) if isinstance(value, datetime.timedelta) else None
 
 
-def _distinct(value: JavaObject, depth: int) -> LogicalType:
-    return logical_type_of(value.field("sourceType"), depth)
-
-
-def _raw(value: JavaObject, _depth: int) -> LogicalType:
-    # `TypeInformationRawType` has another field.
-    try:
-        clazz = value.field("clazz")
-    except CorruptDataError:
-        return RawType(value.class_name)
-    return RawType(getattr(clazz, "name", value.class_name))
-
-
-def _multiset(value: JavaObject, depth: int) -> LogicalType:
-    return MultisetType(logical_type_of(value.field("elementType"), depth), INT)
-
-
-def _zoned(value: JavaObject, _depth: int) -> LogicalType:
-    raise UnsupportedSerializerError("expected a SQL type that Flink stores, found TIMESTAMP WITH TIME ZONE")
-
-
-def _sized(name: str, unlimited: str, value: JavaObject) -> str:
-    length = int_member(value, "length")
-    return unlimited if length == _MAX_LENGTH else f"{name}({length})"
-
-
 BOOLEAN = NumberType("BOOLEAN", pa.bool_(), 1, "?")
 TINYINT = NumberType("TINYINT", pa.int8(), 1, "b")
 SMALLINT = NumberType("SMALLINT", pa.int16(), 2, "h")
@@ -684,39 +611,3 @@ DATE = NumberType("DATE", pa.date32(), 4, "i")
 TIME = NumberType("TIME", pa.time32("ms"), 4, "i", _MILLISECONDS_A_DAY)
 INTERVAL_YEAR = NumberType("INTERVAL YEAR TO MONTH", pa.int32(), 4, "i")
 INTERVAL_DAY = NumberType("INTERVAL DAY TO SECOND", pa.duration("ms"), 8, "q")
-
-_ROOTS: dict[str, Callable[[JavaObject, int], LogicalType]] = {
-    "CHAR": lambda value, _: TextType(_sized("CHAR", "CHAR", value)),
-    "VARCHAR": lambda value, _: TextType(_sized("VARCHAR", "STRING", value)),
-    "BOOLEAN": lambda _value, _: BOOLEAN,
-    "BINARY": lambda value, _: BytesType(_sized("BINARY", "BINARY", value)),
-    "VARBINARY": lambda value, _: BytesType(_sized("VARBINARY", "BYTES", value)),
-    "DECIMAL": lambda value, _: decimal_type(int_member(value, "precision"), int_member(value, "scale")),
-    "TINYINT": lambda _value, _: TINYINT,
-    "SMALLINT": lambda _value, _: SMALLINT,
-    "INTEGER": lambda _value, _: INT,
-    "BIGINT": lambda _value, _: BIGINT,
-    "FLOAT": lambda _value, _: FLOAT,
-    "DOUBLE": lambda _value, _: DOUBLE,
-    "DATE": lambda _value, _: DATE,
-    "TIME_WITHOUT_TIME_ZONE": lambda _value, _: TIME,
-    "TIMESTAMP_WITHOUT_TIME_ZONE": lambda value, _: timestamp_type(
-        "TIMESTAMP", int_member(value, "precision")
-    ),
-    "TIMESTAMP_WITH_LOCAL_TIME_ZONE": lambda value, _: timestamp_type(
-        "TIMESTAMP_LTZ", int_member(value, "precision")
-    ),
-    "TIMESTAMP_WITH_TIME_ZONE": _zoned,
-    "INTERVAL_YEAR_MONTH": lambda _value, _: INTERVAL_YEAR,
-    "INTERVAL_DAY_TIME": lambda _value, _: INTERVAL_DAY,
-    "ARRAY": lambda value, depth: ArrayType(logical_type_of(value.field("elementType"), depth)),
-    "MULTISET": _multiset,
-    "MAP": lambda value, depth: MapType(
-        logical_type_of(value.field("keyType"), depth), logical_type_of(value.field("valueType"), depth)
-    ),
-    "ROW": lambda value, depth: _members(value, "fields", depth),
-    "STRUCTURED_TYPE": lambda value, depth: _members(value, "attributes", depth),
-    "DISTINCT_TYPE": _distinct,
-    "RAW": _raw,
-    "NULL": lambda _value, _: NullType(),
-}

@@ -53,6 +53,7 @@ from readers.serializers.primitives import (
 )
 from readers.serializers.snapshot import Snapshot, SnapshotBody, composite_body, simple_body
 from readers.serializers.struct import LONG, StructLayout, StructSerializer
+from readers.serializers.table.javatypes import logical_type_of
 from readers.serializers.table.logicaltypes import (
     BIGINT,
     BOOLEAN,
@@ -73,7 +74,6 @@ from readers.serializers.table.logicaltypes import (
     TextType,
     TimestampType,
     decimal_type,
-    logical_type_of,
     timestamp_type,
 )
 from readers.serializers.tuples import ROW_KIND, ROW_KINDS
