@@ -142,7 +142,7 @@ class StateCollector:
         opener = opener_of(role, handle)
         try:
             source = opener.open(handle, context).refine(
-                lambda _, entry: entry.refined(self.knowledge.informed)
+                lambda _, entry: entry.refined(self.knowledge.inform)
             )
         except ReaderError as error:
             failures = self.failures.setdefault(opener.family, [])
@@ -150,9 +150,9 @@ class StateCollector:
             return
         # Types as far as the bytes have them come first: `stateInfo` is compared with these.
         contradictions = {
-            name: self.knowledge.refined(name.name, entry)[1] for name, entry in source.entries.items()
+            name: self.knowledge.refine(name.name, entry)[1] for name, entry in source.entries.items()
         }
-        source = source.refine(lambda name, entry: self.knowledge.refined(name.name, entry)[0])
+        source = source.refine(lambda name, entry: self.knowledge.refine(name.name, entry)[0])
         for name, entry in source.entries.items():
             state = entry.kind, name.name
             self.families[state] = opener.family

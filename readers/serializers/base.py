@@ -142,19 +142,19 @@ class OpaqueSerializer(Serializer):
         return hash(self.java_class)
 
 
-def rebuilt(serializer: Serializer, change: Callable[[Serializer], Serializer]) -> Serializer:
+def rebuild(serializer: Serializer, change: Callable[[Serializer], Serializer]) -> Serializer:
     """Return a type tree whose serializers went through `change`, innermost first; the same one if nothing changed."""
-    return _rebuilt(serializer, change)  # type: ignore[no-any-return]  # a serializer stays one
+    return _rebuild(serializer, change)  # type: ignore[no-any-return]  # a serializer stays one
 
 
-def _rebuilt(node: Any, change: Callable[[Serializer], Serializer]) -> Any:
+def _rebuild(node: Any, change: Callable[[Serializer], Serializer]) -> Any:
     """Rebuild a node of a type tree: a serializer, one of its attributes, or a tuple."""
     if isinstance(node, tuple):
-        items = tuple(_rebuilt(item, change) for item in node)
+        items = tuple(_rebuild(item, change) for item in node)
         return items if any(new is not old for new, old in zip(items, node, strict=True)) else node
     if is_dataclass(node) and not isinstance(node, type):
         old = {attribute.name: getattr(node, attribute.name) for attribute in fields(node) if attribute.init}
-        new = {name: _rebuilt(value, change) for name, value in old.items()}
+        new = {name: _rebuild(value, change) for name, value in old.items()}
         if any(new[name] is not value for name, value in old.items()):
             node = replace(node, **new)
     return change(node) if isinstance(node, Serializer) else node

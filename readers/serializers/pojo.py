@@ -23,7 +23,7 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from readers.decode.program import Program
-from readers.serializers.base import OpaqueSerializer, Serializer, rebuilt
+from readers.serializers.base import OpaqueSerializer, Serializer, rebuild
 from readers.serializers.snapshot import Snapshot, SnapshotBody
 
 Subclasses: TypeAlias = Mapping[str, Mapping[str, Serializer]]
@@ -186,7 +186,7 @@ def known_subclasses(serializers: Iterable[Serializer]) -> Subclasses:
         return serializer
 
     for serializer in serializers:
-        rebuilt(serializer, note)
+        rebuild(serializer, note)
     return known
 
 
@@ -206,7 +206,7 @@ def with_subclasses(serializer: Serializer, known: Subclasses) -> Serializer:
         missing = tuple((name, subclass) for name, subclass in others if name not in own)
         return replace(node, non_registered=node.non_registered + missing) if missing else node
 
-    return rebuilt(serializer, add)
+    return rebuild(serializer, add)
 
 
 # Classes share the column of a field name, unless the types differ: see `PojoSerializer._columns`.

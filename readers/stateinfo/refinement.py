@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from readers.formats.entry import Entry, StateKind
-from readers.serializers.base import RecordSerializer, Serializer, rebuilt
-from readers.serializers.kryo.serializer import KRYO_1, KRYO_2, informed
+from readers.serializers.base import RecordSerializer, Serializer, rebuild
+from readers.serializers.kryo.serializer import KRYO_1, KRYO_2, inform
 from readers.serializers.kryo.settings import KryoClass
 from readers.serializers.named import serializer_named
 from readers.serializers.operators import TtlSerializer
@@ -61,10 +61,10 @@ class Knowledge:
     operator: OperatorInfo | None = None
     problems: tuple[Contradiction, ...] = ()
 
-    def informed(self, serializer: Serializer) -> Serializer:
+    def inform(self, serializer: Serializer) -> Serializer:
         """Return a type tree whose Kryo serializers have version and classes, and whose POJOs have their subclasses."""
-        tree = informed(serializer, self.kryo, self.classes, self.descriptors)
-        return rebuilt(tree, self._with_subclasses) if self.subclasses else tree
+        tree = inform(serializer, self.kryo, self.classes, self.descriptors)
+        return rebuild(tree, self._with_subclasses) if self.subclasses else tree
 
     def _with_subclasses(self, node: Serializer) -> Serializer:
         if not isinstance(node, PojoSerializer):
@@ -76,7 +76,7 @@ class Knowledge:
         }
         return with_subclasses(node, {node.pojo_class: described}) if described else node
 
-    def refined(self, name: str, entry: Entry) -> tuple[Entry, tuple[Contradiction, ...]]:
+    def refine(self, name: str, entry: Entry) -> tuple[Entry, tuple[Contradiction, ...]]:
         """Return the entry of a state, refined by `stateInfo`, and the contradictions between the two."""
         if self.operator is None:
             return entry, self.problems
@@ -106,7 +106,7 @@ class Knowledge:
             contradictions.append(Contradiction(f"expected a descriptor of {message}, found none"))
             return tree
         serializer = ProtobufSerializer(message, self.descriptors)
-        changed = rebuilt(
+        changed = rebuild(
             tree, lambda node: serializer if isinstance(node, BytePrimitiveArraySerializer) else node
         )
         if changed is tree:
@@ -165,7 +165,7 @@ def _refined_tree(
         stated = f"names for {len(info.fields)} fields"
         contradictions.append(_contradiction(f"the {attribute} type", plain.type_name, stated))
         return tree
-    return rebuilt(tree, lambda node: record.with_names(info.fields) if node is record else node)
+    return rebuild(tree, lambda node: record.with_names(info.fields) if node is record else node)
 
 
 def record_of(tree: Serializer, width: int) -> RecordSerializer | None:
@@ -177,7 +177,7 @@ def record_of(tree: Serializer, width: int) -> RecordSerializer | None:
             records.append(node)
         return node
 
-    rebuilt(tree, note)  # innermost first
+    rebuild(tree, note)  # innermost first
     # Tuples around a row of SQL are Flink's own: the user's names are for the row. Else they are for the outermost record.
     rows = [record for record in records if isinstance(record, RowDataSerializer)]
     return (rows or records or [None])[-1]

@@ -23,7 +23,7 @@ from readers.formats.entry import UNDECODED, Entry, StateKind
 from readers.keygroups import operator_id_of
 from readers.operators import Operator
 from readers.savepoint import Savepoint
-from readers.serializers.base import Serializer, rebuilt
+from readers.serializers.base import Serializer, rebuild
 from readers.serializers.kryo.serializer import KryoSerializer
 from readers.serializers.operators import TtlSerializer
 from readers.serializers.primitives import BytePrimitiveArraySerializer
@@ -279,7 +279,7 @@ def _has_kryo(entry: Entry) -> bool:
         return serializer
 
     for tree in entry.serializers():
-        rebuilt(tree, note)
+        rebuild(tree, note)
     return bool(found)
 
 

@@ -30,7 +30,7 @@ from readers.decode.program import Program, PythonLeaf
 from readers.errors import ReaderError, UnsupportedSerializerError
 from readers.javaio import JavaObject, read_object
 from readers.keygroups import hash_long
-from readers.serializers.base import Problem, Serializer, rebuilt
+from readers.serializers.base import Problem, Serializer, rebuild
 from readers.serializers.jsontree import json_bytes, json_text
 from readers.serializers.kryo.input import KryoInput
 from readers.serializers.kryo.objects import is_readable, read_value
@@ -90,10 +90,10 @@ class KryoSerializer(Serializer):
     def serializer_name(self) -> str:
         return f"KryoSerializer<{self.type_class}>"
 
-    def informed(
+    def inform(
         self, version: int, classes: Mapping[str, KryoClass], descriptors: Descriptors | None
     ) -> KryoSerializer:
-        """Return the same serializer with facts that the snapshot does not hold; see the function `informed`."""
+        """Return the same serializer with facts that the snapshot does not hold; see the function `inform`."""
         settings = replace(
             self.settings,
             version=self.settings.version or version,
@@ -135,7 +135,7 @@ class KryoSerializer(Serializer):
         return hash(self.type_class)
 
 
-def informed(
+def inform(
     serializer: Serializer,
     version: int,
     classes: Mapping[str, KryoClass] | None = None,
@@ -151,10 +151,10 @@ def informed(
     """
     known = classes or {}
 
-    def inform(node: Serializer) -> Serializer:
-        return node.informed(version, known, descriptors) if isinstance(node, KryoSerializer) else node
+    def inform_node(node: Serializer) -> Serializer:
+        return node.inform(version, known, descriptors) if isinstance(node, KryoSerializer) else node
 
-    return rebuilt(serializer, inform)
+    return rebuild(serializer, inform_node)
 
 
 def _kryo(snapshot: Snapshot) -> Serializer:

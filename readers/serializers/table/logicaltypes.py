@@ -98,7 +98,7 @@ class LogicalType(ABC):
         """Return the slot of a value; None where it is not known."""
         return None
 
-    def refined(self, serializer: Serializer) -> LogicalType:
+    def refine(self, serializer: Serializer) -> LogicalType:
         """Return this type with facts that only the serializer of the field holds."""
         return self
 
@@ -425,7 +425,7 @@ class RowType(NestedType):
                 slots += encoded.slot
         return bytes(head + slots + data)
 
-    def refined(self, serializer: Serializer) -> RowType:
+    def refine(self, serializer: Serializer) -> RowType:
         # `RowDataSerializer` alone has them; it imports this module.
         kinds = getattr(serializer, "field_types", ())
         if len(kinds) != len(self.fields):
@@ -475,7 +475,7 @@ class RawType(NestedType):
         self.inner.emit(program)
         program.expect_end()
 
-    def refined(self, serializer: Serializer) -> RawType:
+    def refine(self, serializer: Serializer) -> RawType:
         return RawType(self.class_name, getattr(serializer, "inner", None))
 
     def problems(self) -> Iterator[Problem]:

@@ -514,7 +514,7 @@ def _row(snapshot: Snapshot) -> Serializer:
             raise
         cursor.position, types = start + at, [None] * count
     fields = tuple(
-        (f"f{index}", _physical_type(serializer) if kind is None else kind.refined(serializer))
+        (f"f{index}", _physical_type(serializer) if kind is None else kind.refine(serializer))
         for index, (kind, serializer) in enumerate(zip(types, snapshot.nested(count), strict=True))
     )
     return RowDataSerializer(RowType(fields))

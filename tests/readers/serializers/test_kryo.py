@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from readers.errors import CorruptDataError, ReaderError, UnsupportedSerializerError
 from readers.keygroups import hash_long
 from readers.serializers.containers import ListSerializer
-from readers.serializers.kryo.serializer import KRYO_1, KRYO_2, KryoSerializer, informed
+from readers.serializers.kryo.serializer import KRYO_1, KRYO_2, KryoSerializer, inform
 from readers.serializers.kryo.settings import KryoClass, KryoRegistration, KryoSettings, KryoType, kryo_type
 from readers.serializers.primitives import IntSerializer
 from readers.serializers.tuples import TupleSerializer
@@ -100,7 +100,7 @@ def expected_json(value: Any) -> Any:
     "entry", vectors_of("KryoSerializer"), ids=lambda entry: f"{entry['type']} {entry['flink']}"
 )
 def test_what_flink_wrote(entry: dict[str, Any]) -> None:
-    serializer = informed(serializer_of(entry), 0, CLASSES)
+    serializer = inform(serializer_of(entry), 0, CLASSES)
 
     for value in entry["values"]:
         if "hex" not in value:
@@ -149,7 +149,7 @@ def test_a_version_that_nobody_knows_is_a_problem() -> None:
     serializer = KryoSerializer("java.util.UUID", KryoSettings(version=0))
 
     assert [problem.sized for problem in serializer.problems()] == [False]
-    assert list(informed(ListSerializer(serializer), KRYO_2).problems()) == []
+    assert list(inform(ListSerializer(serializer), KRYO_2).problems()) == []
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def test_an_unknown_class_is_a_problem_until_its_fields_are_known() -> None:
     serializer = KryoSerializer("com.example.Order", KryoSettings(version=KRYO_2))
 
     (problem,) = serializer.problems()
-    known = informed(serializer, 0, {"com.example.Order": KryoClass(fields=(("id", "long"),))})
+    known = inform(serializer, 0, {"com.example.Order": KryoClass(fields=(("id", "long"),))})
 
     assert not problem.sized
     assert "com.example.Order" in problem.reason

@@ -16,7 +16,7 @@ from readers.cursor import Cursor
 from readers.errors import CorruptDataError, ReaderError
 from readers.formats.entry import Entry, StateKind
 from readers.serializers.containers import ListSerializer
-from readers.serializers.kryo.serializer import KryoSerializer, informed
+from readers.serializers.kryo.serializer import KryoSerializer, inform
 from readers.serializers.primitives import BytePrimitiveArraySerializer, StringSerializer
 from readers.serializers.protobuf.descriptors import FieldType, read_descriptors
 from readers.serializers.protobuf.serializer import ProtobufReader, ProtobufSerializer
@@ -189,7 +189,7 @@ def tree(data: bytes) -> dict[str, Any]:
 def serializer_of(name: str, *, described: bool) -> KryoSerializer:
     snapshot, _, descriptors = WRITTEN[name]
     given = read_descriptors(descriptors) if described else None
-    serializer = informed(read_versioned(Cursor(snapshot)), 2, descriptors=given)
+    serializer = inform(read_versioned(Cursor(snapshot)), 2, descriptors=given)
     assert isinstance(serializer, KryoSerializer)
     return serializer
 
@@ -321,7 +321,7 @@ def refined(value: Any, members: dict[str, Any], *, described: bool = True) -> t
     info = read_state_info(json.dumps(document).encode())
     assert read_state_info(state_info_text(info).encode()) == info
     knowledge = Knowledge(kryo=2, descriptors=info.descriptors, operator=info.operators["0" * 32])
-    entry, contradictions = knowledge.refined("s", Entry(kind=StateKind.VALUE, value=value))
+    entry, contradictions = knowledge.refine("s", Entry(kind=StateKind.VALUE, value=value))
     return entry, tuple(map(str, contradictions))
 
 
