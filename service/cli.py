@@ -21,6 +21,7 @@ from service import settings
 from service.engines import registry
 from service.process import memory
 
+# Written out, because importing the formats would import Arrow.
 _FORMATS = ("table", "json", "jsonl", "csv", "arrow", "parquet")
 _SOURCE = "Savepoint, checkpoint (chk-N), _metadata file, or folder with several savepoints; local or remote."
 _STORAGE_SETTINGS = ("allow_http", "file_cache_directory", "file_cache_bytes")
@@ -48,9 +49,11 @@ def run() -> NoReturn:
     gc.freeze()
     gc.enable()
     code = int(command.main(options))
+    # The reader of a pipe may be gone.
     with contextlib.suppress(OSError):
         sys.stdout.flush()
         sys.stderr.flush()
+    # Exit handlers close the engines; os._exit does not call them.
     atexit._run_exitfuncs()
     os._exit(code)
 

@@ -33,6 +33,7 @@ def _create(keys: KeyFile, options: Namespace) -> None:
     days = options.expires_days
     expires = None if days is None else datetime.now(UTC) + timedelta(days=days)
     secret = keys.create(options.name, options.grant or ["*"], expires)
+    # The secret alone goes to standard output, so that a script can capture it.
     print(secret)
     print("this is shown once: the file holds its hash only", file=sys.stderr)
 

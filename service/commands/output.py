@@ -50,6 +50,7 @@ def write_rows(
         WrongUsageError: the file cannot be written.
     """
     if format_name == TABLE:
+        # A file or a pipe gets whole lines; a terminal gets columns that fit.
         width = shutil.get_terminal_size().columns if path is None and sys.stdout.isatty() else None
         chunks: Iterable[bytes] = (
             f"{line}\n".encode() for line in table_lines(columns, schema, batches, width)

@@ -63,6 +63,7 @@ class Attendance:
             since: count from then on at most.
         """
         with self._lock:
+            # A client that waits wants the answer, however long the query takes.
             if self._waiting:
                 return 0.0
             return now - (self._touched if since is None else max(since, self._touched))

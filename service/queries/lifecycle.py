@@ -74,6 +74,7 @@ class Lifecycle:
             if self.state.has_ended:
                 return None
             before = self.state
+            # The first reason counts: a close after a timeout does not hide it.
             self.failure = self.failure or error
             if before is QueryState.QUEUED:
                 self._end(self.failure)

@@ -31,6 +31,7 @@ from service.sql.explain import Explanation
 from service.sql.plan import Plan
 from service.sql.types import Column
 
+# Characters of a statement that its record keeps: the history holds a thousand of them.
 _LISTED_SQL = 10_000
 
 
@@ -104,6 +105,7 @@ class Query:
         self._slots = slots
         self._owner = owner
         self._close_lock = threading.Lock()
+        # Several threads may close it; the owner hears of it once.
         self._is_closed = False
         self._sufficient_rows: int | None = None
         self._ticket = Ticket(
@@ -162,7 +164,7 @@ class Query:
 
     @property
     def progress(self) -> Progress:
-        """What it has read so far."""
+        """Progress of its reading."""
         return self._runner.progress
 
     @property
@@ -250,6 +252,7 @@ class Query:
         if before is QueryState.QUEUED:
             self.attendance.touch()
             self._slots.leave(self._ticket)
+        # The thread may wait for room in the results or for a slot: both calls wake it up.
         self.results.abort(failure)
         self._runner.resume()
         if before is QueryState.QUEUED:
@@ -264,6 +267,7 @@ class Query:
     def close(self) -> None:
         """End it and release everything."""
         self.cancel(QueryCancelledError("the query was closed"))
+        # A thread that was never started, or the one that calls, cannot be joined.
         if self._thread.ident is not None and self._thread is not threading.current_thread():
             self._thread.join()
         with self._close_lock:
@@ -276,6 +280,7 @@ class Query:
         """End it if it is late or abandoned; the owner calls this every now and then."""
         failure = self.lifecycle.failure
         if failure is not None:
+            # Once more: an engine may miss a cancel while it starts.
             self._runner.cancel(failure)
         else:
             timeout = self.lifecycle.timeout(now)

@@ -200,6 +200,7 @@ class Queries:
         """Return the records of all queries of this user, the latest first."""
         with self._lock:
             running = [query for query in self._open.values() if not query.state.has_ended]
+        # A query may end between the two looks, and be in both.
         live = [query.record for query in reversed(running)]
         known = {record.id for record in live}
         past = (record for record in self._history.records() if record.id not in known)

@@ -86,7 +86,7 @@ class Runner:
 
     @property
     def progress(self) -> Progress:
-        """What was read so far."""
+        """Progress of the reading."""
         execution = self._execution
         return self._progress if execution is None else execution.progress
 
@@ -132,6 +132,7 @@ class Runner:
         try:
             return self._opened_by(self._engine)
         except (EngineUnavailableError, EngineRefusesError) as error:
+            # A cancel looks like an engine that is gone.
             if self._fallback is None or self._lifecycle.failure is not None or self._execution is None:
                 raise
             self._execution.close()

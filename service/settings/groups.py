@@ -28,6 +28,7 @@ class ServerSettings:
 
     host: str = _setting("127.0.0.1", "Address to listen on.")
     port: int = _setting(8080, "Port to listen on; 0 takes any free port.")
+    # Browsers send a foreign name after DNS rebinding, which would let a page read a local service.
     allowed_hosts: str = _setting(
         "",
         "Host names that requests may address, separated by commas. If empty, a service without authentication "
@@ -56,6 +57,7 @@ class QuerySettings:
     max_answer_bytes: int = _setting(
         64 * 1024 * 1024, "Most bytes of rows in a JSON answer; further rows are cut off."
     )
+    # A batch is cut into pieces for its way out of a worker, but never inside of a row.
     max_row_bytes: int = _setting(16 * 1024 * 1024, "Largest row of an answer over HTTP, in bytes.")
     timeout_s: float = _setting(60.0, "Seconds that a query may take, if the request does not set it.")
     max_timeout_s: float = _setting(3600.0, "Most seconds that a request may ask for as its timeout.")
@@ -63,6 +65,7 @@ class QuerySettings:
     max_scan_bytes: int = _setting(
         0, "Most bytes of savepoints that a query may read; 0 means that there is no limit."
     )
+    # Three steps for a slow client: memory, then a file, then the query waits.
     result_buffer_bytes: int = _setting(
         1024 * 1024, "Most bytes of an answer that wait in memory until the client reads them."
     )
@@ -123,6 +126,7 @@ class DuckDBSettings:
         "Most memory of DuckDB, such as 4GB. If empty, 60 % of worker_memory in the service, "
         "and DuckDB's own default on the command line.",
     )
+    # A text, because DuckDB parses it.
     max_temp_size: str = _setting("100GB", "Most disk space that DuckDB may use in temp_directory.")
     threads: int = _setting(0, "Threads of DuckDB and of the readers; 0 means one per core.")
 
@@ -152,6 +156,7 @@ class StorageSettings:
 class CacheSettings:
     """Settings of the cache of decoded states."""
 
+    # A text and no flag, so that `--cache off` reads well; `--no-cache` is the same.
     mode: str = _setting("on", "on or off: keep decoded states on disk for later queries.", "cache")
     directory: str = _setting(
         "", "Directory of the decoded states; if empty, the user's cache directory.", "cache_directory"

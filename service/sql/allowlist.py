@@ -89,6 +89,7 @@ _REFUSED_NODES = (
     exp.Update,
     exp.Use,
 )
+# Statements of DuckDB, Spark or Trino: they get FORBIDDEN, other words SYNTAX_ERROR.
 _REFUSED_WORDS = frozenset(
     {
         "ADD",

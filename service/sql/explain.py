@@ -16,7 +16,7 @@ from service.sql.plan import Plan, TableReference
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanExplanation:
-    """What a query reads of one table.
+    """The scan of one table, before it is read.
 
     Attributes:
         table: its name, with its database.
@@ -54,7 +54,7 @@ class ScanExplanation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """What a query is going to read, table by table."""
+    """The scans of a query, one per table."""
 
     tables: tuple[ScanExplanation, ...]
 
@@ -84,6 +84,7 @@ def explanation_of(plan: Plan) -> Explanation:
 
 def _explained(reference: TableReference, database: str) -> ScanExplanation:
     scan = reference.scan
+    # Without a condition both scans are the same; a second plan would read the headers again.
     whole = reference.table.plan() if reference.predicate.values else scan
     return ScanExplanation(
         table=f"{database}.{reference.table.name}",

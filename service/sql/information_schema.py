@@ -42,6 +42,7 @@ def information_schema_table(catalog: Catalog, name: str, databases: Iterable[st
     comment, schema, rows = listing
     wanted = None if databases is None else {database.casefold() for database in databases}
 
+    # Made when it is read: rows of `columns` need the headers of all operators of all databases.
     def make() -> pa.RecordBatch:
         listed = [one for one in catalog.schemas() if wanted is None or one.name.casefold() in wanted]
         return pa.RecordBatch.from_pylist([row for one in listed for row in rows(one)], schema=schema)

@@ -1,4 +1,4 @@
-"""What the planner makes of a statement: a query whose tables are resolved."""
+"""The result of planning: a query whose tables are resolved."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from service.errors import Position
 from service.sql.parser import DIALECT, generated, position_of_word
 
 
+# No slots: a cached property needs a dictionary.
 @dataclass(frozen=True, kw_only=True)
 class TableReference:
     """A table at one place of a statement.
@@ -67,7 +68,7 @@ class Plan:
 
     @property
     def size_bytes(self) -> int:
-        """About how many bytes of savepoints the query reads.
+        """Estimated bytes of savepoints that the query reads.
 
         Raises:
             ReaderError: a state file that holds wanted rows cannot be opened.

@@ -55,7 +55,7 @@ def plan(
 
 
 class _Planner:
-    """Tells the statements apart by their first tokens."""
+    """Distinguishes the statements by their first tokens."""
 
     def __init__(
         self, sql: str, catalog: Catalog, schema: str | None, system_tables: SystemTables | None
@@ -153,7 +153,7 @@ class _Planner:
         return self._resolver.plan(tree, "DESCRIBE")
 
     def _own(self, sql: str) -> Plan:
-        """Plan a statement that stands for the one that was given."""
+        """Plan a statement in place of the given one."""
         return replace(_Planner(sql, *self._context).plan(), sql=self._sql)
 
     def _position(self, token: Token) -> Position:

@@ -84,10 +84,12 @@ class Resolver:
         for node in list(query.find_all(exp.Table, bfs=False)):
             if isinstance(node.this, exp.Func):
                 check_table_function(node.this)
+            # The tables of a WITH have no rows of their own: the tables inside of them are found, too.
             elif not is_common_table(node):
                 reference = self._reference(node, len(references) + 1)
                 references.append(reference)
                 tables.setdefault(id(node.find_ancestor(exp.Select)), []).append((node, reference))
+        # First the names: predicates look for tables by their aliases.
         rename_tables(query, tables)
         predicates = _predicates(query, tables)
         names = used_names(query)
@@ -148,6 +150,7 @@ class Resolver:
         # DuckDB reads the file that a string in FROM names.
         if start is not None and self._sql[start] == "'":
             raise ForbiddenError("reading files is not allowed", position=position)
+        # Before the catalog: `system.jdbc.tables` has three parts, as a table of a database has.
         system = self._system_table(parts, node, position)
         if system is not None:
             return TableReference(name=f"{number}: {'.'.join(parts)}", database=None, table=system)

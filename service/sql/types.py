@@ -42,8 +42,10 @@ def sql_type(arrow_type: pa.DataType) -> str:
         return "TIMESTAMP WITH TIME ZONE" if arrow_type.tz else _TIMESTAMPS[arrow_type.unit]
     if pa.types.is_time(arrow_type):
         return "TIME_NS" if arrow_type.unit == "ns" else "TIME"
+    # A dictionary is an encoding: clients see its values.
     if pa.types.is_dictionary(arrow_type):
         return sql_type(arrow_type.value_type)
+    # Types that DuckDB does not have keep Arrow's name.
     return _PLAIN.get(arrow_type.id, str(arrow_type).upper())
 
 
