@@ -50,6 +50,8 @@ _BATCH_BYTES = 1 << 20
 _LARGE_BYTES = 1 << 18
 # Rows that come slowly are not held back for longer than this.
 _GATHER_S = 0.05
+# The share of the machine's memory where the settings leave it open; the rest is for scans and answers.
+_OF_MACHINE = 0.8
 _MAX_EXPRESSION_DEPTH = 250
 
 
@@ -338,9 +340,8 @@ def _engine_settings(settings: Settings, threads: int, spill: str) -> dict[str, 
         "temp_directory": spill,
         "max_temp_directory_size": settings.duckdb.max_temp_size,
         "threads": threads,
+        "memory_limit": settings.duckdb.memory_limit or f"{int(machine.memory_bytes() * _OF_MACHINE)}B",
     }
-    if settings.duckdb.memory_limit:
-        limits["memory_limit"] = settings.duckdb.memory_limit
     return limits | {
         "TimeZone": "UTC",
         "autoinstall_known_extensions": False,
