@@ -1,7 +1,7 @@
 """`make bench`: scans, lookups and peak memory on savepoints of two million keys, canonical and native, written for the purpose.
 
-Each measurement is a process of its own: its peak memory is its own, and the first query of it is cold but for the page
-cache. Times are medians (least – most) of the runs within; the bytes behind `MB/s` are those of the whole savepoint.
+Each measurement is a process of its own, so its peak memory is its own, and its first query finds nothing warm except the page
+cache. Times are medians (least – most) of the runs within; `MB/s` are of the bytes of the whole savepoint.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def main() -> int:
         "--keys", type=int, default=2_000_000, help="keys of the savepoint (default: 2000000)"
     )
     parser.add_argument(
-        "--directory", type=Path, help="where to keep it for the next time (default: nowhere)"
+        "--directory", type=Path, help="a folder to keep it in for the next run (default: none)"
     )
     parser.add_argument(
         "--native",
@@ -98,7 +98,7 @@ def _report(layout: str, savepoint: Path, keys: int) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """What a measurement found: seconds of each run, rows of one, whether all files were read, peak memory."""
+    """The result of a measurement: seconds of each run, rows of one, whether all files were read, peak memory."""
 
     seconds: list[float]
     rows: int
@@ -131,7 +131,7 @@ def _measure(name: str, savepoint: Path) -> Measured:
 
 
 def _peak_bytes() -> int:
-    """Peak memory of this process; not from `getrusage`, which begins with that of the process it was forked from."""
+    """Return the peak memory of this process; `getrusage` would begin with that of the process that forked it."""
     status = Path("/proc/self/status").read_text(encoding="ascii")
     return next(int(line.split()[1]) << 10 for line in status.splitlines() if line.startswith("VmHWM:"))
 
@@ -160,7 +160,7 @@ def _walk(savepoint: Path) -> Callable[[], int]:
 
 
 def _scan(table: str) -> Callable[[Path], Callable[[], int]]:
-    """Every row of a table through the readers and the catalog, on one thread."""
+    """Return a measurement of every row of a table through the readers and the catalog, on one thread."""
 
     def prepare(savepoint: Path) -> Callable[[], int]:
         known = catalog.connect(savepoint).table(table)
@@ -170,7 +170,7 @@ def _scan(table: str) -> Callable[[Path], Callable[[], int]]:
 
 
 def _query(sql: str) -> Callable[[Path], Callable[[], int]]:
-    """An SQL query through DuckDB, all cores."""
+    """Return a measurement of an SQL query through DuckDB, on all cores."""
 
     def prepare(savepoint: Path) -> Callable[[], int]:
         settings = Settings()
@@ -186,7 +186,7 @@ def _query(sql: str) -> Callable[[Path], Callable[[], int]]:
 
 
 def _export(savepoint: Path) -> Callable[[], int]:
-    """Every row of every state into a Parquet file a state."""
+    """Return a measurement of every row of every state into a Parquet file for each state."""
     settings = Settings()
     queries = Queries(catalog.connect(savepoint), {"duckdb": DuckDBEngine(settings)}, settings)
 

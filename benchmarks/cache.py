@@ -1,7 +1,7 @@
-"""`python -m benchmarks.cache SAVEPOINT`: queries that decode nothing, and the second time a dashboard asks.
+"""`python -m benchmarks.cache SAVEPOINT`: queries whose states are cached, as when a dashboard runs them again.
 
-Each query runs without a cache, and with one whose entries have been written before, by turns; times are the least and the
-median in ms, bytes those of the savepoint and of the cache. The savepoint is one of `make bench`.
+Each query runs without a cache and with one whose entries are written, in turn. Times are the least and the median in ms; bytes
+are those of the savepoint and of the cache. The savepoint is one of `make bench`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ QUERIES = (
 
 
 def main() -> int:
-    """Write the entries, run every query by turns, print a table."""
+    """Write the entries, run every query with and without them in turn, print a table."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.cache", description=__doc__)
     parser.add_argument("savepoint", type=Path)
     savepoint = parser.parse_args().savepoint
@@ -70,7 +70,7 @@ def _queries(connected: Catalog) -> Queries:
 
 
 def _by_turns(sql: str, asks: list[Queries]) -> list[tuple[list[float], int]]:
-    """(seconds of each run, bytes) of each side; the first run of a side is not among them."""
+    """Return (seconds of each run, bytes) of each side, without the side's first run."""
     found: list[tuple[list[float], int]] = [([], 0) for _ in asks]
     for _ in range(RUNS + 1):
         for side, queries in enumerate(asks):

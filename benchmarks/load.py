@@ -7,9 +7,9 @@
 | group | 3 | a state grouped | about three seconds |
 | hostile | 2 | for all memory, or for all time | about three seconds |
 
-Each client has an address of its own, so each is a user to the server. Every answer is compared with what is known to be in
-the savepoint. An answer is right, or a typed error that the query deserves, or WORKER_LOST where workers are killed; all
-else is wrong or lost, and the exit code says so. Memory is that of the serving process, and the proportional share of its workers.
+Each client has an address of its own, so the server takes each for a user. Every answer is compared with the known content of
+the savepoint. An answer may be right, a typed error that the query deserves, or WORKER_LOST where workers are killed; any other
+is wrong or lost, and the exit code is 1. Memory is that of the serving process, and the proportional share of its workers.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ ARROW = "application/vnd.apache.arrow.stream"
 KINDS = ("lookup",) * 12 + ("scan",) * 3 + ("group",) * 3 + ("hostile",) * 2
 THINKING_S = {"lookup": 1.0, "scan": 3.0, "group": 3.0, "hostile": 3.0}
 BASE, GROUPS = 10_000, 13
-# With the rows of those that a fast machine may finish.
+# A fast machine may finish some of them: these are their rows.
 HOSTILE: dict[str, list[list[int]] | None] = {
     "SELECT repeat('x', 1000000000)": None,
     "SELECT list_sum(range(1000000000))": [[499_999_999_500_000_000]],
@@ -62,15 +62,15 @@ STREAM = "SELECT key, value, repeat('x', 200) AS text FROM aggregate__count, ran
 
 @dataclass(slots=True)
 class Report:
-    """What was seen.
+    """The results of all clients.
 
     Attributes:
-        seconds: of each answer that came, by kind.
-        outcomes: how many, by kind and outcome.
-        wrong: answers that are not what is known.
-        lost: requests that ended in no answer.
+        seconds: of each answer, by kind.
+        outcomes: number of requests, by kind and outcome.
+        wrong: answers that contradict the savepoint.
+        lost: requests without an answer.
         server_bytes: resident memory of the serving process, once a second.
-        workers_bytes: that of its workers, shared pages by their share.
+        workers_bytes: memory of its workers, with a share of the pages that processes share.
         kills: workers that were killed.
         cpu_s: processor time that the clients, the server and its workers took.
     """
@@ -86,7 +86,7 @@ class Report:
 
 
 class Client:
-    """One client: asks, compares, waits, until it is time."""
+    """One client: sends a query, compares the answer, waits, and begins again."""
 
     def __init__(self, number: int, address: str, keys: int, report: Report, kills: bool) -> None:
         self.kind = KINDS[number % len(KINDS)]
@@ -100,7 +100,7 @@ class Client:
         self._http = httpx.AsyncClient(base_url=address, transport=transport, timeout=90)
 
     async def run(self, until: float) -> None:
-        """Ask until then."""
+        """Send queries until a time."""
         async with self._http:
             await asyncio.sleep(self._random.uniform(0, THINKING_S[self.kind]))
             while time.monotonic() < until:
@@ -155,12 +155,12 @@ class Client:
 
 
 def sum_of(keys: int) -> int:
-    """The sum of all counts."""
+    """Return the sum of all counts."""
     return sum((BASE + group) * len(range(group, keys, GROUPS)) for group in range(GROUPS))
 
 
 def found_in(response: httpx.Response) -> Any:
-    """The rows of an answer; of an Arrow stream how many there are, and their sum."""
+    """Return the rows of an answer; for an Arrow stream their number and sum."""
     if response.headers["content-type"].startswith(ARROW):
         table = pa.ipc.open_stream(response.content).read_all()
         return [table.num_rows, pc.sum(table.column("value")).as_py()]
@@ -169,16 +169,16 @@ def found_in(response: httpx.Response) -> Any:
 
 @contextmanager
 def served(root: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """A server over a folder, and its address, when it is ready."""
+    """Yield a server over a folder, and its address, when it is ready."""
     command = [sys.executable, "-m", "service.cli", "serve", "--root", str(root), "--port", "0", *options]
-    # What it logs goes to a file: a pipe that nobody reads fills up, and then it waits for ever.
+    # It logs to a file: a pipe that is not read fills up, and then the server waits for ever.
     with tempfile.TemporaryFile() as log, subprocess.Popen(command, stderr=log, text=True) as server:
         try:
-            while not (told := re.search(rb"http://\S+(?=/\n)", os.pread(log.fileno(), 4096, 0))):
+            while not (logged := re.search(rb"http://\S+(?=/\n)", os.pread(log.fileno(), 4096, 0))):
                 if server.poll() is not None:
                     raise RuntimeError(f"expected a server, found the exit code {server.returncode}")
                 time.sleep(0.05)
-            address = told[0].decode()
+            address = logged[0].decode()
             while httpx.get(f"{address}/readyz").status_code != HTTPStatus.OK:
                 time.sleep(0.05)
             yield server, address
@@ -188,12 +188,12 @@ def served(root: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str], s
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A process as `/proc` has it.
+    """A process in `/proc`.
 
     Attributes:
-        parent: its parent's number.
+        parent: the id of its parent.
         own_s: processor time that it took.
-        dead_s: that of its children that ended.
+        dead_s: processor time of its children that ended.
     """
 
     parent: int
@@ -202,7 +202,7 @@ class Process:
 
 
 def processes() -> dict[int, Process]:
-    """All processes by their numbers."""
+    """Return all processes by their ids."""
     ticks = os.sysconf("SC_CLK_TCK")
     found = {}
     for path in Path("/proc").iterdir():
@@ -215,18 +215,18 @@ def processes() -> dict[int, Process]:
 
 
 def children_of(parent: int, known: dict[int, Process]) -> list[int]:
-    """The processes that a process has started."""
+    """Return the ids of a process's children."""
     return [number for number, process in known.items() if process.parent == parent]
 
 
 def workers_of(server: int) -> list[int]:
-    """The workers of a server: what the processes that it started have forked."""
+    """Return the ids of a server's workers: the children of its fork server."""
     known = processes()
     return [worker for forks in children_of(server, known) for worker in children_of(forks, known)]
 
 
 def cpu_of(server: int) -> dict[str, float]:
-    """Processor time of the clients, of a server and of its workers so far, those among them that ended."""
+    """Return the processor time of the clients, of a server and of its workers so far, also of those that ended."""
     known = processes()
     forks = children_of(server, known)
     workers = [worker for fork in forks for worker in children_of(fork, known)]
@@ -239,7 +239,7 @@ def cpu_of(server: int) -> dict[str, float]:
 
 
 def share_bytes(process: int) -> int:
-    """The memory of a process, shared pages by their share; 0 if it is gone."""
+    """Return the memory of a process, with its share of the pages that processes share; 0 if it has ended."""
     with suppress(OSError):
         for line in Path(f"/proc/{process}/smaps_rollup").read_text().splitlines():
             if line.startswith("Pss:"):
@@ -248,17 +248,17 @@ def share_bytes(process: int) -> int:
 
 
 def shares_bytes(processes: list[int]) -> int:
-    """That of several; takes its time."""
+    """Return the memory of several processes; slow."""
     return sum(map(share_bytes, processes))
 
 
 def resident_bytes(process: int) -> int:
-    """The resident memory of a process."""
+    """Return the resident memory of a process."""
     return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 async def watch(server: int, report: Report, kill_every_s: float, until: float) -> None:
-    """Look at the memory, and kill a worker now and then."""
+    """Measure the memory every second, and kill a worker at intervals."""
     last_kill, chance = time.monotonic(), random.Random(0)
     while time.monotonic() < until:
         workers = await asyncio.to_thread(workers_of, server)
@@ -275,7 +275,7 @@ async def watch(server: int, report: Report, kill_every_s: float, until: float) 
 async def load(
     server: int, address: str, *, clients: int, seconds: float, keys: int, kill_every_s: float
 ) -> Report:
-    """Let all clients ask for so long."""
+    """Run all clients for some seconds."""
     report, before = Report(), cpu_of(server)
     until = time.monotonic() + seconds
     asking = [
@@ -287,7 +287,7 @@ async def load(
 
 
 async def stall(server: int, address: str, readers: int) -> tuple[int, int]:
-    """What readers cost that read nothing: memory of the server and of its workers, beyond what it was."""
+    """Return what clients cost that never read their answers: memory that the server and its workers gain."""
     before = resident_bytes(server), shares_bytes(workers_of(server))
     streams = []
     for number in range(readers):
@@ -305,12 +305,12 @@ async def stall(server: int, address: str, readers: int) -> tuple[int, int]:
 
 
 def percentile(values: list[float], part: float) -> float:
-    """The value that this part of all does not exceed."""
+    """Return the value that this fraction of all values does not exceed."""
     return sorted(values)[min(len(values) - 1, int(len(values) * part))] if values else float("nan")
 
 
-def told(report: Report) -> str:
-    """The report for people."""
+def text_of(report: Report) -> str:
+    """Return the report for people."""
     lines = ["| query | right | median | p99 | most |", "|---|---|---|---|---|"]
     for kind, seconds in report.seconds.items():
         if seconds:
@@ -335,18 +335,20 @@ def told(report: Report) -> str:
 
 
 def main() -> int:
-    """Run it and tell; the exit code is 1 if an answer was wrong or lost."""
+    """Run the clients and print the report; the exit code is 1 if an answer was wrong or lost."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.load", description=__doc__)
-    parser.add_argument("--clients", type=int, default=200, help="at once (default: 200)")
-    parser.add_argument("--seconds", type=float, default=300, help="how long (default: 300)")
-    parser.add_argument("--keys", type=int, default=200_000, help="of the savepoint (default: 200000)")
+    parser.add_argument(
+        "--clients", type=int, default=200, help="number of clients at the same time (default: 200)"
+    )
+    parser.add_argument("--seconds", type=float, default=300, help="duration (default: 300)")
+    parser.add_argument("--keys", type=int, default=200_000, help="keys of the savepoint (default: 200000)")
     parser.add_argument(
         "--kill-every", type=float, default=5, help="seconds between kills; 0 for none (default: 5)"
     )
     parser.add_argument(
-        "--stalled", type=int, default=40, help="readers that stall, measured at first (default: 40)"
+        "--stalled", type=int, default=40, help="clients that never read, measured first (default: 40)"
     )
-    parser.add_argument("--json", type=Path, help="write the report there, too")
+    parser.add_argument("--json", type=Path, help="also write the report to this file")
     arguments = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="savepointdb-load-"))
     try:
@@ -370,7 +372,7 @@ def main() -> int:
     print(
         f"{arguments.clients} clients, {arguments.seconds:g} s, {arguments.keys:,} keys, {os.cpu_count()} cores\n"
     )
-    print(told(report))
+    print(text_of(report))
     if arguments.stalled:
         print(
             f"{arguments.stalled} stalled readers: server {stalled[0] / 1e6:+.0f} MB, workers {stalled[1] / 1e6:+.0f} MB"

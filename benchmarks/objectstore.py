@@ -1,10 +1,9 @@
 """`python -m benchmarks.objectstore` (`make bench-storage`): small questions about a savepoint of a gigabyte in an object store.
 
-A server on this machine speaks what S3 clients need, HEAD, ranged GET and ListObjectsV2, and answers every request some
-milliseconds late. For each savepoint it is told: the time of the first question of a process that has loaded the readers
-(`in process`), the time of `savepointdb query` from start to end (`whole process`), and what the server counted of the first:
-requests, how many of them came one after the other (`waits`), bytes. Every measurement is a process of its own; nothing is
-kept from one to the next but the page cache of the server.
+A server on this machine answers HEAD, ranged GET and ListObjectsV2, all that S3 clients need, each some milliseconds late. The
+report has for each savepoint: the time of the first question of a process that has loaded the readers (`in process`), the time
+of `savepointdb query` from start to end (`whole process`), and for the former the requests, how many of them came one
+after the other (`waits`), and bytes. Every measurement is a process of its own; only the page cache of the server stays warm.
 
 | layout | |
 |---|---|
@@ -12,8 +11,8 @@ kept from one to the next but the page cache of the server.
 | canonical-1024 | 1024 key groups |
 | native | RocksDB's files, of 128 key groups |
 
-Other savepoints that have the states of `benchmarks.savepoints`, such as those that `benchmarks.peers` has Flink write, are
-named by their paths.
+Other savepoints with the states of `benchmarks.savepoints`, such as those of `benchmarks.peers`, which Flink writes, are given
+by their paths.
 """
 
 from __future__ import annotations
@@ -57,15 +56,17 @@ def main() -> int:
     parser.add_argument(
         "--keys", type=int, default=10_000_000, help="keys of a savepoint (default: 10000000)"
     )
-    parser.add_argument("--latency-ms", type=float, default=50.0, help="of every request (default: 50)")
+    parser.add_argument("--latency-ms", type=float, default=50.0, help="delay of every request (default: 50)")
     parser.add_argument(
-        "--directory", type=Path, help="where to keep them for the next time (default: nowhere)"
+        "--directory", type=Path, help="a folder to keep them in for the next run (default: none)"
     )
     parser.add_argument(
         "--layouts", nargs="*", choices=sorted(_WRITERS), default=list(_WRITERS), help="(default: all)"
     )
-    parser.add_argument("--runs", type=int, default=5, help="of every question (default: 5)")
-    parser.add_argument("--savepoint", action="append", type=Path, default=[], help="another to ask, too")
+    parser.add_argument("--runs", type=int, default=5, help="runs of every question (default: 5)")
+    parser.add_argument(
+        "--savepoint", action="append", type=Path, default=[], help="another savepoint to measure"
+    )
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--ask", help=argparse.SUPPRESS)
     parser.add_argument("--url", help=argparse.SUPPRESS)
@@ -74,7 +75,7 @@ def main() -> int:
         return _serve(arguments.directory, arguments.latency_ms / 1000)
     if arguments.ask:
         print(json.dumps(_ask(arguments.ask, arguments.url)), flush=True)
-        # Arrow's threads now and then abort a process that takes itself apart: apache/arrow#34314.
+        # Arrow's threads sometimes abort a process that ends: apache/arrow#34314.
         os._exit(0)
     directory = arguments.directory or Path(tempfile.mkdtemp(prefix="savepointdb-bench-"))
     try:
@@ -92,7 +93,7 @@ def main() -> int:
 
 
 def _written(directory: Path, layout: str, keys: int) -> Path:
-    """A savepoint of a layout; written if it is not there."""
+    """Return the path of a savepoint of a layout; writes it if it does not exist."""
     path = directory.resolve() / f"{layout}-{keys}"
     if not path.exists():
         _WRITERS[layout](path, keys)
@@ -122,7 +123,7 @@ def _report(savepoints: list[Path], address: str, latency_ms: float, runs: int) 
 def _measured(
     url: str, question: str, address: str, runs: int
 ) -> tuple[list[float], list[float], list[tuple[int, int, int]]]:
-    """Seconds in process and of whole processes, and what was taken in process, of each run."""
+    """Return for each run: seconds in process, seconds of the whole process, and the requests of the former."""
     inside, whole, taken = [], [], []
     for _ in range(runs):
         _taken(address)
@@ -143,7 +144,7 @@ def _run(*arguments: str) -> str:
 
 
 def _ask(question: str, url: str) -> float:
-    """Seconds from the path to the rows."""
+    """Return the seconds from the path to the rows."""
     started = time.perf_counter()
     connected = catalog.connect(url)
     if question == "StateMeta":
@@ -161,7 +162,7 @@ def _ask(question: str, url: str) -> float:
 
 @contextmanager
 def _serving(directory: Path, latency_ms: float) -> Iterator[str]:
-    """The server, in a process of its own; its address."""
+    """Run the server in a process of its own; yield its address."""
     command = [sys.executable, "-m", "benchmarks.objectstore", "--serve"]
     command += ["--directory", str(directory), "--latency-ms", str(latency_ms)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
@@ -173,7 +174,7 @@ def _serving(directory: Path, latency_ms: float) -> Iterator[str]:
 
 
 def _taken(address: str) -> tuple[int, int, int]:
-    """Requests, how many of them came one after the other, and bytes since the last call."""
+    """Return requests, how many of them came one after the other, and bytes since the last call."""
     with urllib.request.urlopen(address + _STATISTICS) as answer:
         served = [(end, start, fetched) for start, end, fetched in json.load(answer)]
     waits, free = 0, 0.0
@@ -203,14 +204,14 @@ class _Handler(BaseHTTPRequestHandler):
         super().__init__(*arguments)  # type: ignore[arg-type]  # as the server gives them
 
     def log_message(self, *_: object) -> None:
-        """Not told."""
+        """Log nothing."""
 
     def do_HEAD(self) -> None:
-        """Length and age."""
+        """Send the length and the age of an object."""
         self._get()
 
     def do_GET(self) -> None:
-        """An object, a range of it, a list, or what was counted."""
+        """Send an object, a range of it, a listing, or the counts."""
         if self.path == _STATISTICS:
             body = json.dumps(self._counted).encode()
             self._counted.clear()

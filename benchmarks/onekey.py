@@ -1,7 +1,7 @@
-"""Writes savepoints with one key whose map has millions of entries, as the hashmap backend and RocksDB lay it out natively.
+"""Writes native savepoints of the hashmap backend and of RocksDB with one key whose map has millions of entries.
 
-The canonical one is `benchmarks.savepoints.write_one_key`; all three hold the same: of `key_0` the map `perDay`, i as eight digits → i.
-The heap has `events` and `count` around it, a state before and one behind: `event_0`; 0.
+The canonical one is `benchmarks.savepoints.write_one_key`. All three hold for `key_0` the same map `perDay`, i as eight digits → i.
+In the heap the state `events` (`event_0`) precedes it, and `count` (0) follows.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _STATES = ("events", "perDay", "count")
 
 
 def write_one_key_heap(directory: Path, entries: int) -> int:
-    """Write a snapshot of the hashmap backend into `directory` (made here); its size in bytes."""
+    """Write a snapshot of the hashmap backend into `directory` (made here); return its size in bytes."""
     directory.mkdir(parents=True)
     own, name, offsets = _key_group(), "subtask-0", []
     entry = np.dtype([("length", "V1"), ("digits", "u1", 8), ("is_null", "u1"), ("value", ">i8")])
@@ -59,7 +59,7 @@ def write_one_key_heap(directory: Path, entries: int) -> int:
 
 
 def write_one_key_packed(directory: Path, entries: int) -> int:
-    """As `benchmarks.savepoints.write_one_key`, with snapshot compression; its size in bytes before that."""
+    """Write the savepoint of `write_one_key` with snapshot compression; return its size in bytes without compression."""
     directory.mkdir(parents=True)
     header, group, name = keyed_header(("perDay",)), _key_group(), "subtask-0"
     with tempfile.TemporaryDirectory() as folder:
@@ -75,7 +75,7 @@ def write_one_key_packed(directory: Path, entries: int) -> int:
 
 
 def write_one_key_heap_packed(directory: Path, entries: int) -> int:
-    """As `write_one_key_heap`, with snapshot compression; its size in bytes before that."""
+    """Write the savepoint of `write_one_key_heap` with snapshot compression; return its size in bytes without compression."""
     directory.mkdir(parents=True)
     name, offsets = "subtask-0", []
     header, empty = keyed_header(_STATES), struct.pack(">HiHiHi", 0, 0, 1, 0, 2, 0)
@@ -99,12 +99,12 @@ def write_one_key_heap_packed(directory: Path, entries: int) -> int:
 
 
 def _with_compression(header: bytes) -> bytes:
-    """A header that says that the key groups are compressed: the byte behind its version."""
+    """Return a header with the compression flag set: the byte after its version."""
     return header[:4] + b"\1" + header[5:]
 
 
 def write_one_key_native(directory: Path, entries: int) -> int:
-    """Write a native savepoint of RocksDB into `directory` (made here); its size in bytes."""
+    """Write a native savepoint of RocksDB into `directory` (made here); return its size in bytes."""
     _write_native(directory, "perDay", _puts(entries))
     return sum(file.stat().st_size for file in directory.iterdir())
 
@@ -142,7 +142,7 @@ def _puts(entries: int) -> Iterator[Batch]:
 
 
 def _rows(entries: int, entry: np.dtype[Any]) -> Iterator[NDArray[Any]]:
-    """The entries, some at a time, with `digits` and `value` filled in."""
+    """Yield the entries, some at a time, with `digits` and `value` filled in."""
     for start in range(0, entries, _ENTRIES_AT_A_TIME):
         numbers = np.arange(start, min(start + _ENTRIES_AT_A_TIME, entries), dtype=np.int64)
         rows = np.zeros(len(numbers), dtype=entry)
@@ -159,7 +159,7 @@ def _key_group() -> int:
 
 
 def write_large_values_heap(directory: Path, keys: int, value_bytes: int) -> int:
-    """As `write_large_values`, a snapshot of the hashmap backend."""
+    """Write the savepoint of `write_large_values` as a snapshot of the hashmap backend."""
     directory.mkdir(parents=True)
     groups, name, offsets = _own_groups(keys), "subtask-0", []
     event = _varint(value_bytes + 1) + b"x" * value_bytes
@@ -178,7 +178,7 @@ def write_large_values_heap(directory: Path, keys: int, value_bytes: int) -> int
 
 
 def write_large_values_native(directory: Path, keys: int, value_bytes: int) -> int:
-    """As `write_large_values`, a native savepoint of RocksDB; its plain size in bytes."""
+    """Write the savepoint of `write_large_values` as a native one of RocksDB; return its plain size in bytes."""
     event = _varint(value_bytes + 1) + b"x" * value_bytes
 
     def puts() -> Iterator[Batch]:
@@ -192,7 +192,7 @@ def write_large_values_native(directory: Path, keys: int, value_bytes: int) -> i
 
 
 def _own_groups(keys: int) -> list[int]:
-    """The key groups of the first keys, which have one each."""
+    """Return the key groups of the first keys, each of which has one of its own."""
     groups = np.empty(keys, dtype=np.int64)
     key_groups(groups, MAX_PARALLELISM)
     found: list[int] = groups.tolist()
@@ -202,7 +202,7 @@ def _own_groups(keys: int) -> list[int]:
 
 
 def write_large_values(directory: Path, keys: int, value_bytes: int) -> int:
-    """Write a canonical savepoint of `keys` keys, each with one event of `value_bytes` letters, into `directory`; its size in bytes."""
+    """Write a canonical savepoint into `directory`, with one event of `value_bytes` letters a key; return its size in bytes."""
     directory.mkdir(parents=True)
     groups = _own_groups(keys)
     name, offsets = "subtask-0", [0] * MAX_PARALLELISM
@@ -220,7 +220,7 @@ def write_large_values(directory: Path, keys: int, value_bytes: int) -> int:
 
 
 def _varint(number: int) -> bytes:
-    """The length of a Flink string."""
+    """Return the encoded length of a Flink string."""
     found = bytearray()
     while number >= 0x80:
         found.append(number & 0x7F | 0x80)

@@ -1,13 +1,13 @@
 """Writes native RocksDB savepoints of any size: the rows of `benchmarks.savepoints`, as a job leaves them in RocksDB.
 
-RocksDB itself writes the SST files, with Flink's options. It is handed the writes as a write-ahead log, which it replays when it is
-opened: no client of it for Python can write merge operands, and none of them writes millions of entries a second. What a
-job does, in three rounds, so that a reader that knows nothing of overwrites, deletes and merges gets wrong rows:
+RocksDB itself writes the SST files, with Flink's options. It gets the writes as a write-ahead log, which it replays when it is
+opened: no Python client of RocksDB can write merge operands, and none writes millions of entries a second. The writes of a job
+come in three rounds, so that a reader which ignores overwrites, deletes or merges returns wrong rows:
 
 | round | count, account | perDay | events |
 |---|---|---|---|
-| 1 | stale values | stale values, and an entry more a key | a stale list |
-| 2 | the values | the values; the entries more are deleted | cleared; the first event is appended |
+| 1 | stale values | stale values, and one more entry for each key | a stale list |
+| 2 | the values | the values; the additional entries are deleted | cleared; the first event is appended |
 | 3 | | | the other events are appended |
 
 A log is cut into blocks and records as a MANIFEST is (`readers/formats/rocksdb/sst/manifest.py`). A record is a WriteBatch:
@@ -86,12 +86,12 @@ Batch = tuple[int, bytes]
 
 
 class RocksWriter:
-    """A RocksDB instance that is written to through its log.
+    """A RocksDB instance that gets its writes through its log.
 
     Args:
-        directory: new.
+        directory: a new one.
         families: the column families, all with the options of `options_file`.
-        options_file: an OPTIONS file of Flink's.
+        options_file: an OPTIONS file of Flink.
         adjust: changes the options of the families.
     """
 
@@ -117,7 +117,7 @@ class RocksWriter:
         self._sequence = 1
 
     def write(self, batches: Iterator[Batch]) -> None:
-        """Put the writes into the log, and have RocksDB replay it: afterwards they are in SST files."""
+        """Put the writes into the log, and let RocksDB replay it into SST files."""
         log = max(self.directory.glob("*.log"))
         with log.open("wb") as file:
             for count, writes in batches:
@@ -131,12 +131,12 @@ class RocksWriter:
         database.close()
 
     def open(self) -> rocksdict.Rdict:
-        """The instance, to read and to write."""
+        """Open the instance for reading and writing."""
         families = {"default": self.family_options, **dict.fromkeys(self._numbers, self.family_options)}
         return rocksdict.Rdict(str(self.directory), options=self.options, column_families=families)
 
     def live_files(self) -> Iterator[Path]:
-        """The files of the instance that a checkpoint of it has."""
+        """Yield the files that a checkpoint of the instance has."""
         manifest = read_manifest(Directory(self.directory), str(self.directory))
         for files in manifest.families.values():
             yield from (self.directory / f"{file.number:06d}.sst" for file in files)
@@ -147,7 +147,7 @@ class RocksWriter:
 
 
 def framed_record(data: bytes, position: int) -> bytes:
-    """A record as it stands in a log from `position` on: in parts that end with the blocks."""
+    """Return a record as a log holds it from `position` on: in fragments that end with the blocks."""
     parts = []
     rest = memoryview(data)
     is_first = True
@@ -168,7 +168,7 @@ def framed_record(data: bytes, position: int) -> bytes:
 
 
 def flink_options(savepoint: Path, directory: Path) -> Path:
-    """The OPTIONS file of a native savepoint that Flink wrote, put into a directory."""
+    """Copy the OPTIONS file of a native savepoint that Flink wrote into a directory; return its path."""
     for operator in Savepoint(savepoint).operators:
         for part in (part for state in operator.states for part in state.parts):
             if isinstance(part.source, RocksSource):
@@ -211,7 +211,7 @@ def _write_native_savepoint(directory: Path, keys: int, states: tuple[str, ...],
 
 
 def _round(number: int, members: dict[int, NDArray[np.int64]], states: tuple[str, ...]) -> Iterator[Batch]:
-    """The writes of a round, a batch a key group and state."""
+    """Yield the writes of a round, a batch for each key group and state."""
     for group, numbers in members.items():
         for family, state in enumerate(states, start=1):
             if not len(numbers) or (number == ROUNDS and state != "events"):
@@ -239,7 +239,7 @@ def _round(number: int, members: dict[int, NDArray[np.int64]], states: tuple[str
 def _write(
     memory: int, position: int, kind: int, family: int, key: int, key_bytes: int, value: int, value_bytes: int
 ) -> int:
-    """A write of less than 128 bytes of key and value each; the position behind it. A `value` of 0 stands for zeros."""
+    """Write a key and a value, each of less than 128 bytes; return the position after them. A `value` of 0 means zeros."""
     store_1(memory, position, kind)
     store_1(memory, position + 1, family)
     store_1(memory, position + 2, key_bytes)
@@ -259,7 +259,7 @@ def _write(
 def _write_round(
     memory: int, data: int, starts: Any, ends: Any, number: int, family: int, more: int, is_list: bool
 ) -> tuple[int, int]:
-    """The bytes and the count of the writes of a round for these entries. `more`: a byte that makes another key."""
+    """Return the bytes and the count of the writes of a round for some entries. `more` is a byte that makes another key."""
     at = 0
     count = 0
     for index in range(len(starts)):
@@ -293,7 +293,7 @@ def _write_round(
 
 
 def metadata(directory: Path, handles: list[tuple[int, int, int, list[tuple[str, str]]]]) -> bytes:
-    """A `_metadata` of version 6 with one operator."""
+    """Return a `_metadata` of version 6 with one operator."""
     parts = [
         struct.pack(">iiqii", 0x4960672D, 6, 1, 0, 1),
         _utf("aggregate") + _utf(UID) + bytes.fromhex(operator_id_of(UID)),
@@ -322,7 +322,7 @@ def _utf(text: str) -> bytes:
 
 
 _WITH_DELETED = {"perDay": 0x78}
-# What the properties of a native savepoint are recognised by; see readers/metadata/reader.py.
+# The reader recognises the properties of a native savepoint by these names; see readers/metadata/reader.py.
 _PROPERTIES = bytes.fromhex("aced0005") + b"".join(
     b"\x74" + _utf(text) for text in ("org.apache.flink.runtime.checkpoint.SavepointType", "NATIVE")
 )

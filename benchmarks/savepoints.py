@@ -1,16 +1,15 @@
 """Writes canonical savepoints of any size, in Flink's own format and without Flink.
 
-The job: one keyed operator, uid `aggregate`, keys `key_0…`, maximum parallelism 128, parallelism 2, four
-states:
+The job: one keyed operator, uid `aggregate`, keys `key_0…`, maximum parallelism 128, parallelism 2, four states:
 
 | state | type |
 |---|---|
 | count | VALUE Long |
 | account | VALUE POJO {balance double, id long, name String, updatedAt long} |
-| perDay | MAP String → Long, 4 entries a key |
-| events | LIST String, 3 a key |
+| perDay | MAP String → Long, 4 entries for each key |
+| events | LIST String, 3 elements for each key |
 
-`tests/test_benchmarks.py` compares what this writes with what Flink wrote for the same rows, byte for byte.
+`tests/test_benchmarks.py` compares these files with those that Flink wrote for the same rows, byte for byte.
 """
 
 from __future__ import annotations
@@ -72,7 +71,7 @@ def write_savepoint(
 
 
 def write_one_key(directory: Path, entries: int) -> int:
-    """Write a savepoint whose only key, `key_0`, has a map of `entries` entries: i as eight digits → i; its size in bytes."""
+    """Write a savepoint whose only key, `key_0`, has a map of `entries` entries: i as eight digits → i; return its size in bytes."""
     directory.mkdir(parents=True)
     groups = np.empty(1, dtype=np.int64)
     key_groups(groups, MAX_PARALLELISM)
@@ -94,7 +93,7 @@ def write_one_key(directory: Path, entries: int) -> int:
     for place in range(8):
         rows["digits"][:, place] = 48 + numbers // 10 ** (7 - place) % 10
     rows["value"] = numbers
-    # The last one says that the end of the key group follows.
+    # The flag of the last entry means that the end of the key group follows.
     rows["b"][-1] = np.void(bytes([group | 0x80]) + beginning[1:])
     path = directory / "subtask-0"
     header = keyed_header(("perDay",))
@@ -109,7 +108,7 @@ def write_one_key(directory: Path, entries: int) -> int:
 
 
 def keyed_header(states: tuple[str, ...]) -> bytes:
-    """A KeyedBackendSerializationProxy, version 6, of String keys."""
+    """Return a KeyedBackendSerializationProxy, version 6, of String keys."""
     infos = b"".join(_meta_info(name) for name in states)
     return (
         struct.pack(">ib", 6, 0)
@@ -120,7 +119,7 @@ def keyed_header(states: tuple[str, ...]) -> bytes:
 
 
 def entry_bytes(key: bytes, value: bytes) -> bytes:
-    """A framed entry without the flag that meta data follow."""
+    """Return a framed entry without the flag that meta data follow."""
     return struct.pack(">i", len(key)) + key + struct.pack(">i", len(value)) + value
 
 
@@ -140,7 +139,7 @@ def key_group(group: int, members: NDArray[np.int64], states: tuple[str, ...], w
 
 @_jit
 def _digits(memory: int, position: int, number: int) -> int:
-    """Decimal digits as ASCII; the position behind them."""
+    """Write decimal digits as ASCII; return the position after them."""
     power = 1
     while power * 10 <= number:
         power *= 10
@@ -165,7 +164,7 @@ def _big_endian_8(memory: int, position: int, value: int) -> None:
 
 @_jit
 def _numbered(memory: int, position: int, prefix: Any, number: int) -> int:
-    """A Flink string: `prefix` and the digits of `number`; the position behind it."""
+    """Write a Flink string, `prefix` and the digits of `number`; return the position after it."""
     start = position + 1
     for index in range(len(prefix)):
         store_1(memory, start + index, prefix[index])
@@ -176,7 +175,7 @@ def _numbered(memory: int, position: int, prefix: Any, number: int) -> int:
 
 @_jit
 def _begin(memory: int, position: int, group: int, width: int, number: int, prefix: Any) -> int:
-    """Composite key of `key_<number>` without its length, from `position + 4` on; the position behind it."""
+    """Write the composite key of `key_<number>` without its length, from `position + 4` on; return the position after it."""
     for index in range(width):
         store_1(memory, position + 4 + index, group >> 8 * (width - 1 - index) & 0xFF)
     end = _numbered(memory, position + 4 + width, prefix, number)
@@ -186,7 +185,7 @@ def _begin(memory: int, position: int, group: int, width: int, number: int, pref
 
 @_jit
 def _close(memory: int, position: int, last: bool, following: int) -> int:
-    """Behind the last entry of a state: the id of the next."""
+    """Write the id of the next state after the last entry of a state; return the position after it."""
     if last:
         store_1(memory, position, following >> 8)
         store_1(memory, position + 1, following & 0xFF)
@@ -279,7 +278,7 @@ def _write_per_day(memory: int, position: int, group: int, width: int, members: 
 
 @_jit
 def _times(word: int, factor: int) -> int:
-    """The low 32 bits of a product, without an overflow of 64."""
+    """Return the low 32 bits of a product, without an overflow of 64."""
     low = (word & 0xFFFF) * factor
     high = ((word >> 16) * factor & 0xFFFF) << 16
     return (low + high) & 0xFFFFFFFF
@@ -287,7 +286,7 @@ def _times(word: int, factor: int) -> int:
 
 @_jit
 def key_groups(groups: Any, max_parallelism: int) -> None:
-    """The key group of `key_<i>` for each i: String#hashCode, MathUtils#murmurHash."""
+    """Return the key group of `key_<i>` for each i: String#hashCode, MathUtils#murmurHash."""
     text = np.empty(32, np.uint8)
     text_at = text.ctypes.data
     mask = np.int64(0xFFFFFFFF)
@@ -317,7 +316,7 @@ def key_groups(groups: Any, max_parallelism: int) -> None:
 def metadata(
     handles: list[tuple[int, list[int], str, int]], tag: int = 7, max_parallelism: int = MAX_PARALLELISM
 ) -> bytes:
-    """A `_metadata` of version 6 with one operator; `tag` of the handles: 7 says canonical, 3 nothing."""
+    """Return a `_metadata` of version 6 with one operator; `tag` of the handles: 7 means canonical, 3 leaves it open."""
     parts = [
         struct.pack(">iiqii", 0x4960672D, 6, 1, 0, 1),
         _utf("aggregate") + _utf(UID) + bytes.fromhex(operator_id_of(UID)),
@@ -415,7 +414,7 @@ _TYPES = {
         _composite("MapSerializerSnapshot", [_simple("StringSerializer"), _simple("LongSerializer")]),
     ),
 }
-# What the properties of a canonical savepoint are recognised by; see readers/metadata/reader.py.
+# The reader recognises the properties of a canonical savepoint by these names; see readers/metadata/reader.py.
 _PROPERTIES = bytes.fromhex("aced0005") + b"".join(
     b"\x74" + _utf(text) for text in ("org.apache.flink.runtime.checkpoint.SavepointType", "CANONICAL")
 )

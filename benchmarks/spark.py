@@ -1,17 +1,17 @@
 """`python -m benchmarks.spark` (`make bench-spark`): a scan by Spark on one worker of one core and on two, and by the readers.
 
-Two standalone masters and their workers are started from pyspark's package, on this machine, each worker with a core to
-itself; the savepoint is written for the purpose. A session has answered every question `_WARM_UPS` times over a savepoint of
-few keys, and once over this one: the service keeps its session, and the first hundred questions of one are those in which its
-JVMs compile. Readers, one worker and two are asked in turn, so that they find the machine in the same mood, and a figure is
-the least of some runs: what else goes on, here or beside a virtual machine, only adds.
+The program starts two standalone masters and their workers from pyspark's package, on this machine, each worker with a core of
+its own, and writes the savepoint. Before it measures, a session answers every question `_WARM_UPS` times over a savepoint of few
+keys, and once over the large one: the service keeps its session, and in the first hundred questions the JVMs compile. Readers,
+one worker and two take turns, so that they run under the same conditions. A figure is the least of some runs: other load, on
+this machine or beside a virtual machine, only adds time.
 
-CPU is that of the executors, on one worker: of their Python, which reads and aggregates, and of their JVMs, which take what
-it finds and compute the rest; beside that of the readers alone for the same columns, in one process. A second process of the
-readers, reading the same at the same time on a core of its own, shows what a second worker can be worth at most.
+CPU is that of the executors on one worker: of their Python, which reads and aggregates, and of their JVMs, which compute the
+rest. Beside it stands that of the readers alone for the same columns, in one process. A second process of readers, which reads
+the same at the same time on a core of its own, shows how much a second worker can gain at most.
 
-Times mean something on a machine that does nothing else, with a core for each worker and some more for the driver. CPU
-seconds do on any, but for what is lost to others in shared caches.
+Times are meaningful on an idle machine with a core for each worker and some more for the driver. CPU seconds are meaningful on
+any machine, except for losses in shared caches.
 """
 
 from __future__ import annotations
@@ -85,9 +85,9 @@ def main() -> int:
         "--keys", type=int, default=2_000_000, help="keys of the savepoint (default: 2000000)"
     )
     parser.add_argument(
-        "--directory", type=Path, help="where to keep it for the next time (default: nowhere)"
+        "--directory", type=Path, help="a folder to keep it in for the next run (default: none)"
     )
-    parser.add_argument("--runs", type=int, default=_RUNS, help=f"of each question (default: {_RUNS})")
+    parser.add_argument("--runs", type=int, default=_RUNS, help=f"runs of each question (default: {_RUNS})")
     parser.add_argument("--drive", nargs=3, help=argparse.SUPPRESS)
     parser.add_argument("--read", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -126,7 +126,7 @@ def _report(savepoint: Path, small: Path, keys: int, runs: int) -> None:
 
 
 def _row(name: str, alone: _Runs, pair: _Runs, one: _Runs, two: _Runs) -> str:
-    """A line of the report."""
+    """Return a line of the report."""
     python, jvm = min(zip(one["python"], one["jvm"], strict=True), key=sum)
     read = min(alone["cpu"])
     return (
@@ -139,7 +139,7 @@ def _row(name: str, alone: _Runs, pair: _Runs, one: _Runs, two: _Runs) -> str:
 
 
 def _in_turn(parties: Sequence[Sequence[_Process]], name: str, runs: int) -> list[_Runs]:
-    """What each of the parties measures of a question, run by run; the processes of one work at the same time."""
+    """Return the measurements of each party for a question, run by run; the processes of one party work at the same time."""
     measured: list[_Runs] = [{} for _ in parties]
     for run in range(runs + 1):
         for found, processes in zip(measured, parties, strict=True):
@@ -152,14 +152,14 @@ def _in_turn(parties: Sequence[Sequence[_Process]], name: str, runs: int) -> lis
 
 @contextmanager
 def _reader(savepoint: Path, core: int) -> Iterator[_Process]:
-    """A process that reads what questions are about, on a core of its own."""
+    """Yield a process that reads the tables of questions, on a core of its own."""
     with _measuring(sys.stderr, "--read", str(savepoint)) as reader:
         _pin(reader, core)
         yield reader
 
 
 def _read(savepoint: str) -> None:
-    """In a process of its own: scan what the questions whose names come in are about, and print what each scan took."""
+    """Scan, in a process of its own, the tables of the questions named on standard input, and print the time of each scan."""
     database = catalog.connect(savepoint).default
     assert database is not None
     for line in sys.stdin:
@@ -175,7 +175,7 @@ def _read(savepoint: str) -> None:
 
 @contextmanager
 def _driver(savepoint: Path, small: Path, workers: int) -> Iterator[_Process]:
-    """A process with a session on a cluster of its own, which has answered its first questions."""
+    """Yield a process with a session on a cluster of its own, which has answered its first questions."""
     with (
         tempfile.TemporaryDirectory(prefix="savepointdb-spark-") as folder,
         _cluster(Path(folder), workers) as url,
@@ -191,7 +191,7 @@ def _driver(savepoint: Path, small: Path, workers: int) -> Iterator[_Process]:
 
 @contextmanager
 def _measuring(log: IO[str], *arguments: str) -> Iterator[_Process]:
-    """A process of this program that measures what it is told to, when it is ready."""
+    """Yield a process of this program that is ready to measure questions by their names."""
     process = subprocess.Popen(
         [sys.executable, "-m", "benchmarks.spark", *arguments],
         stdin=subprocess.PIPE,
@@ -209,7 +209,7 @@ def _measuring(log: IO[str], *arguments: str) -> Iterator[_Process]:
 
 
 def _asked(processes: Sequence[_Process], name: str) -> list[dict[str, float]]:
-    """What each of them measures of one question, at the same time; of none, that they are ready."""
+    """Return the measurements of several processes of one question at the same time; for no question, wait until they are ready."""
     for process in processes:
         assert process.stdin is not None
         process.stdin.write(f"{name}\n")
@@ -221,12 +221,12 @@ def _asked(processes: Sequence[_Process], name: str) -> list[dict[str, float]]:
 
 
 def _pin(process: subprocess.Popen[Any], core: int) -> None:
-    """Let it, and what it starts, run on this core only."""
+    """Run a process, and those that it starts, on one core only."""
     os.sched_setaffinity(process.pid, {core % (os.cpu_count() or 1)})
 
 
 def _drive(url: str, savepoint: str, small: str) -> None:
-    """In a process of its own: run the queries whose names come in on a cluster, and print what each took."""
+    """Run, in a process of its own, the queries named on standard input on a cluster, and print the time of each."""
     from service.engines.duckdb.engine import DuckDBEngine
     from service.engines.spark.engine import SparkEngine
     from service.engines.spark.settings import SparkSettings
@@ -269,7 +269,7 @@ def _drive(url: str, savepoint: str, small: str) -> None:
 
 
 def _executors_cpu(url: str) -> tuple[float, float]:
-    """CPU seconds so far of the Python processes under the executors of a cluster, and of the executors themselves."""
+    """Return the CPU seconds so far of the Python processes under the executors of a cluster, and of the executors themselves."""
     parents, ticks, commands = {}, {}, {}
     for name in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -299,7 +299,7 @@ def _is_under(process: int, roots: set[int], parents: dict[int, int]) -> bool:
 
 @contextmanager
 def _cluster(folder: Path, workers: int) -> Iterator[str]:
-    """The address of a master with so many workers, of one core each."""
+    """Yield the address of a master with some workers, of one core each."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         port = str(listener.getsockname()[1])

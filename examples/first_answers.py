@@ -1,4 +1,4 @@
-"""Serve a folder of savepoints, ask it the first three questions, and go on serving.
+"""Serves a folder of savepoints, asks it the first three questions, and goes on serving.
 
 `make run` calls this. It starts `savepointdb serve`, waits for `GET /healthz`, sends each question to
 `POST /api/query` and prints the rows. Only the standard library is used: any HTTP client can do the same.
@@ -31,7 +31,7 @@ CELL_WIDTH = 44
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What to ask; `columns` are the ones shown, all where empty."""
+    """A question and its SQL; `columns` are shown, all if empty."""
 
     title: str
     sql: str
@@ -60,6 +60,7 @@ QUESTIONS = (
 def main() -> int:
     """Serve, ask, and wait for Ctrl-C, or stop after the answers with `--once`."""
     options = parse_arguments()
+    # `docker stop` and process managers send SIGTERM, which ends Python without cleaning up.
     signal.signal(signal.SIGTERM, stop)
     port = free_port(options.port)
     url = f"http://{HOST}:{port}"
@@ -86,13 +87,14 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def stop(_signal: int, _frame: object) -> NoReturn:
-    """Leave through the `finally` blocks when told to terminate: the service must not outlive this script."""
+    """Leave through the `finally` blocks on SIGTERM: the service must not outlive this script."""
     sys.exit(0)
 
 
 def free_port(port: int) -> int:
     """Return `port`, or any free one for 0; this check's message is clearer than a trace."""
     with socket.socket() as probe:
+        # As servers do: else a port that was in use a minute ago would count as taken.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((HOST, port))
@@ -109,6 +111,7 @@ def serving(root: str, port: int) -> Iterator[subprocess.Popen[bytes]]:
     if "://" not in root and not Path(root).is_dir():
         sys.exit(f"There is no folder {root} to serve. Name one: make run ROOT=/path/to/savepoints")
     command = [f"{sysconfig.get_path('scripts')}/savepointdb", "serve", "--root", root]
+    # The program of the same environment, also if another one stands first in PATH.
     server = subprocess.Popen([*command, "--host", HOST, "--port", str(port)])
     try:
         yield server

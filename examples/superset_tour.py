@@ -3,8 +3,8 @@
     python examples/superset_tour.py [--directory DIR] [--keep]
 
 Installs Superset into an environment of its own below DIR (a gigabyte; the first time takes some minutes), starts it and a
-savepointdb beside it on ports of this machine, and drives it through its own HTTP API, as its page does. Ends with an error at
-the first answer that is not the right one. `--keep` leaves both running and tells their addresses: look at the chart yourself.
+savepointdb on ports of this machine, and drives it through its own HTTP API, as its page does. The tour ends with an error at
+the first wrong answer. `--keep` leaves both running and prints their addresses, so that you can look at the chart yourself.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import httpx
 
 PROJECT = Path(__file__).parent.parent
 SAVEPOINTS = PROJECT / "tests/data/flink/2.3.0/wordcount-rocksdb-savepoints"
-# The last two 6.1.0 imports without asking for them; of flask-caching it asks for any 2, and does not know the later ones.
+# Superset 6.1.0 imports the last two without requiring them. It allows any flask-caching 2, but fails with the later ones.
 PACKAGES = ("apache-superset==6.1.0", "trino==0.340.0", "flask-caching==2.3.1", "rich", "cachetools")
 USER, SCHEMA, TABLE = "tour", "native", "aggregate__count"
 CONFIG = """
@@ -40,7 +40,7 @@ SQLLAB_TIMEOUT = 120
 
 
 def main() -> None:
-    """The tour."""
+    """Install, start both, and run the tour."""
     parser = argparse.ArgumentParser(description="Superset over a savepoint, end to end.")
     parser.add_argument("--directory", type=Path, default=Path.home() / ".cache" / "savepointdb-superset")
     parser.add_argument("--keep", action="store_true", help="leave both running")
@@ -58,7 +58,7 @@ def main() -> None:
 
 
 def tour(superset_: Superset, service: str) -> None:
-    """What a person does who connects a dashboard."""
+    """Do what a person does to connect a dashboard."""
     database = superset_.post(
         "/api/v1/database/",
         {
@@ -68,11 +68,11 @@ def tour(superset_: Superset, service: str) -> None:
             "allow_run_async": False,
         },
     )["id"]
-    told("connected", f"database {database}")
+    report("connected", f"database {database}")
 
     schemas = superset_.get(f"/api/v1/database/{database}/schemas/")["result"]
     expect(sorted(schemas), ["canonical", "information_schema", "native"])
-    told("browsed", f"schemas {', '.join(sorted(schemas))}")
+    report("browsed", f"schemas {', '.join(sorted(schemas))}")
     tables = superset_.get(f"/api/v1/database/{database}/tables/?q=(schema_name:{SCHEMA})")["result"]
     expect(TABLE in {table["value"] for table in tables}, True)
 
@@ -81,7 +81,7 @@ def tour(superset_: Superset, service: str) -> None:
     )["id"]
     columns = superset_.get(f"/api/v1/dataset/{dataset}")["result"]["columns"]
     expect(sorted(column["column_name"] for column in columns)[:3], ["_key_group", "_subtask", "key"])
-    told("dataset", f"{TABLE} with {len(columns)} columns")
+    report("dataset", f"{TABLE} with {len(columns)} columns")
 
     chart = superset_.post(
         "/api/v1/chart/",
@@ -100,16 +100,16 @@ def tour(superset_: Superset, service: str) -> None:
         timeout=60,
     ).json()["rows"]
     expect([[row["_subtask"], row["entries"], row["total"]] for row in rows], direct)
-    told("chart", f"{chart}: {rows}")
+    report("chart", f"{chart}: {rows}")
 
     answer = superset_.sql(database, f"SELECT value FROM {SCHEMA}.\"aggregate\" WHERE key = 'key_662'")
     expect([list(row.values()) for row in answer["data"]], [[11290]])
-    told("SQL Lab", f"key_662 is {answer['data'][0]['value']}")
+    report("SQL Lab", f"key_662 is {answer['data'][0]['value']}")
     stopped(superset_, database, service)
 
 
 def chart_query(dataset: int) -> dict[str, Any]:
-    """What a chart asks for its data: entries and their sum by subtask."""
+    """Return a chart's request for its data: entries and their sum by subtask."""
 
     def metric(expression: str, label: str) -> dict[str, str]:
         return {"expressionType": "SQL", "sqlExpression": expression, "label": label}
@@ -130,7 +130,7 @@ def chart_query(dataset: int) -> dict[str, Any]:
 
 
 def stopped(superset_: Superset, database: int, service: str) -> None:
-    """A query that would take for ever, and the Stop button."""
+    """Start a query that would take for ever, and press the Stop button."""
     client_id = secrets.token_hex(5)
     sql = "SELECT count(*) FROM UNNEST(sequence(1, 1000000)) a(x), UNNEST(sequence(1, 1000000)) b(y)"
     ended: list[Any] = []
@@ -145,11 +145,11 @@ def stopped(superset_: Superset, database: int, service: str) -> None:
     finally:
         thread.join(60)
     expect(thread.is_alive(), False)
-    told("stopped", "a query that would have taken for ever")
+    report("stopped", "a query that would have taken for ever")
 
 
 def running(service: str) -> int:
-    """How many queries the service runs."""
+    """Return the number of queries that the service runs."""
     metrics = httpx.get(f"{service}/metrics", timeout=30).text
     line = next(line for line in metrics.splitlines() if 'queries_open{state="running"}' in line)
     return int(float(line.split()[-1]))
@@ -175,15 +175,15 @@ class Superset:
         self._http.headers["referer"] = address
 
     def get(self, path: str) -> Any:
-        """The answer to a GET, which must succeed."""
+        """Return the answer to a GET, which must succeed."""
         return self._answer(self._http.get(path))
 
     def post(self, path: str, body: Any) -> Any:
-        """The answer to a POST, which must succeed."""
+        """Return the answer to a POST, which must succeed."""
         return self._answer(self._http.post(path, json=body))
 
     def sql(self, database: int, sql: str, client_id: str | None = None, *, fails: bool = False) -> Any:
-        """What SQL Lab does."""
+        """Run a statement as SQL Lab does."""
         body = {
             "database_id": database,
             "sql": sql,
@@ -204,7 +204,7 @@ class Superset:
 
 
 def installed(directory: Path) -> Path:
-    """The programs of an environment with Superset in it."""
+    """Return the folder of programs of an environment with Superset; installs it the first time."""
     environment = directory / "environment"
     programs = environment / "bin"
     if not (environment / ".done").exists():
@@ -217,7 +217,7 @@ def installed(directory: Path) -> Path:
 
 @contextlib.contextmanager
 def savepointdb() -> Iterator[str]:
-    """The address of a service over the sample savepoints."""
+    """Yield the address of a service over the sample savepoints."""
     port = free_port()
     command = [sys.executable, "-m", "service.cli", "serve", "--root", str(SAVEPOINTS), "--port", str(port)]
     with running_program(command, dict(os.environ), PROJECT):
@@ -227,7 +227,7 @@ def savepointdb() -> Iterator[str]:
 
 @contextlib.contextmanager
 def superset(directory: Path, programs: Path, password: str) -> Iterator[str]:
-    """The address of a Superset with a database of its own."""
+    """Yield the address of a Superset with a database of its own."""
     home = directory / "home"
     home.mkdir(parents=True, exist_ok=True)
     (home / "superset.db").unlink(missing_ok=True)
@@ -261,7 +261,7 @@ def superset(directory: Path, programs: Path, password: str) -> Iterator[str]:
 
 @contextlib.contextmanager
 def running_program(command: list[str], environment: dict[str, str], directory: Path) -> Iterator[None]:
-    """A program that runs while the block lasts."""
+    """Run a program while the block lasts."""
     process = subprocess.Popen(
         command, env=environment, cwd=directory, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
@@ -273,20 +273,20 @@ def running_program(command: list[str], environment: dict[str, str], directory: 
 
 
 def answers(address: str) -> bool:
-    """Whether something answers there."""
+    """Return whether a server answers at an address."""
     with contextlib.suppress(httpx.TransportError):
         return httpx.get(address, timeout=10).is_success
     return False
 
 
 def free_port() -> int:
-    """A port that nobody listens on."""
+    """Return a port on which no program listens."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         return int(listener.getsockname()[1])
 
 
 def wait_for(condition: Any, seconds: float) -> None:
-    """Wait until a condition holds; ends the tour if it does not."""
+    """Wait until a condition holds; end the tour if it never does."""
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:
@@ -295,13 +295,13 @@ def wait_for(condition: Any, seconds: float) -> None:
 
 
 def expect(found: Any, wanted: Any) -> None:
-    """End the tour where an answer is not the right one."""
+    """End the tour if an answer is not the expected one."""
     if found != wanted:
         sys.exit(f"expected {wanted}, found {found}")
 
 
-def told(step: str, what: str) -> None:
-    """Show what was done."""
+def report(step: str, what: str) -> None:
+    """Print a step and its result."""
     print(f"  {step:10} {what}", flush=True)
 
 

@@ -1,16 +1,16 @@
-"""Reads whole folders of savepoints and tells what of them decodes: `python -m tools.fidelity DIR …`.
+"""Reads whole folders of savepoints and reports which states decode: `python -m tools.fidelity DIR …`.
 
-Every table of every savepoint is scanned to its last row. A line a state:
+It scans every table of every savepoint to its last row, and prints a line for each state:
 
 | word | the state |
 |---|---|
-| decoded | all of it has columns |
+| decoded | all of it is shown as columns |
 | partial | a part of a value is shown as bytes; the note says which and why |
 | raw | key or value are shown as bytes; the note names the class |
-| failed | a scan ended in an error, a file is missing, or raw without a reason |
+| failed | a scan ended in an error, a file is missing, or it is raw without a reason |
 
-Savepoints that cannot be opened and other tables that fail have lines of their own. The exit code is 1 if anything
-failed, 2 if there was nothing to read.
+Savepoints that cannot be opened and other tables that fail have lines of their own. The exit code is 1 if anything failed, 2
+if there was nothing to read.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ _WORDS = (DECODED, PARTIAL, RAW, FAILED)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One state, table or savepoint.
+    """The result for one state, table or savepoint.
 
     Attributes:
         database: the savepoint.
-        table: empty for the savepoint as a whole.
+        table: empty for the whole savepoint.
         word: `decoded`, `partial`, `raw` or `failed`.
-        rows: None where they could not be counted, or have no table.
+        rows: None if they could not be counted, or have no table.
         note: what is not decoded and why, or the error.
     """
 
@@ -56,7 +56,7 @@ class Finding:
 
 
 def findings(database: Database) -> Iterator[Finding]:
-    """What a scan of all tables of a savepoint meets: a finding a state, and one for whatever else fails."""
+    """Scan all tables of a savepoint; yield a finding for each state, and for all else that fails."""
     try:
         names = database.tables
         states = database.table(STATE_META_NAME).scan().to_arrow().to_pylist()
@@ -64,16 +64,16 @@ def findings(database: Database) -> Iterator[Finding]:
         yield _failed(database, "", error)
         return
     scanned = {name: _rows(database, name) for name in names}
-    told: set[str] = set()
+    reported: set[str] = set()
     for state in states:
         finding = _finding(database, state, scanned)
-        told |= {finding.note} if finding.word == FAILED else set()
+        reported |= {finding.note} if finding.word == FAILED else set()
         yield finding
     claimed = {state["table_name"] for state in states}
     for table, rows in scanned.items():
         if isinstance(rows, Exception) and table not in claimed:
             finding = _failed(database, table, rows)
-            if finding.note not in told:  # the table of an operator fails as that of its state does
+            if finding.note not in reported:  # the table of an operator fails as that of its state does
                 yield finding
 
 
@@ -90,7 +90,7 @@ def _finding(database: Database, state: dict[str, Any], scanned: dict[str, int |
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the findings of folders and their totals; the exit code."""
+    """Print the findings of folders and their totals; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tools.fidelity", description=__doc__.split("\n")[0])
     parser.add_argument("directories", metavar="DIR", nargs="+", help="a savepoint or a folder of savepoints")
     parser.add_argument("--state-info", metavar="FILE", help="use this stateInfo for all of them")
@@ -114,7 +114,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _rows(database: Database, table: str) -> int | Exception:
-    """The number of rows, all columns read; or what went wrong."""
+    """Return the number of rows, with all columns read; or the error."""
     try:
         scan = database.table(table).scan()
         return sum(int(batch.num_rows) for split in scan.splits() for batch in scan.read(split))

@@ -1,8 +1,8 @@
 """`make bench-peers`: savepointdb beside Flink's own readers, the sides in turn, every answer checked.
 
-run     write the savepoints that are not there yet, measure, write the report (the default)
-report  the report of figures that were kept
-readme  the summary and the pictures of figures that were kept, into the README and docs/
+run     write the missing savepoints, measure, write the report (the default)
+report  print the report of saved figures
+readme  put the summary and the pictures of saved figures into the README and docs/
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 from benchmarks.peers.figures import Figure, Figures
 from benchmarks.peers.flink import DataSet, Flink, FlinkNotAvailableError
 from benchmarks.peers.picture import bars, growth
-from benchmarks.peers.process import Ended, run_measured
+from benchmarks.peers.process import FinishedProcess, run_measured
 from benchmarks.peers.questions import right_answer
 from benchmarks.peers.report import report, with_summary
 from benchmarks.peers.sides import CASES, GROWTH, OURS, PROCESS, UNBUFFERED, Case, command_of
@@ -60,14 +60,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("command", nargs="?", default="run", choices=("run", "report", "readme"))
     parser.add_argument(
-        "--data", type=Path, default=_DATA, help=f"where the savepoints are (default: {_DATA})"
+        "--data", type=Path, default=_DATA, help=f"folder of the savepoints (default: {_DATA})"
     )
     parser.add_argument(
-        "--figures", type=Path, help="where the figures are kept (default: figures.json there)"
+        "--figures", type=Path, help="file of the figures (default: figures.json in that folder)"
     )
-    parser.add_argument(
-        "--keys", type=int, default=KEYS, help=f"of the savepoints asked about (default: {KEYS})"
-    )
+    parser.add_argument("--keys", type=int, default=KEYS, help=f"keys of the savepoints (default: {KEYS})")
     parser.add_argument(
         "--growth",
         type=int,
@@ -81,11 +79,11 @@ def _parser() -> argparse.ArgumentParser:
         "--unbuffered-rounds",
         type=int,
         default=1,
-        help="of those over file://, which take minutes (default: 1)",
+        help="runs of a side over file://, which takes minutes (default: 1)",
     )
-    parser.add_argument("--question", action="append", help="ask this only; may be repeated")
+    parser.add_argument("--question", action="append", help="only this question; may be repeated")
     parser.add_argument(
-        "--without-flink", action="store_true", help="savepointdb only, of savepoints that are there"
+        "--without-flink", action="store_true", help="only savepointdb, on existing savepoints"
     )
     return parser
 
@@ -133,7 +131,7 @@ def _ask(figures: Figures, data: DataSet, case: Case, sides: Sequence[str], flin
         print(f"{data.keys:>10,} keys  {case.kind:20} {case.question:9} {side:9} {taken}", flush=True)
 
 
-def _figure(data: DataSet, case: Case, side: str, ended: Ended, output: Path) -> Figure:
+def _figure(data: DataSet, case: Case, side: str, ended: FinishedProcess, output: Path) -> Figure:
     if ended.code:
         return _failed(data, case, side, f"ended with {ended.code}: {_last_line(ended.errors)}")
     told: dict[str, Any] = {}
@@ -168,7 +166,7 @@ def _failed(data: DataSet, case: Case, side: str, error: str) -> Figure:
 
 
 def _rows_of(question: str, rows: list[dict[str, Any]]) -> Any:
-    """The answer of `savepointdb query`: sums of 64-bit numbers are text there."""
+    """Return the answer of `savepointdb query`, in which sums of 64-bit numbers are text."""
     values = [[int(value) if str(value).isdigit() else value for value in row.values()] for row in rows]
     if question == "days":
         return [[str(day), total] for day, total in values]
@@ -178,13 +176,13 @@ def _rows_of(question: str, rows: list[dict[str, Any]]) -> Any:
 
 
 def _totals(folder: Path) -> Any:
-    """What stands in the Parquet files; in another process, so that this one stays small."""
+    """Return the totals of the Parquet files; another process reads them, so that this one stays small."""
     command = [sys.executable, "-m", "benchmarks.peers.written", str(folder)]
     return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 
 def _last_line(text: str) -> str:
-    """The last line that says what failed: of a Java trace the innermost cause."""
+    """Return the last line with a reason: in a Java trace the innermost cause."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     causes = [line for line in lines if line.startswith("Caused by:")]
     return (causes or lines or ["nothing on standard error"])[-1][:500]

@@ -1,4 +1,4 @@
-"""What was measured: kept as JSON, summed up as least, median and most."""
+"""The measurements: kept as JSON, summed up as least, median and most."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ class Figure:
     """One run of one side.
 
     Attributes:
-        question, kind, keys, side: what was asked, of which savepoint, who answered.
-        error: why there is no answer, or that it is wrong; empty if all is well, and then the rest holds.
+        question, kind, keys, side: the question, the savepoint, and the side that answered.
+        error: the reason for a missing or wrong answer; if empty, the other attributes are set.
         wall_s, cpu_s, peak_mib, read_bytes, read_calls: of the process, from outside. savepointdb maps files, which takes
-            no calls: its bytes are those that the query says it read.
-        in_process_s: from opening the savepoint to the last row, in a process, or with a cluster, that is up.
+            no calls: its bytes are those that the query reports.
+        in_process_s: from opening the savepoint to the last row, with the process or cluster up.
         first_s, warm_s: of savepointdb, in a process that has answered nothing yet; with the savepoint open.
         limit_s: DuckDB over Parquet, for the same answer.
     """
@@ -49,14 +49,14 @@ class Spread:
 
     @classmethod
     def of(cls, values: Iterable[float]) -> Spread | None:
-        """The spread of these; None if there are none."""
+        """Return the spread of some values; None if there are none."""
         known = sorted(values)
         return cls(known[0], statistics.median(known), known[-1]) if known else None
 
 
 @dataclass(slots=True, kw_only=True)
 class Figures:
-    """All runs, and where they ran.
+    """All runs, and the machine.
 
     Attributes:
         machine: for people: cores, memory, versions.
@@ -69,7 +69,7 @@ class Figures:
     runs: list[Figure] = field(default_factory=list)
 
     def of(self, question: str, kind: str, keys: int, side: str) -> list[Figure]:
-        """The runs with a right answer."""
+        """Return the runs with a right answer."""
         return [
             run
             for run in self.runs
@@ -77,29 +77,29 @@ class Figures:
         ]
 
     def spread(self, measure: str, question: str, kind: str, keys: int, side: str) -> Spread | None:
-        """Least, median and most of an attribute of `Figure`; None if it was not measured."""
+        """Return least, median and most of an attribute of `Figure`; None if it was not measured."""
         values = [getattr(run, measure) for run in self.of(question, kind, keys, side)]
         return Spread.of(value for value in values if value is not None)
 
     def cases(self) -> Iterator[tuple[int, str, str]]:
-        """Number of keys, kind and question of all runs, each once, in their order."""
+        """Return number of keys, kind and question of all runs, each once, in their order."""
         yield from dict.fromkeys((run.keys, run.kind, run.question) for run in self.runs)
 
     def sides(self, question: str, kind: str, keys: int) -> Iterator[str]:
-        """The sides of a case, in their order."""
+        """Return the sides of a case, in their order."""
         yield from dict.fromkeys(
             run.side for run in self.runs if (run.question, run.kind, run.keys) == (question, kind, keys)
         )
 
     def write(self, path: Path) -> None:
-        """Keep them."""
+        """Write the figures to a file."""
         sizes = [[keys, kind, size] for (keys, kind), size in self.bytes_of.items()]
         record = {"machine": self.machine, "bytes": sizes, "runs": [asdict(run) for run in self.runs]}
         path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 
     @classmethod
     def read(cls, path: Path) -> Figures:
-        """What `write` kept."""
+        """Return the figures of a file of `write`."""
         record = json.loads(path.read_text(encoding="utf-8"))
         return cls(
             machine=record["machine"],

@@ -1,8 +1,8 @@
-"""The Maven project beside this file: builds it, and writes the savepoints with it.
+"""Builds the Maven project beside this file, and writes the savepoints with it.
 
 A data set is a folder for each number of keys:
 
-| name | what | keys |
+| name | content | keys |
 |---|---|---|
 | truth.json | the totals | all |
 | hashmap-canonical | a canonical savepoint of the hashmap backend | up to 2 million: the heap has to hold them |
@@ -36,15 +36,15 @@ _HEAP_MIB = {"rocksdb": 2048, "hashmap": 5120}
 
 
 class FlinkNotAvailableError(Exception):
-    """The peers cannot be run here; says what is missing."""
+    """The peers cannot run here; the message names what is missing."""
 
 
 @dataclass(frozen=True, slots=True)
 class DataSet:
-    """The savepoints of so many keys.
+    """The savepoints of one number of keys.
 
     Attributes:
-        folder: where they are.
+        folder: of the savepoints.
         keys: how many keys they have.
     """
 
@@ -52,21 +52,21 @@ class DataSet:
     keys: int
 
     def savepoint(self, kind: str) -> Path:
-        """The directory of a savepoint, without links: Flink would take their names for the job's."""
+        """Return the directory of a savepoint, without links: Flink would take their names for the job's."""
         return (self.folder / kind).resolve()
 
     def has(self, kind: str) -> bool:
-        """Whether it was written."""
+        """Return whether a savepoint was written."""
         return (self.folder / kind / "_metadata").exists()
 
     def size_bytes(self, kind: str) -> int:
-        """The size of a savepoint; of a checkpoint with the files that it shares with others."""
+        """Return the size of a savepoint; that of a checkpoint includes the files that it shares with others."""
         savepoint = self.savepoint(kind)
         folder = savepoint.parent if kind.endswith("incremental") else savepoint
         return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
 
     def truth(self) -> dict[str, Any]:
-        """The totals that the job added up."""
+        """Return the totals that the job added up."""
         known: dict[str, Any] = json.loads((self.folder / "truth.json").read_text(encoding="utf-8"))
         return known
 
@@ -87,7 +87,7 @@ class Flink:
         self._paths = {version: _built(version) for version in VERSIONS}
 
     def command(self, version: str, program: str, arguments: Sequence[str], heap_mib: int) -> list[str]:
-        """The command that runs one of the programs."""
+        """Return the command that runs one of the programs."""
         opened = [f"--add-opens=java.base/{name}=ALL-UNNAMED" for name in _OPENED]
         return [
             *(
@@ -100,7 +100,7 @@ class Flink:
         ]
 
     def write(self, data: DataSet) -> None:
-        """Write the savepoints that are not there yet.
+        """Write the missing savepoints.
 
         Raises:
             FlinkNotAvailableError: the job fails.
@@ -119,7 +119,7 @@ class Flink:
 
 
 def _clear(folder: Path, backend: str) -> None:
-    """Remove what a run that was killed left."""
+    """Remove the rest of a run that was killed."""
     for name in _KINDS[backend]:
         path = folder / name
         if path.is_symlink():
@@ -133,7 +133,7 @@ def _clear(folder: Path, backend: str) -> None:
 
 
 def _built(version: str) -> str:
-    """The class path of the project for a version of Flink."""
+    """Build the project for a version of Flink; return its class path."""
     target = _HERE / "target" / version
     # A file each run: two runs may build at the same time.
     listed = target / f"classpath-{os.getpid()}"

@@ -1,10 +1,10 @@
-"""`python -m benchmarks.peers.ours`: one question to savepointdb, in a process of its own; prints what it took as JSON.
+"""`python -m benchmarks.peers.ours`: one question to savepointdb, in a process of its own; prints its times as JSON.
 
 | figure | from … to the last row |
 |---|---|
-| first_s | starting the engine and opening the savepoint, in a process that has answered nothing yet: what is compiled is loaded, too |
-| seconds | opening the savepoint anew, with the engine up: what a peer takes with its cluster up; median |
-| warm_s | the statement, with the savepoint open; median. Of `again`, with the cache of decoded states, which has it then |
+| first_s | starting the engine and opening the savepoint, in a process that has answered nothing yet; compiled code is loaded, too |
+| seconds | opening the savepoint anew, with the engine up: as a peer with its cluster up; median |
+| warm_s | the statement, with the savepoint open; median. For `again`, with the state in the cache of decoded states |
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _CACHE_BYTES = 4 << 30
 
 
 def main() -> int:
-    """Ask, and print."""
+    """Ask the question and print its times."""
     keep_little()
     parser = argparse.ArgumentParser(prog="python -m benchmarks.peers.ours", description=__doc__)
     parser.add_argument("--question", required=True, choices=QUESTIONS)
@@ -64,13 +64,13 @@ class _Asked:
         self._answer: Any = None
 
     def figures(self) -> dict[str, Any]:
-        """All that is measured."""
+        """Return all measurements."""
         started = time.perf_counter()
         settings = Settings.of(max_timeout_s=_TIMEOUT_S)
         with closing(Queries(Catalog(), {"duckdb": DuckDBEngine(settings)}, settings)) as queries:
             self._opened_and_asked(queries)
             first_s = time.perf_counter() - started
-            # Everything to Parquet takes seconds, and nothing of them is for the first time but the loading.
+            # Everything to Parquet takes seconds: in these, only the loading happens for the first time.
             is_long = self._question == "parquet"
             opened = [first_s] if is_long else _repeated(lambda: self._opened_and_asked(queries))
             if self._question == "again":
@@ -93,7 +93,7 @@ class _Asked:
         self._ask(queries)
 
     def _fill_cache(self, queries: Queries) -> None:
-        """Ask as often as it takes for an entry to be worth it, and wait for that."""
+        """Ask until the state is worth a cache entry, and wait for the entry."""
         cache = StateCache(self._output / "cache", _CACHE_BYTES)
         queries.catalog = catalog.connect(self._savepoint, cache=cache)
         for _ in range(2):
@@ -110,7 +110,7 @@ class _Asked:
         self._answer = _SHAPES.get(self._question, list)(rows)
 
     def _export(self, queries: Queries, state: str) -> int:
-        """Write a state to a file; the bytes read for that."""
+        """Write a state to a file; return the bytes that were read."""
         self._output.mkdir(parents=True, exist_ok=True)
         with (
             queries.start(
@@ -123,7 +123,7 @@ class _Asked:
             return query.progress.bytes_read
 
     def _over_parquet(self, queries: Queries) -> float:
-        """DuckDB's time for the same statement over a Parquet file of the same rows."""
+        """Return DuckDB's time for the same statement over a Parquet file of the same rows."""
         self._export(queries, "count")
         sql = f"SELECT count(*), sum(value) FROM '{self._output / 'count.parquet'}'"
         with closing(duckdb.connect()) as connection:
@@ -131,7 +131,7 @@ class _Asked:
 
 
 def _repeated(run: Callable[[], object]) -> list[float]:
-    """The seconds of several runs, fewer of long ones."""
+    """Return the seconds of several runs; fewer runs if they are long."""
     seconds: list[float] = []
     while len(seconds) < _LEAST_RUNS or (len(seconds) < _MOST_RUNS and sum(seconds) < _ENOUGH_S):
         seconds.append(_seconds(run))
@@ -145,7 +145,7 @@ def _seconds(run: Callable[[], object]) -> float:
 
 
 def _plain(value: Any) -> Any:
-    """Sums of 64-bit numbers are decimals."""
+    """Return a value for JSON; sums of 64-bit numbers are decimals."""
     return int(value) if isinstance(value, Decimal) else value
 
 

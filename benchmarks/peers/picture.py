@@ -1,6 +1,6 @@
 """The figures as SVG, drawn by hand: bars on a logarithmic scale, and lines over the number of keys.
 
-Colours hold on a light page and on a dark one, by the reader's preference.
+The colours follow the preference of the page's reader for light or dark.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ text { font: 13px system-ui, sans-serif; fill: #24292f }
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """Seconds over the number of keys; `is_dashed` tells lines of a colour apart."""
+    """Seconds over the number of keys; `is_dashed` distinguishes two lines of one colour."""
 
     title: str
     style: str
@@ -49,7 +49,7 @@ class Line:
 
 
 def bars(figures: Figures, keys: int = KEYS) -> str:
-    """The best of Flink's readers beside savepointdb, a pair of bars a question."""
+    """Return a chart of savepointdb beside the best of Flink's readers, a pair of bars for each question."""
     rows = [
         (question, kind)
         for question in ("count", "key", "group", "days", "parquet", "metadata")
@@ -66,7 +66,7 @@ def bars(figures: Figures, keys: int = KEYS) -> str:
 
 
 def growth(figures: Figures) -> str:
-    """What the number of keys makes of a scan and of a lookup."""
+    """Return a chart of a scan and of a lookup over the number of keys."""
     lines = [line for line in _lines(figures) if line.points]
     height, top, bottom = 420, 76, 360
     known = [keys for line in lines for keys, _ in line.points] or [1, 10]
@@ -97,7 +97,7 @@ def growth(figures: Figures) -> str:
         path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
         body.append(f'<polyline class="{style}" points="{path}"/>')
         body += [f'<circle class="{line.style}" cx="{x:.1f}" cy="{y:.1f}" r="3.5"/>' for x, y in points]
-        # Labels of lines that end at the same place stand below each other.
+        # Lines may end at the same point: then their labels stand below each other.
         y = points[-1][1] if lowest == math.inf else max(points[-1][1], lowest + 16)
         lowest = y
         body.append(f'<text class="small" x="{_WIDTH - 230}" y="{y + 4:.1f}">{escape(line.title)}</text>')

@@ -1,8 +1,8 @@
 """A process, measured from outside.
 
-What the kernel says of it when it has ended and is not yet reaped: `/proc/<pid>/io` (bytes that read calls gave it, and the
-number of these calls; pages of a memory map are in neither) and the resource usage of `wait4`. Its peak memory begins with that
-of the process that starts it: that has to be a small one.
+The kernel reports on a process that has ended and is not yet reaped: `/proc/<pid>/io` has the bytes and the number of read calls
+(pages of a memory map are in neither), `wait4` its resource usage. Peak memory begins with that of the process that starts
+another, so the starting process must be small.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
-    """A process that ended.
+class FinishedProcess:
+    """A process that has ended.
 
     Attributes:
         code: its exit code.
-        output: what it wrote to standard output.
-        errors: the end of what it wrote to standard error.
+        output: its standard output.
+        errors: the end of its standard error.
         wall_s: from start to end.
         cpu_s: user and system time of all its threads, and of its children.
         peak_mib: the most memory it had.
-        read_bytes: bytes that its read calls gave it.
-        read_calls: how many read calls there were.
+        read_bytes: bytes that its read calls returned.
+        read_calls: number of its read calls.
     """
 
     code: int
@@ -41,8 +41,8 @@ class Ended:
     read_calls: int
 
 
-def run_measured(command: Sequence[str], environment: Mapping[str, str] | None = None) -> Ended:
-    """Run a command to its end."""
+def run_measured(command: Sequence[str], environment: Mapping[str, str] | None = None) -> FinishedProcess:
+    """Run a command to its end; return its output and its measurements."""
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
         started = time.perf_counter()
         process = subprocess.Popen(
@@ -58,7 +58,7 @@ def run_measured(command: Sequence[str], environment: Mapping[str, str] | None =
         counted = _counted(process.pid)
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
-        return Ended(
+        return FinishedProcess(
             code=process.returncode,
             output=_text(output.fileno()),
             errors=_text(errors.fileno()),
@@ -71,7 +71,7 @@ def run_measured(command: Sequence[str], environment: Mapping[str, str] | None =
 
 
 def _counted(pid: int) -> dict[str, int]:
-    """What the kernel counted of its input and output; nothing where it tells nobody."""
+    """Return the kernel's counts of input and output; empty where the kernel does not give them."""
     try:
         lines = Path(f"/proc/{pid}/io").read_text(encoding="ascii").splitlines()
     except OSError:

@@ -1,7 +1,7 @@
-"""What is asked, and the answers that are right.
+"""The questions and the right answers.
 
-The rows are those of `benchmarks.savepoints`, whoever wrote the savepoint: Flink's job (`src/main/java/…/Rows.java`) has the
-same ones, and adds up its own `truth.json`.
+The rows are those of `benchmarks.savepoints`. Flink's job (`src/main/java/…/Rows.java`) writes the same rows, and adds up its
+own `truth.json`.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ STATES = ("count", "account", "perDay", "events")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """Something to ask.
+    """A question.
 
     Attributes:
-        name: as the sides know it.
+        name: by which the sides know it.
         title: for people.
-        sql: as savepointdb is asked; empty where that takes more than a statement.
+        sql: the statement for savepointdb; empty if the question takes more than a statement.
     """
 
     name: str
@@ -68,7 +68,7 @@ QUESTIONS = {
 
 
 def truth(keys: int) -> dict[str, Any]:
-    """The totals of a savepoint of so many keys, as `truth.json` has them."""
+    """Return the totals of a savepoint of some number of keys, in the form of `truth.json`."""
     whole, rest = divmod(keys, _COUNTS)
     groups = [[_LEAST_COUNT + value, whole + (value < rest)] for value in range(_COUNTS)]
     numbers = keys * (keys - 1) // 2
@@ -85,7 +85,7 @@ def truth(keys: int) -> dict[str, Any]:
 
 
 def right_answer(question: str, known: dict[str, Any], *, ours: bool) -> Any:
-    """What a side must answer. Of the metadata Flink tells operators, and savepointdb states: their number and names."""
+    """Return the answer that a side must give. For metadata, number and names: of operators from Flink, of states from savepointdb."""
     if question == "metadata":
         return sorted(STATES) if ours else 2
     if question == "key":
@@ -96,7 +96,7 @@ def right_answer(question: str, known: dict[str, Any], *, ours: bool) -> Any:
 
 
 def _digits(numbers: int) -> int:
-    """How many digits 0, 1, … `numbers` - 1 have together."""
+    """Return how many digits 0, 1, … `numbers` - 1 have together."""
     total, length, first = 0, 1, 0
     while first < numbers:
         behind = 10**length

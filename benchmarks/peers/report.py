@@ -15,7 +15,7 @@ _KINDS = (CANONICAL, NATIVE)
 
 
 def report(figures: Figures, keys: int = KEYS) -> str:
-    """Every side of every case, the targets, and what failed."""
+    """Return every side of every case, the targets, and the failures."""
     parts = [f"{figures.machine}\n"]
     for size, kind, question in figures.cases():
         bytes_of = figures.bytes_of.get((size, kind), 0)
@@ -32,7 +32,7 @@ def report(figures: Figures, keys: int = KEYS) -> str:
 
 
 def summary(figures: Figures, keys: int = KEYS) -> str:
-    """What the README shows: the best peer beside savepointdb, and the targets."""
+    """Return the summary for the README: savepointdb beside the best peer, and the targets."""
     lines = [
         f"{figures.machine}. {keys:,} keys, four states; median of all runs of a side, the sides in turn; every answer checked.",
         "",
@@ -52,7 +52,7 @@ def summary(figures: Figures, keys: int = KEYS) -> str:
 
 
 def with_summary(text: str, figures: Figures, keys: int = KEYS) -> str:
-    """A text with the summary between its markers.
+    """Return a text with the summary between its markers.
 
     Raises:
         ValueError: it has no markers.
@@ -65,14 +65,14 @@ def with_summary(text: str, figures: Figures, keys: int = KEYS) -> str:
 
 
 def best_peer(figures: Figures, question: str, kind: str, keys: int) -> tuple[str, Spread] | None:
-    """The peer with the least median in process, and its times; None if there is none."""
+    """Return the peer with the least median in process, and its times; None if there is none."""
     known = [(side, figures.spread("in_process_s", question, kind, keys, side)) for side in _PEERS]
     measured = [(side, spread) for side, spread in known if spread is not None]
     return min(measured, key=lambda one: one[1].median) if measured else None
 
 
 def seconds(value: float) -> str:
-    """A time as people read it."""
+    """Return a time as text for people."""
     if value < 0.1:
         return f"{value * 1000:,.1f} ms"
     return f"{value * 1000:,.0f} ms" if value < 1 else f"{value:,.2f} s" if value < 10 else f"{value:,.1f} s"

@@ -1,10 +1,10 @@
-"""Who answers, and the command that asks them.
+"""The sides that answer questions, and their commands.
 
-| side | is |
+| side | program |
 |---|---|
-| ours | savepointdb in a process of its own: the clock runs from opening the savepoint to the last row |
-| process | `savepointdb query`, all of it |
-| spa-buf, spa-file | Flink's State Processor API, over a file system with a buffer for reading, and over `file://` |
+| ours | savepointdb in a process of its own, timed from opening the savepoint to the last row |
+| process | `savepointdb query`, from start to end |
+| spa-buf, spa-file | Flink's State Processor API, over a file system with a read buffer, and over `file://` |
 | sql-buf, sql-file | Flink's SQL connector `savepoint`, in the same two ways |
 
 The SQL connector of Flink 2.3.0 does not read native savepoints of RocksDB, that of 2.2.0 does.
@@ -37,7 +37,7 @@ _SQL = ("sql-buf", "sql-file")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """A question about a savepoint, and the sides that it is put to."""
+    """A question about a savepoint, and the sides that answer it."""
 
     question: str
     kind: str
@@ -70,12 +70,12 @@ GROWTH = (
 
 
 def command_of(side: str, case: Case, data: DataSet, output: Path, flink: Flink | None) -> Sequence[str]:
-    """The command that puts the question to a side.
+    """Return the command with which a side answers the question of a case.
 
     Args:
         side: one of the case's.
-        case: what is asked.
-        data: the savepoints that it is asked about.
+        case: the question.
+        data: the savepoints.
         output: a folder for Parquet files, empty.
         flink: the peers; needed for their sides.
     """
@@ -91,7 +91,7 @@ def command_of(side: str, case: Case, data: DataSet, output: Path, flink: Flink 
     reader, _, access = side.partition("-")
     backend = "hashmap" if case.kind.startswith("hashmap") else "rocksdb"
     version = READS_NATIVE if reader == "sql" and backend == "rocksdb" else NEWEST
-    # The heap backend holds all of it in objects.
+    # The heap backend holds all rows as objects, which limits the number of keys.
     heap_mib = 1024 if backend == "rocksdb" else max(1024, data.keys * 5000 // 2_000_000)
     location = ("buf://" if access == "buf" else "file://") + str(savepoint)
     arguments = [reader, case.question, location, backend, KEY, str(output)]

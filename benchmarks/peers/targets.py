@@ -1,6 +1,6 @@
-"""What savepointdb is to reach on 2 million keys and four states, on two cores, and whether it does.
+"""The targets of savepointdb on 2 million keys and four states, on two cores, and whether it reaches them.
 
-A row of time is met by the median. Memory is the most that any run took, in whatever question.
+The median must meet a target of time. Memory is the most that any run of any question took.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class Target:
     Attributes:
         question, kind, side: of the case.
         measure: an attribute of `Figure`.
-        how: what that is, for people.
-        most_s: the seconds; None: as long as DuckDB takes over Parquet.
+        how: its name for people.
+        most_s: seconds at most; None for as long as DuckDB takes over Parquet.
     """
 
     question: str
@@ -41,7 +41,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A target beside what was reached; `found` is None if that was not measured."""
+    """A target and the measurement; `found` is None without one."""
 
     what: str
     how: str
@@ -51,12 +51,12 @@ class Verdict:
 
     @property
     def is_met(self) -> bool | None:
-        """Whether it is; None if nobody knows."""
+        """True if the target is met; None without a measurement."""
         return None if self.found is None else self.found <= self.most
 
     @property
     def text(self) -> str:
-        """`met`, or missed by how much."""
+        """Return `met`, or by how much it is missed."""
         if self.found is None:
             return "not measured"
         if self.found <= self.most:
@@ -65,7 +65,7 @@ class Verdict:
 
 
 def verdicts(figures: Figures, keys: int = KEYS) -> Iterator[Verdict]:
-    """All targets."""
+    """Return the verdicts on all targets."""
     for target in TARGETS:
         spread = figures.spread(target.measure, target.question, target.kind, keys, target.side)
         most = target.most_s

@@ -1,6 +1,6 @@
 """`python -m benchmarks.peers.written FOLDER`: the totals of the Parquet files that a side wrote, as JSON.
 
-savepointdb writes a file a state and a row an entry; Flink's readers, who have no other choice, a row a key.
+savepointdb writes a file for each state and a row for each entry; Flink's readers can only write a row for each key.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _PEERS = {
 
 
 def totals(folder: Path) -> dict[str, list[Any]]:
-    """Rows and sum of each state."""
+    """Return rows and sum of each state."""
     files = [str(path) for path in folder.rglob("part-*") if path.is_file()]
     statements = _PEERS if files else _OURS
     found = {}
