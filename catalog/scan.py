@@ -47,7 +47,7 @@ class Split(ABC):
 
     Attributes:
         size_bytes: about how many bytes of the savepoint it reads.
-        cached_bytes: about how many bytes of the cache it reads in place of these.
+        cached_bytes: about how many bytes it reads from the cache instead.
     """
 
     size_bytes: int
@@ -173,7 +173,7 @@ class Scan:
         return filter(_has_rows, map(self.filtered, split.read(self.counter)))
 
     def to_reader(self) -> pa.RecordBatchReader:
-        """Return all rows, split after split, each read when the reader is asked for it."""
+        """Return a reader of all rows, split after split; nothing is read ahead."""
         return pa.RecordBatchReader.from_batches(self.schema, self._batches())
 
     def to_arrow(self) -> pa.Table:

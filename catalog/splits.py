@@ -128,7 +128,7 @@ class CachedSplit(Split):
         origin: the split of the savepoint that it replaces.
         path: the file.
         row_groups: of the file.
-        cached_bytes: of these.
+        cached_bytes: size of these row groups.
     """
 
     origin: StateSplit
@@ -185,7 +185,7 @@ class FactsSplit(Split):
 
 
 def _column_bytes(row_group: Any, names: Sequence[str]) -> int:
-    """Return the bytes of these columns in a row group of a file."""
+    """Return the bytes of some columns in a row group of a file."""
     columns = map(row_group.column, range(row_group.num_columns))
     return sum(
         column.total_compressed_size for column in columns if column.path_in_schema.partition(".")[0] in names

@@ -6,8 +6,8 @@ An entry has all columns of one keyed state, in the order of key groups and keys
 * how it was read: operator, state, serializers, columns;
 * the source code of the readers, and the version of the entry's own layout.
 
-A scan compares all of these when it is planned. So an entry of files that have changed is never found again. Where a file is
-missing there is no key: the scan goes to the savepoint and reports the missing file. Before a process finds an entry for the
+A scan computes the key anew when it is planned. So an entry of files that have changed is never found again. Where a file is
+missing there is no key: the scan reads the savepoint and reports the missing file. Before a process finds an entry for the
 first time it reads the whole entry and compares its digest.
 
 Only a state that is read repeatedly is worth an entry: one is written, in the background, when a process has scanned a state
@@ -61,7 +61,7 @@ class Chunk:
 
     Attributes:
         part: its number among the parts of the state.
-        key_groups: all rows of these are in the chunk.
+        key_groups: the chunk has all their rows.
         row_groups: of the file, each with its least and its greatest key group.
     """
 

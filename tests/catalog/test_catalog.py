@@ -283,7 +283,7 @@ def test_database_names(paths: list[tuple[str, ...]], names: list[str]) -> None:
     assert database_names(paths) == names
 
 
-def test_colliding_table_names_get_the_tail_that_tells_them_apart() -> None:
+def test_colliding_table_names_get_a_tail() -> None:
     assert unique_names([("a", "1"), ("A", "2"), ("b", "3")]) == ["a_1", "A_2", "b"]
 
 
@@ -358,7 +358,7 @@ def test_a_look_again_opens_only_what_is_new_or_was_replaced(many: Path, tmp_pat
     assert sorted(opened.taken()) == sorted([str(replaced), str(root / "chk-2000" / "_metadata")])
 
 
-def test_new_and_vanished_checkpoints_are_noticed_by_whoever_asks(tmp_path: Path) -> None:
+def test_a_lookup_notices_new_and_vanished_checkpoints(tmp_path: Path) -> None:
     checkpoints = FLINK / "2.3.0" / "wordcount-rocksdb-checkpoint-incremental" / "checkpoint"
     shutil.copytree(checkpoints / "chk-1", tmp_path / "job" / "chk-1")
     connected = Catalog([Root(path=str(tmp_path))], rescan_after_s=0)
@@ -457,5 +457,5 @@ def test_a_split_where_a_file_is_missing_gives_its_own_rows_or_says_so(folder: P
 
 
 def _texts(batches: Iterable[pa.RecordBatch]) -> list[str]:
-    """The values; NaN is like itself, and dates may be beyond Python's."""
+    """Return the values as text: NaN does not equal itself, and Python has no dates beyond year 9999."""
     return [column.to_string(window=1000) for batch in batches for column in batch.columns]

@@ -20,7 +20,7 @@ OF_CHECKPOINT = {1: 6774, 2: 11290}
 
 
 def put(root: Path, name: str, number: int, modified_s: int) -> Path:
-    """A copy of a checkpoint whose `_metadata` was modified at that time."""
+    """Copy a checkpoint, with a `_metadata` that was modified at a time."""
     folder = root / name
     shutil.copytree(CHECKPOINTS / f"chk-{number}", folder)
     shutil.copytree(CHECKPOINTS / "shared", root / "shared", dirs_exist_ok=True)
@@ -139,7 +139,7 @@ def test_a_registered_name_wins_and_counts_for_no_alias(tmp_path: Path) -> None:
     assert count(catalog, "latest") == OF_CHECKPOINT[2]
 
 
-def test_who_may_not_see_the_newest_gets_the_newest_they_may_see(tmp_path: Path) -> None:
+def test_a_user_who_may_not_see_the_newest_gets_the_newest_visible_one(tmp_path: Path) -> None:
     put(tmp_path, "chk-1", 1, 1000)
     put(tmp_path, "chk-2", 2, 500)
     put(tmp_path, "secret", 2, 2000)
@@ -158,7 +158,7 @@ def test_who_may_not_see_the_newest_gets_the_newest_they_may_see(tmp_path: Path)
         assert error.value.near == ()
 
 
-def test_a_new_checkpoint_is_the_latest_at_once_but_not_for_who_asked_before(tmp_path: Path) -> None:
+def test_a_new_checkpoint_is_the_latest_at_once_but_not_for_a_query_that_began_before(tmp_path: Path) -> None:
     put(tmp_path, "chk-1", 1, 1000)
     catalog = Catalog([Root(path=str(tmp_path))], rescan_after_s=0)
     view = catalog.visible(lambda _name: True)

@@ -153,7 +153,7 @@ def large(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def totals(requests: list[Request]) -> tuple[int, int, int]:
-    """How many HEADs, how many GETs, how many bytes."""
+    """Return the number of HEADs, of GETs and of bytes."""
     heads = sum(one.method == "HEAD" for one in requests)
     return heads, len(requests) - heads, sum(one.size_bytes for one in requests if one.method == "GET")
 

@@ -34,7 +34,7 @@ def described(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def table_of(described: Path, test: str, view: str) -> tuple[list[str], list[tuple[Any, ...]]]:
-    """The columns of the one table of a test that is called `…__<view>`, and its rows, sorted."""
+    """Return the columns and the sorted rows of the only table of a test with the name `…__<view>`."""
     (path,) = described.glob(f"2.3.0/*/{test}/savepoint")
     known = Catalog([Root(path=str(path))])
     database = known.database(known.databases[0])
@@ -45,7 +45,7 @@ def table_of(described: Path, test: str, view: str) -> tuple[list[str], list[tup
 
 
 def at(second: int) -> datetime.datetime:
-    """A time of the tests' day."""
+    """Return a time of the tests' day."""
     return datetime.datetime(2020, 4, 15, 8, 0, second)
 
 

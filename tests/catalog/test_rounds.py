@@ -31,7 +31,7 @@ _TO_OPEN = 1 + 2 + 6 + 6  # requests, as `test_a_key_in_rocksdb_takes_seven_roun
 
 @pytest.fixture(scope="module")
 def native(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Of RocksDB: two subtasks, nine tables each, of 20 to 120 kB."""
+    """Return a savepoint of RocksDB: two subtasks, nine tables each, of 20 to 120 kB."""
     path = tmp_path_factory.mktemp("rounds") / "native"
     write_native_savepoint(path, KEYS)
     return path
@@ -153,7 +153,7 @@ def test_whether_a_state_is_in_the_cache_takes_two_rounds(
 
 
 def counted_state(savepoint: str) -> tuple[StateReference, State]:
-    """`count`, whose files were not asked for."""
+    """Return `count`, before any of its files is requested."""
     table = catalog.connect(savepoint).table(f"{UID}__count")
     assert isinstance(table, StatesTable)
     (known,) = table.states
@@ -161,7 +161,7 @@ def counted_state(savepoint: str) -> tuple[StateReference, State]:
 
 
 def rows_of(savepoint: str, state: str = "") -> list[tuple[str | None, ...]]:
-    """Those of a key in a state, or of StateMeta."""
+    """Return the rows of a key in a state, or those of StateMeta."""
     found = catalog.connect(savepoint)
     table = found.table(f"{UID}__{state}" if state else "StateMeta")
     columns = [column for column in table.schema.names if column != "path"]
@@ -174,14 +174,14 @@ def rows_of(savepoint: str, state: str = "") -> list[tuple[str | None, ...]]:
 
 
 def rounds_of(tables: list[Request]) -> list[int]:
-    """All tables at once: are they there, their ends, the blocks that are not in these."""
+    """Return the rounds of requests: do the tables exist, their ends, the blocks outside the ends."""
     asked = [one for one in tables if one.method == "HEAD"]
     blocks = len(tables) - 2 * len(asked)
     return [len(asked), len(asked), blocks] if blocks else [len(asked), len(asked)]
 
 
 def totals(requests: list[Request]) -> tuple[int, int]:
-    """How many requests, how many bytes."""
+    """Return the number of requests and of bytes."""
     return len(requests), sum(one.size_bytes for one in requests if one.method == "GET")
 
 

@@ -108,7 +108,7 @@ def opened(tmp_path: Path) -> Callable[[str], tuple[Database, Snapshot]]:
 
 
 def plain(value: Any) -> Any:
-    """Of both sides: decimals as text, times as times, structs as lists, maps as sorted pairs."""
+    """Return a value to compare: decimals as text, times as times, structs as lists, maps as sorted pairs."""
     if isinstance(value, Decimal):
         return str(value)
     if isinstance(value, str) and _TIME.fullmatch(value):

@@ -48,30 +48,30 @@ class Store(ABC):
 
     @abstractmethod
     def url(self, path: str) -> str:
-        """Of a file or folder."""
+        """Return the URL of a file or folder."""
 
     @property
     @abstractmethod
     def files(self) -> fs.FileSystem:
-        """With all permissions."""
+        """The file system of the server, with all permissions."""
 
     @abstractmethod
     def path(self, path: str) -> str:
-        """As `files` has it."""
+        """Return the path of a name in `files`."""
 
     def upload(self, folder: Path, path: str) -> str:
-        """All files of a folder; its URL."""
+        """Upload all files of a folder; return its URL."""
         for file in sorted(folder.iterdir()):
             self.put(f"{path}/{file.name}", file.read_bytes())
         return self.url(path)
 
     def put(self, path: str, content: bytes) -> None:
-        """A file."""
+        """Write a file."""
         with self.files.open_output_stream(self.path(path)) as file:
             file.write(content)
 
     def delete(self, path: str) -> None:
-        """A file goes."""
+        """Remove a file."""
         self.files.delete_file(self.path(path))
 
 
@@ -141,7 +141,7 @@ class WebHdfs(Store):
 
 @contextmanager
 def serving(command: list[str], log: Path, ready: str) -> Iterator[re.Match[str]]:
-    """A server, and what it says when it is ready."""
+    """Yield a server and the text that it prints when it is ready."""
     with log.open("wb") as output:
         server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=output, stderr=subprocess.STDOUT)
     try:
@@ -157,7 +157,7 @@ def serving(command: list[str], log: Path, ready: str) -> Iterator[re.Match[str]
 
 
 def program(name: str, source: str) -> str:
-    """The path of a program; else the test is skipped."""
+    """Return the path of a program; skip the test without it."""
     path = shutil.which(name)
     if path is None:
         pytest.skip(f"no {name}: {source}")
@@ -248,7 +248,7 @@ def test_a_file_that_is_replaced_by_one_of_its_length_is_another(store: Store) -
     assert found[0] != found[1]
 
 
-def test_what_is_missing_is_told(store: Store) -> None:
+def test_a_missing_file_is_named(store: Store) -> None:
     store.put("going/_metadata", b"meta")
     store.put("going/file", b"data")
     location = SavepointLocation(store.url("going"))
@@ -282,7 +282,7 @@ def location_of(store: Store, path: str) -> Location:
     return given_location(store.url(path))[0]
 
 
-def test_wrong_keys_are_told(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrong_keys_are_refused(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     if not isinstance(store, Azurite):
         pytest.skip("its servers let everybody in")
     store.put("denied/_metadata", b"meta")

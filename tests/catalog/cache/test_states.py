@@ -1,4 +1,4 @@
-"""The cache of decoded states: the same rows as the savepoint, or none; whoever writes, dies or changes files meanwhile."""
+"""The cache of decoded states: the same rows as the savepoint, or none, while processes write, die or change files."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def reference_of(table: StatesTable) -> StateReference:
 
 
 def rows(scan: Scan) -> Counter[tuple[Any, ...]]:
-    """As text, because NaN does not equal itself; in no order."""
+    """Return the rows as text, because NaN does not equal itself; in no order."""
     columns = [json_text(column.combine_chunks()).to_pylist() for column in scan.to_arrow().columns]
     return Counter(zip(*columns, strict=True))
 
