@@ -60,8 +60,8 @@ _POSITIONS = ("pos", "lsn", "scn")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Splits:
-    """The splits of one family of sources.
+class SplitFormat:
+    """The format of the splits of one family of sources.
 
     Attributes:
         source: name of the source in `details`.
@@ -189,11 +189,11 @@ def _position(log_offset: dict[str, Any] | None) -> int | None:
     return int(found) if found.isascii() and found.isdecimal() and len(found) < 19 else None
 
 
-MYSQL = Splits(source="MySqlSource", stream_kind="BINLOG", last_version=4, is_base=False)
-BASE = Splits(source="IncrementalSource", stream_kind="STREAM", last_version=6, is_base=True)
+MYSQL = SplitFormat(source="MySqlSource", stream_kind="BINLOG", last_version=4, is_base=False)
+BASE = SplitFormat(source="IncrementalSource", stream_kind="STREAM", last_version=6, is_base=True)
 
 
-def _layout(connector: str, java_class: str, splits: Splits) -> Layout:
+def _layout(connector: str, java_class: str, splits: SplitFormat) -> Layout:
     return versioned_layout(connector, java_class, SPLIT, splits.read, splits.offsets)
 
 

@@ -23,7 +23,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from readers.connectors.cdc import BASE, MYSQL, SCHEMAS, SPLIT, Splits, flag, offset
+from readers.connectors.cdc import BASE, MYSQL, SCHEMAS, SPLIT, SplitFormat, flag, offset
 from readers.connectors.layout import SourceOffset, coordinator_layout, expect_end, unknown_version
 from readers.cursor import Cursor
 
@@ -52,16 +52,16 @@ _STATE = pa.struct(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Assigner:
-    """The enumerators of one family of sources.
+class EnumeratorFormat:
+    """The format of the enumerators of one family of sources.
 
     Attributes:
-        splits: the splits of the family.
+        splits: format of the splits.
         last_version: the last known version.
         status_since, splitting_since: first versions with these fields.
     """
 
-    splits: Splits
+    splits: SplitFormat
     last_version: int
     status_since: int
     splitting_since: int
@@ -137,8 +137,8 @@ class Assigner:
         return tables
 
 
-_MYSQL = Assigner(splits=MYSQL, last_version=6, status_since=3, splitting_since=5)
-_BASE = Assigner(splits=BASE, last_version=8, status_since=6, splitting_since=8)
+_MYSQL = EnumeratorFormat(splits=MYSQL, last_version=6, status_since=3, splitting_since=5)
+_BASE = EnumeratorFormat(splits=BASE, last_version=8, status_since=6, splitting_since=8)
 _PACKAGE = "org.apache.flink.cdc.connectors."
 
 ENUMERATOR = coordinator_layout(

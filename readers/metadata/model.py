@@ -92,7 +92,7 @@ class StateObject(ABC):
         return None
 
 
-class _EqualByValue:
+class _ValueEquality:
     """Equality for dataclasses with arrays: `==` of two arrays is an array, not a bool."""
 
     __slots__ = ()
@@ -103,7 +103,7 @@ class _EqualByValue:
 
     def __eq__(self, other: object) -> bool:
         return (
-            isinstance(other, _EqualByValue)
+            isinstance(other, _ValueEquality)
             and type(other) is type(self)
             and other._values() == self._values()
         )
@@ -307,7 +307,7 @@ class KeyedStateHandle(StateObject):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class KeyGroupsStateHandle(_EqualByValue, KeyedStateHandle):
+class KeyGroupsStateHandle(_ValueEquality, KeyedStateHandle):
     """A stream, and the position in it of each key group (tags 3 and 12; 12 has a `state_handle_id`).
 
     `offsets[i]` is the position of key group `key_group_range.start + i` in the delegate. In raw keyed state -1 marks a key
@@ -458,7 +458,7 @@ class ChangelogStateHandleStreamImpl(KeyedStateHandle):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class StateMetaInfo(_EqualByValue):
+class StateMetaInfo(_ValueEquality):
     """`OperatorStateHandle.StateMetaInfo`: the positions of one state's elements in the delegate."""
 
     name: str
@@ -494,7 +494,7 @@ class FileMergingOperatorStreamStateHandle(OperatorStreamStateHandle):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class ChannelOffsets(_EqualByValue):
+class ChannelOffsets(_ValueEquality):
     """The positions of one channel's buffers.
 
     `(first, second)` is (gateIdx, inputChannelIdx) for inputs, (partitionIdx, subPartitionIdx) for results.
