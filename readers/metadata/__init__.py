@@ -6,6 +6,7 @@ Out: a `SavepointMetadata`: operators → subtasks → state handles. A handle r
 
 Read in this order:
 
+    streams.py   handles of one range of bytes: the leaves
     model.py     the tree of values, with Flink's names
     reader.py    header, operators, subtasks; one function for each object, version steps inside
     handles.py   the handles; a table of tags at the end
@@ -14,22 +15,17 @@ To add a handle, add a dataclass in model.py, and a reader and a table line in h
 """
 
 from readers.metadata.model import (
-    ByteStreamStateHandle,
     ChangelogStateBackendHandle,
     ChangelogStateHandleStreamImpl,
     ChannelOffsets,
     ChannelStateHandle,
-    CheckpointedStateScope,
     CheckpointProperties,
-    EmptySegmentFileStateHandle,
     FileMergingOperatorStreamStateHandle,
-    FileStateHandle,
     HandleAndLocalPath,
     IncrementalRemoteKeyedStateHandle,
     InMemoryChangelogStateHandle,
     InputChannelStateHandle,
     KeyedStateHandle,
-    KeyGroupRange,
     KeyGroupsSavepointStateHandle,
     KeyGroupsStateHandle,
     MasterState,
@@ -38,22 +34,29 @@ from readers.metadata.model import (
     Mode,
     OperatorState,
     OperatorStreamStateHandle,
-    RelativeFileStateHandle,
     ResultSubpartitionStateHandle,
     SavepointFormatType,
     SavepointKind,
     SavepointMetadata,
-    SegmentFileStateHandle,
     StateChange,
     StateMetaInfo,
-    StateObject,
     StateRole,
     StreamAndOffset,
-    StreamStateHandle,
     SubtaskChannels,
     SubtaskState,
 )
 from readers.metadata.reader import read_metadata
+from readers.metadata.streams import (
+    ByteStreamStateHandle,
+    CheckpointedStateScope,
+    EmptySegmentFileStateHandle,
+    FileStateHandle,
+    KeyGroupRange,
+    RelativeFileStateHandle,
+    SegmentFileStateHandle,
+    StateObject,
+    StreamStateHandle,
+)
 
 __all__ = [
     "ByteStreamStateHandle",

@@ -36,21 +36,16 @@ import numpy as np
 
 from readers.cursor import Cursor
 from readers.metadata.model import (
-    ByteStreamStateHandle,
     ChangelogStateBackendHandle,
     ChangelogStateHandleStreamImpl,
     ChannelOffsets,
     ChannelStateHandle,
-    CheckpointedStateScope,
-    EmptySegmentFileStateHandle,
     FileMergingOperatorStreamStateHandle,
-    FileStateHandle,
     HandleAndLocalPath,
     IncrementalRemoteKeyedStateHandle,
     InMemoryChangelogStateHandle,
     InputChannelStateHandle,
     KeyedStateHandle,
-    KeyGroupRange,
     KeyGroupsSavepointStateHandle,
     KeyGroupsStateHandle,
     MergedInputChannelStateHandle,
@@ -58,12 +53,19 @@ from readers.metadata.model import (
     Mode,
     Offsets,
     OperatorStreamStateHandle,
-    RelativeFileStateHandle,
     ResultSubpartitionStateHandle,
-    SegmentFileStateHandle,
     StateChange,
     StateMetaInfo,
     StreamAndOffset,
+)
+from readers.metadata.streams import (
+    ByteStreamStateHandle,
+    CheckpointedStateScope,
+    EmptySegmentFileStateHandle,
+    FileStateHandle,
+    KeyGroupRange,
+    RelativeFileStateHandle,
+    SegmentFileStateHandle,
     StreamStateHandle,
 )
 

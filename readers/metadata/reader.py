@@ -45,8 +45,10 @@ from readers.metadata.model import (
     SavepointFormatType,
     SavepointKind,
     SavepointMetadata,
-    StreamStateHandle,
     SubtaskState,
+)
+from readers.metadata.streams import (
+    StreamStateHandle,
 )
 
 if TYPE_CHECKING:

@@ -46,7 +46,7 @@ from readers.storage.schemes import credential_variables
 if TYPE_CHECKING:
     from pyarrow import fs
 
-    from readers.metadata.model import StreamStateHandle
+    from readers.metadata.streams import StreamStateHandle
 
 __all__ = [
     "DEFAULT_OPTIONS",

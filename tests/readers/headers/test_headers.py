@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from readers import metadata
 from readers.cursor import Cursor
 from readers.errors import (
     CorruptDataError,
@@ -29,7 +30,7 @@ from readers.headers.keyed import KeyedHeader, read_keyed_header
 from readers.headers.metainfo import BackendStateType, StateMetaInfo
 from readers.headers.operator import OperatorHeader, read_operator_header
 from readers.javaio import STREAM_HEADER, read_object
-from readers.metadata import model, read_metadata
+from readers.metadata import read_metadata
 from readers.serializers.base import OpaqueSerializer, Serializer
 from readers.serializers.containers import ListSerializer, MapSerializer, NullableSerializer
 from readers.serializers.kryo.serializer import KryoSerializer
@@ -654,27 +655,27 @@ class CorpusCase:
     def __init__(self, folder: Path) -> None:
         self.files = {path.name: path for path in folder.rglob("*") if path.is_file()}
 
-    def content(self, handle: model.StreamStateHandle) -> bytes:
-        if isinstance(handle, model.ByteStreamStateHandle):
+    def content(self, handle: metadata.StreamStateHandle) -> bytes:
+        if isinstance(handle, metadata.ByteStreamStateHandle):
             return handle.data
-        if isinstance(handle, model.RelativeFileStateHandle):
+        if isinstance(handle, metadata.RelativeFileStateHandle):
             return self.files[handle.relative_path].read_bytes()
-        if isinstance(handle, model.SegmentFileStateHandle):
+        if isinstance(handle, metadata.SegmentFileStateHandle):
             content = self.files[handle.file_path.rsplit("/", 1)[-1]].read_bytes()
             return content[handle.start_pos : handle.start_pos + handle.state_size]
-        assert isinstance(handle, model.FileStateHandle)
+        assert isinstance(handle, metadata.FileStateHandle)
         return self.files[handle.file_path.rsplit("/", 1)[-1]].read_bytes()
 
-    def keyed(self, handle: model.KeyedStateHandle) -> Iterator[tuple[bytes, int]]:
+    def keyed(self, handle: metadata.KeyedStateHandle) -> Iterator[tuple[bytes, int]]:
         """Yield the keyed state files, each with the position where its header must end."""
-        if isinstance(handle, model.KeyGroupsStateHandle):
+        if isinstance(handle, metadata.KeyGroupsStateHandle):
             content = self.content(handle.delegate)
             offsets = [int(offset) for offset in handle.offsets if offset > 0]
             yield content, min(offsets, default=len(content))
-        elif isinstance(handle, model.IncrementalRemoteKeyedStateHandle):
+        elif isinstance(handle, metadata.IncrementalRemoteKeyedStateHandle):
             content = self.content(handle.meta_state_handle)
             yield content, len(content)
-        elif isinstance(handle, model.ChangelogStateBackendHandle):
+        elif isinstance(handle, metadata.ChangelogStateBackendHandle):
             for materialized in handle.materialized:
                 yield from self.keyed(materialized)
 
@@ -687,15 +688,17 @@ class CorpusCase:
 def test_every_header_of_the_corpus_ends_where_its_data_begin(folder: Path) -> None:
     case = CorpusCase(folder)
 
-    for metadata in folder.rglob("_metadata"):
-        for operator in read_metadata(metadata.read_bytes()).operators:
+    for file in folder.rglob("_metadata"):
+        for operator in read_metadata(file.read_bytes()).operators:
             for subtask in operator.subtasks:
                 if subtask.managed_keyed_state is not None:
                     for content, end in case.keyed(subtask.managed_keyed_state):
                         assert read_keyed_header(Cursor(content)).data_start == end
                         assert read_keyed_header(Cursor(content), end).data_start == end
                 handle = subtask.managed_operator_state
-                if handle is not None and not isinstance(handle.delegate, model.EmptySegmentFileStateHandle):
+                if handle is not None and not isinstance(
+                    handle.delegate, metadata.EmptySegmentFileStateHandle
+                ):
                     content = case.content(handle.delegate)
                     offsets = [int(offset) for state in handle.state_meta_infos for offset in state.offsets]
                     end = min(offsets, default=len(content))
