@@ -47,8 +47,8 @@ from readers.serializers.containers import (
     MapSerializer,
     NullableSerializer,
 )
-from readers.serializers.kryo.serializer import KRYO_1, KryoSerializer
-from readers.serializers.kryo.settings import KryoRegistration, KryoSettings
+from readers.serializers.kryo.serializer import KryoSerializer
+from readers.serializers.kryo.settings import KRYO_2_24, KryoRegistration, KryoSettings
 from readers.serializers.operators import TimerSerializer, TtlSerializer
 from readers.serializers.pojo import PojoField, PojoSerializer
 from readers.serializers.primitives import BASE, BasicSerializer, IntSerializer
@@ -262,7 +262,7 @@ def _java_kryo(conversion: _Conversion, java: JavaObject) -> Serializer:
     for name in ("registeredTypesWithSerializerClasses", "registeredTypesWithSerializers"):
         registered |= _given(conversion, java.field(name))
     settings = KryoSettings(
-        version=KRYO_1,
+        version=KRYO_2_24,
         registrations=tuple(
             KryoRegistration(class_name=name, serializer=serializer)
             for name, serializer in registered.items()

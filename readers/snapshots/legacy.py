@@ -47,8 +47,8 @@ from readers.serializers.containers import (
     MapSerializer,
     NullableSerializer,
 )
-from readers.serializers.kryo.serializer import KRYO_1, KryoSerializer
-from readers.serializers.kryo.settings import KryoRegistration, KryoSettings
+from readers.serializers.kryo.serializer import KryoSerializer
+from readers.serializers.kryo.settings import KRYO_2_24, KryoRegistration, KryoSettings
 from readers.serializers.operators import TimerSerializer, TtlSerializer
 from readers.serializers.pojo import PojoField, PojoSerializer
 from readers.serializers.primitives import BASE
@@ -213,7 +213,7 @@ def _kryo(snapshot: ConfigSnapshot) -> Serializer:
     cursor = snapshot.cursor
     type_class = cursor.utf("generic type class")
     registrations = tuple(_kryo_registration(cursor) for _ in range(cursor.count("registrations", 8)))
-    return KryoSerializer(type_class, KryoSettings(version=KRYO_1, registrations=registrations))
+    return KryoSerializer(type_class, KryoSettings(version=KRYO_2_24, registrations=registrations))
 
 
 def _kryo_registration(cursor: Cursor) -> KryoRegistration:

@@ -12,8 +12,8 @@ from typing import Any
 
 from readers.formats.entry import Entry, StateKind
 from readers.serializers.base import RecordSerializer, Serializer, rebuild
-from readers.serializers.kryo.serializer import KRYO_1, KRYO_2, inform
-from readers.serializers.kryo.settings import KryoClass
+from readers.serializers.kryo.serializer import inform
+from readers.serializers.kryo.settings import KRYO_2_24, KRYO_5, KryoClass
 from readers.serializers.named import serializer_named
 from readers.serializers.operators import TtlSerializer
 from readers.serializers.pojo import PojoField, PojoSerializer, with_subclasses
@@ -23,7 +23,7 @@ from readers.serializers.protobuf.serializer import ProtobufSerializer
 from readers.serializers.table.rowdata import RowDataSerializer
 from readers.stateinfo.file import OperatorInfo, PojoSubclass, StateInfo, TypeInfo
 
-_FIRST_WITH_KRYO_2 = 5  # version of `_metadata`: Flink 2.0
+_FIRST_WITH_KRYO_5 = 5  # version of `_metadata`: Flink 2.0
 _REFINED_KINDS = frozenset({StateKind.REDUCING, StateKind.AGGREGATING, StateKind.FOLDING})
 
 
@@ -118,7 +118,7 @@ class Knowledge:
 
 def kryo_of(metadata_version: int) -> int:
     """Return the version of Kryo in the Flink that writes `_metadata` of this version."""
-    return KRYO_2 if metadata_version >= _FIRST_WITH_KRYO_2 else KRYO_1
+    return KRYO_5 if metadata_version >= _FIRST_WITH_KRYO_5 else KRYO_2_24
 
 
 def _subclass(base: PojoSerializer, subclass: PojoSubclass) -> PojoSerializer:

@@ -26,8 +26,8 @@ from readers.offsets import source_offsets
 from readers.rows import SUBTASK
 from readers.savepoint import Savepoint
 from readers.serializers.base import Serializer
-from readers.serializers.kryo.serializer import KRYO_1, inform
-from readers.serializers.kryo.settings import KryoClass
+from readers.serializers.kryo.serializer import inform
+from readers.serializers.kryo.settings import KRYO_2_24, KryoClass
 from readers.serializers.primitives import LongSerializer
 from readers.snapshots.reading import read_block, read_pairs, read_versioned
 from readers.stateinfo.file import NOTHING, SavepointInfo
@@ -447,7 +447,7 @@ def serializer_of(family: str, version: str) -> Serializer:
             errors.append(error)
             continue
         if cursor.remaining == 0:
-            return inform(serializer, KRYO_1)
+            return inform(serializer, KRYO_2_24)
     raise errors[0]
 
 

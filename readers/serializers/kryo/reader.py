@@ -25,7 +25,7 @@ from readers.javaio import STREAM_HEADER, read_object
 from readers.serializers.jsontree import MAX_NODES, json_of
 from readers.serializers.kryo.classes import BOXES, ENUMS, FINAL, PRIMITIVES
 from readers.serializers.kryo.input import KryoInput
-from readers.serializers.kryo.settings import KryoSettings, KryoType, component_of
+from readers.serializers.kryo.settings import KRYO_5, KryoSettings, KryoType, component_of
 
 _MAX_DEPTH = 100
 _CLASS_OFFSET = 2  # behind 0 null and 1 by name
@@ -56,7 +56,7 @@ class KryoReader:
     @property
     def is_kryo5(self) -> bool:
         """True for Kryo 5, False for 2.24."""
-        return self.settings.version >= 5
+        return self.settings.version >= KRYO_5
 
     def any(self, arguments: tuple[KryoType, ...] = ()) -> Any:
         """Read a value with its class."""

@@ -34,19 +34,17 @@ from readers.serializers.base import Problem, Serializer, rebuild
 from readers.serializers.jsontree import json_bytes, json_text
 from readers.serializers.kryo.input import KryoInput
 from readers.serializers.kryo.objects import is_readable, read_value
-from readers.serializers.kryo.settings import KryoClass, KryoRegistration, KryoSettings
+from readers.serializers.kryo.settings import KRYO_2_24, KRYO_5, KryoClass, KryoRegistration, KryoSettings
 from readers.serializers.protobuf.descriptors import Descriptors
 from readers.serializers.snapshot import OptionalEntry, Snapshot, SnapshotBody
 
-KRYO_1 = 2
-KRYO_2 = 5
 _CLASS, _INSTANCE = 1, 2
 _UUID = "java.util.UUID"
 
 # The package moved when Flink 2.0 replaced Kryo.
 _VERSIONS = {
-    "org.apache.flink.api.common.ExecutionConfig$SerializableSerializer": KRYO_1,
-    "org.apache.flink.api.common.SerializableSerializer": KRYO_2,
+    "org.apache.flink.api.common.ExecutionConfig$SerializableSerializer": KRYO_2_24,
+    "org.apache.flink.api.common.SerializableSerializer": KRYO_5,
 }
 
 

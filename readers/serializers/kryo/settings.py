@@ -15,6 +15,10 @@ from functools import cache, cached_property
 from readers.serializers.kryo.classes import ARRAY_CODES, ARRAY_COMPONENTS, REGISTERED
 from readers.serializers.protobuf.descriptors import Descriptors
 
+# Flink 2.0 replaced Kryo 2.24 by Kryo 5.
+KRYO_2_24 = 2
+KRYO_5 = 5
+
 PROTOBUF = "com.twitter.chill.protobuf.ProtobufSerializer"
 
 # Kryo's primitives have the ids 0–9, chill's classes those up to 84: users' registrations follow.
@@ -69,7 +73,7 @@ class KryoSettings:
     """The settings of a Kryo instance.
 
     Attributes:
-        version: 2 (2.24) or 5.
+        version: KRYO_2_24 or KRYO_5; 0 where it is not known.
         registrations: in the order of their ids.
         default_serializers: class → serializer class.
         classes: class → its fields or constants, of users and of Flink.

@@ -18,13 +18,21 @@ from hypothesis import strategies as st
 from readers.errors import CorruptDataError, ReaderError, UnsupportedSerializerError
 from readers.keygroups import hash_long
 from readers.serializers.containers import ListSerializer
-from readers.serializers.kryo.serializer import KRYO_1, KRYO_2, KryoSerializer, inform
-from readers.serializers.kryo.settings import KryoClass, KryoRegistration, KryoSettings, KryoType, kryo_type
+from readers.serializers.kryo.serializer import KryoSerializer, inform
+from readers.serializers.kryo.settings import (
+    KRYO_2_24,
+    KRYO_5,
+    KryoClass,
+    KryoRegistration,
+    KryoSettings,
+    KryoType,
+    kryo_type,
+)
 from readers.serializers.primitives import IntSerializer
 from readers.serializers.tuples import TupleSerializer
 from tests.support.single_values import decode, decode_columns, decode_one, serializer_of, vector, vectors_of
 
-VERSIONS = [KRYO_1, KRYO_2]
+VERSIONS = [KRYO_2_24, KRYO_5]
 
 # The user classes of the vectors.
 CLASSES = {
@@ -138,7 +146,7 @@ def check_gk(described: dict[str, Any], found: dict[str, Any]) -> None:
 
 
 def test_the_snapshot_says_which_kryo_wrote_the_values() -> None:
-    for flink, version in (("1.", KRYO_1), ("2.", KRYO_2)):
+    for flink, version in (("1.", KRYO_2_24), ("2.", KRYO_5)):
         serializer = serializer_of(vector("Kryo Gk", flink))
 
         assert isinstance(serializer, KryoSerializer)
@@ -149,18 +157,18 @@ def test_a_version_that_nobody_knows_is_a_problem() -> None:
     serializer = KryoSerializer("java.util.UUID", KryoSettings(version=0))
 
     assert [problem.sized for problem in serializer.problems()] == [False]
-    assert list(inform(ListSerializer(serializer), KRYO_2).problems()) == []
+    assert list(inform(ListSerializer(serializer), KRYO_5).problems()) == []
 
 
 @pytest.mark.parametrize(
     "type_class", ["java.util.UUID", "java.util.List", "java.lang.Object", "[I", "[[Ljava.lang.String;"]
 )
 def test_types_of_the_jdk_are_no_problem(type_class: str) -> None:
-    assert list(KryoSerializer(type_class, KryoSettings(version=KRYO_1)).problems()) == []
+    assert list(KryoSerializer(type_class, KryoSettings(version=KRYO_2_24)).problems()) == []
 
 
 def test_an_unknown_class_is_a_problem_until_its_fields_are_known() -> None:
-    serializer = KryoSerializer("com.example.Order", KryoSettings(version=KRYO_2))
+    serializer = KryoSerializer("com.example.Order", KryoSettings(version=KRYO_5))
 
     (problem,) = serializer.problems()
     known = inform(serializer, 0, {"com.example.Order": KryoClass(fields=(("id", "long"),))})
@@ -171,7 +179,7 @@ def test_an_unknown_class_is_a_problem_until_its_fields_are_known() -> None:
 
 
 def test_an_unknown_class_at_the_end_of_a_frame_gives_its_bytes() -> None:
-    serializer = KryoSerializer("java.lang.Object", KryoSettings(version=KRYO_1))
+    serializer = KryoSerializer("java.lang.Object", KryoSettings(version=KRYO_2_24))
     raw = b"\x01\x00" + text_of("com.example.Order") + b"\x01\x54"
 
     assert json.loads(decode_one(serializer, raw)) == {
@@ -181,7 +189,7 @@ def test_an_unknown_class_at_the_end_of_a_frame_gives_its_bytes() -> None:
 
 
 def test_an_unknown_class_before_other_fields_is_named() -> None:
-    kryo = KryoSerializer("java.lang.Object", KryoSettings(version=KRYO_1))
+    kryo = KryoSerializer("java.lang.Object", KryoSettings(version=KRYO_2_24))
     serializer = TupleSerializer("org.apache.flink.api.java.tuple.Tuple2", (kryo, IntSerializer()))
     raw = b"\x01\x00" + text_of("com.example.Order") + b"\x01\x54" + bytes(4)
 
@@ -191,7 +199,7 @@ def test_an_unknown_class_before_other_fields_is_named() -> None:
 
 def test_an_unknown_enum_of_kryo_5_is_not_taken_for_a_reference() -> None:
     raw = b"\x01\x00" + text_of("com.example.Color") + b"\x02"
-    kryo = KryoSerializer("java.lang.Object", KryoSettings(version=KRYO_2))
+    kryo = KryoSerializer("java.lang.Object", KryoSettings(version=KRYO_5))
     serializer = TupleSerializer("Tuple2", (kryo, IntSerializer()))
 
     with pytest.raises(UnsupportedSerializerError, match=r"com\.example\.Color"):
@@ -209,7 +217,7 @@ def test_registrations_of_known_classes_take_no_id() -> None:
             ("a.C", ""),
         )
     )
-    ids = KryoSettings(version=KRYO_1, registrations=registrations).class_ids
+    ids = KryoSettings(version=KRYO_2_24, registrations=registrations).class_ids
 
     assert [ids[number] for number in (82, 85, 86, 87)] == ["java.util.UUID", "a.A", "a.B", "a.C"]
     assert 88 not in ids
@@ -217,7 +225,7 @@ def test_registrations_of_known_classes_take_no_id() -> None:
 
 def test_a_class_with_a_serializer_of_the_user_is_not_read_as_if_it_had_none() -> None:
     settings = KryoSettings(
-        version=KRYO_1, default_serializers={"java.util.UUID": "com.example.UuidSerializer"}
+        version=KRYO_2_24, default_serializers={"java.util.UUID": "com.example.UuidSerializer"}
     )
     serializer = KryoSerializer("java.util.UUID", settings)
 
@@ -225,7 +233,7 @@ def test_a_class_with_a_serializer_of_the_user_is_not_read_as_if_it_had_none() -
 
 
 def test_the_hash_of_a_uuid_key_is_javas() -> None:
-    serializer = KryoSerializer("java.util.UUID", KryoSettings(version=KRYO_1))
+    serializer = KryoSerializer("java.util.UUID", KryoSettings(version=KRYO_2_24))
     value = uuid.UUID(int=(5 << 64) + 9)
 
     assert serializer.hash_code(json.dumps(str(value))) == hash_long(5 ^ 9)
@@ -249,7 +257,7 @@ def test_references_cannot_make_a_small_value_large() -> None:
         raw += b"\x01\x00" + (text_of("java.util.ArrayList") if not raw else b"") + b"\x01\x02"
     raw += b"\x00"
     raw += b"".join(b"\x01\x00" + varint(2 + number) for number in range(59, 0, -1))
-    serializer = KryoSerializer("java.lang.Object", KryoSettings(version=KRYO_1))
+    serializer = KryoSerializer("java.lang.Object", KryoSettings(version=KRYO_2_24))
 
     with pytest.raises(ReaderError):
         decode(serializer, bytes(raw))
@@ -326,7 +334,7 @@ class Writer:
         return b"\x01" + varint(len(self.names) - 1) + text_of(name), True
 
     def body(self, value: Any) -> bytes:
-        order = ">" if self.version == KRYO_1 else "<"
+        order = ">" if self.version == KRYO_2_24 else "<"
         if isinstance(value, bool):
             return bytes([value])
         if isinstance(value, int):
@@ -341,16 +349,16 @@ class Writer:
             halves = struct.unpack(">2q", value.bytes)
             return (
                 struct.pack("<2q", *halves)
-                if self.version == KRYO_2
+                if self.version == KRYO_5
                 else b"".join(zigzag(h, 64) for h in halves)
             )
         if isinstance(value, dict):
-            count = len(value) + (self.version == KRYO_2)
+            count = len(value) + (self.version == KRYO_5)
             return varint(count) + b"".join(self.value(part) for entry in value.items() for part in entry)
         return self.elements(value)
 
     def elements(self, value: list[Any]) -> bytes:
-        if self.version == KRYO_1:
+        if self.version == KRYO_2_24:
             return varint(len(value)) + b"".join(map(self.value, value))
         if not value:
             return b"\x01"
@@ -432,7 +440,9 @@ def test_round_trip(version: int, values: list[Any]) -> None:
 @given(data=st.data())
 def test_broken_bytes_end_in_a_value_or_an_error(version: int, data: st.DataObject) -> None:
     entries = [
-        entry for entry in vectors_of("KryoSerializer") if (entry["flink"][0] == "1") == (version == KRYO_1)
+        entry
+        for entry in vectors_of("KryoSerializer")
+        if (entry["flink"][0] == "1") == (version == KRYO_2_24)
     ]
     values = [value["hex"] for entry in entries for value in entry["values"] if "hex" in value]
     raw = bytearray(bytes.fromhex(data.draw(st.sampled_from(values))))
@@ -449,7 +459,7 @@ def test_broken_bytes_end_in_a_value_or_an_error(version: int, data: st.DataObje
 def test_nesting_has_a_limit(version: int) -> None:
     head = b"\x01\x00" + text_of("java.util.ArrayList") + b"\x01"
     again = b"\x01\x00\x01"
-    count = b"\x01" if version == KRYO_1 else b"\x02"
+    count = b"\x01" if version == KRYO_2_24 else b"\x02"
     serializer = KryoSerializer("java.lang.Object", KryoSettings(version=version))
 
     with pytest.raises(CorruptDataError, match="nest"):
