@@ -1,4 +1,4 @@
-"""A session as any program may have it, and the engine beside DuckDB. One JVM for all tests."""
+"""A Spark session as any program may have one, and our engine beside DuckDB. All tests share one JVM."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """A session without any setting of ours."""
+    """A session without settings of ours."""
     from pyspark.sql import SparkSession
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -75,7 +75,7 @@ def spark() -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="session")
 def savepoints() -> Catalog:
-    """`e` is everything, `w` is wordcount."""
+    """The savepoints: `e` has everything, `w` is wordcount."""
     return Catalog([Root(path=str(EVERYTHING), label="e"), Root(path=str(WORDCOUNT), label="w")])
 
 
@@ -97,7 +97,7 @@ def spark_engine(
 
 
 class Standalone:
-    """A master and two workers of one core each, as processes; their Python has what is installed, but not our code.
+    """A master and two workers of one core each, as processes; their Python has the installed packages, but not our code.
 
     Attributes:
         folder: where it works.
@@ -136,7 +136,7 @@ class Standalone:
     def run(
         self, script: str, *arguments: str, python: Path | None = None, timeout_s: float = 600
     ) -> list[dict[str, Any]]:
-        """Run a driver's script in a process of its own; the lines that it prints, each of JSON."""
+        """Run a driver's script in a process of its own; return the lines of JSON that it prints."""
         ran = subprocess.run(
             [sys.executable, "-c", script, self.url, str(python or self.python), *arguments],
             cwd=PROJECT,
@@ -156,7 +156,7 @@ class Standalone:
             process.wait(timeout=30)
 
     def processes(self) -> list[str]:
-        """The commands of all processes that work here, executors' and drivers' among them."""
+        """The commands of all processes in this folder, those of executors and drivers included."""
         return processes_with(str(self.folder))
 
     def _start_worker(self) -> subprocess.Popen[bytes]:
@@ -189,13 +189,13 @@ class Standalone:
 
 @pytest.fixture(scope="session")
 def executors_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where executors of any cluster keep what they compile: it takes them long."""
+    """The folder for compiled code of executors of any cluster: compiling takes long."""
     return tmp_path_factory.mktemp("cache")
 
 
 @pytest.fixture(scope="session")
 def standalone(tmp_path_factory: pytest.TempPathFactory, executors_cache: Path) -> Iterator[Standalone]:
-    """One cluster for all tests; the last of them takes its master away."""
+    """One cluster for all tests; the last test ends its master."""
     folder = tmp_path_factory.mktemp("standalone")
     cluster = Standalone(folder, python_without_our_code(folder), executors_cache)
     yield cluster
@@ -216,7 +216,7 @@ def run_python(*arguments: str, folder: Path, **environment: str) -> subprocess.
 
 
 def processes_with(text: str) -> list[str]:
-    """The commands of processes whose environment has this text."""
+    """The commands of all processes whose environment has this text."""
     found = []
     for name in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError):
@@ -226,7 +226,7 @@ def processes_with(text: str) -> list[str]:
 
 
 def python_without_our_code(folder: Path) -> Path:
-    """An interpreter with the packages of this one, but none that is installed editable: no `.pth` file is read."""
+    """A Python with the packages of this one, except editable ones: it reads no `.pth` file."""
     python = folder / "python"
     packages = sysconfig.get_path("purelib")
     python.write_text(f'#!/bin/sh\nPYTHONPATH="$PYTHONPATH:{packages}" exec {sys.executable} -S "$@"\n')

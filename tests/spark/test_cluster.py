@@ -1,4 +1,4 @@
-"""A real cluster: a master and two workers as processes, executors that have never seen our code.
+"""A real cluster: a master and two workers as processes, with executors that have no code of ours.
 
 A driver is a process of its own, for there is one Spark in a process. The tests share the cluster, in this order.
 """

@@ -1,4 +1,4 @@
-"""A Spark Connect server as a process, whose Python has never seen our code; and the service beside it.
+"""A Spark Connect server as a process, whose Python has no code of ours, and the service beside it.
 
 The tests share the server, in this order: one of the last takes it away, and starts another.
 """
@@ -121,7 +121,7 @@ class ConnectServer:
         wait_until(has_started, 120)
 
     def kill(self) -> None:
-        """It is gone, with all that it has started."""
+        """Kill the server and all processes that it has started."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -255,7 +255,7 @@ def test_explain_shows_the_plan(savepoints: Catalog, engine: SparkEngine) -> Non
 
 
 class Opening:
-    """A query whose answer is waited for by a thread of its own, and what comes of it."""
+    """A query that a thread opens, and its result."""
 
     def __init__(self, execution: Execution) -> None:
         self.execution = execution
@@ -264,7 +264,7 @@ class Opening:
         self._thread.start()
 
     def cancelled(self, message: str) -> str:
-        """Cancel it; the message of its end."""
+        """Cancel the query; return the message of its error."""
         self.execution.cancel(QueryCancelledError(message))
         self._thread.join()
         self.execution.close()

@@ -1,4 +1,4 @@
-"""One meaning: what DuckDB answers, Spark answers, to the last digit; or it says that it does not.
+"""One meaning: Spark answers what DuckDB answers, to the last digit, or refuses the statement.
 
 `queries.sql` and `refused.sql` hold the statements, one a paragraph: add to them.
 """

@@ -1,4 +1,4 @@
-"""The data source in a session of anybody's."""
+"""The data source in a session of any program."""
 
 from __future__ import annotations
 

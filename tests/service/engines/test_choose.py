@@ -1,4 +1,4 @@
-"""Which engine answers, and what a user is told; no Spark is started here."""
+"""The choice of an engine, and the errors of one that is not there; no Spark is started."""
 
 from __future__ import annotations
 
@@ -271,7 +271,7 @@ def test_explain_shows_the_choice(wordcount: Catalog) -> None:
 
 @pytest.fixture(scope="module")
 def address(wordcount: Catalog, serving: Callable[..., Any]) -> Iterator[str]:
-    """Where a service listens whose cluster is gone."""
+    """The address of a service whose cluster is gone."""
     with serving(create_app(GONE.replaced({"workers": 1}), wordcount)) as found:
         yield found
 

@@ -1,4 +1,4 @@
-"""Reading splits by several threads: every batch comes once, and few bytes wait."""
+"""Splits read by several threads: every batch comes once, and few bytes wait."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LARGE = pa.py_buffer(bytes(64 << 20))
 
 
 def batch_of(size_bytes: int) -> pa.RecordBatch:
-    """One value of so many bytes; all are the same memory."""
+    """A batch of one value of this size; all batches share their memory."""
     offsets = pa.array([0, size_bytes], pa.int32()).buffers()[1]
     value = pa.Array.from_buffers(pa.binary(), 1, [None, offsets, LARGE.slice(0, size_bytes)])
     return pa.RecordBatch.from_arrays([value], schema=SCHEMA)
@@ -31,7 +31,7 @@ def batch_of(size_bytes: int) -> pa.RecordBatch:
 
 @dataclass
 class Ahead:
-    """How many bytes were read and are not taken, at most."""
+    """The most bytes that were read and not taken yet."""
 
     now: int = 0
     most: int = 0
@@ -45,7 +45,7 @@ class Ahead:
 
 @dataclass
 class SizesSplit(Split):
-    """Batches of these sizes."""
+    """A split with batches of these sizes."""
 
     sizes: list[int]
     ahead: Ahead
@@ -64,7 +64,7 @@ def scan_of(sizes: list[list[int]], ahead: Ahead) -> Scan:
 
 
 def read(sizes: list[list[int]]) -> tuple[list[int], int, SplitCount]:
-    """The sizes of the values, how many bytes waited at most, and what was counted."""
+    """Read a scan: the sizes of the values, the most bytes that waited, and the counts."""
     ahead, count, found = Ahead(), SplitCount(), []
     for batch in read_splits(scan_of(sizes, ahead), THREADS, lambda: None, count):
         found += pc.binary_length(batch.column("value")).to_pylist()

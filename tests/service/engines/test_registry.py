@@ -144,7 +144,7 @@ def test_the_registry_is_light_to_import() -> None:
 
 
 def test_no_other_module_names_an_engine() -> None:
-    """But for the dialect of SQL that is DuckDB's, the groups of settings and the packages that doctor-env looks for."""
+    """Exceptions: the dialect of SQL that is DuckDB's, the groups of settings, and the packages in doctor-env."""
     names = {engine.name for engine in ENGINES}
     others = [
         path

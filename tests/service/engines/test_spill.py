@@ -1,4 +1,4 @@
-"""Folders for what engines spill: those of dead processes are removed, no others."""
+"""Folders for what engines spill: those of dead processes are removed, and no others."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ sys.stdin.read()
 
 
 def owner_of_one(parent: Path) -> tuple[subprocess.Popen[str], Path]:
-    """A process that has a folder, and the folder."""
+    """A process that owns a folder, and the folder."""
     owner = subprocess.Popen(
         [sys.executable, "-c", OWNER, str(parent)],
         stdin=subprocess.PIPE,

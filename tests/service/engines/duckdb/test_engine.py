@@ -1,4 +1,4 @@
-"""Engines: what a scan is asked for, how a run ends, and that nothing is left behind."""
+"""DuckDB: what it asks of a scan, how an execution ends, and that it leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ ROWS = 1000
 
 @dataclass
 class NumberSplit(Split):
-    """Batches of numbers, which notes how many were taken and whether it was closed."""
+    """A split of numbers that counts the batches taken and notes whether it was closed."""
 
     table: NumberTable
     number: int
@@ -78,7 +78,7 @@ class NumberSplit(Split):
 
 @dataclass
 class NumberTable(Table):
-    """A table whose reading can be watched."""
+    """A table that records how it is read."""
 
     splits: int = 1
     batches: int = 10
@@ -131,7 +131,7 @@ def read(engine: DuckDBEngine, native: Any) -> Callable[[Table, str], list[Any]]
 
 
 def ours() -> set[str]:
-    """The threads that are ours: those of DuckDB are dummies to Python."""
+    """The threads of our code: DuckDB's are dummies to Python."""
     return {thread.name for thread in threading.enumerate() if not thread.name.startswith("Dummy")}
 
 

@@ -1,4 +1,4 @@
-"""DuckDB's connections that wait to be asked the same again: the same answers, and nothing kept of one query by another."""
+"""Connections that wait for the same statement: they give the same answers, and keep nothing of a query for another."""
 
 from __future__ import annotations
 

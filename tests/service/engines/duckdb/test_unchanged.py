@@ -1,4 +1,4 @@
-"""Statements whose rows are the scan's: the same rows, in the same types, as DuckDB gives; and which statements these are."""
+"""Statements whose rows are those of the scan: which they are, and that rows and types are those of DuckDB."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ EVERYTHING = list(BATCH.schema.names)
 
 
 def planned(sql: str, batch: pa.RecordBatch = BATCH) -> Plan:
-    """The plan of a statement over a table `numbers` that is there already."""
+    """The plan of a statement over a given table `numbers`."""
     table = FactsTable("numbers", "", batch.schema, lambda: batch)
     found = plan(sql.replace("numbers", "aggregate"), CATALOG)
     references = [TableReference(name=each.name, database=None, table=table) for each in found.tables]
@@ -60,7 +60,7 @@ def answered(engine: DuckDBEngine, statement: Plan) -> pa.Table:
 
 
 def texts(table: pa.Table) -> list[tuple[str, ...]]:
-    """The rows, sorted, each value as JSON: Python has no date as far away as some are."""
+    """The rows, sorted, each value as JSON: some dates are beyond Python's."""
     columns = [
         [text for chunk in column.chunks for text in json_column(chunk).to_pylist()]
         for column in table.columns
@@ -69,7 +69,7 @@ def texts(table: pa.Table) -> list[tuple[str, ...]]:
 
 
 def assert_same(found: pa.Table, expected: pa.Table) -> None:
-    """The same columns, and the same rows in any order; NaN is like itself."""
+    """Check for the same columns and the same rows in any order; NaN equals NaN."""
     assert found.schema.names == expected.schema.names
     assert found.schema.types == expected.schema.types
     assert texts(found) == texts(expected)

@@ -1,4 +1,4 @@
-"""The average that Spark takes from its Python, beside DuckDB's own."""
+"""The average that Spark computes in Python equals DuckDB's own."""
 
 from __future__ import annotations
 

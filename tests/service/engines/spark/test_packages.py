@@ -1,4 +1,4 @@
-"""The zip for executors, in a process that has nothing of ours; no Spark is started here."""
+"""The zip for executors, in a process without our packages; no Spark is started."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def archive(tmp_path: Path) -> Path:
 
 
 def imported(archive: Path, cache: Path, first: str = "service") -> list[Path]:
-    """Where a process that has nothing of ours finds our modules."""
+    """The paths at which a process without our packages finds our modules."""
     ran = subprocess.run(
         [sys.executable, "-S", "-c", _SCRIPT.format(first=first), str(archive)],
         cwd=cache.parent,

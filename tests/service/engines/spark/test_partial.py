@@ -1,4 +1,4 @@
-"""A SELECT in two parts: what executors compute of some rows, and what is left for Spark."""
+"""A SELECT that is split: what executors compute of some rows, and what Spark merges."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def answered(connection: duckdb.DuckDBPyConnection, sql: str, rows: pa.Table) ->
 
 @pytest.fixture(scope="module")
 def merging() -> Iterator[duckdb.DuckDBPyConnection]:
-    """DuckDB in the place of Spark."""
+    """DuckDB in place of Spark."""
     with duckdb.connect(":memory:") as connection:
         for macro in _MERGES:
             connection.execute(macro)
@@ -112,7 +112,7 @@ def merging() -> Iterator[duckdb.DuckDBPyConnection]:
 @pytest.mark.slow
 @pytest.mark.parametrize("sql", _SPLIT)
 @given(rows=_ROWS, size=st.integers(1, 7), most=st.integers(1, 20))
-def test_merged_parts_are_the_answer_of_the_whole(
+def test_merged_answers_are_the_answer_of_the_whole(
     sql: str, merging: duckdb.DuckDBPyConnection, rows: list[dict[str, object]], size: int, most: int
 ) -> None:
     found = split(sql)
@@ -122,14 +122,14 @@ def test_merged_parts_are_the_answer_of_the_whole(
     partial = Partial(found.partial.sql("duckdb"), _SCHEMA, pa.schema([]), most_rows=most)
     merging.register("rows", _SCHEMA.empty_table())
     schema = merging.sql(partial.sql).to_arrow_table().schema
-    parts = pa.Table.from_batches(partial.of(batches(rows, size)), schema)
+    answers = pa.Table.from_batches(partial.of(batches(rows, size)), schema)
 
-    assert answered(merging, found.merged.sql("duckdb"), parts) == answered(merging, sql, whole)
+    assert answered(merging, found.merged.sql("duckdb"), answers) == answered(merging, sql, whole)
 
 
 @pytest.fixture(scope="module")
 def connection() -> Iterator[duckdb.DuckDBPyConnection]:
-    """DuckDB as it is."""
+    """DuckDB without further functions."""
     with duckdb.connect(":memory:") as made:
         yield made
 
@@ -147,8 +147,8 @@ def test_duckdb_merges_what_executors_find_to_the_same_values_and_types(
         name for name, kind in zip(relation.columns, relation.types, strict=True) if str(kind) == "HUGEINT"
     }
     partial = Partial(found.partial.sql("duckdb"), _SCHEMA, pa.schema([]), most_rows=most)
-    parts = pa.Table.from_batches(partial.of(batches(rows, 5)), relation.to_arrow_table().schema)
-    connection.register("t", parts)
+    answers = pa.Table.from_batches(partial.of(batches(rows, 5)), relation.to_arrow_table().schema)
+    connection.register("t", answers)
     merged = connection.sql(merged_by_duckdb(found.merged, hugeints).sql("duckdb"))
     types, answer = merged.types, merged.fetchall()
     connection.register("t", pa.Table.from_pylist(rows, _SCHEMA))

@@ -1,4 +1,4 @@
-"""Queries in processes of their own: the same answers, and none can hurt another or the server."""
+"""Queries in processes of their own: they give the same answers, and none can hurt another or the server."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def rows_of(batches: list[pa.RecordBatch]) -> list[tuple[Any, ...]]:
 
 
 def text_of(columns: tuple[Column, ...], batches: list[pa.RecordBatch]) -> list[str]:
-    """Rows as JSON: values that Python has no type for, too."""
+    """Rows as JSON, also for values that Python has no type for."""
     return [row for batch in batches for row in json_rows(columns, batch)]
 
 
@@ -203,7 +203,7 @@ def test_a_worker_that_ends_loses_only_its_query(number: signal.Signals, service
 
 
 def busy_with(service: Service, query: Any) -> int:
-    """The process that runs a query."""
+    """The process id of the worker that runs a query."""
     wait_until(lambda: query._runner._execution is not None and query._runner._execution.has_begun)
     number: int = query._runner._execution._worker.number
     assert number in service.pids
@@ -540,7 +540,7 @@ def test_sizes_are_read_as_people_write_them() -> None:
 
 
 def lives(pid: int) -> bool:
-    """Whether a process runs; one that waits to be reaped does not."""
+    """True if a process runs; a zombie does not."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:
