@@ -22,7 +22,6 @@ from pyarrow import parquet
 from service import cli
 from service.commands.lookup import key_of
 from service.commands.sources import roots_of
-from service.settings import InvalidSettingError, Settings, path_map_of, settings_of
 from tests.support.objectstore import ObjectStore, Proxy
 from tests.support.paths import DATA
 
@@ -289,16 +288,6 @@ def test_a_source_may_have_a_name(tmp_path: Path) -> None:
     ]
 
 
-def test_settings_come_from_the_command_line_then_the_environment() -> None:
-    environment = {"SAVEPOINTDB_PORT": "9000", "SAVEPOINTDB_TIMEOUT_S": "5", "OTHER": "x"}
-
-    found = settings_of({"port": 1, "host": None, "root": ["x"]}, environment)
-
-    assert found == Settings.of(port=1, timeout_s=5.0)
-    with pytest.raises(InvalidSettingError, match="SAVEPOINTDB_PORT"):
-        settings_of({}, {"SAVEPOINTDB_PORT": "many"})
-
-
 def command(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "service.cli", *arguments]
 
@@ -560,25 +549,3 @@ def test_every_command_takes_the_new_place_of_moved_files(
         failed, _, errors = run(*arguments)
         assert failed == 3
         assert "found neither" in errors
-
-
-def test_path_maps_of_the_environment_and_the_command_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    settings = settings_of({}, {"SAVEPOINTDB_PATH_MAP": "s3://a=/b; hdfs://n:1/x=file:/y"})
-
-    assert path_map_of({"path_map": ["s3://a=/c", "/k=v/d=/e=f"]}, settings) == {
-        "s3://a": "/c",
-        "hdfs://n:1/x": "file:/y",
-        "/k=v/d": "/e=f",
-    }
-    with pytest.raises(InvalidSettingError, match="expected OLD=NEW, found 'nonsense'"):
-        path_map_of({"path_map": ["nonsense"]}, Settings())
-
-
-@pytest.mark.parametrize(("text", "value"), [("true", True), ("0", False), ("No", False)])
-def test_settings_that_are_switches(text: str, value: bool) -> None:
-    assert settings_of({}, {"SAVEPOINTDB_ALLOW_HTTP": text}).storage.allow_http is value
-
-
-def test_a_switch_is_on_or_off() -> None:
-    with pytest.raises(InvalidSettingError, match="SAVEPOINTDB_ALLOW_HTTP"):
-        settings_of({}, {"SAVEPOINTDB_ALLOW_HTTP": "perhaps"})

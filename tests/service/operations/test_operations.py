@@ -1,4 +1,4 @@
-"""Metrics, logs, the settings file, and checks of the environment."""
+"""Metrics, logs, and checks of the environment."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from service.app import create_app
 from service.cli import main
 from service.operations.doctor import MISSING, OK, WRONG, Check, checks
 from service.operations.logs import AUDIT, JsonFormatter, TextFormatter, install
-from service.settings import InvalidSettingError, Settings, read_config, settings_of
+from service.settings import Settings
 from tests.support.paths import DATA
 
 Serving = Callable[[FastAPI], AbstractContextManager[str]]
@@ -121,56 +121,6 @@ def test_a_line_of_the_log_is_one_line() -> None:
 def test_a_level_or_format_that_is_not_known_is_refused(settings: Settings) -> None:
     with pytest.raises(ValueError, match="expected a log_level"):
         install(settings)
-
-
-# ---- the settings file ----
-
-
-def write(tmp_path: Path, text: str) -> str:
-    path = tmp_path / "savepointdb.toml"
-    path.write_text(text)
-    return str(path)
-
-
-def test_the_command_line_wins_over_the_environment_and_that_over_the_file(tmp_path: Path) -> None:
-    path = write(tmp_path, "port = 1\ntimeout_s = 2\nhost = 'a'\nallow_anonymous = true\nroots = ['x=/y']\n")
-
-    found = settings_of(
-        {"config": path, "port": 3},
-        {"SAVEPOINTDB_PORT": "2", "SAVEPOINTDB_HOST": "b", "SAVEPOINTDB_AUDIT_LOG": "yes"},
-    )
-
-    assert found == Settings.of(port=3, host="b", timeout_s=2.0, allow_anonymous=True, audit_log=True)
-    assert settings_of({}, {"SAVEPOINTDB_CONFIG": path}).server.port == 1
-    assert read_config(path).roots == ("x=/y",)
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("prot = 1", "expected a setting, found prot; is it port?"),
-        ("port = '1'", "port: expected a value of type int, found '1'"),
-        ("port = true", "port: expected a value of type int, found True"),
-        ("audit_log = 1", "audit_log: expected a value of type bool"),
-        ("roots = 'x'", "expected roots as a list"),
-        ("= 1", "expected TOML"),
-        ("[port]\na = 1", "port: expected a value of type int"),
-    ],
-)
-def test_an_error_in_a_file_is_reported(tmp_path: Path, text: str, message: str) -> None:
-    with pytest.raises(InvalidSettingError, match=message.replace("?", r"\?")):
-        settings_of({"config": write(tmp_path, text)}, {})
-
-
-def test_a_missing_file_is_reported(tmp_path: Path) -> None:
-    with pytest.raises(InvalidSettingError, match="expected a file of settings"):
-        settings_of({"config": str(tmp_path / "none.toml")}, {})
-
-
-@pytest.mark.parametrize("text", ["maybe", "", "2"])
-def test_a_flag_of_the_environment_is_true_or_false(text: str) -> None:
-    with pytest.raises(InvalidSettingError, match="SAVEPOINTDB_AUDIT_LOG"):
-        settings_of({}, {"SAVEPOINTDB_AUDIT_LOG": text})
 
 
 def test_a_service_without_roots_prints_a_hint(capsys: pytest.CaptureFixture[str]) -> None:

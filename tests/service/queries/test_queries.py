@@ -13,18 +13,15 @@ import httpx
 import pyarrow as pa
 import pytest
 from fastapi import FastAPI
-from hypothesis import given
-from hypothesis import strategies as st
 
 from catalog import Catalog, connect
 from service.app import create_app
 from service.engines.duckdb.engine import DuckDBEngine
-from service.errors import QueryCancelledError, QueryNotFoundError, TooManyQueriesError
+from service.errors import QueryCancelledError, QueryNotFoundError
 from service.queries.query import Query
 from service.queries.registry import Queries
 from service.queries.request import QueryRequest
 from service.queries.results import ResultBuffer
-from service.queries.slots import SlotLimits, Slots, Ticket
 from service.queries.spool import Spool
 from service.queries.state import QueryState
 from service.settings import Settings
@@ -38,7 +35,6 @@ ENDLESS = "SELECT count(*) FROM range(1000000000000)"
 LOOKUP = "SELECT key, value FROM aggregate WHERE key = 'key_1'"
 ARROW = "application/vnd.apache.arrow.stream"
 LONG = "SELECT x, repeat('x', 100) AS text FROM range(2000000) t(x)"
-KINDS: tuple[dict[str, bool], ...] = ({}, {"is_large": True}, {"is_lookup": True})
 
 Serving = Callable[[FastAPI], AbstractContextManager[str]]
 
@@ -392,195 +388,6 @@ def test_no_thread_is_left_when_all_ended(native: Any) -> None:
 
     left = {thread.name for thread in threading.enumerate() if not thread.name.startswith("Dummy")} - before
     assert left == set()
-
-
-class Line:
-    """Tickets before slots, and the order in which they came through."""
-
-    def __init__(self, **limits: int) -> None:
-        given = {"running": 4, "running_per_user": 4, "queued": 100, "queued_per_user": 100, **limits}
-        self.slots = Slots(SlotLimits(**given))
-        self.granted: list[str] = []
-        self.tickets: dict[str, Ticket] = {}
-
-    def enter(
-        self,
-        name: str,
-        user: str = "a",
-        *,
-        is_large: bool = False,
-        is_lookup: bool = False,
-        size_bytes: int = 0,
-    ) -> None:
-        ticket = Ticket(
-            user=user,
-            is_large=is_large,
-            is_lookup=is_lookup,
-            size_bytes=size_bytes,
-            grant=lambda: self.granted.append(name),
-        )
-        self.tickets[name] = ticket
-        self.slots.enter(ticket)
-
-    def leave(self, name: str) -> None:
-        self.slots.leave(self.tickets[name])
-
-
-def test_those_that_come_first_go_first() -> None:
-    line = Line(running=1)
-    for name in "abc":
-        line.enter(name)
-    line.leave("a")
-    line.leave("b")
-
-    assert line.granted == ["a", "b", "c"]
-
-
-def test_small_ones_find_a_slot_while_as_many_large_ones_run_as_may() -> None:
-    line = Line(running=8)
-    for number in range(8):
-        line.enter(f"large {number}", is_large=True)
-    line.enter("small", "b")
-
-    assert line.granted == [*(f"large {number}" for number in range(4)), "small"]
-
-
-def test_lookups_find_a_slot_while_as_many_others_run_as_may() -> None:
-    line = Line(running=4)
-    for number in range(5):
-        line.enter(f"unknown {number}", f"user {number}")
-    for number in range(3):
-        line.enter(f"lookup {number}", f"user {number}", is_lookup=True)
-
-    assert line.granted == [*(f"unknown {number}" for number in range(4)), "lookup 0", "lookup 1"]
-
-
-def test_lookups_may_have_all_slots_and_then_go_in_turn() -> None:
-    line = Line(running=2)
-    for name in "abc":
-        line.enter(f"lookup {name}", name, is_lookup=True)
-    line.enter("early scan", "d")
-    line.tickets["early scan"].arrived -= 60
-    line.enter("scan", "e")
-    line.enter("lookup f", "f", is_lookup=True)
-    line.leave("lookup a")
-    line.leave("lookup b")
-
-    assert line.granted == ["lookup a", "lookup b", "lookup c", "early scan", "lookup f"]
-
-
-def test_small_ones_go_before_large_ones_that_have_not_waited_long() -> None:
-    line = Line(running=1)
-    line.enter("first")
-    line.enter("large", is_large=True)
-    line.enter("small")
-    line.leave("first")
-
-    assert line.granted == ["first", "small"]
-
-
-def test_large_ones_that_have_waited_long_go_in_turn() -> None:
-    line = Line(running=1)
-    line.enter("first")
-    line.enter("large", is_large=True)
-    line.tickets["large"].arrived -= 60
-    line.enter("small")
-    line.leave("first")
-
-    assert line.granted == ["first", "large"]
-
-
-def test_one_that_reads_more_counts_as_if_it_had_come_later() -> None:
-    line = Line(running=1)
-    line.enter("first")
-    line.enter("scan", "a", size_bytes=2 << 20)
-    line.enter("lookup", "b")
-    line.leave("first")
-    line.tickets["scan"].arrived -= 2
-    line.enter("late", "c")
-    line.leave("lookup")
-
-    assert line.granted == ["first", "lookup", "scan"]
-
-
-def test_a_user_who_took_much_leaves_the_last_slots_to_others_for_a_while() -> None:
-    line = Line(running=4, running_per_user=4)
-    line.enter("endless", "greedy")
-    line.tickets["endless"]._started -= 60
-    line.leave("endless")
-    for number in range(4):
-        line.enter(f"next {number}", "greedy")
-    line.enter("small", "modest")
-
-    assert line.granted == ["endless", "next 0", "next 1", "small"]
-
-
-def test_the_user_with_the_fewest_running_goes_first() -> None:
-    line = Line(running=2)
-    for name in ("a1", "a2", "a3"):
-        line.enter(name, "a")
-    line.enter("b1", "b")
-    line.leave("a1")
-
-    assert line.granted == ["a1", "a2", "b1"]
-
-
-def test_a_user_has_limits_of_his_own() -> None:
-    line = Line(running_per_user=1, queued_per_user=1)
-    line.enter("a1", "a")
-    line.enter("a2", "a")
-    with pytest.raises(TooManyQueriesError, match="of yours"):
-        line.enter("a3", "a")
-    line.enter("b1", "b")
-
-    assert line.granted == ["a1", "b1"]
-
-
-def test_one_that_has_run_for_long_counts_as_large() -> None:
-    line = Line(running=4)
-    for name in ("s1", "s2", "s3"):
-        line.enter(name)
-        line.tickets[name]._started -= 60
-    line.enter("large", is_large=True)
-    line.enter("small")
-
-    assert line.granted == ["s1", "s2", "s3", "small"]
-
-
-@given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(KINDS), st.booleans()), max_size=60))
-def test_slots_are_never_given_twice_and_nobody_is_forgotten(
-    steps: list[tuple[str, dict[str, bool], bool]],
-) -> None:
-    line = Line(running=4, running_per_user=2)
-    inside: list[str] = []
-    for number, (user, kind, leaves) in enumerate(steps):
-        line.enter(str(number), user, **kind)
-        assert line.slots.running <= 6
-        inside = list(line.granted)
-        if leaves and inside:
-            line.leave(inside[0])
-            line.granted.remove(inside[0])
-            line.tickets.pop(inside[0])
-    while line.granted:
-        name = line.granted.pop(0)
-        line.leave(name)
-        line.tickets.pop(name)
-
-    assert line.tickets == {}
-    assert (line.slots.running, line.slots.waiting) == (0, 0)
-
-
-def test_one_that_stalls_gives_its_slot_back_as_long_as_not_too_many_do() -> None:
-    line = Line(running=1, stalled=1)
-    line.enter("a")
-    paused = line.slots.pause(line.tickets["a"])
-    line.enter("b")
-    kept = line.slots.pause(line.tickets["b"])
-    line.slots.enter_again(line.tickets["a"])
-    line.leave("b")
-
-    assert (paused, kept) == (True, False)
-    assert line.granted == ["a", "b", "a"]
 
 
 def test_one_batch_always_has_room() -> None:
