@@ -1,1 +1,14 @@
-"""Benchmarks: `python -m benchmarks` (`make bench`). Timings live here, never in tests."""
+"""Benchmarks: `python -m benchmarks` (`make bench`). Timings live here, never in tests.
+
+Reading order:
+
+    __main__.py     scans, lookups and peak memory on savepoints written for the purpose
+    savepoints.py   writes canonical savepoints of any size
+    rocksdb.py      writes native savepoints of RocksDB
+    onekey.py       writes savepoints with one key of millions of entries
+    cache.py        the same queries with and without the cache of decoded states
+    load.py         many clients at the same time
+    objectstore.py  small questions about a large savepoint in an object store
+    spark.py        scans by Spark, on one worker and on two
+    peers/          savepointdb beside Flink's own readers
+"""

@@ -1,8 +1,9 @@
 """The databases under the roots of a catalog, and the part of them that one user may see.
 
-DatabaseSource    what a `Catalog` asks for its databases
-  RootDatabases     looks at roots, and keeps what it found between two looks
-  VisibleDatabases  the databases of another source that pass a test of their names
+A `Catalog` gets its databases from a `DatabaseSource`:
+
+    RootDatabases     looks at roots, and keeps the databases that it found until the next look
+    VisibleDatabases  the databases of another source that pass a test of their names
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 Reading order:
 
+    __main__.py   writes the savepoints, measures, writes the report
     questions.py  the questions and the right answers
     sides.py      savepointdb, the State Processor API, the SQL connector; and the commands that run them
     flink.py      builds the Maven project beside this file, and writes the savepoints with it

@@ -1,5 +1,7 @@
 """Decoded states, kept as Parquet files.
 
-states.py  which states are worth an entry, its rows, and how they are found again
-files.py   a directory of files that appear whole or not at all
+Reading order:
+
+    states.py  which states are worth an entry, its rows, and how they are found again
+    files.py   a directory of files that appear whole or not at all
 """
