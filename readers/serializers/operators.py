@@ -75,7 +75,7 @@ class TimerSerializer(StructSerializer):
 
 
 @dataclass(frozen=True)
-class TtlSerializer(Serializer):
+class TtlSerializer(StructSerializer):
     """A value with the time of its last access.
 
     The TTL itself is not in the savepoint, so expired values that Flink has not cleaned up are shown.
@@ -98,19 +98,12 @@ class TtlSerializer(Serializer):
         return f"TtlSerializer<{self.value.serializer_name}>"
 
     @property
-    def children(self) -> tuple[tuple[str, Serializer], ...]:
-        return (("value", self.value),)
-
-    def arrow(self) -> pa.DataType:
-        return pa.struct([pa.field("value", self.value.arrow()), pa.field("last_access", pa.timestamp("ms"))])
+    def layout(self) -> StructLayout:
+        return StructLayout(("value", self.value), ("last_access", MILLISECONDS))
 
     def emit(self, program: Program) -> None:
-        program.struct()
         # The bytes hold the time first, the column shows the value first.
-        with program.field(1):
-            program.fixed(8)
-        with program.field(0):
-            self.value.emit(program)
+        self.layout.emit_in_order(program, (1, 0))
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ serializer is a layout. The others are for the fields of a value that have no se
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
@@ -63,8 +63,13 @@ class StructLayout:
         return pa.struct([pa.field(name, layout.arrow()) for name, layout in self.fields])
 
     def emit(self, program: Program) -> None:
+        self.emit_in_order(program, range(len(self.fields)))
+
+    def emit_in_order(self, program: Program, order: Iterable[int]) -> None:
+        """Declare a struct whose fields stand in another order in the bytes than in the column."""
         program.struct()
-        for index, (name, layout) in enumerate(self.fields):
+        for index in order:
+            name, layout = self.fields[index]
             with program.field(index, name):
                 layout.emit(program)
 

@@ -38,7 +38,7 @@ from readers.errors import CorruptDataError, UnsupportedSerializerError
 from readers.javaio import JavaObject, JavaValue, read_object
 from readers.keygroups import hash_binary_row
 from readers.serializers.base import Problem, RecordSerializer, Serializer
-from readers.serializers.containers import MapSerializer
+from readers.serializers.containers import MapSerializer, NullableSerializer
 from readers.serializers.primitives import (
     BasicSerializer,
     BooleanSerializer,
@@ -52,7 +52,7 @@ from readers.serializers.primitives import (
     ShortSerializer,
 )
 from readers.serializers.snapshot import Snapshot, SnapshotBody, composite_body, simple_body
-from readers.serializers.struct import LONG, StructLayout, StructSerializer
+from readers.serializers.struct import LONG, ListLayout, StructLayout, StructSerializer
 from readers.serializers.table.javatypes import logical_type_of
 from readers.serializers.table.logicaltypes import (
     BIGINT,
@@ -456,15 +456,16 @@ class NullAwareMapSerializer(Serializer):
     def children(self) -> tuple[tuple[str, Serializer], ...]:
         return (("key", self.key), ("value", self.value))
 
+    @property
+    def _layout(self) -> ListLayout:
+        entry = StructLayout(("key", NullableSerializer(self.key)), ("value", NullableSerializer(self.value)))
+        return ListLayout(entry)
+
     def arrow(self) -> pa.DataType:
-        return pa.list_(pa.struct([pa.field(name, nested.arrow()) for name, nested in self.children]))
+        return self._layout.arrow()
 
     def emit(self, program: Program) -> None:
-        with program.list():
-            program.struct()
-            for index, (name, nested) in enumerate(self.children):
-                with program.field(index, name), program.nullable(null_flag=True):
-                    nested.emit(program)
+        self._layout.emit(program)
 
 
 class NullSerializer(NothingSerializer):
