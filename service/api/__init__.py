@@ -1,11 +1,13 @@
-"""HTTP under `/api`, the health checks and the documentation of the calls. In reading order:
+"""HTTP under `/api`, the health checks and the documentation of the calls.
 
-state.py      the objects that all routers share
-query.py      POST /api/query
-queries.py    /api/queries: queries that run while their client does something else
-answers.py    the rows of a query → an HTTP answer
-buffer.py     the rows of a JSON answer, until it is sent
-databases.py  /api/databases: the catalog
-health.py     GET /healthz, /readyz and /metrics
-docs.py       GET /docs
+In reading order:
+
+    state.py      the objects that all routers share
+    query.py      POST /api/query
+    queries.py    /api/queries: queries that run while their client does something else
+    answers.py    the rows of a query → an HTTP answer
+    buffer.py     the rows of a JSON answer, until it is sent
+    databases.py  /api/databases: the catalog
+    health.py     GET /healthz, /readyz and /metrics
+    docs.py       GET /docs
 """

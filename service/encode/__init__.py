@@ -1,8 +1,11 @@
 """Rows → bytes: JSON, JSON lines, CSV, Arrow, Parquet, and a table for people.
 
-columns.py  an Arrow column → types that every format has; → JSON text; → plain text
-formats.py  batches → a stream of bytes, a function for each format
-table.py    batches → lines for people
+Modules:
+
+    columns.py  an Arrow column → types that every format has; → JSON text; → plain text
+    formats.py  batches → a stream of bytes, a function for each format
+    table.py    batches → lines for people
+    sizes.py    sizes in bytes → text for people
 """
 
 from service.encode.formats import FORMATS, SPREADSHEET_CSV, Format, json_rows

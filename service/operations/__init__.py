@@ -1,6 +1,8 @@
 """Operation of a service: metrics, logs, checks of the environment.
 
-metrics.py   numbers for Prometheus
-logs.py      structured logs, and the audit log: the users' queries without values
-doctor.py    checks of the environment
+Modules:
+
+    metrics.py   numbers for Prometheus
+    logs.py      structured logs, and the audit log: the users' queries without values
+    doctor.py    checks of the environment
 """

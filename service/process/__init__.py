@@ -1,6 +1,8 @@
 """This process and the machine under it.
 
-machine.py   memory and cores that this process may use
-memory.py    limits of the freed memory that the allocators keep
-arrow.py     Arrow without pandas
+Modules:
+
+    machine.py   memory and cores that this process may use
+    memory.py    limits of the freed memory that the allocators keep
+    arrow.py     Arrow without pandas
 """

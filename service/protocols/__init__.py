@@ -1,4 +1,6 @@
 """Protocols of other databases, so that their clients can query savepoints.
 
-trino/  Trino's client protocol: BI tools, JDBC, SQLAlchemy
+One package for each protocol:
+
+    trino/  Trino's client protocol: BI tools, JDBC, SQLAlchemy
 """

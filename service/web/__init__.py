@@ -2,7 +2,6 @@
 
     router.py  `/` and `/static/…`, with headers that isolate the page
     assets.py  the built files, from memory
-    static/    files that `make web` builds from the sources in `web/` of the project; manifest.json lists the sources
 
-The page uses the same HTTP calls as every other client.
+`make web` builds the files in `static` from the sources in `web/` of the project; manifest.json lists the sources. The page uses the same HTTP calls as every other client.
 """
