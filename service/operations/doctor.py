@@ -130,7 +130,7 @@ def _keys(settings: Settings) -> Check:
         return Check(name="keys", state=OK, found=f"tokens of {settings.auth.oidc_issuer}")
     if not path.is_file():
         return Check(name="keys", state=WRONG, found=f"{path} is not there: savepointdb keys create")
-    shared = path.stat().st_mode & 0o077
+    shared = path.stat().st_mode & 0o077  # any permission of group or others
     return Check(
         name="keys",
         state=WRONG if shared else OK,

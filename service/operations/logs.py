@@ -20,7 +20,7 @@ from service.sql.parser import DIALECT
 
 AUDIT: Final = "savepointdb.audit"
 _FIELDS: Final = "fields"
-_LONGEST_SHAPE = 4000
+_LONGEST_SHAPE = 4000  # generated statements may have megabytes
 FORMATS = ("text", "json")
 
 
@@ -67,10 +67,12 @@ def install(settings: Settings) -> None:
         )
     handler = logging.StreamHandler()
     handler.setFormatter(JsonFormatter() if settings.logs.format == "json" else TextFormatter())
+    # uvicorn configures its own handlers, which would write its lines in another format.
     for name in ("savepointdb", "uvicorn"):
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate = [handler], False
         logger.setLevel(level)
+    # The audit log only has lines of level INFO, so CRITICAL turns it off.
     logging.getLogger(AUDIT).setLevel(logging.INFO if settings.logs.audit else logging.CRITICAL)
 
 

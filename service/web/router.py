@@ -35,7 +35,7 @@ _HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
     "Referrer-Policy": "no-referrer",
-    "Vary": "Accept-Encoding",
+    "Vary": "Accept-Encoding",  # a cache must not send gzip to a client that cannot read it
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }

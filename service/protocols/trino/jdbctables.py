@@ -19,7 +19,7 @@ from service.sql.information_schema import CATALOG, tables_of
 
 _INT = pa.int64()
 _NULLABLE, _NO_NULLS = 1, 0
-_UNBOUNDED = 2_147_483_647
+_UNBOUNDED = 2_147_483_647  # Trino's length of varchar without a limit
 _SEARCHABLE = 3  # DatabaseMetaData.typeSearchable
 
 

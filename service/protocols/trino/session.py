@@ -131,5 +131,6 @@ def _pairs(headers: Headers, name: str) -> dict[str, str]:
             key, equals, value = part.partition("=")
             if not equals:
                 raise InvalidRequestError(f"expected name=value in the header {name}")
+            # Trino ignores case in names of properties and prepared statements.
             pairs[unquote_plus(key).casefold()] = unquote_plus(value)
     return pairs

@@ -307,6 +307,7 @@ class Interpreter:
             raise _expected("USE schema or USE catalog.schema", sql, words)
         catalog = names[0] if len(names) == 2 else self.session.catalog or CATALOG
         schema = self.show_statements.schema(catalog, names[-1])
+        # The client keeps the session and sends it with its next statement: the service has no session of its own.
         headers = {"X-Trino-Set-Schema": _header(schema)}
         if len(names) == 2:
             headers["X-Trino-Set-Catalog"] = catalog.casefold()

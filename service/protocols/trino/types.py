@@ -33,7 +33,7 @@ from service.encode.columns import decimal_text, plain
 from service.sql.types import Column
 
 _PRECISIONS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
-_UNBOUNDED = 2_147_483_647
+_UNBOUNDED = 2_147_483_647  # Trino's length of varchar without a limit
 _SECONDS_A_DAY = 86_400
 # Types of DuckDB that arrive as text in Arrow.
 _TEXT_TYPES = {"JSON": "json", "UUID": "uuid"}
