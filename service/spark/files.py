@@ -21,7 +21,7 @@ from service.spark.errors import SavepointSourceError, carried
 from service.spark.splits import BATCH_ROWS, rebatched, spare_the_collector, tasks_of
 
 if TYPE_CHECKING:
-    from service.spark.partial import Partial
+    from service.spark.partial import TaskQuery
 
 
 class NotWrittenError(Exception):
@@ -80,7 +80,7 @@ class ComputedFileWriter:
         partial: the computation.
     """
 
-    def __init__(self, writer: FileWriter, partial: Partial) -> None:
+    def __init__(self, writer: FileWriter, partial: TaskQuery) -> None:
         self._writer = writer
         self._partial = partial
 

@@ -39,7 +39,7 @@ class PartialError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Partial:
+class TaskQuery:
     """A query that DuckDB runs over the rows of a task, some at a time.
 
     Attributes:

@@ -21,7 +21,7 @@ from service.spark.errors import carried
 from service.spark.types import Nanoseconds, to_wire, wire_schema
 
 if TYPE_CHECKING:
-    from service.spark.partial import Partial
+    from service.spark.partial import TaskQuery
 
 BATCH_ROWS = 65_536
 _MOST_PARTITION_BYTES = 512 << 20
@@ -38,7 +38,7 @@ class SplitReader:
         partial: the query whose answers replace the rows; None for the rows.
     """
 
-    def __init__(self, nanoseconds: Nanoseconds, partial: Partial | None = None) -> None:
+    def __init__(self, nanoseconds: Nanoseconds, partial: TaskQuery | None = None) -> None:
         self._nanoseconds = nanoseconds
         self._partial = partial
 
@@ -72,7 +72,7 @@ class AnswerReader:
     schema = pa.schema([("table", pa.int32()), ("answer", pa.binary())])
     """Schema of the answer: a row for each task with answers, which are an Arrow IPC stream."""
 
-    def __init__(self, partials: Mapping[int, Partial]) -> None:
+    def __init__(self, partials: Mapping[int, TaskQuery]) -> None:
         self._partials = partials
 
     def savepoint(self, tasks: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -37,7 +37,7 @@ from service.engines.spark.partial import (
     row_by_row,
 )
 from service.engines.spark.refusal import NotOnSparkError
-from service.engines.spark.types import HUGEINT, Typed, common_type, is_nested
+from service.engines.spark.types import HUGEINT, Term, common_type, is_nested
 from service.errors import InvalidQueryError
 from service.sql.types import sql_type
 
@@ -190,7 +190,7 @@ class _Names:
     divided: Collection[exp.Expr] = ()
     is_correlated: bool = False
 
-    def column(self, node: exp.Column) -> Typed:
+    def column(self, node: exp.Column) -> Term:
         """Return the column that a name means.
 
         Raises:
@@ -198,7 +198,7 @@ class _Names:
         """
         alias, name = node.table.casefold(), node.name.casefold()
         if not alias and name in self.aliases:
-            return Typed(exp.column(exp.to_identifier(node.name, quoted=True)), self.aliases[name])
+            return Term(exp.column(exp.to_identifier(node.name, quoted=True)), self.aliases[name])
         scope: _Names | None = self
         while scope is not None:
             if name in scope.tables.get(alias, {}):
@@ -206,7 +206,7 @@ class _Names:
                 self.is_correlated = self.is_correlated or scope is not self
                 if scope.translator is not None and alias in scope.origins:
                     scope.translator.use(scope.origins[alias], written)
-                return Typed(
+                return Term(
                     exp.column(
                         exp.to_identifier(written, quoted=True), exp.to_identifier(node.table, quoted=True)
                     ),
@@ -468,7 +468,7 @@ class _Translator:
             )
         # Not the values but the columns have types here: a literal of one side does not take the type of the other.
         columns = [
-            (name, common_type(Typed(exp.Null(), kind), Typed(exp.Null(), other)))
+            (name, common_type(Term(exp.Null(), kind), Term(exp.Null(), other)))
             for (name, kind), (_, other) in zip(first, second, strict=True)
         ]
         if query.args.get("distinct"):
@@ -513,7 +513,7 @@ def _note_narrow(split: PartialSelect, scope: _Names) -> None:
         average.set("is_narrow", is_narrow(translate(values, scope).type))
 
 
-def cast_literal(value: Typed) -> exp.Expr:
+def cast_literal(value: Term) -> exp.Expr:
     """Return a value of the answer; an untyped NULL becomes a STRING, for Spark returns no column without a type."""
     return (
         exp.Cast(this=value.node, to=exp.DataType.build("STRING", dialect="spark"))
@@ -594,7 +594,7 @@ def _conformed(query: exp.Query, have: Columns, want: Columns) -> exp.Query:
         return exp.Subquery(this=query) if _is_modified(query) else query
     numbered = [(f"c{place}", kind) for place, (_, kind) in enumerate(have)]
     items = [
-        _named(cast(Typed(exp.column(exp.to_identifier(name, quoted=True)), kind), target), column)
+        _named(cast(Term(exp.column(exp.to_identifier(name, quoted=True)), kind), target), column)
         for (name, kind), (column, target) in zip(numbered, want, strict=True)
     ]
     return exp.select(*items).from_(exp.Subquery(this=query, alias=_alias("side", numbered)))

@@ -21,7 +21,7 @@ from service.sql.plan import TableReference
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from service.spark.partial import Partial
+    from service.spark.partial import TaskQuery
 
 # A task of this size takes seconds: starting it costs little beside that, and progress and cancel stay fine enough.
 _TASK_BYTES = 512 << 20
@@ -119,10 +119,10 @@ class ScannedTable:
     def written(self, session: SparkSession, sql: str, answer: pa.Schema, folder: str) -> DataFrame:
         """Return the names of the files in a folder to which executors write what DuckDB's SQL computes of the rows."""
         from service.spark.files import ComputedFileWriter, FileWriter
-        from service.spark.partial import Partial
+        from service.spark.partial import TaskQuery
         from service.spark.types import spark_schema
 
-        writer = ComputedFileWriter(FileWriter(folder), Partial(sql, self.schema, answer))
+        writer = ComputedFileWriter(FileWriter(folder), TaskQuery(sql, self.schema, answer))
         return self._task_rows(session).mapInArrow(writer.savepoint, spark_schema(FileWriter.schema))
 
     def answered(self, found: pa.Table | None) -> TableReference:
@@ -138,12 +138,12 @@ class ScannedTable:
 
         return session.createDataFrame(task_rows((0, splits) for splits in self.tasks))
 
-    def computed(self) -> Partial:
+    def computed(self) -> TaskQuery:
         """Return the computation of `partial`, as executors run it."""
-        from service.spark.partial import Partial
+        from service.spark.partial import TaskQuery
 
         assert self.partial is not None
-        return Partial(self.partial.sql, self.schema, self.partial.schema)
+        return TaskQuery(self.partial.sql, self.schema, self.partial.schema)
 
 
 SparkTable = KnownTable | ScannedTable

@@ -21,7 +21,7 @@ _DIGITS = {pa.int8(): 3, pa.int16(): 5, pa.int32(): 10, pa.int64(): 19}
 
 
 @dataclass(frozen=True, slots=True)
-class Typed:
+class Term:
     """An expression for Spark, and its type in DuckDB.
 
     Attributes:
@@ -90,7 +90,7 @@ def decimal(precision: int, scale: int) -> pa.DataType:
     return pa.decimal128(precision, scale)
 
 
-def common_type(*operands: Typed) -> pa.DataType:
+def common_type(*operands: Term) -> pa.DataType:
     """Return the type to which DuckDB casts values to compare them or to return one of them.
 
     Raises:
@@ -100,7 +100,7 @@ def common_type(*operands: Typed) -> pa.DataType:
     return reduce(_common, others, first).type
 
 
-def _common(one: Typed, other: Typed) -> Typed:
+def _common(one: Term, other: Term) -> Term:
     for literal, beside in ((one, other), (other, one)):
         if literal.type == pa.null():
             return beside
@@ -108,10 +108,10 @@ def _common(one: Typed, other: Typed) -> Typed:
         # A literal takes the type beside it only if it fits: `tiny = 300` compares INTEGERs.
         fits = literal.integer is not None and is_integer(beside.type) and beside.integer is None
         if fits and literal.integer is not None and holds(beside.type, literal.integer):
-            return Typed(beside.node, beside.type)
+            return Term(beside.node, beside.type)
         if literal.text is not None and beside.text is None and _is_read_from_text(beside.type):
-            return Typed(beside.node, beside.type)
-    return Typed(one.node, _common_of_types(one.type, other.type))
+            return Term(beside.node, beside.type)
+    return Term(one.node, _common_of_types(one.type, other.type))
 
 
 def _common_of_types(one: pa.DataType, other: pa.DataType) -> pa.DataType:

@@ -29,7 +29,7 @@ from service.engines.spark.expressions.terms import (
 )
 from service.engines.spark.partial import MergedAvg, MergedCount
 from service.engines.spark.refusal import NotOnSparkError
-from service.engines.spark.types import HUGEINT, Typed, is_nested, is_number
+from service.engines.spark.types import HUGEINT, Term, is_nested, is_number
 
 Wrap = Callable[[exp.Expr], exp.Expr]
 AVERAGE = "savepointdb_average"
@@ -50,11 +50,11 @@ def _plain(node: exp.Expr) -> exp.Expr:
     return node
 
 
-def _aggregate(node: exp.Expr, scope: Scope, wrap: Wrap = _plain) -> Typed:
+def _aggregate(node: exp.Expr, scope: Scope, wrap: Wrap = _plain) -> Term:
     return _AGGREGATES[type(node)](node, scope, wrap)
 
 
-def _filter(node: exp.Expr, scope: Scope) -> Typed:
+def _filter(node: exp.Expr, scope: Scope) -> Term:
     knows(node, "this", "expression")
     if type(node.this) not in _AGGREGATES:
         raise NotOnSparkError(f"FILTER of {shown(node.this)}")
@@ -66,7 +66,7 @@ def _filter(node: exp.Expr, scope: Scope) -> Typed:
     return _aggregate(node.this, scope, wrap)
 
 
-def _window(node: exp.Expr, scope: Scope) -> Typed:
+def _window(node: exp.Expr, scope: Scope) -> Term:
     knows(node, "this", "partition_by", "order", "spec", "over")
     if node.args.get("over") not in (None, "OVER"):
         raise NotOnSparkError("this kind of window")
@@ -110,15 +110,15 @@ def _frame(spec: exp.Expr | None) -> exp.Expr | None:
 
 
 def _rank(name: str) -> Aggregate:
-    def handle(node: exp.Expr, _: Scope, wrap: Wrap) -> Typed:
+    def handle(node: exp.Expr, _: Scope, wrap: Wrap) -> Term:
         knows(node)
-        return Typed(as_type(wrap(call(name)), BIGINT), BIGINT)
+        return Term(as_type(wrap(call(name)), BIGINT), BIGINT)
 
     return handle
 
 
 def _neighbour(name: str) -> Aggregate:
-    def handle(node: exp.Expr, scope: Scope, wrap: Wrap) -> Typed:
+    def handle(node: exp.Expr, scope: Scope, wrap: Wrap) -> Term:
         knows(node, "this", "offset", "default")
         value, offset = translate(node.this, scope), node.args.get("offset")
         if offset is not None and not (isinstance(offset, exp.Literal) and offset.is_int):
@@ -127,19 +127,19 @@ def _neighbour(name: str) -> Aggregate:
         default = node.args.get("default")
         if default is not None:
             arguments.append(cast(same_kind(translate(default, scope), value.type), value.type))
-        return Typed(wrap(call(name, *arguments)), value.type)
+        return Term(wrap(call(name, *arguments)), value.type)
 
     return handle
 
 
-def _count(node: exp.Expr, scope: Scope, wrap: Wrap) -> Typed:
+def _count(node: exp.Expr, scope: Scope, wrap: Wrap) -> Term:
     knows(node, "this", "big_int")
     if node.args.get("this") is None or isinstance(node.this, exp.Star):
-        return Typed(wrap(exp.Count(this=exp.Star())), BIGINT)
+        return Term(wrap(exp.Count(this=exp.Star())), BIGINT)
     value, distinct = _argument(node, scope)
     if distinct and has_map(value.type):
         raise NotOnSparkError(f"distinct {value.type}")
-    return Typed(wrap(exp.Count(this=_distinct(value.node, distinct))), BIGINT)
+    return Term(wrap(exp.Count(this=_distinct(value.node, distinct))), BIGINT)
 
 
 def has_map(arrow_type: pa.DataType) -> bool:
@@ -151,7 +151,7 @@ def has_map(arrow_type: pa.DataType) -> bool:
     )
 
 
-def _argument(node: exp.Expr, scope: Scope) -> tuple[Typed, bool]:
+def _argument(node: exp.Expr, scope: Scope) -> tuple[Term, bool]:
     """Translate the argument of an aggregate; return it and whether it is DISTINCT."""
     inner = node.this
     if isinstance(inner, exp.Distinct):
@@ -166,42 +166,42 @@ def _distinct(node: exp.Expr, distinct: bool) -> exp.Expr:
     return exp.Distinct(expressions=[node]) if distinct else node
 
 
-def _sum(node: exp.Expr, scope: Scope, wrap: Wrap) -> Typed:
+def _sum(node: exp.Expr, scope: Scope, wrap: Wrap) -> Term:
     knows(node, "this")
     value, distinct = _argument(node, scope)
     return _total(value, distinct, wrap)
 
 
-def _total(value: Typed, distinct: bool, wrap: Wrap) -> Typed:
+def _total(value: Term, distinct: bool, wrap: Wrap) -> Term:
     if value.type == BOOLEAN:
-        value = Typed(as_type(value.node, INTEGER), INTEGER)
+        value = Term(as_type(value.node, INTEGER), INTEGER)
     if pa.types.is_floating(value.type):
-        return Typed(wrap(exp.Sum(this=_distinct(as_type(value.node, DOUBLE), distinct))), DOUBLE)
+        return Term(wrap(exp.Sum(this=_distinct(as_type(value.node, DOUBLE), distinct))), DOUBLE)
     if not is_number(value.type):
         raise NotOnSparkError(f"sum() of {value.type}")
     if not pa.types.is_signed_integer(value.type):
         result = pa.decimal128(38, value.type.scale)
-        return Typed(as_type(wrap(exp.Sum(this=_distinct(value.node, distinct))), result), result)
+        return Term(as_type(wrap(exp.Sum(this=_distinct(value.node, distinct))), result), result)
     # HUGEINT is DuckDB's type for the sum of integers. Spark sums integers as BIGINT, and refuses one that overflows.
     if distinct:
         exact = as_type(value.node, pa.decimal128(20, 0))
-        return Typed(as_type(wrap(exp.Sum(this=_distinct(exact, True))), HUGEINT), HUGEINT)
+        return Term(as_type(wrap(exp.Sum(this=_distinct(exact, True))), HUGEINT), HUGEINT)
     if value.type != BIGINT:
-        return Typed(as_type(wrap(exp.Sum(this=as_type(value.node, BIGINT))), HUGEINT), HUGEINT)
+        return Term(as_type(wrap(exp.Sum(this=as_type(value.node, BIGINT))), HUGEINT), HUGEINT)
     # Each half has 32 bits, so its sum overflows a BIGINT after two billion rows at the earliest.
     high = wrap(exp.Sum(this=call("shiftright", value.node, number_of(32))))
     low = wrap(exp.Sum(this=exp.BitwiseAnd(this=value.node.copy(), expression=number_of("4294967295L"))))
     shifted = as_type(
         binary(exp.Mul, as_type(high, HUGEINT), as_type(number_of(4294967296), pa.decimal128(10, 0))), HUGEINT
     )
-    return Typed(as_type(binary(exp.Add, shifted, as_type(low, HUGEINT)), HUGEINT), HUGEINT)
+    return Term(as_type(binary(exp.Add, shifted, as_type(low, HUGEINT)), HUGEINT), HUGEINT)
 
 
-def _avg(node: exp.Expr, scope: Scope, wrap: Wrap) -> Typed:
+def _avg(node: exp.Expr, scope: Scope, wrap: Wrap) -> Term:
     knows(node, "this")
     value, distinct = _argument(node, scope)
     if pa.types.is_floating(value.type):
-        return Typed(wrap(exp.Avg(this=_distinct(as_type(value.node, DOUBLE), distinct))), DOUBLE)
+        return Term(wrap(exp.Avg(this=_distinct(as_type(value.node, DOUBLE), distinct))), DOUBLE)
     # Of integers and decimals the two engines divide differently.
     total = _total(value, distinct, wrap)
     count = wrap(exp.Count(this=_distinct(value.node.copy(), distinct)))
@@ -210,12 +210,12 @@ def _avg(node: exp.Expr, scope: Scope, wrap: Wrap) -> Typed:
     return _average_of_group(total, count, is_narrow=is_narrow(value.type))
 
 
-def _average_of_group(total: Typed, count: exp.Expr, *, is_narrow: bool) -> Typed:
+def _average_of_group(total: Term, count: exp.Expr, *, is_narrow: bool) -> Term:
     """Return the average that `service.spark.average` computes; DuckDB divides numbers of 16 bits as DOUBLE."""
     if not is_narrow:
-        return Typed(call(AVERAGE, total.node, count), DOUBLE)
+        return Term(call(AVERAGE, total.node, count), DOUBLE)
     power = as_type(number_of(10**total.type.scale), HUGEINT)
-    whole = Typed(as_type(binary(exp.Mul, total.node, power), HUGEINT), HUGEINT)
+    whole = Term(as_type(binary(exp.Mul, total.node, power), HUGEINT), HUGEINT)
     return _quotient(whole, binary(exp.Mul, as_type(count, DOUBLE), as_type(power.copy(), DOUBLE)))
 
 
@@ -226,17 +226,17 @@ def is_narrow(kind: pa.DataType) -> bool:
     return kind in (pa.int8(), pa.int16())
 
 
-def _quotient(total: Typed, count: exp.Expr) -> Typed:
+def _quotient(total: Term, count: exp.Expr) -> Term:
     divisor = call("nullif", as_type(count, DOUBLE), as_type(number_of(0), DOUBLE))
-    return Typed(binary(exp.Div, cast(total, DOUBLE), divisor), DOUBLE)
+    return Term(binary(exp.Div, cast(total, DOUBLE), divisor), DOUBLE)
 
 
-def _merged_count(node: exp.Expr, scope: Scope, wrap: Wrap) -> Typed:
+def _merged_count(node: exp.Expr, scope: Scope, wrap: Wrap) -> Term:
     total = wrap(exp.Sum(this=translate(node.this, scope).node))
-    return Typed(exp.Coalesce(this=total, expressions=[as_type(number_of(0), BIGINT)]), BIGINT)
+    return Term(exp.Coalesce(this=total, expressions=[as_type(number_of(0), BIGINT)]), BIGINT)
 
 
-def _merged_avg(node: exp.Expr, scope: Scope, wrap: Wrap) -> Typed:
+def _merged_avg(node: exp.Expr, scope: Scope, wrap: Wrap) -> Term:
     count = wrap(exp.Sum(this=translate(node.args["expression"], scope).node))
     total = _total(translate(node.this, scope), False, wrap)
     if node.args["of_group"] and total.type != DOUBLE:
@@ -245,12 +245,12 @@ def _merged_avg(node: exp.Expr, scope: Scope, wrap: Wrap) -> Typed:
 
 
 def _extreme(name: str) -> Aggregate:
-    def handle(node: exp.Expr, scope: Scope, wrap: Wrap) -> Typed:
+    def handle(node: exp.Expr, scope: Scope, wrap: Wrap) -> Term:
         knows(node, "this")
         value, _ = _argument(node, scope)
         if is_nested(value.type) or value.type == pa.null():
             raise NotOnSparkError(f"{name}() of {value.type}")
-        return Typed(wrap(call(name, value.node)), value.type)
+        return Term(wrap(call(name, value.node)), value.type)
 
     return handle
 
@@ -258,51 +258,51 @@ def _extreme(name: str) -> Aggregate:
 def _extreme_by(name: str) -> Aggregate:
     """Return a handler for `arg_max` or `arg_min`, over the rows where neither value is NULL."""
 
-    def handle(node: exp.Expr, scope: Scope, wrap: Wrap) -> Typed:
+    def handle(node: exp.Expr, scope: Scope, wrap: Wrap) -> Term:
         knows(node, "this", "expression")
         value, by = translate(node.this, scope), translate(node.args["expression"], scope)
         if is_nested(by.type):
             raise NotOnSparkError(f"{name}() by {by.type}")
         known = exp.Not(this=exp.Paren(this=exp.Is(this=value.node.copy(), expression=exp.Null())))
-        return Typed(wrap(call(name, value.node, if_else(known, by.node, exp.Null()))), value.type)
+        return Term(wrap(call(name, value.node, if_else(known, by.node, exp.Null()))), value.type)
 
     return handle
 
 
-def _count_if(node: exp.Expr, scope: Scope, wrap: Wrap) -> Typed:
+def _count_if(node: exp.Expr, scope: Scope, wrap: Wrap) -> Term:
     knows(node, "this")
     # A sum, because DuckDB answers NULL if every condition is NULL, and Spark's count_if answers 0.
-    return _total(Typed(truth(node.this, scope), BOOLEAN), False, wrap)
+    return _total(Term(truth(node.this, scope), BOOLEAN), False, wrap)
 
 
 def _logical(name: str) -> Aggregate:
-    def handle(node: exp.Expr, scope: Scope, wrap: Wrap) -> Typed:
+    def handle(node: exp.Expr, scope: Scope, wrap: Wrap) -> Term:
         knows(node, "this")
-        return Typed(wrap(call(name, truth(node.this, scope))), BOOLEAN)
+        return Term(wrap(call(name, truth(node.this, scope))), BOOLEAN)
 
     return handle
 
 
-def _median(node: exp.Expr, scope: Scope, wrap: Wrap) -> Typed:
+def _median(node: exp.Expr, scope: Scope, wrap: Wrap) -> Term:
     knows(node, "this")
     value, distinct = _argument(node, scope)
     if distinct or not (pa.types.is_signed_integer(value.type) or value.type == DOUBLE):
         raise NotOnSparkError(f"median() of {value.type}")
-    return Typed(wrap(call("median", value.node)), DOUBLE)
+    return Term(wrap(call("median", value.node)), DOUBLE)
 
 
 def _spread(name: str) -> Aggregate:
-    def handle(node: exp.Expr, scope: Scope, wrap: Wrap) -> Typed:
+    def handle(node: exp.Expr, scope: Scope, wrap: Wrap) -> Term:
         knows(node, "this")
         value, distinct = _argument(node, scope)
         if distinct or not is_number(value.type):
             raise NotOnSparkError(f"{name}() of {value.type}")
-        return Typed(wrap(call(name, cast(value, DOUBLE))), DOUBLE)
+        return Term(wrap(call(name, cast(value, DOUBLE))), DOUBLE)
 
     return handle
 
 
-def _list(node: exp.Expr, scope: Scope, wrap: Wrap) -> Typed:
+def _list(node: exp.Expr, scope: Scope, wrap: Wrap) -> Term:
     """Translate `list(x ORDER BY y)`: a sorted list of structs (y is null, y, x), of which x is kept."""
     knows(node, "this")
     # Without ORDER BY the order is that of the rows, which differs between engines and runs.
@@ -327,10 +327,10 @@ def _list(node: exp.Expr, scope: Scope, wrap: Wrap) -> Typed:
     values = call("transform", call("array_sort", rows), exp.Lambda(this=field, expressions=[row]))
     # DuckDB's list() of no rows is NULL, Spark's is empty.
     none = exp.EQ(this=call("size", rows.copy()), expression=number_of(0))
-    return Typed(if_else(none, exp.Null(), values), pa.list_(value.type))
+    return Term(if_else(none, exp.Null(), values), pa.list_(value.type))
 
 
-Aggregate = Callable[[exp.Expr, Scope, Wrap], Typed]
+Aggregate = Callable[[exp.Expr, Scope, Wrap], Term]
 _AGGREGATES: dict[type[exp.Expr], Aggregate] = {
     exp.ArgMax: _extreme_by("max_by"),
     exp.ArgMin: _extreme_by("min_by"),

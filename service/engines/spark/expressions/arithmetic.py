@@ -33,7 +33,7 @@ from service.engines.spark.refusal import NotOnSparkError
 from service.engines.spark.types import (
     HUGEINT,
     TIMESTAMP,
-    Typed,
+    Term,
     common_type,
     decimal,
     digits_of,
@@ -44,17 +44,17 @@ from service.engines.spark.types import (
 _INTERVALS = frozenset({"YEAR", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND"})
 
 
-def _neg(node: exp.Expr, scope: Scope) -> Typed:
+def _neg(node: exp.Expr, scope: Scope) -> Term:
     if isinstance(node.this, exp.Literal) and not node.this.is_string:
         return number_literal(node.this.name, "-")
     value = translate(node.this, scope)
     if not is_number(value.type):
         raise NotOnSparkError(f"-{value.type}")
-    return Typed(exp.Neg(this=exp.Paren(this=value.node)), value.type)
+    return Term(exp.Neg(this=exp.Paren(this=value.node)), value.type)
 
 
 def _arithmetic(kind: type[exp.Binary]) -> Handler:
-    def handle(node: exp.Expr, scope: Scope) -> Typed:
+    def handle(node: exp.Expr, scope: Scope) -> Term:
         knows(node, "this", "expression")
         left, right = _operand(node.this, scope), _operand(node.args["expression"], scope)
         if isinstance(left, exp.Interval) or isinstance(right, exp.Interval):
@@ -66,13 +66,13 @@ def _arithmetic(kind: type[exp.Binary]) -> Handler:
         common = common_type(left, right)
         if is_integer(common) or pa.types.is_floating(common):
             made = binary(kind, cast(left, common), cast(right, common))
-            return Typed(as_type(made, common) if common == HUGEINT else made, common)
+            return Term(as_type(made, common) if common == HUGEINT else made, common)
         return _decimals(kind, left, right)
 
     return handle
 
 
-def _operand(node: exp.Expr, scope: Scope) -> Typed | exp.Interval:
+def _operand(node: exp.Expr, scope: Scope) -> Term | exp.Interval:
     return _interval(node) if isinstance(node, exp.Interval) else translate(node, scope)
 
 
@@ -87,7 +87,7 @@ def _interval(node: exp.Interval) -> exp.Interval:
     return exp.Interval(this=text_of(number.name), unit=exp.var(name))
 
 
-def _moved(kind: type[exp.Binary], left: Typed | exp.Interval, right: Typed | exp.Interval) -> Typed:
+def _moved(kind: type[exp.Binary], left: Term | exp.Interval, right: Term | exp.Interval) -> Term:
     """Translate a date or timestamp plus or minus an interval."""
     if isinstance(left, exp.Interval):
         left, right = right, left
@@ -97,19 +97,19 @@ def _moved(kind: type[exp.Binary], left: Typed | exp.Interval, right: Typed | ex
         raise NotOnSparkError("INTERVAL beside INTERVAL")
     if kind not in (exp.Add, exp.Sub):
         raise NotOnSparkError(f"{kind.key.upper()} of INTERVAL")
-    return Typed(binary(kind, instant_of(left), right), TIMESTAMP)
+    return Term(binary(kind, instant_of(left), right), TIMESTAMP)
 
 
-def _dates(kind: type[exp.Binary], left: Typed, right: Typed) -> Typed:
+def _dates(kind: type[exp.Binary], left: Term, right: Term) -> Term:
     if kind is exp.Sub and left.type == DATE and right.type == DATE:
-        return Typed(as_type(call("datediff", left.node, right.node), BIGINT), BIGINT)
+        return Term(as_type(call("datediff", left.node, right.node), BIGINT), BIGINT)
     if kind in (exp.Add, exp.Sub) and left.type == DATE and is_integer(right.type):
         name = "date_add" if kind is exp.Add else "date_sub"
-        return Typed(call(name, left.node, as_type(right.node, INTEGER)), DATE)
+        return Term(call(name, left.node, as_type(right.node, INTEGER)), DATE)
     raise NotOnSparkError(f"{left.type} {kind.key.upper()} {right.type}")
 
 
-def _decimals(kind: type[exp.Binary], left: Typed, right: Typed) -> Typed:
+def _decimals(kind: type[exp.Binary], left: Term, right: Term) -> Term:
     (first, scale), (second, other) = digits_of(left.type), digits_of(right.type)
     if kind is exp.Mul:
         result = decimal(first + second, scale + other)
@@ -120,10 +120,10 @@ def _decimals(kind: type[exp.Binary], left: Typed, right: Typed) -> Typed:
         as_type(typed.node, decimal(*digits))
         for typed, digits in ((left, (first, scale)), (right, (second, other)))
     )
-    return Typed(as_type(binary(kind, *operands), result), result)
+    return Term(as_type(binary(kind, *operands), result), result)
 
 
-def _division(node: exp.Expr, scope: Scope) -> Typed:
+def _division(node: exp.Expr, scope: Scope) -> Term:
     knows(node, "this", "expression", "typed", "safe")
     left, right = translate(node.this, scope), translate(node.args["expression"], scope)
     if not (is_number(left.type) and is_number(right.type)):
@@ -133,10 +133,10 @@ def _division(node: exp.Expr, scope: Scope) -> Typed:
         if pa.types.is_floating(left.type) or pa.types.is_floating(right.type)
         else DOUBLE
     )
-    return Typed(_divided(cast(left, common), cast(right, common), common, right), common)
+    return Term(_divided(cast(left, common), cast(right, common), common, right), common)
 
 
-def _divided(left: exp.Expr, right: exp.Expr, kind: pa.DataType, divisor: Typed | None = None) -> exp.Expr:
+def _divided(left: exp.Expr, right: exp.Expr, kind: pa.DataType, divisor: Term | None = None) -> exp.Expr:
     """Return a division by the rules of IEEE 754: by zero it is ±infinity or NaN. Spark raises an error by zero."""
     quotient = binary(exp.Div, left, right)
     if kind != DOUBLE:
@@ -156,7 +156,7 @@ def _divided(left: exp.Expr, right: exp.Expr, kind: pa.DataType, divisor: Typed 
 def _whole(kind: type[exp.Binary]) -> Handler:
     """Return a handler for `//` or `%` of integers; by zero both engines raise an error."""
 
-    def handle(node: exp.Expr, scope: Scope) -> Typed:
+    def handle(node: exp.Expr, scope: Scope) -> Term:
         knows(node, "this", "expression")
         left, right = translate(node.this, scope), translate(node.args["expression"], scope)
         common = common_type(left, right)
@@ -165,57 +165,57 @@ def _whole(kind: type[exp.Binary]) -> Handler:
         made = binary(kind, cast(left, common), cast(right, common))
         if kind is exp.IntDiv:
             made = call("div", cast(left, common), cast(right, common))
-        return Typed(as_type(made, common), common)
+        return Term(as_type(made, common), common)
 
     return handle
 
 
 def _bits(kind: type[exp.Binary]) -> Handler:
-    def handle(node: exp.Expr, scope: Scope) -> Typed:
+    def handle(node: exp.Expr, scope: Scope) -> Term:
         knows(node, "this", "expression")
         left, right = translate(node.this, scope), translate(node.args["expression"], scope)
         common = common_type(left, right)
         if not pa.types.is_signed_integer(common):
             raise NotOnSparkError(f"{left.type} {node.key.upper()} {right.type}")
-        return Typed(binary(kind, cast(left, common), cast(right, common)), common)
+        return Term(binary(kind, cast(left, common), cast(right, common)), common)
 
     return handle
 
 
-def _abs(node: exp.Expr, scope: Scope) -> Typed:
+def _abs(node: exp.Expr, scope: Scope) -> Term:
     value = _numeric(node, scope)
-    return Typed(call("abs", value.node), value.type)
+    return Term(call("abs", value.node), value.type)
 
 
-def _sign(node: exp.Expr, scope: Scope) -> Typed:
+def _sign(node: exp.Expr, scope: Scope) -> Term:
     value = _numeric(node, scope)
-    return Typed(as_type(call("sign", as_type(value.node, DOUBLE)), pa.int8()), pa.int8())
+    return Term(as_type(call("sign", as_type(value.node, DOUBLE)), pa.int8()), pa.int8())
 
 
-def _sqrt(node: exp.Expr, scope: Scope) -> Typed:
-    return Typed(call("sqrt", cast(_numeric(node, scope), DOUBLE)), DOUBLE)
+def _sqrt(node: exp.Expr, scope: Scope) -> Term:
+    return Term(call("sqrt", cast(_numeric(node, scope), DOUBLE)), DOUBLE)
 
 
-def _isnan(node: exp.Expr, scope: Scope) -> Typed:
+def _isnan(node: exp.Expr, scope: Scope) -> Term:
     value = _numeric(node, scope)
     if not pa.types.is_floating(value.type):
         raise NotOnSparkError(f"isnan() of {value.type}")
     # Spark's isnan(NULL) is false.
-    return Typed(
+    return Term(
         if_else(exp.Is(this=value.node, expression=exp.Null()), exp.Null(), call("isnan", value.node.copy())),
         BOOLEAN,
     )
 
 
-def _numeric(node: exp.Expr, scope: Scope) -> Typed:
+def _numeric(node: exp.Expr, scope: Scope) -> Term:
     knows(node, "this")
     value = translate(node.this, scope)
     if not is_number(value.type):
         raise NotOnSparkError(f"{shown(node)} of {value.type}")
-    return Typed(value.node, value.type)
+    return Term(value.node, value.type)
 
 
-def _round(node: exp.Expr, scope: Scope) -> Typed:
+def _round(node: exp.Expr, scope: Scope) -> Term:
     knows(node, "this", "decimals")
     value, places = translate(node.this, scope), node.args.get("decimals")
     digits = 0
@@ -224,30 +224,30 @@ def _round(node: exp.Expr, scope: Scope) -> Typed:
             raise NotOnSparkError("round() to anything but a number of digits")
         digits = int(places.name)
     if is_integer(value.type):
-        return Typed(value.node, value.type)
+        return Term(value.node, value.type)
     if pa.types.is_decimal(value.type):
         precision, scale = digits_of(value.type)
         result = decimal(precision, min(digits, scale))
-        return Typed(as_type(call("round", value.node, number_of(min(digits, scale))), result), result)
+        return Term(as_type(call("round", value.node, number_of(min(digits, scale))), result), result)
     if value.type != DOUBLE or digits > 15:
         raise NotOnSparkError(f"round() of {value.type} to {digits} digits")
     if places is None:
-        return Typed(call("round", value.node), DOUBLE)
+        return Term(call("round", value.node), DOUBLE)
     factor = as_type(text_of(f"1e{digits}"), DOUBLE)
     scaled = call("round", binary(exp.Mul, value.node, factor))
-    return Typed(binary(exp.Div, scaled, factor.copy()), DOUBLE)
+    return Term(binary(exp.Div, scaled, factor.copy()), DOUBLE)
 
 
 def _whole_number(name: str) -> Handler:
     """Return a handler for `ceil` or `floor`: Spark's return BIGINTs, so large DOUBLEs need a case of their own."""
 
-    def handle(node: exp.Expr, scope: Scope) -> Typed:
+    def handle(node: exp.Expr, scope: Scope) -> Term:
         value = _numeric(node, scope)
         if is_integer(value.type):
-            return Typed(cast(value, DOUBLE), DOUBLE)
+            return Term(cast(value, DOUBLE), DOUBLE)
         if pa.types.is_decimal(value.type):
             result = decimal(value.type.precision, 0)
-            return Typed(as_type(call(name, value.node), result), result)
+            return Term(as_type(call(name, value.node), result), result)
         if value.type != DOUBLE:
             raise NotOnSparkError(f"{name}() of {value.type}")
         # From 2**52 on, every DOUBLE is a whole number.
@@ -262,7 +262,7 @@ def _whole_number(name: str) -> Handler:
             )
         else:
             rounded = as_type(call("floor", value.node.copy()), DOUBLE)
-        return Typed(if_else(small, rounded, value.node.copy()), DOUBLE)
+        return Term(if_else(small, rounded, value.node.copy()), DOUBLE)
 
     return handle
 

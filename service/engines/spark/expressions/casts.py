@@ -31,7 +31,7 @@ from service.engines.spark.refusal import NotOnSparkError
 from service.engines.spark.types import (
     HUGEINT,
     TIMESTAMP,
-    Typed,
+    Term,
     decimal,
     is_integer,
     is_nanoseconds,
@@ -43,26 +43,26 @@ _INTEGER_TEXT = "^-?[0-9]+$"
 _NUMBER_TEXT = "^-?[0-9]+([.][0-9]+)?([eE][+-]?[0-9]{1,3})?$"
 
 
-def _cast(node: exp.Expr, scope: Scope) -> Typed:
+def _cast(node: exp.Expr, scope: Scope) -> Term:
     knows(node, "this", "to", "safe")
     value, target = translate(node.this, scope), _cast_type(node.args["to"])
     safe = isinstance(node, exp.TryCast)
     if value.type == target:
-        return Typed(value.node, target)
+        return Term(value.node, target)
     if value.type == pa.null():
-        return Typed(as_type(value.node, target), target)
+        return Term(as_type(value.node, target), target)
     if (
         value.text is not None
         and not safe
         and not pa.types.is_string(target)
         and not pa.types.is_floating(target)
     ):
-        return Typed(parsed(value.text, target), target)
+        return Term(parsed(value.text, target), target)
     if safe:
-        return Typed(_tried(value, target), target)
+        return Term(_tried(value, target), target)
     for source_test, target_test, convert in _CASTS:
         if source_test(value.type) and target_test(target):
-            return Typed(convert(value.node, value.type, target), target)
+            return Term(convert(value.node, value.type, target), target)
     raise NotOnSparkError(f"a cast of {value.type} to {target}")
 
 
@@ -75,7 +75,7 @@ def _cast_type(node: exp.DataType) -> pa.DataType:
     return _CAST_TYPES[node.this]
 
 
-def _tried(value: Typed, target: pa.DataType) -> exp.Expr:
+def _tried(value: Term, target: pa.DataType) -> exp.Expr:
     name = exp.DataType.build(spark_name(target), dialect="spark")
     tried = exp.TryCast(this=value.node, to=name, safe=True)
     if is_integer(value.type) and is_integer(target):

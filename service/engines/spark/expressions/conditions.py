@@ -16,7 +16,7 @@ from service.engines.spark.expressions.terms import (
     translate,
 )
 from service.engines.spark.refusal import NotOnSparkError
-from service.engines.spark.types import Typed, common_type, is_nested
+from service.engines.spark.types import Term, common_type, is_nested
 
 
 def ordered(node: exp.Expr, scope: Scope) -> exp.Ordered:
@@ -32,15 +32,15 @@ def ordered(node: exp.Expr, scope: Scope) -> exp.Ordered:
 
 
 def _comparison(kind: type[exp.Binary]) -> Handler:
-    def handle(node: exp.Expr, scope: Scope) -> Typed:
+    def handle(node: exp.Expr, scope: Scope) -> Term:
         knows(node, "this", "expression")
         left, right = translate(node.this, scope), translate(node.args["expression"], scope)
-        return Typed(kind(this=_side(left, right), expression=_side(right, left)), BOOLEAN)
+        return Term(kind(this=_side(left, right), expression=_side(right, left)), BOOLEAN)
 
     return handle
 
 
-def _side(typed: Typed, *others: Typed) -> exp.Expr:
+def _side(typed: Term, *others: Term) -> exp.Expr:
     """Return one side of a comparison, cast to the type that both sides have."""
     common = common_type(typed, *others)
     if is_nested(common):
@@ -53,12 +53,12 @@ def _side(typed: Typed, *others: Typed) -> exp.Expr:
     )
 
 
-def _differs(node: exp.Expr, scope: Scope) -> Typed:
+def _differs(node: exp.Expr, scope: Scope) -> Term:
     same = _comparison(exp.NullSafeEQ)(node, scope)
-    return Typed(exp.Not(this=exp.Paren(this=same.node)), BOOLEAN)
+    return Term(exp.Not(this=exp.Paren(this=same.node)), BOOLEAN)
 
 
-def _between(node: exp.Expr, scope: Scope) -> Typed:
+def _between(node: exp.Expr, scope: Scope) -> Term:
     knows(node, "this", "low", "high", "negate")
     value, low, high = (translate(node.args[name], scope) for name in ("this", "low", "high"))
     made = exp.Between(
@@ -67,7 +67,7 @@ def _between(node: exp.Expr, scope: Scope) -> Typed:
     return negated(node, made)
 
 
-def _in(node: exp.Expr, scope: Scope) -> Typed:
+def _in(node: exp.Expr, scope: Scope) -> Term:
     knows(node, "this", "expressions", "query", "negate")
     value = translate(node.this, scope)
     query = node.args.get("query")
@@ -84,12 +84,12 @@ def _in(node: exp.Expr, scope: Scope) -> Typed:
     return negated(node, made)
 
 
-def negated(node: exp.Expr, made: exp.Expr) -> Typed:
+def negated(node: exp.Expr, made: exp.Expr) -> Term:
     """Return a condition, negated if the node is (NOT IN, NOT LIKE, …)."""
-    return Typed(exp.Not(this=exp.Paren(this=made)) if node.args.get("negate") else made, BOOLEAN)
+    return Term(exp.Not(this=exp.Paren(this=made)) if node.args.get("negate") else made, BOOLEAN)
 
 
-def _is(node: exp.Expr, scope: Scope) -> Typed:
+def _is(node: exp.Expr, scope: Scope) -> Term:
     knows(node, "this", "expression", "negate")
     right = node.args["expression"]
     if not isinstance(right, exp.Null | exp.Boolean):
@@ -99,15 +99,15 @@ def _is(node: exp.Expr, scope: Scope) -> Typed:
     return negated(node, made)
 
 
-def _not(node: exp.Expr, scope: Scope) -> Typed:
-    return Typed(exp.Not(this=exp.Paren(this=truth(node.this, scope))), BOOLEAN)
+def _not(node: exp.Expr, scope: Scope) -> Term:
+    return Term(exp.Not(this=exp.Paren(this=truth(node.this, scope))), BOOLEAN)
 
 
 def _connector(kind: type[exp.Connector]) -> Handler:
-    def handle(node: exp.Expr, scope: Scope) -> Typed:
+    def handle(node: exp.Expr, scope: Scope) -> Term:
         knows(node, "this", "expression")
         left, right = truth(node.this, scope), truth(node.args["expression"], scope)
-        return Typed(kind(this=exp.Paren(this=left), expression=exp.Paren(this=right)), BOOLEAN)
+        return Term(kind(this=exp.Paren(this=left), expression=exp.Paren(this=right)), BOOLEAN)
 
     return handle
 
@@ -124,20 +124,20 @@ def truth(node: exp.Expr, scope: Scope) -> exp.Expr:
     return condition.node
 
 
-def _exists(node: exp.Expr, scope: Scope) -> Typed:
+def _exists(node: exp.Expr, scope: Scope) -> Term:
     query = node.this.this if isinstance(node.this, exp.Subquery) else node.this
-    return Typed(exp.Exists(this=scope.subquery(query)[0]), BOOLEAN)
+    return Term(exp.Exists(this=scope.subquery(query)[0]), BOOLEAN)
 
 
-def _scalar(node: exp.Expr, scope: Scope) -> Typed:
+def _scalar(node: exp.Expr, scope: Scope) -> Term:
     knows(node, "this")
     inner, columns = scope.subquery(node.this)
     if len(columns) != 1:
         raise NotOnSparkError("a query of several columns as a value")
-    return Typed(exp.Subquery(this=inner), columns[0][1])
+    return Term(exp.Subquery(this=inner), columns[0][1])
 
 
-def _case(node: exp.Expr, scope: Scope) -> Typed:
+def _case(node: exp.Expr, scope: Scope) -> Term:
     knows(node, "this", "ifs", "default")
     subject = node.args.get("this")
     conditions, values = [], []
@@ -149,7 +149,7 @@ def _case(node: exp.Expr, scope: Scope) -> Typed:
         values.append(translate(branch.args["true"], scope))
     default = node.args.get("default")
     # Without ELSE it is NULL, which takes any type.
-    values.append(translate(default, scope) if default is not None else Typed(exp.Null(), pa.null()))
+    values.append(translate(default, scope) if default is not None else Term(exp.Null(), pa.null()))
     common = common_type(*values)
     made = exp.Case(
         ifs=[
@@ -158,10 +158,10 @@ def _case(node: exp.Expr, scope: Scope) -> Typed:
         ],
         default=cast(values[-1], common),
     )
-    return Typed(made, common)
+    return Term(made, common)
 
 
-def _if_function(node: exp.Expr, scope: Scope) -> Typed:
+def _if_function(node: exp.Expr, scope: Scope) -> Term:
     return _case(
         exp.Case(ifs=[exp.If(this=node.this, true=node.args["true"])], default=node.args.get("false")), scope
     )
@@ -170,7 +170,7 @@ def _if_function(node: exp.Expr, scope: Scope) -> Typed:
 def _common_call(name: str) -> Handler:
     """Return a handler for a function that has the common type of its arguments."""
 
-    def handle(node: exp.Expr, scope: Scope) -> Typed:
+    def handle(node: exp.Expr, scope: Scope) -> Term:
         knows(node, "this", "expressions", "ignore_nulls")
         values = [translate(value, scope) for value in (node.this, *node.expressions)]
         common = common_type(*values)
@@ -179,17 +179,17 @@ def _common_call(name: str) -> Handler:
         ):  # greatest and least compare, and the engines order these differently
             raise NotOnSparkError(f"{name}() of {common}")
         if len(values) == 1:  # Spark's greatest and least take two arguments or more
-            return Typed(cast(values[0], common), common)
-        return Typed(call(name, *(cast(value, common) for value in values)), common)
+            return Term(cast(values[0], common), common)
+        return Term(call(name, *(cast(value, common) for value in values)), common)
 
     return handle
 
 
-def _nullif(node: exp.Expr, scope: Scope) -> Typed:
+def _nullif(node: exp.Expr, scope: Scope) -> Term:
     knows(node, "this", "expression")
     value, other = translate(node.this, scope), translate(node.args["expression"], scope)
     same = exp.EQ(this=_side(value, other), expression=_side(other, value))
-    return Typed(if_else(same, exp.Null(), value.node.copy()), value.type)
+    return Term(if_else(same, exp.Null(), value.node.copy()), value.type)
 
 
 HANDLERS: dict[type[exp.Expr], Handler] = {

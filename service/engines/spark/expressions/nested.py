@@ -19,10 +19,10 @@ from service.engines.spark.expressions.terms import (
     translate,
 )
 from service.engines.spark.refusal import NotOnSparkError
-from service.engines.spark.types import Typed, common_type, is_nested
+from service.engines.spark.types import Term, common_type, is_nested
 
 
-def _struct(node: exp.Expr, scope: Scope) -> Typed:
+def _struct(node: exp.Expr, scope: Scope) -> Term:
     knows(node, "expressions")
     arguments: list[exp.Expr] = []
     fields: list[tuple[str, pa.DataType]] = []
@@ -34,19 +34,19 @@ def _struct(node: exp.Expr, scope: Scope) -> Typed:
             raise NotOnSparkError("a struct of an untyped NULL")
         fields.append((item.this.name, value.type))
         arguments += [text_of(item.this.name), value.node]
-    return Typed(call("named_struct", *arguments), pa.struct(fields))
+    return Term(call("named_struct", *arguments), pa.struct(fields))
 
 
-def _array(node: exp.Expr, scope: Scope) -> Typed:
+def _array(node: exp.Expr, scope: Scope) -> Term:
     knows(node, "expressions", "bracket_notation", "value_constructor")
     values = [translate(value, scope) for value in node.expressions]
     if not values:
         raise NotOnSparkError("an empty list")
     common = common_type(*values)
-    return Typed(call("array", *(cast(value, common) for value in values)), pa.list_(common))
+    return Term(call("array", *(cast(value, common) for value in values)), pa.list_(common))
 
 
-def _contains(node: exp.Expr, scope: Scope) -> Typed:
+def _contains(node: exp.Expr, scope: Scope) -> Term:
     """Translate `list_contains`; `contains` of a text is another node."""
     knows(node, "this", "expression")
     whole, item = translate(node.this, scope), translate(node.args["expression"], scope)
@@ -60,22 +60,22 @@ def _contains(node: exp.Expr, scope: Scope) -> Typed:
         this=exp.Is(this=whole.node.copy(), expression=exp.Null()),
         expression=exp.Is(this=item.node.copy(), expression=exp.Null()),
     )
-    return Typed(if_else(missing, exp.Null(), call("coalesce", found, exp.false())), BOOLEAN)
+    return Term(if_else(missing, exp.Null(), call("coalesce", found, exp.false())), BOOLEAN)
 
 
 def _map_part(name: str) -> Handler:
-    def handle(node: exp.Expr, scope: Scope) -> Typed:
+    def handle(node: exp.Expr, scope: Scope) -> Term:
         knows(node, "this")
         value = translate(node.this, scope)
         if not pa.types.is_map(value.type):
             raise NotOnSparkError(f"{name}() of {value.type}")
         kind = value.type.key_type if name == "map_keys" else value.type.item_type
-        return Typed(call(name, value.node), pa.list_(kind))
+        return Term(call(name, value.node), pa.list_(kind))
 
     return handle
 
 
-def _named_call(node: exp.Expr, scope: Scope) -> Typed:
+def _named_call(node: exp.Expr, scope: Scope) -> Term:
     """Translate a function for which sqlglot has no class."""
     name = node.name.lower()
     if name not in _NAMED or len(node.expressions) != 1:

@@ -15,7 +15,7 @@ from service.engines.spark.refusal import NotOnSparkError
 from service.engines.spark.types import (
     HUGEINT,
     TIMESTAMP,
-    Typed,
+    Term,
     holds,
     is_integer,
     is_nanoseconds,
@@ -59,7 +59,7 @@ class Scope(Protocol):
 
     divided: Collection[exp.Expr]
 
-    def column(self, node: exp.Column) -> Typed:
+    def column(self, node: exp.Column) -> Term:
         """Return the column that a name means."""
 
     def subquery(self, query: exp.Query) -> tuple[exp.Query, list[tuple[str, pa.DataType]]]:
@@ -69,7 +69,7 @@ class Scope(Protocol):
         """Return the handler of expressions of this kind; None if there is none."""
 
 
-def translate(node: exp.Expr, scope: Scope) -> Typed:
+def translate(node: exp.Expr, scope: Scope) -> Term:
     """Translate an expression; return it with its type in DuckDB.
 
     Raises:
@@ -86,7 +86,7 @@ def translate_to(node: exp.Expr, target: pa.DataType, scope: Scope) -> exp.Expr:
     return cast(translate(node, scope), target)
 
 
-def cast(typed: Typed, target: pa.DataType) -> exp.Expr:
+def cast(typed: Term, target: pa.DataType) -> exp.Expr:
     """Return a value cast to the type that it takes beside other values; such a cast loses nothing."""
     if typed.text is not None and not pa.types.is_string(target):
         return parsed(typed.text, target)
@@ -201,11 +201,11 @@ def _nanoseconds(instant: exp.Expr) -> exp.Expr:
     return binary(exp.Mul, micros, as_type(number_of(1000), BIGINT))
 
 
-def instant_of(typed: Typed) -> exp.Expr:
+def instant_of(typed: Term) -> exp.Expr:
     """Return a date or timestamp as TIMESTAMP_NTZ."""
     if pa.types.is_date(typed.type) or (pa.types.is_timestamp(typed.type) and typed.type.tz is None):
         return cast(typed, TIMESTAMP)
     raise NotOnSparkError(f"a part of {typed.type}")
 
 
-Handler = Callable[[exp.Expr, Scope], Typed]
+Handler = Callable[[exp.Expr, Scope], Term]

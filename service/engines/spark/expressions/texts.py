@@ -21,7 +21,7 @@ from service.engines.spark.expressions.terms import (
     translate,
 )
 from service.engines.spark.refusal import NotOnSparkError
-from service.engines.spark.types import Typed, is_integer
+from service.engines.spark.types import Term, is_integer
 
 # Letters that Java's toLowerCase and toUpperCase change into several, or into another one at the end of a word.
 _ODD_LOWER = "[\\u0130\\u03A3]"
@@ -43,39 +43,39 @@ def _plain_text(node: exp.Expr, scope: Scope) -> exp.Expr:
 def _text_call(name: str, result: pa.DataType, *arguments: str) -> Handler:
     """Return a handler for a function of texts that means the same on both engines."""
 
-    def handle(node: exp.Expr, scope: Scope) -> Typed:
+    def handle(node: exp.Expr, scope: Scope) -> Term:
         made = call(name, *_texts(node, scope, *arguments))
-        return Typed(as_type(made, result) if result == BIGINT else made, result)
+        return Term(as_type(made, result) if result == BIGINT else made, result)
 
     return handle
 
 
 def _changed_case(name: str, odd: str) -> Handler:
-    def handle(node: exp.Expr, scope: Scope) -> Typed:
+    def handle(node: exp.Expr, scope: Scope) -> Term:
         (text,) = _texts(node, scope, "this")
         plain = exp.Not(this=exp.Paren(this=call("rlike", text.copy(), text_of(odd))))
-        return Typed(only_if(plain, call(name, text), f"{name}() of letters that change into several"), TEXT)
+        return Term(only_if(plain, call(name, text), f"{name}() of letters that change into several"), TEXT)
 
     return handle
 
 
-def _length(node: exp.Expr, scope: Scope) -> Typed:
+def _length(node: exp.Expr, scope: Scope) -> Term:
     knows(node, "this")
     value = translate(node.this, scope)
     if value.type == TEXT:
-        return Typed(as_type(call("char_length", value.node), BIGINT), BIGINT)
+        return Term(as_type(call("char_length", value.node), BIGINT), BIGINT)
     return _size(node, scope)
 
 
-def _size(node: exp.Expr, scope: Scope) -> Typed:
+def _size(node: exp.Expr, scope: Scope) -> Term:
     knows(node, "this")
     value = translate(node.this, scope)
     if not pa.types.is_list(value.type):
         raise NotOnSparkError(f"{shown(node)} of {value.type}")
-    return Typed(as_type(call("size", value.node), BIGINT), BIGINT)
+    return Term(as_type(call("size", value.node), BIGINT), BIGINT)
 
 
-def _substring(node: exp.Expr, scope: Scope) -> Typed:
+def _substring(node: exp.Expr, scope: Scope) -> Term:
     knows(node, "this", "start", "length")
     text = _plain_text(node.this, scope)
     numbers = []
@@ -86,43 +86,43 @@ def _substring(node: exp.Expr, scope: Scope) -> Typed:
         if not (isinstance(number, exp.Literal) and number.is_int and int(number.name) >= least):
             raise NotOnSparkError(f"substring() with a {name} that is not a number from {least} on")
         numbers.append(number.copy())
-    return Typed(call("substring", text, *numbers), TEXT)
+    return Term(call("substring", text, *numbers), TEXT)
 
 
 def _end_of_text(name: str) -> Handler:
-    def handle(node: exp.Expr, scope: Scope) -> Typed:
+    def handle(node: exp.Expr, scope: Scope) -> Term:
         knows(node, "this", "expression")
         number = node.args["expression"]
         if not (isinstance(number, exp.Literal) and number.is_int):
             raise NotOnSparkError(f"{name}() by anything but a number")
-        return Typed(call(name, _plain_text(node.this, scope), number.copy()), TEXT)
+        return Term(call(name, _plain_text(node.this, scope), number.copy()), TEXT)
 
     return handle
 
 
-def _joined(node: exp.Expr, scope: Scope) -> Typed:
+def _joined(node: exp.Expr, scope: Scope) -> Term:
     knows(node, "this", "expression", "safe")
     left, right = translate(node.this, scope), translate(node.args["expression"], scope)
     if left.type != TEXT or right.type != TEXT:
         raise NotOnSparkError(f"{left.type} || {right.type}")
-    return Typed(exp.Paren(this=exp.DPipe(this=left.node, expression=right.node, safe=True)), TEXT)
+    return Term(exp.Paren(this=exp.DPipe(this=left.node, expression=right.node, safe=True)), TEXT)
 
 
-def _concat(node: exp.Expr, scope: Scope) -> Typed:
+def _concat(node: exp.Expr, scope: Scope) -> Term:
     knows(node, "expressions", "safe", "coalesce")
     parts = [_shown_text(translate(part, scope)) for part in node.expressions]
-    return Typed(call("concat_ws", text_of(""), *parts), TEXT)
+    return Term(call("concat_ws", text_of(""), *parts), TEXT)
 
 
-def _concat_ws(node: exp.Expr, scope: Scope) -> Typed:
+def _concat_ws(node: exp.Expr, scope: Scope) -> Term:
     knows(node, "expressions", "safe", "coalesce")
     separator, *parts = (translate(part, scope) for part in node.expressions)
     if separator.text is None:
         raise NotOnSparkError("concat_ws() with a separator that is not a literal")
-    return Typed(call("concat_ws", separator.node, *map(_shown_text, parts)), TEXT)
+    return Term(call("concat_ws", separator.node, *map(_shown_text, parts)), TEXT)
 
 
-def _shown_text(part: Typed) -> exp.Expr:
+def _shown_text(part: Term) -> exp.Expr:
     if part.type == TEXT:
         return part.node
     # Other types look different as texts.
@@ -131,7 +131,7 @@ def _shown_text(part: Typed) -> exp.Expr:
     raise NotOnSparkError(f"concat() of {part.type}")
 
 
-def _like(node: exp.Expr, scope: Scope) -> Typed:
+def _like(node: exp.Expr, scope: Scope) -> Term:
     knows(node, "this", "expression", "negate")
     text, pattern = _plain_text(node.this, scope), node.args["expression"]
     # DuckDB's LIKE has no escape character; Spark's has the backslash.
@@ -141,7 +141,7 @@ def _like(node: exp.Expr, scope: Scope) -> Typed:
 
 
 def _digest(name: str) -> Handler:
-    def handle(node: exp.Expr, scope: Scope) -> Typed:
+    def handle(node: exp.Expr, scope: Scope) -> Term:
         knows(node, "this", "length")
         size = node.args.get("length")
         more = [size.copy()] if size is not None else []
@@ -150,7 +150,7 @@ def _digest(name: str) -> Handler:
         value = translate(node.this, scope)
         if value.type not in (TEXT, pa.binary()):
             raise NotOnSparkError(f"{shown(node)} of {value.type}")
-        return Typed(call(name, as_type(value.node, pa.binary()), *more), TEXT)
+        return Term(call(name, as_type(value.node, pa.binary()), *more), TEXT)
 
     return handle
 

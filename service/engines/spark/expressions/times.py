@@ -23,7 +23,7 @@ from service.engines.spark.expressions.terms import (
     translate,
 )
 from service.engines.spark.refusal import NotOnSparkError
-from service.engines.spark.types import TIMESTAMP, Typed, is_nanoseconds
+from service.engines.spark.types import TIMESTAMP, Term, is_nanoseconds
 
 _TRUNCATED_TO = frozenset({"YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND"})
 
@@ -55,7 +55,7 @@ _PARTS: dict[str, Callable[[exp.Expr], exp.Expr]] = {
 }
 
 
-def _extract(node: exp.Expr, scope: Scope) -> Typed:
+def _extract(node: exp.Expr, scope: Scope) -> Term:
     knows(node, "this", "expression")
     unit = node.this.name.upper()
     value = translate(node.args["expression"], scope)
@@ -63,29 +63,29 @@ def _extract(node: exp.Expr, scope: Scope) -> Typed:
         return _epoch_of(value)
     if unit not in _PARTS:
         raise NotOnSparkError(f"extract({unit})")
-    return Typed(_PARTS[unit](instant_of(value)), BIGINT)
+    return Term(_PARTS[unit](instant_of(value)), BIGINT)
 
 
 def _part_call(unit: str) -> Handler:
-    def handle(node: exp.Expr, scope: Scope) -> Typed:
+    def handle(node: exp.Expr, scope: Scope) -> Term:
         knows(node, "this")
-        return Typed(_PARTS[unit](instant_of(translate(node.this, scope))), BIGINT)
+        return Term(_PARTS[unit](instant_of(translate(node.this, scope))), BIGINT)
 
     return handle
 
 
-def _epoch(node: exp.Expr, scope: Scope) -> Typed:
+def _epoch(node: exp.Expr, scope: Scope) -> Term:
     knows(node, "this")
     return _epoch_of(translate(node.this, scope))
 
 
-def _epoch_of(value: Typed) -> Typed:
+def _epoch_of(value: Term) -> Term:
     # Spark's own functions of the epoch take timestamps with a zone; the session's zone is UTC.
     micros = call("unix_micros", as_type(instant_of(value), pa.timestamp("us", tz="UTC")))
-    return Typed(binary(exp.Div, as_type(micros, DOUBLE), as_type(text_of("1e6"), DOUBLE)), DOUBLE)
+    return Term(binary(exp.Div, as_type(micros, DOUBLE), as_type(text_of("1e6"), DOUBLE)), DOUBLE)
 
 
-def _epoch_ms(node: exp.Expr, scope: Scope) -> Typed:
+def _epoch_ms(node: exp.Expr, scope: Scope) -> Term:
     """Translate `epoch_ms(timestamp)`, which sqlglot parses as the function that makes a timestamp of a number."""
     knows(node, "this", "scale")
     value, scale = translate(node.this, scope), node.args.get("scale")
@@ -96,26 +96,26 @@ def _epoch_ms(node: exp.Expr, scope: Scope) -> Typed:
         or is_nanoseconds(value.type)
     ):
         raise NotOnSparkError("this conversion of an epoch")
-    return Typed(call("unix_millis", as_type(instant_of(value), pa.timestamp("us", tz="UTC"))), BIGINT)
+    return Term(call("unix_millis", as_type(instant_of(value), pa.timestamp("us", tz="UTC"))), BIGINT)
 
 
-def _date_trunc(node: exp.Expr, scope: Scope) -> Typed:
+def _date_trunc(node: exp.Expr, scope: Scope) -> Term:
     knows(node, "this", "unit")
     unit = node.args["unit"].name.upper()
     if unit not in _TRUNCATED_TO:
         raise NotOnSparkError(f"date_trunc({unit})")
     instant = as_type(instant_of(translate(node.this, scope)), pa.timestamp("us", tz="UTC"))
-    return Typed(as_type(call("date_trunc", text_of(unit), instant), TIMESTAMP), TIMESTAMP)
+    return Term(as_type(call("date_trunc", text_of(unit), instant), TIMESTAMP), TIMESTAMP)
 
 
-def _date_diff(node: exp.Expr, scope: Scope) -> Typed:
+def _date_diff(node: exp.Expr, scope: Scope) -> Term:
     knows(node, "this", "expression", "unit", "date_part_boundary")
     later, earlier = translate(node.this, scope), translate(node.args["expression"], scope)
     if node.args["unit"].name.upper() != "DAY":
         raise NotOnSparkError(f"date_diff({node.args['unit'].name})")
     # DuckDB counts the midnights between two instants: only their dates matter.
     days = (as_type(instant_of(value), DATE) for value in (later, earlier))
-    return Typed(as_type(call("datediff", *days), BIGINT), BIGINT)
+    return Term(as_type(call("datediff", *days), BIGINT), BIGINT)
 
 
 HANDLERS: dict[type[exp.Expr], Handler] = {

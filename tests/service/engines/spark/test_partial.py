@@ -15,7 +15,7 @@ from sqlglot.optimizer.qualify import qualify
 
 from service.engines.spark.partial import PartialSelect, merged_by_duckdb, partial_select
 from service.spark.errors import SavepointSourceError
-from service.spark.partial import Partial
+from service.spark.partial import TaskQuery
 
 _SCHEMA = pa.schema(
     [
@@ -119,7 +119,7 @@ def test_merged_answers_are_the_answer_of_the_whole(
     assert found is not None
     whole = pa.Table.from_pylist(rows, _SCHEMA)
 
-    partial = Partial(found.partial.sql("duckdb"), _SCHEMA, pa.schema([]), most_rows=most)
+    partial = TaskQuery(found.partial.sql("duckdb"), _SCHEMA, pa.schema([]), most_rows=most)
     merging.register("rows", _SCHEMA.empty_table())
     schema = merging.sql(partial.sql).to_arrow_table().schema
     answers = pa.Table.from_batches(partial.of(batches(rows, size)), schema)
@@ -146,7 +146,7 @@ def test_duckdb_merges_what_executors_find_to_the_same_values_and_types(
     hugeints = {
         name for name, kind in zip(relation.columns, relation.types, strict=True) if str(kind) == "HUGEINT"
     }
-    partial = Partial(found.partial.sql("duckdb"), _SCHEMA, pa.schema([]), most_rows=most)
+    partial = TaskQuery(found.partial.sql("duckdb"), _SCHEMA, pa.schema([]), most_rows=most)
     answers = pa.Table.from_batches(partial.of(batches(rows, 5)), relation.to_arrow_table().schema)
     connection.register("t", answers)
     merged = connection.sql(merged_by_duckdb(found.merged, hugeints).sql("duckdb"))
@@ -173,7 +173,7 @@ def test_what_cannot_be_merged_is_not_split(sql: str) -> None:
 
 
 def test_no_more_groups_are_kept_than_some_rows_have() -> None:
-    partial = Partial(
+    partial = TaskQuery(
         'SELECT "a" AS "group 1", count(*) AS "part 1" FROM rows GROUP BY 1',
         _SCHEMA,
         pa.schema([]),
@@ -194,7 +194,7 @@ def test_no_more_groups_are_kept_than_some_rows_have() -> None:
 
 def test_an_error_of_the_rows_stays_what_it_is_and_one_of_a_value_is_told() -> None:
     sql = 'SELECT sum(("a" * 100)::TINYINT) AS "part 1" FROM rows'
-    partial = Partial(sql, _SCHEMA, pa.schema([]))
+    partial = TaskQuery(sql, _SCHEMA, pa.schema([]))
 
     def broken() -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_pylist([{"a": 1}], _SCHEMA)
@@ -212,7 +212,7 @@ def test_an_error_of_the_rows_stays_what_it_is_and_one_of_a_value_is_told() -> N
 @pytest.mark.parametrize("source", ["read_text('/etc/hostname')", "'/etc/hostname'", "answer"])
 def test_nothing_but_the_rows_is_reached(source: str) -> None:
     answer = pa.table({"a": [1]})
-    partial = Partial(f'SELECT count(*) AS "part 1" FROM {source}', _SCHEMA, pa.schema([]))
+    partial = TaskQuery(f'SELECT count(*) AS "part 1" FROM {source}', _SCHEMA, pa.schema([]))
 
     with pytest.raises(SavepointSourceError, match="PartialError"):
         list(partial.of([]))
