@@ -81,7 +81,7 @@ def test_output_goes_to_a_file(run: Any, tmp_path: Path) -> None:
     assert path.read_bytes() == b'"key","value"\r\n"key_662",11290\r\n'
 
 
-def test_two_savepoints_have_the_names_they_are_given(run: Any) -> None:
+def test_two_savepoints_have_the_given_names(run: Any) -> None:
     sql = "SELECT count(*) AS n FROM old.aggregate JOIN new.aggregate USING (key, value)"
 
     code, output, _ = run(
@@ -91,7 +91,7 @@ def test_two_savepoints_have_the_names_they_are_given(run: Any) -> None:
     assert (code, output) == (0, b'{"n":1000}\n')
 
 
-def test_max_rows_is_told_on_standard_error(run: Any) -> None:
+def test_max_rows_prints_a_notice_on_standard_error(run: Any) -> None:
     code, output, errors = run(
         "query", "SELECT key FROM aggregate", "--savepoint", NATIVE, "--max-rows", "2", "--format", "jsonl"
     )
@@ -184,7 +184,7 @@ def test_a_broken_savepoint_has_its_exit_code_and_names_the_file(run: Any, tmp_p
     assert str(tmp_path) in errors
 
 
-def test_verbose_adds_the_trace(run: Any) -> None:
+def test_verbose_adds_the_traceback(run: Any) -> None:
     code, _, errors = run("query", "SELECT * FROM agregate", "--savepoint", NATIVE, "--verbose")
 
     assert code == 1
@@ -335,7 +335,7 @@ def test_help_loads_no_engine() -> None:
     assert b"lookup" in ended.stdout
 
 
-def test_serve_answers_and_ends_when_told_to() -> None:
+def test_serve_answers_and_ends_at_a_signal() -> None:
     serve = command("serve", "--root", f"job={Path(NATIVE).parent}", "--port", "0")
     with subprocess.Popen(serve, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
         assert running.stderr is not None
@@ -360,7 +360,7 @@ def test_serve_answers_and_ends_when_told_to() -> None:
         assert running.stderr.read() == ""
 
 
-def test_a_port_that_is_taken_is_told(run: Any) -> None:
+def test_a_port_in_use_is_an_error(run: Any) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         code, _, errors = run("serve", "--root", NATIVE, "--port", str(taken.getsockname()[1]))
 
@@ -430,7 +430,7 @@ print(json.dumps([code, [name for name in names if name in sys.modules]]), file=
 
 @pytest.fixture(scope="module")
 def is_compiled() -> None:
-    """All code is, and kept."""
+    """Compile all code, and keep it."""
     subprocess.run(command("compile"), check=True, capture_output=True)
 
 
@@ -454,7 +454,7 @@ def test_a_query_loads_neither_the_compiler_nor_a_server_nor_pandas(arguments: t
     assert json.loads(ended.stderr) == [0, []]
 
 
-def test_pandas_is_there_for_whom_asks_for_it() -> None:
+def test_pandas_can_still_be_imported() -> None:
     pytest.importorskip("pandas")
     program = (
         "from service.process.arrow import load_without_pandas; load_without_pandas(); import pyarrow as pa; "
@@ -489,7 +489,7 @@ def test_a_failed_statement_ends_the_process_with_its_code() -> None:
     assert "there is no column 'nothing'" in ended.stderr
 
 
-def test_compile_says_that_it_is_done(run: Any) -> None:
+def test_compile_prints_when_it_is_done(run: Any) -> None:
     code, output, errors = run("compile")
 
     assert (code, output, errors) == (0, b"", "savepointdb: all is compiled\n")

@@ -1,4 +1,4 @@
-"""Every answer says which checkpoint it came from, in whatever format and protocol."""
+"""Every answer names its checkpoints, in every format and protocol."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def http(serving: Serving) -> Iterator[httpx.Client]:
 
 @pytest.fixture(scope="module")
 def databases(http: httpx.Client) -> Any:
-    """What JSON says of the query that reads both."""
+    """The savepoints in the JSON answer of the query that reads both."""
     answer = http.post("/api/query", json={"sql": BOTH}).json()
     assert [one["name"] for one in answer["databases"]] == ["native", "canonical"]
     for one in answer["databases"]:
@@ -62,13 +62,13 @@ def streamed(http: httpx.Client, accept: str, sql: str = BOTH) -> httpx.Response
 
 
 @pytest.mark.parametrize("accept", sorted(STREAMS))
-def test_a_stream_says_so_in_a_header(accept: str, http: httpx.Client, databases: Any) -> None:
+def test_a_stream_names_its_savepoints_in_a_header(accept: str, http: httpx.Client, databases: Any) -> None:
     expected = ", ".join(f'"{one["name"]}";checkpoint_id={one["checkpoint_id"]}' for one in databases)
 
     assert streamed(http, accept).headers["x-databases"] == expected
 
 
-def test_arrow_and_parquet_say_so_in_their_schema(http: httpx.Client, databases: Any) -> None:
+def test_arrow_and_parquet_name_their_savepoints_in_the_schema(http: httpx.Client, databases: Any) -> None:
     arrow = streamed(http, "application/vnd.apache.arrow.stream")
     table = pa.ipc.open_stream(arrow.content).read_all()
     file = parquet.read_table(io.BytesIO(streamed(http, "application/vnd.apache.parquet").content))
@@ -79,14 +79,14 @@ def test_arrow_and_parquet_say_so_in_their_schema(http: httpx.Client, databases:
     assert table.schema.metadata[b"savepointdb.query_id"].decode() == arrow.headers["x-query-id"]
 
 
-def test_what_reads_no_savepoint_names_none(http: httpx.Client) -> None:
+def test_an_answer_without_savepoints_names_none(http: httpx.Client) -> None:
     response = streamed(http, "application/vnd.apache.arrow.stream", "SELECT 1")
 
     assert "x-databases" not in response.headers
     assert pa.ipc.open_stream(response.content).schema.metadata[b"savepointdb.databases"] == b"[]"
 
 
-def test_an_alias_is_told_by_what_it_stood_for(http: httpx.Client, databases: Any) -> None:
+def test_an_alias_is_replaced_by_its_savepoint(http: httpx.Client, databases: Any) -> None:
     response = streamed(http, "text/csv", "SELECT count(*) FROM latest.aggregate")
 
     assert response.headers["x-databases"] in {
@@ -94,7 +94,7 @@ def test_an_alias_is_told_by_what_it_stood_for(http: httpx.Client, databases: An
     }
 
 
-def test_a_query_that_was_started_before_says_so_while_it_runs_and_in_its_result(
+def test_a_started_query_names_its_savepoints_while_it_runs_and_in_its_result(
     http: httpx.Client, databases: Any
 ) -> None:
     query_id = http.post("/api/queries", json={"sql": BOTH}).json()["query_id"]
@@ -104,7 +104,7 @@ def test_a_query_that_was_started_before_says_so_while_it_runs_and_in_its_result
     assert result.headers["x-databases"].startswith('"native";checkpoint_id=')
 
 
-def test_clients_of_trino_find_it_where_the_answer_says_more_is(http: httpx.Client, databases: Any) -> None:
+def test_trinos_info_uri_leads_to_the_savepoints(http: httpx.Client, databases: Any) -> None:
     address = urlsplit(str(http.base_url))
     # The user of the pages at `infoUri` is who asks for them: by address, where there are no keys.
     with connect(host=address.hostname, port=address.port, user="127.0.0.1", catalog="flink") as connection:
@@ -134,7 +134,7 @@ def test_pages_of_trinos_protocol_have_the_header(http: httpx.Client, databases:
         max_size=60,
     )
 )
-def test_the_header_is_short_and_safe_and_tells_of_all(origins: list[Origin]) -> None:
+def test_the_header_is_short_and_safe_and_counts_all_savepoints(origins: list[Origin]) -> None:
     headers = headers_of(origins)
     value = headers.get(HEADER, "")
     members = value.split(", ") if value else []

@@ -1,4 +1,4 @@
-"""The life of queries: who runs now, who waits, what is kept, how they end. Over HTTP and in process."""
+"""Queries over HTTP and in process: they run, wait, keep their answers and end."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_an_error_is_the_result(http: httpx.Client) -> None:
         assert (response.status_code, response.json()["error"]["code"]) == (400, "INVALID_VALUE")
 
 
-def test_a_statement_that_means_nothing_is_told_at_once(http: httpx.Client) -> None:
+def test_a_statement_that_means_nothing_is_refused_at_once(http: httpx.Client) -> None:
     response = http.post("/api/queries", json={"sql": "SELECT * FROM native.nothing"})
 
     assert (response.status_code, response.json()["error"]["code"]) == (404, "TABLE_NOT_FOUND")
@@ -130,7 +130,7 @@ def test_a_query_is_cancelled(http: httpx.Client) -> None:
     assert http.delete(f"/api/queries/{query_id}").status_code == 204
 
 
-def test_a_query_that_is_read_is_cancelled_by_another_request(http: httpx.Client) -> None:
+def test_another_request_cancels_a_query_that_is_read(http: httpx.Client) -> None:
     query_id = start(http, ENDLESS)
     with ThreadPoolExecutor(1) as pool:
         reading = pool.submit(http.get, f"/api/queries/{query_id}/result")
@@ -140,7 +140,7 @@ def test_a_query_that_is_read_is_cancelled_by_another_request(http: httpx.Client
         assert reading.result().json()["error"]["code"] == "CANCELLED"
 
 
-def test_what_is_not_there_is_not_found(http: httpx.Client) -> None:
+def test_an_unknown_id_is_not_found(http: httpx.Client) -> None:
     for call in (http.get, http.delete):
         response = call("/api/queries/0123456789abcdef0123456789abcdef")
         assert (response.status_code, response.json()["error"]["code"]) == (404, "QUERY_NOT_FOUND")
@@ -155,7 +155,7 @@ def test_a_long_answer_is_read_as_a_stream(http: httpx.Client) -> None:
     assert lines == 300_001
 
 
-def test_the_list_has_what_ran_last_first(http: httpx.Client) -> None:
+def test_the_list_begins_with_the_latest_query(http: httpx.Client) -> None:
     ids = []
     for number in range(3):
         ids.append(start(http, f"SELECT {number}"))
@@ -238,11 +238,11 @@ def test_a_lookup_is_known_by_its_keys(sql: str, native: Any) -> None:
         "EXPLAIN ANALYZE SELECT value FROM aggregate WHERE key = 'key_1'",
     ],
 )
-def test_what_may_take_any_time_is_no_lookup(sql: str, native: Any) -> None:
+def test_a_query_that_may_take_long_is_no_lookup(sql: str, native: Any) -> None:
     assert not is_lookup(plan(sql, native.catalog), 0)
 
 
-def test_too_many_queries_are_told_to_come_again(serving: Serving) -> None:
+def test_too_many_queries_are_refused_with_retry_after(serving: Serving) -> None:
     app = create_app(Settings.of(workers=1, max_running=1, max_queued=1), connect(NATIVE))
     with serving(app) as address, httpx.Client(base_url=address, timeout=30) as http:
         ids = [start(http, ENDLESS) for _ in range(2)]
@@ -291,7 +291,7 @@ def test_two_hundred_clients_are_all_answered(client: httpx.Client) -> None:
         assert list(pool.map(one, range(200))) == [[[1]]] * 200
 
 
-def test_a_query_that_nobody_asks_for_ends(native: Any) -> None:
+def test_an_abandoned_query_ends(native: Any) -> None:
     with queries_of(native.catalog) as queries:
         query = queries.start(QueryRequest(sql=ENDLESS, abandoned_after_s=0.3))
         wait_until(lambda: query.state is QueryState.CANCELLED)
@@ -299,7 +299,7 @@ def test_a_query_that_nobody_asks_for_ends(native: Any) -> None:
         assert queries.record(query.id, "").error is not None
 
 
-def test_a_result_that_nobody_reads_is_dropped(native: Any) -> None:
+def test_an_abandoned_result_is_dropped(native: Any) -> None:
     with queries_of(native.catalog) as queries:
         query = queries.start(QueryRequest(sql="SELECT 1", abandoned_after_s=0.3))
         wait_until(lambda: queries.find(query.id, "") is None)
@@ -307,7 +307,7 @@ def test_a_result_that_nobody_reads_is_dropped(native: Any) -> None:
         assert queries.record(query.id, "").state is QueryState.FINISHED
 
 
-def test_a_query_that_is_waited_for_is_not_abandoned(native: Any) -> None:
+def test_a_query_is_not_abandoned_while_a_client_waits(native: Any) -> None:
     with queries_of(native.catalog) as queries:
         sql = "SELECT count(*) FROM range(1500000000)"
         with queries.start(QueryRequest(sql=sql, abandoned_after_s=0.1)) as query:
@@ -328,7 +328,7 @@ def test_another_users_query_is_not_found(native: Any) -> None:
         query.cancel()
 
 
-def test_a_reader_that_stalls_costs_bounded_memory_and_no_slot(native: Any) -> None:
+def test_a_stalled_client_costs_bounded_memory_and_no_slot(native: Any) -> None:
     limit = 1 << 20
     with queries_of(native.catalog, max_running=1, result_buffer_bytes=limit) as queries:
         with queries.start(QueryRequest(sql=LONG)) as stalled:
@@ -342,7 +342,7 @@ def test_a_reader_that_stalls_costs_bounded_memory_and_no_slot(native: Any) -> N
         assert first.num_rows + rest == 2_000_000
 
 
-def test_a_cancel_reaches_a_query_that_waits_for_its_reader(native: Any) -> None:
+def test_a_cancel_reaches_a_query_that_waits_for_its_client(native: Any) -> None:
     with queries_of(native.catalog, result_buffer_bytes=1) as queries:
         query = queries.start(QueryRequest(sql=LONG))
         wait_until(lambda: query.is_ready)

@@ -44,7 +44,7 @@ class Line:
         self.slots.leave(self.tickets[name])
 
 
-def test_those_that_come_first_go_first() -> None:
+def test_the_first_to_arrive_goes_first() -> None:
     line = Line(running=1)
     for name in "abc":
         line.enter(name)
@@ -54,7 +54,7 @@ def test_those_that_come_first_go_first() -> None:
     assert line.granted == ["a", "b", "c"]
 
 
-def test_small_ones_find_a_slot_while_as_many_large_ones_run_as_may() -> None:
+def test_a_small_query_finds_a_slot_while_large_ones_run() -> None:
     line = Line(running=8)
     for number in range(8):
         line.enter(f"large {number}", is_large=True)
@@ -63,7 +63,7 @@ def test_small_ones_find_a_slot_while_as_many_large_ones_run_as_may() -> None:
     assert line.granted == [*(f"large {number}" for number in range(4)), "small"]
 
 
-def test_lookups_find_a_slot_while_as_many_others_run_as_may() -> None:
+def test_a_lookup_finds_a_slot_while_others_fill_theirs() -> None:
     line = Line(running=4)
     for number in range(5):
         line.enter(f"unknown {number}", f"user {number}")
@@ -73,7 +73,7 @@ def test_lookups_find_a_slot_while_as_many_others_run_as_may() -> None:
     assert line.granted == [*(f"unknown {number}" for number in range(4)), "lookup 0", "lookup 1"]
 
 
-def test_lookups_may_have_all_slots_and_then_go_in_turn() -> None:
+def test_lookups_take_all_slots_and_then_wait_in_turn() -> None:
     line = Line(running=2)
     for name in "abc":
         line.enter(f"lookup {name}", name, is_lookup=True)
@@ -87,7 +87,7 @@ def test_lookups_may_have_all_slots_and_then_go_in_turn() -> None:
     assert line.granted == ["lookup a", "lookup b", "lookup c", "early scan", "lookup f"]
 
 
-def test_small_ones_go_before_large_ones_that_have_not_waited_long() -> None:
+def test_a_small_query_goes_before_a_large_one_that_arrived_shortly_before() -> None:
     line = Line(running=1)
     line.enter("first")
     line.enter("large", is_large=True)
@@ -97,7 +97,7 @@ def test_small_ones_go_before_large_ones_that_have_not_waited_long() -> None:
     assert line.granted == ["first", "small"]
 
 
-def test_large_ones_that_have_waited_long_go_in_turn() -> None:
+def test_a_large_query_that_has_waited_long_goes_in_turn() -> None:
     line = Line(running=1)
     line.enter("first")
     line.enter("large", is_large=True)
@@ -108,7 +108,7 @@ def test_large_ones_that_have_waited_long_go_in_turn() -> None:
     assert line.granted == ["first", "large"]
 
 
-def test_one_that_reads_more_counts_as_if_it_had_come_later() -> None:
+def test_a_query_that_reads_more_counts_as_arrived_later() -> None:
     line = Line(running=1)
     line.enter("first")
     line.enter("scan", "a", size_bytes=2 << 20)
@@ -121,7 +121,7 @@ def test_one_that_reads_more_counts_as_if_it_had_come_later() -> None:
     assert line.granted == ["first", "lookup", "scan"]
 
 
-def test_a_user_who_took_much_leaves_the_last_slots_to_others_for_a_while() -> None:
+def test_a_user_with_long_queries_leaves_the_last_slots_to_others_for_a_while() -> None:
     line = Line(running=4, running_per_user=4)
     line.enter("endless", "greedy")
     line.tickets["endless"]._started -= 60
@@ -133,7 +133,7 @@ def test_a_user_who_took_much_leaves_the_last_slots_to_others_for_a_while() -> N
     assert line.granted == ["endless", "next 0", "next 1", "small"]
 
 
-def test_the_user_with_the_fewest_running_goes_first() -> None:
+def test_the_user_with_the_fewest_running_queries_goes_first() -> None:
     line = Line(running=2)
     for name in ("a1", "a2", "a3"):
         line.enter(name, "a")
@@ -143,7 +143,7 @@ def test_the_user_with_the_fewest_running_goes_first() -> None:
     assert line.granted == ["a1", "a2", "b1"]
 
 
-def test_a_user_has_limits_of_his_own() -> None:
+def test_each_user_has_limits() -> None:
     line = Line(running_per_user=1, queued_per_user=1)
     line.enter("a1", "a")
     line.enter("a2", "a")
@@ -154,7 +154,7 @@ def test_a_user_has_limits_of_his_own() -> None:
     assert line.granted == ["a1", "b1"]
 
 
-def test_one_that_has_run_for_long_counts_as_large() -> None:
+def test_a_query_that_has_run_for_long_counts_as_large() -> None:
     line = Line(running=4)
     for name in ("s1", "s2", "s3"):
         line.enter(name)
@@ -166,7 +166,7 @@ def test_one_that_has_run_for_long_counts_as_large() -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(KINDS), st.booleans()), max_size=60))
-def test_slots_are_never_given_twice_and_nobody_is_forgotten(
+def test_no_slot_is_given_twice_and_no_query_is_forgotten(
     steps: list[tuple[str, dict[str, bool], bool]],
 ) -> None:
     line = Line(running=4, running_per_user=2)
@@ -188,7 +188,7 @@ def test_slots_are_never_given_twice_and_nobody_is_forgotten(
     assert (line.slots.running, line.slots.waiting) == (0, 0)
 
 
-def test_one_that_stalls_gives_its_slot_back_as_long_as_not_too_many_do() -> None:
+def test_a_limited_number_of_stalled_queries_give_their_slots_back() -> None:
     line = Line(running=1, stalled=1)
     line.enter("a")
     paused = line.slots.pause(line.tickets["a"])

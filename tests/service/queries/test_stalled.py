@@ -1,4 +1,4 @@
-"""Readers that are slow or read no more: what they cost, how long they may, and that nothing they read is wrong."""
+"""Clients that read slowly or not at all: their cost, their time, and the rows that they get."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def batch_of(number: int, rows: int) -> pa.RecordBatch:
     total_bytes=st.integers(0, 10_000),
     steps=st.lists(st.integers(0, 60) | st.just("take"), max_size=60),
 )
-def test_what_waits_is_read_as_it_was_put_in_memory_or_not(
+def test_batches_come_out_as_they_went_in_from_memory_and_from_the_file(
     memory_bytes: int, file_bytes: int, total_bytes: int, steps: list[Any]
 ) -> None:
     spool = Spool("", total_bytes)
@@ -84,7 +84,7 @@ def test_what_waits_is_read_as_it_was_put_in_memory_or_not(
     assert left_bytes == 0
 
 
-def test_a_buffer_that_is_let_go_gives_its_room_on_the_disk_back() -> None:
+def test_an_aborted_buffer_releases_its_bytes_on_the_disk() -> None:
     spool = Spool("", 1 << 20)
     buffer = ResultBuffer(1, spool.file(1 << 20))
     for number in range(3):
@@ -98,7 +98,7 @@ def test_a_buffer_that_is_let_go_gives_its_room_on_the_disk_back() -> None:
         buffer.take()
 
 
-def test_where_no_file_can_be_made_a_slow_reader_holds_its_query_back(tmp_path: Path) -> None:
+def test_without_a_file_a_slow_client_holds_its_query_back(tmp_path: Path) -> None:
     buffer = ResultBuffer(1, Spool(str(tmp_path / "nothing"), 1 << 20).file(1 << 20))
 
     assert [buffer.put(batch_of(number, 100), 0) for number in range(2)] == [True, False]
@@ -106,7 +106,7 @@ def test_where_no_file_can_be_made_a_slow_reader_holds_its_query_back(tmp_path: 
     assert buffer.put(batch_of(1, 100), 0)
 
 
-def test_a_query_ends_although_its_reader_is_slow_and_loses_nothing() -> None:
+def test_a_query_of_a_slow_client_ends_and_loses_no_rows() -> None:
     with queries_of() as queries, queries.start(QueryRequest(sql=LONG)) as query:
         wait_until(lambda: query.state is QueryState.FINISHED)
         spooled_bytes, blocked = queries.spool.size_bytes, queries.blocked
@@ -119,7 +119,7 @@ def test_a_query_ends_although_its_reader_is_slow_and_loses_nothing() -> None:
         assert queries.spool.size_bytes == 0
 
 
-def test_one_that_outgrows_its_file_waits_and_goes_on_when_it_is_read() -> None:
+def test_a_query_that_fills_its_file_waits_until_its_client_reads() -> None:
     with queries_of(spool_bytes=4 << 20) as queries, queries.start(QueryRequest(sql=LONG)) as query:
         wait_until(lambda: query.is_blocked)
         numbers = numbers_of(query)
@@ -130,7 +130,7 @@ def test_one_that_outgrows_its_file_waits_and_goes_on_when_it_is_read() -> None:
 
 
 @pytest.mark.slow
-def test_of_too_many_that_wait_for_their_readers_the_one_that_did_longest_ends() -> None:
+def test_of_too_many_idle_queries_the_longest_idle_ends() -> None:
     with queries_of(spool_bytes=0, max_stalled=2, max_running=4) as queries, ExitStack() as stack:
         asked: list[Query] = []
         for _ in range(4):
@@ -148,7 +148,7 @@ def test_of_too_many_that_wait_for_their_readers_the_one_that_did_longest_ends()
 
 
 @pytest.mark.slow
-def test_one_user_who_reads_nothing_takes_no_other_users_place() -> None:
+def test_idle_queries_of_one_user_do_not_end_those_of_another() -> None:
     with queries_of(spool_bytes=0, max_stalled=2, max_running=4) as queries, ExitStack() as stack:
         patient = stack.enter_context(queries.start(QueryRequest(sql=LONG, user="alice")))
         wait_until(lambda: patient.is_blocked)
@@ -168,7 +168,7 @@ def impatient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def begun(address: str, sql: str, accept: str) -> socket.socket:
-    """A connection on which an answer has begun to come, and of which no more is read."""
+    """Return a connection whose answer has begun, and whose client reads no more."""
     host, port = address.removeprefix("http://").split(":")
     connection = socket.create_connection((host, int(port)))
     body = f'{{"sql": "{sql}", "max_rows": 1000000}}'
@@ -181,7 +181,7 @@ def begun(address: str, sql: str, accept: str) -> socket.socket:
 
 
 def ends(connection: socket.socket) -> int:
-    """Read to the end; how many bytes there were."""
+    """Read to the end; return the number of bytes."""
     size_bytes = 0
     connection.settimeout(60)
     try:
@@ -201,7 +201,7 @@ def codes(address: str, sql: str) -> list[tuple[str, str | None]]:
 
 
 @pytest.mark.slow
-def test_a_reader_of_a_stream_that_stalls_is_cut_off_and_the_history_tells_why(impatient: str) -> None:
+def test_a_stalled_client_of_a_stream_is_disconnected_and_the_history_has_the_reason(impatient: str) -> None:
     sql = "SELECT x, repeat('x', 100) AS text FROM range(20000000) t(x)"
     with begun(impatient, sql, ARROW) as connection:
         wait_until(lambda: codes(impatient, sql) == [("cancelled", "STALLED")])
@@ -216,7 +216,7 @@ def test_a_reader_of_a_stream_that_stalls_is_cut_off_and_the_history_tells_why(i
 
 
 @pytest.mark.slow
-def test_a_reader_of_a_long_json_answer_that_stalls_is_cut_off(impatient: str) -> None:
+def test_a_stalled_client_of_a_long_json_answer_is_disconnected(impatient: str) -> None:
     sql = "SELECT x, repeat('x', 100) AS text FROM range(300000) t(x)"
     with begun(impatient, sql, "application/json") as connection:
         wait_until(lambda: not lives(connection))
@@ -227,14 +227,14 @@ def test_a_reader_of_a_long_json_answer_that_stalls_is_cut_off(impatient: str) -
 
 
 def lives(connection: socket.socket) -> bool:
-    """Whether the server has the other end of a connection."""
+    """Return whether the server has the other end of a connection."""
     own = f":{connection.getsockname()[1]:04X}"
     entries = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
     return any(entry[2].endswith(own) and entry[3] == "01" for entry in entries)
 
 
 @pytest.mark.slow
-def test_forty_readers_that_stall_cost_little_and_others_are_answered(tmp_path: Path) -> None:
+def test_forty_stalled_clients_cost_little_and_others_are_answered(tmp_path: Path) -> None:
     write_savepoint(tmp_path / "load" / "savepoint", 100_000, ("count",))
     sql = "SELECT key, value, repeat('x', 200) AS text FROM aggregate__count, range(40)"
     with served(tmp_path) as (server, address), ExitStack() as stack:
@@ -256,5 +256,5 @@ def open_queries(address: str) -> int:
 
 
 def shared_bytes(server: int) -> int:
-    """The memory of a server and of all that it started, shared pages by their share."""
+    """Return the memory of a server and its processes; a shared page counts by its share."""
     return share_bytes(server) + sum(map(share_bytes, workers_of(server)))

@@ -1,4 +1,4 @@
-"""What EXPLAIN tells of a query, and that the query then reads just that; the cache behind the service."""
+"""EXPLAIN shows what a query reads, and the query then reads just that; the cache behind the service."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_key_is_one_key_group_and_its_bytes_at_most(two: Any) -> None:
     assert 0 < two.bytes_read < found.bytes_to_read
 
 
-def test_explain_is_told_beside_the_plan_of_the_engine(native: Any) -> None:
+def test_explain_shows_the_scans_and_the_plan_of_the_engine(native: Any) -> None:
     [(_, text)] = native.rows("EXPLAIN SELECT value FROM aggregate__count WHERE _key_group IN (3, 4)")
 
     assert "engine: duckdb\nreason: " in text

@@ -1,4 +1,4 @@
-"""Constants as values of a column: equal to the column where DuckDB says so, and nowhere else."""
+"""Constants as values of a column: equal to the column exactly where DuckDB finds them equal."""
 
 from __future__ import annotations
 
@@ -57,7 +57,9 @@ NESTED = pa.struct([("day", pa.date32()), ("pair", PAIR), ("tags", pa.list_(pa.i
         ("5", pa.string(), None),
     ],
 )  # fmt: skip
-def test_a_constant_is_a_value_where_that_is_sure(text: str, column: pa.DataType, expected: Any) -> None:
+def test_a_constant_that_compares_without_conversion_is_a_value(
+    text: str, column: pa.DataType, expected: Any
+) -> None:
     assert value_of(parse_one(text, read="duckdb"), column) == expected
 
 

@@ -1,4 +1,4 @@
-"""A SQL text → a plan: what is let through, what tables mean, where errors point to."""
+"""A SQL text → a plan: allowed statements, names of tables, positions of errors."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_a_refused_statement_leaves_the_next_one_alone(native: Any, sql: str) ->
         "SELECT * FROM nativ.aggregate",
     ],
 )
-def test_only_what_the_catalog_knows_is_a_table(native: Any, sql: str) -> None:
+def test_only_tables_of_the_catalog_are_tables(native: Any, sql: str) -> None:
     with pytest.raises((TableNotFoundError, DatabaseNotFoundError)):
         plan(sql, native.catalog)
 
@@ -77,7 +77,7 @@ def test_a_text_that_is_no_sql_is_a_syntax_error(native: Any, sql: str) -> None:
         ("\n\nDROP TABLE x", 3, 1),
     ],
 )
-def test_an_error_says_where(native: Any, sql: str, line: int, column: int) -> None:
+def test_an_error_has_a_position(native: Any, sql: str, line: int, column: int) -> None:
     with pytest.raises(QueryError) as caught:
         plan(sql, native.catalog)
 
@@ -127,7 +127,7 @@ def test_a_table_is_found_by_all_its_names(native: Any, sql: str) -> None:
     assert native.rows(sql) == [(11290,)]
 
 
-def test_tables_of_the_same_name_are_told_apart_by_their_databases(two: Any) -> None:
+def test_tables_of_the_same_name_differ_by_their_databases(two: Any) -> None:
     rows = two.rows(
         "SELECT canonical.aggregate.value, native.aggregate.value FROM canonical.aggregate JOIN native.aggregate"
         " ON canonical.aggregate.key = native.aggregate.key WHERE native.aggregate.key = 'key_662'"
@@ -204,7 +204,7 @@ def test_select_star_keeps_the_order_of_the_table(native: Any) -> None:
     assert with_types == native.catalog.database("native").table("aggregate").schema.names
 
 
-def test_columns_are_those_the_statement_names(native: Any) -> None:
+def test_a_scan_has_the_columns_that_the_statement_names(native: Any) -> None:
     def columns(sql: str) -> Any:
         return plan(sql, native.catalog).tables[0].columns
 
@@ -225,7 +225,7 @@ def test_columns_are_those_the_statement_names(native: Any) -> None:
         "SELECT " + "x." * 3000 + "y",
     ],
 )
-def test_a_deep_statement_is_refused_not_crashed_on(native: Any, sql: str) -> None:
+def test_a_deep_statement_is_refused(native: Any, sql: str) -> None:
     with pytest.raises(QueryError):
         native.rows(sql)
 

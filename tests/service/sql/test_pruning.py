@@ -91,7 +91,7 @@ CASES: list[tuple[str, list[dict[str, tuple[Any, ...]]]]] = [
 
 
 @pytest.mark.parametrize(("tail", "expected"), CASES, ids=[tail for tail, _ in CASES])
-def test_predicates_are_those_that_are_sure(
+def test_predicates_leave_out_only_rows_that_the_query_drops(
     native: Any, tail: str, expected: list[dict[str, tuple[Any, ...]]]
 ) -> None:
     planned = plan(f"SELECT 1 {tail}", native.catalog)
@@ -115,7 +115,7 @@ WITHS = [
 
 
 @pytest.mark.parametrize(("sql", "expected"), WITHS, ids=[sql for sql, _ in WITHS])
-def test_withs_of_constants_prune_and_change_no_answer(
+def test_tables_of_constants_prune_and_change_no_answer(
     native: Any, plain: duckdb.DuckDBPyConnection, sql: str, expected: list[dict[str, tuple[Any, ...]]]
 ) -> None:
     planned = plan(sql, native.catalog)
