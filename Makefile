@@ -74,8 +74,8 @@ bench-spark: $(INSTALLED) ## run the benchmarks of Spark on one and two workers 
 fidelity: $(INSTALLED) ## scan every table of every savepoint in a folder, and tell what decodes (DIR=folder)
 	$(PY) -m tools.fidelity $(ARGS) "$(DIR)"
 
-support: $(INSTALLED) ## write the support tables of the README
-	$(PY) -m tools.support README.md
+support: $(INSTALLED) ## write the tables of what is read into README.md and docs/support.md
+	$(PY) -m tools.support README.md docs/support.md
 
 reference: $(INSTALLED) ## write the reference of the documentation
 	$(PY) -m tools.reference docs/reference.md

@@ -12,7 +12,8 @@ import pytest
 from tests.support.paths import PROJECT
 from tools.reference import reference
 
-PAGES = sorted((PROJECT / "docs").glob("*.md"))
+SITE = sorted((PROJECT / "docs").glob("*.md"))
+PAGES = [*SITE, PROJECT / "README.md", PROJECT / "CONTRIBUTING.md"]
 
 
 def test_the_reference_is_that_of_the_code() -> None:
@@ -23,9 +24,18 @@ def test_the_reference_is_that_of_the_code() -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_what_a_page_names_in_the_project_is_there(page: Path) -> None:
-    named = re.findall(r"`((?:docs|examples|tests|readers|catalog|service)/[\w./-]+)`", page.read_text())
+    named = re.findall(
+        r"`((?:docs|examples|tests|readers|catalog|service|tools|benchmarks)/[\w./-]+)`", page.read_text()
+    )
 
     assert [name for name in named if not (PROJECT / name).exists()] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_of_a_page_lead_to_files(page: Path) -> None:
+    links = re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text())
+
+    assert [link for link in links if not (page.parent / link).exists()] == []
 
 
 @pytest.mark.slow
@@ -40,7 +50,7 @@ def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
 
     assert built.returncode == 0, built.stderr
     pages = {page.stem for page in tmp_path.glob("*.html")}
-    assert pages >= {page.stem for page in PAGES}
+    assert pages >= {page.stem for page in SITE}
     for page in tmp_path.glob("*.html"):
         loaded = re.findall(r'(?:src|href)="(https?://[^"]+\.(?:js|css|woff2?))"', page.read_text())
         assert loaded == []

@@ -20,7 +20,19 @@ from benchmarks.peers.flink import DataSet, Flink, FlinkNotAvailableError
 from benchmarks.peers.picture import bars, growth
 from benchmarks.peers.process import run_measured
 from benchmarks.peers.questions import QUESTIONS, STATES, right_answer, truth
-from benchmarks.peers.report import BEGIN, END, best_peer, report, seconds, summary, with_summary
+from benchmarks.peers.report import (
+    BEGIN,
+    END,
+    SPEED_BEGIN,
+    SPEED_END,
+    best_peer,
+    headline,
+    report,
+    seconds,
+    summary,
+    with_headline,
+    with_summary,
+)
 from benchmarks.peers.sides import CASES, GROWTH, OURS, PROCESS, command_of
 from benchmarks.peers.targets import CANONICAL, KEYS, NATIVE, verdicts
 from benchmarks.peers.written import totals
@@ -284,10 +296,24 @@ def test_summary_stands_between_its_markers(figures: Figures) -> None:
         with_summary("no markers", figures)
 
 
-def test_the_readme_has_the_markers() -> None:
-    text = (PROJECT / "README.md").read_text(encoding="utf-8")
+def test_headline_stands_between_its_markers(figures: Figures) -> None:
+    text = f"before\n{SPEED_BEGIN}old\n{SPEED_END}after\n"
 
-    assert with_summary(text, Figures(machine="")) != text
+    assert with_headline(text, figures) == f"before\n{SPEED_BEGIN}{headline(figures)}{SPEED_END}after\n"
+    assert (
+        "| count and sum of one state, canonical | 10.1 s (SQL connector, buffered) | 110 ms | 92 × |"
+        in headline(figures).splitlines()
+    )
+    with pytest.raises(ValueError, match="markers"):
+        with_headline("no markers", figures)
+
+
+def test_the_pages_have_the_markers() -> None:
+    readme = (PROJECT / "README.md").read_text(encoding="utf-8")
+    benchmarks = (PROJECT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
+
+    assert with_headline(readme, Figures(machine="")) != readme
+    assert with_summary(benchmarks, Figures(machine="")) != benchmarks
 
 
 def test_tables_have_as_many_cells_in_every_row(figures: Figures) -> None:

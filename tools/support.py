@@ -1,4 +1,4 @@
-"""The tables of the README that list what is read, made from the registries. `python -m tools.support README.md` writes them.
+"""Tables of what savepointdb reads, made from the registries. `python -m tools.support README.md docs/support.md` writes them.
 
 types × versions      the families of `registry`, and the serializers of `legacy` for versions before 1.8
 backends × versions   the classes of sources in the table of openers
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from readers.formats.changelog.source import ChangelogSource
@@ -27,27 +27,31 @@ from readers.snapshots import registry
 from readers.snapshots.java import JAVA_SERIALIZERS, PLAIN_SERIALIZERS
 from readers.snapshots.legacy import CONFIG_SNAPSHOTS
 
-BEGIN, END = "<!-- support -->\n", "<!-- /support -->"
 _AFFIXES = re.compile(r"(?:Serializer)?(?:Config)?(?:Snapshot(?:V2)?)?$")
 
 
-def support() -> str:
-    """Return the tables as Markdown."""
-    note = "–: not in those versions, or shown as bytes. Classes that are not known are named, and shown as bytes."
-    return "\n".join([*_types(), "", note, "", *_backends(), "", *_metadata(), ""])
+def support(name: str) -> str:
+    """Return the tables of a name of `TABLES`, as Markdown."""
+    return "\n".join([*TABLES[name](), ""])
 
 
 def with_support(text: str) -> str:
-    """Return a README with the tables between its markers.
+    """Return a page with the tables between its markers: `<!-- types -->` to `<!-- /types -->`, and so on.
 
     Raises:
-        ValueError: it has no markers.
+        ValueError: the page has no markers, or one that is not closed.
     """
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise ValueError(f"expected the markers {BEGIN.strip()} and {END}, found neither or one")
-    return before + begin + support() + end + after
+    names = re.findall(r"^<!-- (\w+) -->$", text, re.MULTILINE)
+    known = [name for name in names if name in TABLES]
+    if not known:
+        raise ValueError(f"expected markers of {', '.join(TABLES)}, found none")
+    for name in known:
+        before, begin, rest = text.partition(f"<!-- {name} -->\n")
+        _, end, after = rest.partition(f"<!-- /{name} -->")
+        if not end:
+            raise ValueError(f"expected the marker <!-- /{name} -->, found none")
+        text = before + begin + support(name) + end + after
+    return text
 
 
 def _types() -> Iterable[str]:
@@ -58,6 +62,8 @@ def _types() -> Iterable[str]:
         old = [name for name in names if name in _LEGACY]
         before = "all" if old == names else ", ".join(old) or "–"
         yield f"| {title} | {', '.join(names)} | {before} |"
+    yield ""
+    yield "–: not in those versions, or shown as bytes. Classes that are not known are named, and shown as bytes."
 
 
 def _type_name(class_name: str) -> str:
@@ -69,7 +75,7 @@ def _type_name(class_name: str) -> str:
     return SHOWN.get(name, name)
 
 
-def _backends() -> Iterable[str]:
+def _state_files() -> Iterable[str]:
     yield "| state of | Flink |"
     yield "|---|---|"
     for title, versions in BACKENDS.values():
@@ -82,7 +88,9 @@ def _metadata() -> Iterable[str]:
     written = {row[0]: row[1] for row in _table(reader.__doc__, "version")}
     for number in reader.DIALECTS:
         yield f"| version {number} | {written[str(number)]} |"
-    yield ""
+
+
+def _handles() -> Iterable[str]:
     yield "| since Flink | state handles |"
     yield "|---|---|"
     # The docstrings have the versions; the tables of handles have what is really read.
@@ -155,12 +163,19 @@ _LEGACY = frozenset(
 )
 
 
+TABLES: dict[str, Callable[[], Iterable[str]]] = {
+    "types": _types,
+    "files": _state_files,
+    "metadata": _metadata,
+    "handles": _handles,
+}
+"""Name of the markers in a page → the lines of the table between them."""
+
+
 def main(paths: list[str]) -> int:
-    """Write the tables into READMEs; return the exit code."""
+    """Write the tables into pages; return the exit code."""
     for path in map(Path, paths):
         path.write_text(with_support(path.read_text(encoding="utf-8")), encoding="utf-8")
-    if not paths:
-        print(support(), end="")
     return 0
 
 

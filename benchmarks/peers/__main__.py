@@ -2,7 +2,7 @@
 
 run     write the missing savepoints, measure, write the report (the default)
 report  print the report of saved figures
-readme  put the summary and the pictures of saved figures into the README and docs/
+readme  put the tables and the pictures of saved figures into the README and docs/
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from benchmarks.peers.flink import DataSet, Flink, FlinkNotAvailableError
 from benchmarks.peers.picture import bars, growth
 from benchmarks.peers.process import FinishedProcess, run_measured
 from benchmarks.peers.questions import right_answer
-from benchmarks.peers.report import report, with_summary
+from benchmarks.peers.report import report, with_headline, with_summary
 from benchmarks.peers.sides import CASES, GROWTH, OURS, PROCESS, UNBUFFERED, Case, command_of
 from benchmarks.peers.targets import KEYS
 
@@ -198,8 +198,9 @@ def _drawn(figures: Figures, keys: int) -> dict[str, str]:
 
 
 def _write_readme(figures: Figures, keys: int) -> None:
-    readme = _PROJECT / "README.md"
-    readme.write_text(with_summary(readme.read_text(encoding="utf-8"), figures, keys), encoding="utf-8")
+    for name, written in (("README.md", with_headline), ("docs/benchmarks.md", with_summary)):
+        page = _PROJECT / name
+        page.write_text(written(page.read_text(encoding="utf-8"), figures, keys), encoding="utf-8")
     for name, drawing in _drawn(figures, keys).items():
         (_PROJECT / "docs" / name).write_text(drawing, encoding="utf-8")
 

@@ -1,4 +1,4 @@
-"""The figures as text, and in the README between its markers."""
+"""The figures as text: all of them in docs/benchmarks.md, the ratios in the README, each between its markers."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from benchmarks.peers.sides import OURS, PROCESS, TITLES
 from benchmarks.peers.targets import CANONICAL, KEYS, NATIVE, verdicts
 
 BEGIN, END = "<!-- bench-peers -->\n", "<!-- /bench-peers -->"
+SPEED_BEGIN, SPEED_END = "<!-- speed -->\n", "<!-- /speed -->"
 _PEERS = ("spa-buf", "sql-buf", "spa-file", "sql-file")
 _KINDS = (CANONICAL, NATIVE)
+_SUMMARIZED = ("count", "key", "group", "days", "parquet", "metadata")
 
 
 def report(figures: Figures, keys: int = KEYS) -> str:
@@ -32,7 +34,7 @@ def report(figures: Figures, keys: int = KEYS) -> str:
 
 
 def summary(figures: Figures, keys: int = KEYS) -> str:
-    """Return the summary for the README: savepointdb beside the best peer, and the targets."""
+    """Return the tables of docs/benchmarks.md: the best peer beside savepointdb, and the targets."""
     lines = [
         f"{figures.machine}. {keys:,} keys, four states; median of all runs of a side, the sides in turn; every answer checked.",
         "",
@@ -40,7 +42,7 @@ def summary(figures: Figures, keys: int = KEYS) -> str:
         "| savepointdb, in process | `savepointdb query`, all of it | ratio |",
         "|---|---|---|---|---|---|",
     ]
-    for question in ("count", "key", "group", "days", "parquet", "metadata"):
+    for question in _SUMMARIZED:
         lines += [_summary_row(figures, question, kind, keys) for kind in _KINDS]
     lines += ["", "| target | how | at most | reached | |", "|---|---|---|---|---|"]
     lines += [
@@ -51,17 +53,46 @@ def summary(figures: Figures, keys: int = KEYS) -> str:
     return "\n".join(lines) + "\n"
 
 
+def headline(figures: Figures, keys: int = KEYS) -> str:
+    """Return the table of the README: the questions that both answered, and how many times as fast savepointdb is."""
+    lines = ["| work | Flink's best reader | savepointdb | |", "|---|---|---|---|"]
+    for question in _SUMMARIZED:
+        for kind in _KINDS:
+            best = best_peer(figures, question, kind, keys)
+            ours = figures.spread("in_process_s", question, kind, keys, OURS)
+            if best and ours:
+                side, spread = best
+                lines.append(
+                    f"| {_title(question, kind)} | {seconds(spread.median)} ({TITLES[side]}) "
+                    f"| {seconds(ours.median)} | {spread.median / ours.median:,.0f} × |"
+                )
+    return "\n".join(lines) + "\n"
+
+
 def with_summary(text: str, figures: Figures, keys: int = KEYS) -> str:
-    """Return a text with the summary between its markers.
+    """Return docs/benchmarks.md with the summary between its markers.
 
     Raises:
-        ValueError: it has no markers.
+        ValueError: the text has no markers.
     """
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise ValueError(f"expected the markers {BEGIN.strip()} and {END}")
-    return f"{before}{BEGIN}{summary(figures, keys)}{END}{after}"
+    return _between(text, BEGIN, summary(figures, keys), END)
+
+
+def with_headline(text: str, figures: Figures, keys: int = KEYS) -> str:
+    """Return the README with the headline between its markers.
+
+    Raises:
+        ValueError: the text has no markers.
+    """
+    return _between(text, SPEED_BEGIN, headline(figures, keys), SPEED_END)
+
+
+def _between(text: str, begin: str, content: str, end: str) -> str:
+    before, found_begin, rest = text.partition(begin)
+    _, found_end, after = rest.partition(end)
+    if not found_begin or not found_end:
+        raise ValueError(f"expected the markers {begin.strip()} and {end}")
+    return f"{before}{begin}{content}{end}{after}"
 
 
 def best_peer(figures: Figures, question: str, kind: str, keys: int) -> tuple[str, Spread] | None:
@@ -121,7 +152,7 @@ def _summary_row(figures: Figures, question: str, kind: str, keys: int) -> str:
     unbuffered = [figures.spread("wall_s", question, kind, keys, side) for side in ("spa-file", "sql-file")]
     waits = [spread.median for spread in unbuffered if spread is not None]
     cells = [
-        f"{QUESTIONS[question].title}, {kind.partition('-')[2]}",
+        _title(question, kind),
         f"{seconds(best[1].median)} ({TITLES[best[0]]})" if best else "not measured",
         seconds(min(waits)) if waits else "",
         seconds(ours.median) if ours else "not measured",
@@ -129,6 +160,10 @@ def _summary_row(figures: Figures, question: str, kind: str, keys: int) -> str:
         f"{best[1].median / ours.median:,.0f}" if best and ours else "",
     ]
     return f"| {' | '.join(cells)} |"
+
+
+def _title(question: str, kind: str) -> str:
+    return f"{QUESTIONS[question].title}, {kind.partition('-')[2]}"
 
 
 def _spread(spread: Spread | None) -> str:

@@ -81,11 +81,6 @@ def translate(node: exp.Expr, scope: Scope) -> Term:
     return handler(node, scope)
 
 
-def translate_to(node: exp.Expr, target: pa.DataType, scope: Scope) -> exp.Expr:
-    """An expression, as this type."""
-    return cast(translate(node, scope), target)
-
-
 def cast(typed: Term, target: pa.DataType) -> exp.Expr:
     """Return a value cast to the type that it takes beside other values; such a cast loses nothing."""
     if typed.text is not None and not pa.types.is_string(target):
