@@ -30,6 +30,7 @@ class ScanCounter(ReadCounter):
 
     def add_cached(self, bytes_read: int) -> None:
         """Add bytes that were read from the cache."""
+        # Threads of one scan share a counter.
         with self._cache_lock:
             self._bytes_cached += bytes_read
 

@@ -45,7 +45,7 @@ def main() -> None:
     parser.add_argument("--directory", type=Path, default=Path.home() / ".cache" / "savepointdb-superset")
     parser.add_argument("--keep", action="store_true", help="leave both running")
     options = parser.parse_args()
-    programs = installed(options.directory)
+    programs = install(options.directory)
     with contextlib.ExitStack() as stack:
         service = stack.enter_context(savepointdb())
         password = secrets.token_urlsafe(12)
@@ -94,6 +94,7 @@ def tour(superset_: Superset, service: str) -> None:
         },
     )["id"]
     rows = superset_.post("/api/v1/chart/data", chart_query(dataset))["result"][0]["data"]
+    # Superset speaks Trino's protocol to the service; the HTTP API must give the same numbers.
     direct = httpx.post(
         f"{service}/api/query",
         json={"sql": f'SELECT _subtask, count(*), sum(value) FROM {SCHEMA}."{TABLE}" GROUP BY 1 ORDER BY 1'},
@@ -105,7 +106,7 @@ def tour(superset_: Superset, service: str) -> None:
     answer = superset_.sql(database, f"SELECT value FROM {SCHEMA}.\"aggregate\" WHERE key = 'key_662'")
     expect([list(row.values()) for row in answer["data"]], [[11290]])
     report("SQL Lab", f"key_662 is {answer['data'][0]['value']}")
-    stopped(superset_, database, service)
+    stop_query(superset_, database, service)
 
 
 def chart_query(dataset: int) -> dict[str, Any]:
@@ -129,9 +130,10 @@ def chart_query(dataset: int) -> dict[str, Any]:
     }
 
 
-def stopped(superset_: Superset, database: int, service: str) -> None:
+def stop_query(superset_: Superset, database: int, service: str) -> None:
     """Start a query that would take for ever, and press the Stop button."""
     client_id = secrets.token_hex(5)
+    # A product of 10^12 rows: nothing but the Stop button ends it in time.
     sql = "SELECT count(*) FROM UNNEST(sequence(1, 1000000)) a(x), UNNEST(sequence(1, 1000000)) b(y)"
     ended: list[Any] = []
     thread = threading.Thread(
@@ -171,6 +173,7 @@ class Superset:
         )
         login.raise_for_status()
         self._http.headers["authorization"] = f"Bearer {login.json()['access_token']}"
+        # Superset accepts changes only with a token, from a page of its own.
         self._http.headers["x-csrftoken"] = self.get("/api/v1/security/csrf_token/")["result"]
         self._http.headers["referer"] = address
 
@@ -203,14 +206,15 @@ class Superset:
         return answer.json()
 
 
-def installed(directory: Path) -> Path:
-    """Return the folder of programs of an environment with Superset; installs it the first time."""
+def install(directory: Path) -> Path:
+    """Install Superset into an environment, the first time; return the folder of its programs."""
     environment = directory / "environment"
     programs = environment / "bin"
     if not (environment / ".done").exists():
         print(f"Installing {' '.join(PACKAGES)} into {environment}; this takes some minutes", flush=True)
         venv.create(environment, with_pip=True, clear=True)
         subprocess.run([programs / "python", "-m", "pip", "install", "--quiet", *PACKAGES], check=True)
+        # Made last: an interrupted installation begins anew the next time.
         (environment / ".done").touch()
     return programs
 
@@ -230,6 +234,7 @@ def superset(directory: Path, programs: Path, password: str) -> Iterator[str]:
     """Yield the address of a Superset with a database of its own."""
     home = directory / "home"
     home.mkdir(parents=True, exist_ok=True)
+    # The databases and charts of an earlier tour are in it.
     (home / "superset.db").unlink(missing_ok=True)
     config = home / "superset_config.py"
     config.write_text(
@@ -243,6 +248,7 @@ def superset(directory: Path, programs: Path, password: str) -> Iterator[str]:
         "FLASK_APP": "superset",
         "PYTHONWARNINGS": "ignore",
     }
+    # It would lead Superset to the modules of this project.
     environment.pop("PYTHONPATH", None)
     program = str(programs / "superset")
     admin = ["fab", "create-admin", "--username", USER, "--firstname", "a", "--lastname", "b"]
