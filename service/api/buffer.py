@@ -94,7 +94,7 @@ class AnswerBuffer:
         extent = self._file.put(memoryview(text))
         if extent is None:
             raise MemoryExceededError(
-                "there is no room to keep the answer until it is read",
+                "there is no room on the disk for the answer",
                 hint="request Arrow, CSV or JSON lines, which stream, or fewer rows",
             )
         self._chunks.append(extent)

@@ -114,7 +114,7 @@ async def query_result(
     query = service.queries.take(query_id, user)
     if query is None:
         error = service.queries.record(query_id, user).error
-        raise error or ResultGoneError("the result was read already, or dropped because nobody did")
+        raise error or ResultGoneError("the result was already read, or dropped because no client read it")
     return await answer(request, service, query, wanted)
 
 

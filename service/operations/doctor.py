@@ -140,7 +140,7 @@ def _keys(settings: Settings) -> Check:
 
 def _root(root: str) -> Check:
     if is_url(root):
-        return Check(name="root", state=OK, found=f"{root} (remote: not asked)")
+        return Check(name="root", state=OK, found=f"{root} (remote: not checked)")
     is_there = os.path.isdir(root) and os.access(root, os.R_OK | os.X_OK)
     return Check(
         name="root", state=OK if is_there else WRONG, found=root if is_there else f"{root} cannot be read"

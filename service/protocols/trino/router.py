@@ -125,7 +125,7 @@ async def get_page(
     statement = statements.find(query_id, slug, _user_of(request))
     page = await statement.page(token)
     if page is None:
-        raise ResultGoneError("the page was given already, or is not the next one")
+        raise ResultGoneError("the page was already sent, or is not the next one")
     return _response(request, statement, token, page)
 
 
