@@ -159,7 +159,9 @@ class KeyFile:
                 file.write("\n")
             os.replace(temporary, self._path)
         except OSError as error:
-            raise KeyFileError(f"expected to write the file of keys, found {error.strerror}: {self._path}") from error
+            raise KeyFileError(
+                f"expected to write the file of keys, found {error.strerror}: {self._path}"
+            ) from error
         with self._lock:
             self._load()
 

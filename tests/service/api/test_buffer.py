@@ -136,7 +136,7 @@ def test_what_does_not_fit_on_the_disk_is_not_collected() -> None:
     rows = AnswerBuffer(0, 1000, Spool("", 0).file(1000))
     rows.columns = [Column("x", "BIGINT")]
 
-    with pytest.raises(MemoryExceededError, match="no room to keep the answer"):
+    with pytest.raises(MemoryExceededError, match="no room on the disk"):
         rows.add(pa.record_batch([pa.array([1])], ["x"]))
 
 
