@@ -18,7 +18,13 @@ from service.errors import EngineUnavailableError, UnauthorizedError
 if TYPE_CHECKING:
     import jwt
 
-ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
+# By the type of the key. PyJWT raises TypeError where a token names an algorithm of another type of key.
+ALGORITHMS = {
+    "RSA": ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
+    "EC": ("ES256", "ES384", "ES512"),
+    "OKP": ("EdDSA",),
+}
+_ALL_ALGORITHMS = frozenset(name for names in ALGORITHMS.values() for name in names)
 _LEEWAY_S = 60
 _ANSWER_WITHIN_S = 10
 _KEYS_KEPT_S = 300
@@ -77,13 +83,14 @@ class TokenVerifier:
             raise UnauthorizedError("expected a valid token")
         try:
             # Checked before any key is requested, so that such a token costs no request.
-            if self._jwt.get_unverified_header(token).get("alg") not in ALGORITHMS:
+            algorithm = self._jwt.get_unverified_header(token).get("alg")
+            if not isinstance(algorithm, str) or algorithm not in _ALL_ALGORITHMS:
                 raise UnauthorizedError("expected a token with an asymmetric signature")
             key = self._client().get_signing_key_from_jwt(token)
             claims = self._jwt.decode(
                 token,
                 key.key,  # the key alone: a key set need not name the algorithm
-                algorithms=list(ALGORITHMS),
+                algorithms=list(ALGORITHMS.get(key.key_type or "", ())),
                 audience=provider.audience,
                 issuer=provider.issuer,
                 leeway=_LEEWAY_S,
@@ -96,8 +103,9 @@ class TokenVerifier:
         except self._jwt.PyJWTError as error:
             raise UnauthorizedError("expected a valid token") from error
         name = claims.get(provider.user_claim)
-        if not isinstance(name, str) or not name:
-            raise UnauthorizedError(f"expected a token with the claim {provider.user_claim}")
+        # Names get into logs, headers and JSON: neither control characters nor half a surrogate pair may be in them.
+        if not isinstance(name, str) or not name or not name.isprintable():
+            raise UnauthorizedError(f"expected a token with a user's name in the claim {provider.user_claim}")
         return Principal(name=name, grants=self._grants(claims))
 
     def _grants(self, claims: dict[str, Any]) -> tuple[str, ...]:

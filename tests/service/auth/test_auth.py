@@ -627,6 +627,10 @@ def forged(provider: IdentityProvider) -> dict[str, str]:
         "expired": provider.token(exp=int(time.time()) - 3600),
         "never expires": provider.token(exp=None),
         "not yet": provider.token(nbf=int(time.time()) + 3600),
+        "EC algorithm, RSA key": provider.token(provider.ec, "ES256", kid="r"),
+        "RSA algorithm, EC key": provider.token(provider.rsa, "PS256", kid="e"),
+        "control characters in the user": provider.token(sub="a\0b"),
+        "half a surrogate pair in the user": provider.token(sub="\ud800"),
         "no user": provider.token(sub=None),
         "empty user": provider.token(sub=""),
         "changed claims": ".".join(
@@ -645,6 +649,8 @@ def forged(provider: IdentityProvider) -> dict[str, str]:
         *("alg none", "alg None", "public key as secret", "stranger's key", "unknown key", "other audience"),
         *("no audience", "other issuer", "expired", "never expires", "not yet", "no user", "empty user"),
         *("changed claims", "no signature", "no token", "two dots", "too long"),
+        *("EC algorithm, RSA key", "RSA algorithm, EC key"),
+        *("control characters in the user", "half a surrogate pair in the user"),
     ],
 )
 def test_a_token_that_is_not_valid_opens_nothing(lobby: Door, provider: IdentityProvider, kind: str) -> None:
