@@ -89,7 +89,11 @@ class Location(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Location:
-        """Parse a URL or an absolute path. Nothing is percent-decoded: Flink's `Path` is not encoded."""
+        """Parse a URL or an absolute path. Nothing is percent-decoded: Flink's `Path` is not encoded.
+
+        Raises:
+            StorageError: the text has a null byte, which no file system allows in a name.
+        """
         match = URL.fullmatch(text)
         if match is None:
             return cls("file", "", _normalized(text))
@@ -121,7 +125,14 @@ class Location(NamedTuple):
 
 def _normalized(path: str) -> str:
     """Normalize a path, also two leading slashes, which `posixpath.normpath` keeps."""
-    return "/" + posixpath.normpath("/" + path).lstrip("/")
+    return "/" + posixpath.normpath("/" + _without_null(path)).lstrip("/")
+
+
+def _without_null(path: str) -> str:
+    """Return the path; the functions of `os` raise ValueError for a null byte, in places where nobody expects it."""
+    if "\0" in path:
+        raise StorageError(f"expected a path without a null byte, found {path[:200]!r}")
+    return path
 
 
 # --- streams ---

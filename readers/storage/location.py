@@ -441,10 +441,14 @@ class SavepointLocation:
 
 
 def given_location(text: str) -> tuple[Location, str]:
-    """Parse a location from the user: a path, relative to the working directory, or a URL with options behind a `?`."""
+    """Parse a location from the user: a path, relative to the working directory, or a URL with options behind a `?`.
+
+    Raises:
+        StorageError: it is no location.
+    """
     match = URL.fullmatch(text)
     if match is None:
-        return Location("file", "", os.path.abspath(text)), ""
+        return Location.parse(os.path.abspath(text)), ""
     location = Location.parse(text)
     if location.scheme == "file":
         if location.authority:

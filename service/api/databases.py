@@ -14,7 +14,7 @@ from catalog.freshness import Schema
 from readers import Location, ReaderError, given_location
 from service.api.state import State, Visible
 from service.auth.user import Caller
-from service.errors import ForbiddenError, query_error_of
+from service.errors import ForbiddenError, InvalidRequestError, query_error_of
 from service.http.errors import ErrorAnswer
 from service.sql.types import sql_type
 
@@ -97,6 +97,9 @@ def register_database(registration: Registration, service: State, principal: Cal
         raise ForbiddenError(
             "expected a user who sees all databases: the name could match the grants of others"
         )
+    # Names get into headers, logs and addresses.
+    if not registration.name.isprintable():
+        raise InvalidRequestError(f"expected a name of printable characters, found {registration.name!r}")
     path = path_under(registration.path, service.roots)
     if path is None:
         raise ForbiddenError("expected a path under one of the folders that are served")

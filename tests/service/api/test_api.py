@@ -275,12 +275,34 @@ def test_a_savepoint_under_a_root_can_be_registered(client: httpx.Client) -> Non
         "http://127.0.0.1/savepoint",
         "file:///etc",
         "..",
+        "\0",
+        str(FLINK / "2.3.0" / "wordcount-hashmap-savepoints" / "native\0"),
+        "file:///\0",
+        "s3://bucket\0/savepoint",
     ],
 )
 def test_nothing_outside_the_roots_can_be_registered(client: httpx.Client, path: str) -> None:
     response = client.post("/api/databases", json={"name": "outside", "path": path})
 
     assert (response.status_code, response.json()["error"]["code"]) == (403, "FORBIDDEN")
+
+
+@pytest.mark.parametrize("name", ["\0", "a\nb", "a\x7fb"])
+def test_a_name_with_control_characters_is_refused(client: httpx.Client, name: str) -> None:
+    response = client.post("/api/databases", json={"name": name, "path": str(HASHMAP / "native")})
+
+    assert (response.status_code, response.json()["error"]["code"]) == (400, "INVALID_REQUEST")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("/%00", "/static/%00", "/api/databases/%00", "/api/databases/native/tables/%00"),
+        *("/api/queries/%00", "/v1/statement/executing/%00/%00/1", "/docs/%00"),
+    ],
+)
+def test_a_nul_in_an_address_is_not_found(client: httpx.Client, path: str) -> None:
+    assert client.get(path).status_code == 404
 
 
 def test_a_link_that_leads_out_of_the_roots_cannot_be_registered(serving: Serving, tmp_path: Path) -> None:
