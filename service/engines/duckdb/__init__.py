@@ -1,8 +1,10 @@
 """DuckDB, in this process.
 
-engine.py     DuckDBEngine and its executions
-session.py    connections, each with the tables of one statement; kept for the same statement
-guard.py      refuses statements that DuckDB reads differently from the plan
-unchanged.py  statements whose rows are those of the scan
-errors.py     the texts of DuckDB's errors → errors of the service
+    engine.py     DuckDBEngine and its executions
+    session.py    connections, each with the tables of one statement; kept for the same statement
+    guard.py      refuses statements that DuckDB reads differently from the plan
+    unchanged.py  statements whose rows are those of the scan
+    errors.py     the texts of DuckDB's errors → errors of the service
+
+For HTTP, the same code runs in processes of its own (`service.engines.workers`).
 """
