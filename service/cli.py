@@ -151,8 +151,7 @@ def _add_lookup(parser: argparse.ArgumentParser) -> None:
 
 def _add_stateinfo(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    summary = "Describe a savepoint in a stateInfo file."
-    write = actions.add_parser("write", help=summary, description=summary)
+    write = _add_action(actions, "write", "Describe a savepoint in a stateInfo file.")
     write.add_argument("path", metavar="PATH", help="Savepoint or checkpoint.")
     write.add_argument("--output", metavar="FILE", help="Output file; a file beside _metadata if not given.")
     write.add_argument(
@@ -180,7 +179,7 @@ def _add_config(parser: argparse.ArgumentParser) -> None:
 
 def _add_keys(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    create = actions.add_parser("create", help="Create a key and show it once.")
+    create = _add_action(actions, "create", "Create a key and show it once.")
     create.add_argument("name", metavar="NAME", help="Name of the key; BI tools send it as the user name.")
     create.add_argument(
         "--grant",
@@ -191,11 +190,17 @@ def _add_keys(parser: argparse.ArgumentParser) -> None:
     create.add_argument(
         "--expires-days", type=float, metavar="DAYS", help="Days until the key expires; never if not given."
     )
-    listing = actions.add_parser("list", help="List the names, grants and times of all keys.")
-    revoke = actions.add_parser("revoke", help="Revoke a key.")
+    listing = _add_action(actions, "list", "List the names, grants and times of all keys.")
+    revoke = _add_action(actions, "revoke", "Revoke a key.")
     revoke.add_argument("name", metavar="NAME", help="Name of the key.")
     for action in (create, listing, revoke):
         settings.add_arguments(action, ["keys_file"])
+
+
+def _add_action(
+    actions: argparse._SubParsersAction[argparse.ArgumentParser], name: str, summary: str
+) -> argparse.ArgumentParser:
+    return actions.add_parser(name, help=summary, description=summary)
 
 
 def _add_compile(parser: argparse.ArgumentParser) -> None:

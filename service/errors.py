@@ -81,7 +81,9 @@ class Position:
 
 
 class QueryError(Exception):
-    """Root of all errors of the service room.
+    """The service failed, and the request is not the cause.
+
+    Base class of all errors of the service room.
 
     Args:
         message: what was expected and what was found; safe to show to every client.

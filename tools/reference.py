@@ -65,11 +65,10 @@ def _commands() -> Iterator[str]:
                 continue
             called = ", ".join(f"`{option}`" for option in action.option_strings) or f"`{action.metavar}`"
             rows.append((called, (action.help or "").replace("%%", "%")))
-        if not rows:
-            continue
         yield f"### `{name}`\n"
-        yield f"{parser.description or ''}\n"
-        yield from _table(("argument", "meaning"), rows)
+        yield f"{parser.description}\n"
+        if rows:
+            yield from _table(("argument", "meaning"), rows)
     yield "Commands also take the settings that they use; `--help` of a command lists them.\n"
 
 
