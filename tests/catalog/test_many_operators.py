@@ -10,7 +10,14 @@ import pytest
 import catalog
 from catalog import Database, NoSuchTableError
 from readers import MissingFileError, UnsupportedVersionError, operator_id_of
-from tests.support.many_operators import files_of, keep_files_of, opened_files, uid_of, write_many_operators
+from tests.support.many_operators import (
+    files_of,
+    keep_files_of,
+    opened_files,
+    uid_of,
+    write_many_operators,
+    write_operators,
+)
 
 OPERATORS, ASKED = 500, 250
 ONE_ROW = [{"key": "key_662", "value": 11290}]
@@ -87,6 +94,39 @@ def test_a_lookup_and_a_listing_have_the_same_tables(many: Path) -> None:
     for name in names[:5] + names[-4:]:
         assert alone.table(name).schema == listed.table(name).schema
         assert listed.table(name) is listed.table(name.upper())
+
+
+@pytest.mark.parametrize(
+    "uids",
+    [
+        ["x", "x__count"],
+        ["x__count", "x"],
+        ["x", "x__count", "x__count__count"],
+        ["same", "SAME", "other"],
+        ["files", "Timers", "StateMeta"],
+        ["", "_", "__count", "a__"],
+    ],
+)
+def test_names_that_collide_mean_the_same_in_a_lookup_and_in_a_listing(
+    tmp_path: Path, uids: list[str]
+) -> None:
+    write_operators(tmp_path, uids)
+    listed = opened(tmp_path)
+    names = listed.tables
+
+    for name in names:
+        alone = opened(tmp_path).table(name.upper())
+        known = listed.table(name)
+        assert (alone.name, type(alone), alone.comment) == (known.name, type(known), known.comment)
+
+
+def test_the_later_of_two_operators_has_the_table_of_a_name_of_both(tmp_path: Path) -> None:
+    write_operators(tmp_path, ["x", "x__count"])
+    keep_files_of(tmp_path, 1)
+    database = opened(tmp_path)
+
+    assert database.table("x__count").comment == "all states of operator x__count"
+    assert one_row(database, "x__count") == ONE_ROW
 
 
 def test_a_name_that_no_operator_has_gives_near_names(tmp_path: Path) -> None:

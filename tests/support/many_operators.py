@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
@@ -26,9 +26,14 @@ def uid_of(number: int) -> str:
 
 def write_many_operators(folder: Path, count: int) -> None:
     """Write a savepoint whose operators `operator-0`, … each have the states of `aggregate`, in files of their own."""
+    write_operators(folder, [uid_of(number) for number in range(count)])
+
+
+def write_operators(folder: Path, uids: Sequence[str]) -> None:
+    """Write a savepoint whose operators, of these uids, each have the states of `aggregate`, in files of their own."""
     metadata = read_metadata(SAMPLE.read_bytes())
     [aggregate] = [operator for operator in metadata.operators if operator.uid == "aggregate"]
-    operators = tuple(_copied(aggregate, folder, number) for number in range(count))
+    operators = tuple(_copied(aggregate, folder, number, uid) for number, uid in enumerate(uids))
     (folder / "_metadata").write_bytes(write_metadata(replace(metadata, operators=operators)))
 
 
@@ -61,14 +66,14 @@ def opened_files(folder: Path) -> Iterator[list[Path]]:
         yield found
 
 
-def _copied(operator: OperatorState, folder: Path, number: int) -> OperatorState:
-    uid, count = uid_of(number), 0
+def _copied(operator: OperatorState, folder: Path, number: int, uid: str) -> OperatorState:
+    count = 0
 
     def outlined(value: Any) -> Any:
         nonlocal count
         if isinstance(value, ByteStreamStateHandle):
             count += 1
-            name = f"{uid}.{count}"
+            name = f"{uid_of(number)}.{count}"
             (folder / name).write_bytes(value.data)
             return RelativeFileStateHandle(relative_path=name, state_size=len(value.data))
         if isinstance(value, tuple):
