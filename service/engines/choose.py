@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from service.encode.sizes import size_text
 from service.engines.engine import Engine
-from service.engines.registry import Role, local_engine, title_of, titles_of
+from service.engines.registry import Role, engines_of, local_engine, titles_of
 from service.sql.plan import Plan
 
 
@@ -35,9 +35,10 @@ def choose(plan: Plan, size_bytes: int, engines: Mapping[str, Engine], memory_by
         memory_bytes: memory of this machine.
     """
     reason = f"it runs on this machine and needs no start, and no {titles_of(Role.CLUSTER)} cluster is set"
-    for engine in engines.values():
-        cluster = engine.cluster
-        if cluster is None:
+    for registered in engines_of(Role.CLUSTER):
+        engine = engines.get(registered.name)
+        cluster = None if engine is None else engine.cluster
+        if engine is None or cluster is None:
             continue
         limit_bytes = memory_bytes if cluster.threshold_bytes is None else cluster.threshold_bytes
         limit = "the memory of this machine" if cluster.threshold_bytes is None else "the threshold"
@@ -48,8 +49,6 @@ def choose(plan: Plan, size_bytes: int, engines: Mapping[str, Engine], memory_by
         # Asked last: to translate a statement takes longer than to compare sizes.
         refusal = engine.refusal(plan)
         if refusal is None:
-            return Choice(
-                engine.name, f"{read}, more than {limit}: {title_of(engine.name)} at {cluster.address}"
-            )
+            return Choice(engine.name, f"{read}, more than {limit}: {registered.title} at {cluster.address}")
         reason = f"{read}, more than {limit}, but {refusal.message}"
     return Choice(local_engine().name, reason)

@@ -75,6 +75,7 @@ class Execution(Protocol):
         """Start; return when the first rows are there. The reader raises QueryError as `open` does.
 
         Raises:
+            EngineRefusesError: the engine does not answer the statement; the local engine does.
             QueryError: the statement means nothing to the engine, or it failed.
         """
 

@@ -65,7 +65,8 @@ class RegisteredEngine:
 
 def local_engine() -> RegisteredEngine:
     """Return the engine that runs on this machine."""
-    return next(engine for engine in ENGINES if engine.role is Role.LOCAL)
+    (engine,) = engines_of(Role.LOCAL)
+    return engine
 
 
 def open_engines(settings: Settings, local: Engine | None = None) -> dict[str, Engine]:
@@ -101,14 +102,14 @@ def choices_text() -> str:
     return f"{', '.join(others)} or {last}"
 
 
+def engines_of(role: Role) -> tuple[RegisteredEngine, ...]:
+    """Return the engines of a role."""
+    return tuple(engine for engine in ENGINES if engine.role is role)
+
+
 def titles_of(role: Role) -> str:
-    """Return the titles of the engines of a role for a text; empty if it has none."""
-    return " or ".join(engine.title for engine in ENGINES if engine.role is role)
-
-
-def title_of(name: str) -> str:
-    """Return the title of an engine for a text."""
-    return next(engine.title for engine in ENGINES if engine.name == name)
+    """Return the titles of the engines of a role for a text; empty if the role has no engine."""
+    return " or ".join(engine.title for engine in engines_of(role))
 
 
 ENGINES = (

@@ -25,7 +25,7 @@ from catalog.catalog import Root
 from service.app import create_app
 from service.cli import parser_of
 from service.engines import registry
-from service.engines.engine import Engine, Execution
+from service.engines.engine import Cluster, Engine, Execution
 from service.engines.registry import ENGINES, RegisteredEngine, Role, open_engines
 from service.errors import EngineRefusesError, InvalidRequestError, QueryError
 from service.protocols.trino.show import SESSION_PROPERTIES
@@ -41,12 +41,17 @@ COUNT = "SELECT count(*) AS n FROM w.aggregate__count"
 
 
 class ToyExecution(Execution):
-    """Answers every plan with 42."""
+    """Answers every plan but EXPLAIN with 42."""
 
     columns = (Column("answer", "BIGINT"),)
     bytes_read = bytes_total = 0
 
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+
     def open(self) -> pa.RecordBatchReader:
+        if self._plan.prefix:
+            raise EngineRefusesError("the toy explains nothing")
         return pa.table({"answer": pa.array([42], pa.int64())}).to_reader()
 
     def cancel(self, error: QueryError) -> None:
@@ -58,23 +63,27 @@ class ToyExecution(Execution):
 
 class ToyEngine(Engine):
     name = "toy"
+    cluster = Cluster(address="toy://cluster", threshold_bytes=0)
 
     def __init__(self, settings: Settings, local: Engine) -> None:
         self.settings = settings
         self.local = local
 
     def execution(self, plan: Plan, max_rows: int | None = None) -> Execution:
-        if plan.prefix:
-            raise EngineRefusesError("the toy explains nothing")
-        return ToyExecution()
+        return ToyExecution(plan)
 
     def close(self) -> None:
         """It holds nothing."""
 
 
+@pytest.fixture
+def role() -> Role:
+    return Role.NAMED
+
+
 @pytest.fixture(autouse=True)
-def _toy(monkeypatch: pytest.MonkeyPatch) -> None:
-    toy = RegisteredEngine("toy", "Toy", Role.NAMED, f"{__name__}:ToyEngine")
+def _toy(role: Role, monkeypatch: pytest.MonkeyPatch) -> None:
+    toy = RegisteredEngine("toy", "Toy", role, f"{__name__}:ToyEngine")
     monkeypatch.setattr(registry, "ENGINES", (*ENGINES, toy))
 
 
@@ -102,6 +111,24 @@ def test_a_named_engine_answers_no_other_request(queries: Queries) -> None:
         rows = [row for batch in query.batches() for row in batch.to_pylist()]
 
     assert (query.engine, rows) == ("duckdb", [{"n": 1000}])
+
+
+@pytest.mark.parametrize("role", [Role.CLUSTER])
+def test_a_cluster_engine_answers_requests_that_read_more_than_its_threshold(queries: Queries) -> None:
+    with queries.start(QueryRequest(sql=COUNT)) as query:
+        rows = [row for batch in query.batches() for row in batch.to_pylist()]
+
+    assert (query.engine, rows) == ("toy", [{"answer": 42}])
+    assert query.engine_reason.endswith("to read, more than the threshold, 0 B: Toy at toy://cluster")
+
+
+@pytest.mark.parametrize("role", [Role.CLUSTER])
+def test_the_local_engine_answers_what_a_chosen_engine_refuses_as_it_starts(queries: Queries) -> None:
+    with queries.start(QueryRequest(sql=f"EXPLAIN {COUNT}")) as query:
+        list(query.batches())
+
+    assert query.engine == "duckdb"
+    assert query.engine_reason.endswith("Toy at toy://cluster; but the toy explains nothing")
 
 
 def test_what_a_named_engine_refuses_is_an_error(queries: Queries) -> None:
