@@ -44,7 +44,7 @@ class ScanCounter(ReadCounter):
 
 
 class Split(ABC):
-    """A part of a scan; picklable.
+    """The rows of a scan that are read together; picklable.
 
     Attributes:
         size_bytes: about how many bytes of the savepoint it reads.
@@ -92,14 +92,14 @@ class Scan:
 
     Attributes:
         schema: the columns that `to_reader` gives.
-        parts: the splits; their columns are those of the scan and those of the expression.
+        splits: they prune but do not filter (`filtered` does); their columns are those of the scan and of the expression.
         expression: the exact condition; None for all rows of the splits.
         counter: counts the bytes read, also while a scan is running.
         cache_use: what the scan means to the cache; None without a cache.
     """
 
     schema: pa.Schema
-    parts: tuple[Split, ...]
+    splits: tuple[Split, ...]
     expression: pc.Expression | None = None
     counter: ScanCounter = field(default_factory=ScanCounter)
     cache_use: CacheUse | None = None
@@ -118,14 +118,10 @@ class Scan:
         needed = [*names, *(name for name in self.schema.names if name in text and name not in names)]
         return Scan(
             schema=pa.schema([self.schema.field(name) for name in names]),
-            parts=tuple(split.narrowed(needed) for split in self.parts),
+            splits=tuple(split.narrowed(needed) for split in self.splits),
             expression=expression,
             cache_use=self.cache_use,
         )
-
-    def splits(self) -> Sequence[Split]:
-        """Return the parts of the scan. They prune but do not filter: `filtered` does."""
-        return self.parts
 
     def completed(self, elapsed_s: float) -> None:
         """Report that all splits were read to their end, in so many seconds."""
@@ -135,22 +131,22 @@ class Scan:
     @property
     def bytes_total(self) -> int:
         """About how many bytes of the savepoint the whole scan reads."""
-        return sum(split.size_bytes for split in self.parts)
+        return sum(split.size_bytes for split in self.splits)
 
     @property
     def cached_bytes_total(self) -> int:
         """About how many bytes of the cache the whole scan reads."""
-        return sum(split.cached_bytes for split in self.parts)
+        return sum(split.cached_bytes for split in self.splits)
 
     @property
     def key_groups(self) -> frozenset[int]:
         """Key groups that it reads."""
-        return frozenset[int]().union(*(split.wanted_key_groups for split in self.parts))
+        return frozenset[int]().union(*(split.wanted_key_groups for split in self.splits))
 
     @property
     def is_cached(self) -> bool:
         """True if any of it comes from the cache."""
-        return any(split.cached_bytes for split in self.parts)
+        return any(split.cached_bytes for split in self.splits)
 
     @property
     def bytes_read(self) -> int:
@@ -182,7 +178,7 @@ class Scan:
         return self.to_reader().read_all()
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
-        for split in self.parts:
+        for split in self.splits:
             yield from self.read(split)
 
 

@@ -124,7 +124,7 @@ class StatesTable(Table):
 
     def plan(self, predicate: Predicate = ANYTHING) -> Scan:
         wanted = [state for state in self.states if self._may_have_rows(state, predicate)]
-        parts = tuple(split for state in wanted for split in self._splits(state, predicate))
+        splits = tuple(split for state in wanted for split in self._splits(state, predicate))
         use = None
         if self._cache is not None:
             use = CacheUse(
@@ -132,7 +132,7 @@ class StatesTable(Table):
                 states=tuple(map(self.reference, wanted)),
                 reads_whole_states=self._reads_whole_states(predicate),
             )
-        return Scan(schema=self.schema, parts=parts, cache_use=use)
+        return Scan(schema=self.schema, splits=splits, cache_use=use)
 
     def _reads_whole_states(self, predicate: Predicate) -> bool:
         """Return whether a scan reads all rows of its states."""
@@ -187,7 +187,7 @@ class StatesTable(Table):
             return
         for number in sorted(parts):
             part = state.parts[number]
-            for chosen, size_bytes in _chunks(part.source.key_group_bytes(part.name), groups):
+            for chosen, size_bytes in _divided(part.source.key_group_bytes(part.name), groups):
                 yield split(number, chosen, size_bytes)
 
 
@@ -286,10 +286,10 @@ def _cached_chunks(
             yield chunk, groups, row_groups
 
 
-def _chunks(
+def _divided(
     sizes: list[tuple[int, int]] | None, wanted: frozenset[int] | None
 ) -> Iterator[tuple[frozenset[int] | None, int]]:
-    """Yield (key groups, bytes) in chunks of about `_SPLIT_BYTES`. `sizes` is None where there are no key groups."""
+    """Yield (key groups, bytes) for splits of about `_SPLIT_BYTES`. `sizes` is None where there are no key groups."""
     # Operator state has no key groups: each part is one split, and counts as no bytes.
     if sizes is None:
         yield None, 0

@@ -115,7 +115,7 @@ class FactsTable(Table):
         return self._make()
 
     def plan(self, predicate: Predicate = ANYTHING) -> Scan:
-        return Scan(schema=self._schema, parts=(FactsSplit(self.batch),))
+        return Scan(schema=self._schema, splits=(FactsSplit(self.batch),))
 
 
 class PlannedTable(Table):

@@ -117,7 +117,7 @@ def _rows(database: Database, table: str) -> int | Exception:
     """Return the number of rows, with all columns read; or the error."""
     try:
         scan = database.table(table).scan()
-        return sum(int(batch.num_rows) for split in scan.splits() for batch in scan.read(split))
+        return sum(int(batch.num_rows) for split in scan.splits for batch in scan.read(split))
     except Exception as error:  # as above
         return error
 

@@ -135,7 +135,7 @@ def _rows(database: Database, state: _KeyedState, text: str) -> Iterator[pa.Reco
     wanted = json_text(pa.array([key.as_py()], key.type))[0]
     names = [name for name in state.table.schema.names if not name.startswith("_")]
     scan = state.table.scan(names, Predicate({"key": (key.as_py(),)}))
-    for split in scan.splits():
+    for split in scan.splits:
         for batch in scan.read(split):
             # Compared as text, because Arrow cannot compare nested values.
             kept = batch.filter(pc.equal(json_text(batch.column("key")), wanted))

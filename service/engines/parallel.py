@@ -49,7 +49,7 @@ def read_splits(
         count: counts on while the scan is read.
     """
     count = count or SplitCount()
-    splits = list(scan.splits())
+    splits = list(scan.splits)
     if threads > 1 and len(splits) > 1 and scan.bytes_total + scan.cached_bytes_total > _SMALL_SCAN_BYTES:
         return _ParallelRead(scan, splits, min(threads, len(splits)), check, count).batches()
     return _one_by_one(scan, splits, check, count)

@@ -194,7 +194,7 @@ class SavepointReader(DataSourceReader):
         """Return the partitions: one or several splits of the scan each."""
         with carried():
             scan = self._options.open_table().scan(self._columns, self._predicate)
-            return [InputPartition(splits) for splits in grouped(scan.splits(), self._options.partitions)]
+            return [InputPartition(splits) for splits in grouped(scan.splits, self._options.partitions)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a partition as batches, which Spark takes though its signature names tuples."""

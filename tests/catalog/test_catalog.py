@@ -162,13 +162,13 @@ def test_windows_stay_structs_beside_states_without_namespace() -> None:
 
 def test_a_predicate_leaves_splits_and_states_out() -> None:
     table = catalog.connect(FLINK / "2.3.0" / "wordcount-rocksdb-savepoints" / "canonical").table("aggregate")
-    everything = len(table.scan().splits())
+    everything = len(table.scan().splits)
 
     one_subtask = table.scan(predicate=catalog.Predicate({"_subtask": (1,)}))
     other_state = table.scan(predicate=catalog.Predicate({"state_name": ("none",)}))
     one_group = table.scan(columns=["key"], predicate=catalog.Predicate({"_key_group": (41,)}))
 
-    assert (everything, len(one_subtask.splits()), other_state.splits()) == (2, 1, ())
+    assert (everything, len(one_subtask.splits), other_state.splits) == (2, 1, ())
     assert "key_662" in one_group.to_arrow().column("key").to_pylist()
     assert one_group.to_arrow().num_rows < 30
 
@@ -188,7 +188,7 @@ def test_a_split_reads_the_same_in_another_process() -> None:
         catalog.connect(FLINK / "2.3.0" / "wordcount-rocksdb-savepoints" / "native").table("aggregate").scan()
     )
 
-    for split in scan.splits():
+    for split in scan.splits:
         again = pickle.loads(pickle.dumps(split))  # our own bytes
 
         assert list(again.read()) == list(split.read())
@@ -201,7 +201,7 @@ def test_a_split_of_a_relative_path_reads_the_same_in_another_folder(
     database = catalog.connect("wordcount-rocksdb-savepoints/native").default
     assert database is not None
     elsewhere = database.reference.elsewhere()
-    splits = [split.of_savepoint(elsewhere) for split in database.table("aggregate").scan(["key"]).splits()]
+    splits = [split.of_savepoint(elsewhere) for split in database.table("aggregate").scan(["key"]).splits]
 
     monkeypatch.chdir(tmp_path)
 
@@ -442,7 +442,7 @@ def test_a_split_where_a_file_is_missing_gives_its_own_rows_or_says_so(folder: P
         copied = Path(shutil.copytree(folder, tmp_path / file))
         database = catalog.connect(copied).default
         assert database is not None
-        splits = [split for table in database.tables for split in database.table(table).scan().splits()]
+        splits = [split for table in database.tables for split in database.table(table).scan().splits]
         expected = [_texts(split.read()) for split in splits]
         (copied / file).unlink()
         open_savepoint.cache_clear()  # as another process, on a machine that has not all of it

@@ -170,7 +170,7 @@ class DuckDBExecution(Execution):
             cache_hits=sum(scan.is_cached for scan in self._scans),
             rows_read=sum(count.rows for count in self._counts),
             splits_read=sum(count.splits for count in self._counts),
-            splits_total=sum(len(scan.parts) for scan in self._scans),
+            splits_total=sum(len(scan.splits) for scan in self._scans),
         )
 
     def open(self) -> pa.RecordBatchReader:

@@ -74,7 +74,7 @@ def rows(scan: Scan) -> Counter[tuple[Any, ...]]:
 
 
 def is_cached(scan: Scan) -> bool:
-    return bool(scan.parts) and all(isinstance(split, CachedSplit) for split in scan.parts)
+    return bool(scan.splits) and all(isinstance(split, CachedSplit) for split in scan.splits)
 
 
 # ---- the same rows ----
@@ -222,7 +222,7 @@ def test_an_entry_of_another_process_is_used(cache: StateCache) -> None:
 
     assert is_cached(scan)
     assert [row["value"] for row in scan.to_arrow().to_pylist()] == [11290]
-    [split] = pickle.loads(pickle.dumps(scan.parts))
+    [split] = pickle.loads(pickle.dumps(scan.splits))
     assert sum(batch.num_rows for batch in split.read()) > 0
 
 

@@ -96,10 +96,10 @@ def test_splits_of_one_state_share_what_is_the_same(native: Asker) -> None:
     scan = native.catalog.table("aggregate").plan()
 
     one, two = (
-        len(pickle.dumps(replace(scan, parts=scan.parts[:1] + copies))) for copies in ((), scan.parts[1:2])
+        len(pickle.dumps(replace(scan, splits=scan.splits[:1] + copies))) for copies in ((), scan.splits[1:2])
     )
 
-    assert len(scan.parts) > 1
+    assert len(scan.splits) > 1
     assert two - one < 400
 
 
