@@ -267,7 +267,7 @@ class Query:
     def close(self) -> None:
         """End it and release everything."""
         self.cancel(QueryCancelledError("the query was closed"))
-        # A thread that was never started, or the one that calls, cannot be joined.
+        # A thread cannot be joined before it starts, nor by itself.
         if self._thread.ident is not None and self._thread is not threading.current_thread():
             self._thread.join()
         with self._close_lock:
