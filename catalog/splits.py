@@ -122,13 +122,13 @@ class StateSplit(Split):
 
 @dataclass(frozen=True, slots=True)
 class CachedSplit(Split):
-    """A part of a state from the cache; from the savepoint if the file was evicted after planning.
+    """Some key groups of one part of a state, from the cache; from the savepoint if the file was evicted after planning.
 
     Attributes:
         origin: the split of the savepoint that it replaces.
         path: the file.
         row_groups: of the file.
-        cached_bytes: size of these row groups.
+        cached_bytes: of the row groups.
     """
 
     origin: StateSplit
