@@ -10,6 +10,7 @@
 Each client has an address of its own, so the server takes each for a user. Every answer is compared with the known content of
 the savepoint. An answer may be right, a typed error that the query deserves, or WORKER_LOST where workers are killed; any other
 is wrong or lost, and the exit code is 1. Memory is that of the serving process, and the proportional share of its workers.
+Half-open connections (`benchmarks.halfopen`) come last, to a server of its own with few files.
 """
 
 from __future__ import annotations
@@ -19,17 +20,14 @@ import asyncio
 import json
 import os
 import random
-import re
 import shutil
 import signal
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from http import HTTPStatus
 from pathlib import Path
@@ -39,12 +37,17 @@ import httpx
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from benchmarks.halfopen import Siege, besiege
 from benchmarks.savepoints import write_savepoint
+from benchmarks.servers import allow_files, cpu_of, resident_bytes, served, shares_bytes, workers_of
 
 ARROW = "application/vnd.apache.arrow.stream"
 KINDS = ("lookup",) * 12 + ("scan",) * 3 + ("group",) * 3 + ("hostile",) * 2
 THINKING_S = {"lookup": 1.0, "scan": 3.0, "group": 3.0, "hostile": 3.0}
 BASE, GROUPS = 10_000, 13
+HALF_OPEN_FILES = 1024
+# Of a lookup while half-open connections are held.
+MAY_TAKE_S = 2.0
 # A fast machine may finish some of them: these are their rows.
 HOSTILE: dict[str, list[list[int]] | None] = {
     "SELECT repeat('x', 1000000000)": None,
@@ -167,96 +170,6 @@ def found_in(response: httpx.Response) -> Any:
     return response.json()["rows"]
 
 
-@contextmanager
-def served(root: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """Yield a server over a folder, and its address, when it is ready."""
-    command = [sys.executable, "-m", "service.cli", "serve", "--root", str(root), "--port", "0", *options]
-    # It logs to a file: a pipe that is not read fills up, and then the server waits for ever.
-    with tempfile.TemporaryFile() as log, subprocess.Popen(command, stderr=log, text=True) as server:
-        try:
-            while not (logged := re.search(rb"http://\S+(?=/\n)", os.pread(log.fileno(), 4096, 0))):
-                if server.poll() is not None:
-                    raise RuntimeError(f"expected a server, found the exit code {server.returncode}")
-                time.sleep(0.05)
-            address = logged[0].decode()
-            while httpx.get(f"{address}/readyz").status_code != HTTPStatus.OK:
-                time.sleep(0.05)
-            yield server, address
-        finally:
-            server.terminate()
-
-
-@dataclass(frozen=True, slots=True)
-class Process:
-    """A process in `/proc`.
-
-    Attributes:
-        parent: the id of its parent.
-        own_s: processor time that it took.
-        dead_s: processor time of its children that ended.
-    """
-
-    parent: int
-    own_s: float
-    dead_s: float
-
-
-def processes() -> dict[int, Process]:
-    """Return all processes by their ids."""
-    ticks = os.sysconf("SC_CLK_TCK")
-    found = {}
-    for path in Path("/proc").iterdir():
-        if path.name.isdigit():
-            with suppress(OSError):
-                fields = (path / "stat").read_text().rpartition(")")[2].split()
-                user, system, dead_user, dead_system = (int(text) / ticks for text in fields[11:15])
-                found[int(path.name)] = Process(int(fields[1]), user + system, dead_user + dead_system)
-    return found
-
-
-def children_of(parent: int, known: dict[int, Process]) -> list[int]:
-    """Return the ids of a process's children."""
-    return [number for number, process in known.items() if process.parent == parent]
-
-
-def workers_of(server: int) -> list[int]:
-    """Return the ids of a server's workers: the children of its fork server."""
-    known = processes()
-    return [worker for forks in children_of(server, known) for worker in children_of(forks, known)]
-
-
-def cpu_of(server: int) -> dict[str, float]:
-    """Return the processor time of the clients, of a server and of its workers so far, also of those that ended."""
-    known = processes()
-    forks = children_of(server, known)
-    workers = [worker for fork in forks for worker in children_of(fork, known)]
-    return {
-        "clients": time.process_time(),
-        "server": known[server].own_s,
-        "workers": sum(known[fork].own_s + known[fork].dead_s for fork in forks)
-        + sum(known[worker].own_s for worker in workers),
-    }
-
-
-def share_bytes(process: int) -> int:
-    """Return the memory of a process, with its share of the pages that processes share; 0 if it has ended."""
-    with suppress(OSError):
-        for line in Path(f"/proc/{process}/smaps_rollup").read_text().splitlines():
-            if line.startswith("Pss:"):
-                return int(line.split()[1]) << 10
-    return 0
-
-
-def shares_bytes(processes: list[int]) -> int:
-    """Return the memory of several processes; slow."""
-    return sum(map(share_bytes, processes))
-
-
-def resident_bytes(process: int) -> int:
-    """Return the resident memory of a process."""
-    return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
-
 async def watch(server: int, report: Report, kill_every_s: float, until: float) -> None:
     """Measure the memory every second, and kill a worker at intervals."""
     last_kill, chance = time.monotonic(), random.Random(0)
@@ -348,6 +261,12 @@ def main() -> int:
     parser.add_argument(
         "--stalled", type=int, default=40, help="clients that never read, measured first (default: 40)"
     )
+    parser.add_argument(
+        "--half-open", type=int, default=2000, help="half-open connections, measured last (default: 2000)"
+    )
+    parser.add_argument(
+        "--half-open-seconds", type=float, default=120, help="for how long they are held (default: 120)"
+    )
     parser.add_argument("--json", type=Path, help="also write the report to this file")
     arguments = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="savepointdb-load-"))
@@ -367,6 +286,20 @@ def main() -> int:
                     kill_every_s=arguments.kill_every,
                 )
             )
+        siege = Siege()
+        if arguments.half_open:
+            allow_files(2 * arguments.half_open)
+            with served(folder, files=HALF_OPEN_FILES) as (server, address):
+                siege = asyncio.run(
+                    besiege(
+                        server.pid,
+                        address,
+                        clients=arguments.half_open,
+                        seconds=arguments.half_open_seconds,
+                        sql="SELECT value FROM aggregate__count WHERE key = 'key_0'",
+                        rows=[[BASE]],
+                    )
+                )
     finally:
         shutil.rmtree(folder)
     print(
@@ -377,10 +310,13 @@ def main() -> int:
         print(
             f"{arguments.stalled} stalled readers: server {stalled[0] / 1e6:+.0f} MB, workers {stalled[1] / 1e6:+.0f} MB"
         )
+    if arguments.half_open:
+        print(f"{siege}\nfiles that the server may open: {HALF_OPEN_FILES}")
     if arguments.json:
         seen = {part.name: getattr(report, part.name) for part in fields(report)}
         arguments.json.write_text(json.dumps(seen | {"stalled_bytes": stalled}))
-    return 1 if report.wrong or report.lost else 0
+    late = [seconds for seconds in siege.lookup_s if seconds > MAY_TAKE_S]
+    return 1 if report.wrong or report.lost or siege.wrong or late else 0
 
 
 if __name__ == "__main__":

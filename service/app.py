@@ -13,7 +13,7 @@ from service.api.state import ServiceState
 from service.auth.gate import Authenticator, Gate, loopback_hosts
 from service.engines.registry import open_engines
 from service.engines.workers import WorkerEngine
-from service.http.body import RequestSizeLimit
+from service.http.body import BodyLimits
 from service.http.errors import install_error_handlers
 from service.operations import logs
 from service.operations.metrics import Metrics
@@ -70,7 +70,9 @@ def create_app(
     )
     app.state.trino = trino.Statements(catalog, all_queries, settings)
     # The middleware added last runs first: a request without credentials is refused before its body is read.
-    app.add_middleware(RequestSizeLimit, max_bytes=settings.server.max_request_bytes)
+    app.add_middleware(
+        BodyLimits, max_bytes=settings.server.max_request_bytes, timeout_s=settings.server.body_timeout_s
+    )
     app.add_middleware(Gate, authenticator=authenticator, hosts=_hosts(settings, authenticator))
     install_error_handlers(app)
     for module in (query, queries, databases, docs, health, trino):

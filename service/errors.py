@@ -15,7 +15,9 @@
       ForbiddenError                 403 FORBIDDEN            SQL that does more than read tables of the catalog
       ConflictError                  409 CONFLICT             a database name that is taken
       LimitExceededError             413 LIMIT_EXCEEDED       request, statement or scan too large
+      RequestTimeoutError            408 REQUEST_TIMEOUT      the request did not arrive in time
       TooManyQueriesError            429 TOO_MANY_QUERIES     the queue is full; carries the time of a retry
+      ServiceBusyError               503 SERVICE_BUSY         too many connections or bodies; carries the time of a retry
       ServiceEndingError             503 SERVICE_ENDING       the service is stopping; carries the time of a retry
       QueryNotFoundError             404 QUERY_NOT_FOUND      no query of this id, or a query of another user
       ResultGoneError                410 RESULT_GONE          the answer was already read, or dropped unread
@@ -225,6 +227,21 @@ class TooManyQueriesError(QueryError):
     def __init__(self, message: str, *, retry_after_s: int) -> None:
         super().__init__(message, hint=f"try again in {retry_after_s} s")
         self.retry_after_s = retry_after_s
+
+
+class RequestTimeoutError(QueryError):
+    """The client did not send its request in time."""
+
+    status = 408
+    code = "REQUEST_TIMEOUT"
+
+
+class ServiceBusyError(QueryError):
+    """Too many connections are open, or too many long bodies are on their way."""
+
+    status = 503
+    code = "SERVICE_BUSY"
+    retry_after_s = 1
 
 
 class ServiceEndingError(QueryError):

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.load import load, served, stall
+from benchmarks.load import load, stall
 from benchmarks.savepoints import write_savepoint
+from benchmarks.servers import served
 
 
 @pytest.mark.slow

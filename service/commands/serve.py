@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import math
 import os
-import socket
 import ssl
 import sys
 import threading
@@ -21,13 +21,13 @@ from service.auth.tokens import Provider, TokenVerifier
 from service.commands.compile import log_compilation
 from service.commands.outcome import WrongUsageError, ended
 from service.commands.sources import cache_of, catalog_of, roots_of
+from service.http.admission import ConnectionLimits, Connections, Listener
 from service.http.connections import listening, protocol_of
 from service.operations import logs
 from service.queries.registry import Queries
 from service.settings import Settings, config_path, read_config, settings_of
 
 _MAX_HEADER_BYTES = 64 * 1024
-_IDLE_S = 30
 _LAST_ANSWERS_S = 5
 # Threads that plan queries hold the interpreter for this long before the thread that serves connections gets it. With 200 clients,
 # answers came three times as fast as with Python's default of 5 ms.
@@ -80,7 +80,8 @@ def _serve(options: Namespace) -> None:
     roots = [root.path for root in roots_of(sources)]
     app = create_app(settings, catalog, roots=roots, authenticator=authenticator)
     sys.setswitchinterval(_SWITCH_S)
-    with _listening(settings) as listener:
+    connections = Connections(ConnectionLimits.of(settings))
+    with _listening(settings, connections) as listener:
         host, port = listener.getsockname()[:2]
         count, scheme = len(catalog.databases), "https" if settings.server.tls_certificate else "http"
         print(
@@ -89,14 +90,17 @@ def _serve(options: Namespace) -> None:
         )
         config = uvicorn.Config(
             app,
-            http=protocol_of(settings.server.stall_timeout_s),
+            http=protocol_of(settings.server.stall_timeout_s, connections),
+            # Other loops, and the protocol of WebSockets, would pass by the limits of connections.
+            loop="asyncio",
+            ws="none",
             log_config=None,
             access_log=options.verbose,
             server_header=False,
             ssl_certfile=settings.server.tls_certificate or None,
             ssl_keyfile=settings.server.tls_key or None,
             h11_max_incomplete_event_size=_MAX_HEADER_BYTES,
-            timeout_keep_alive=_IDLE_S,
+            timeout_keep_alive=math.ceil(settings.server.idle_timeout_s) + 1,
             timeout_graceful_shutdown=_LAST_ANSWERS_S,
         )
         try:
@@ -147,9 +151,9 @@ def _check_address(settings: Settings, authenticator: Authenticator) -> None:
         )
 
 
-def _listening(settings: Settings) -> socket.socket:
+def _listening(settings: Settings, connections: Connections) -> Listener:
     try:
-        return listening(settings.server.host, settings.server.port)
+        return Listener(listening(settings.server.host, settings.server.port), connections)
     except OSError as error:
         raise WrongUsageError(
             f"cannot listen on {settings.server.host} port {settings.server.port}: {error.strerror}; take another --port"

@@ -2,7 +2,8 @@
 
 Modules:
 
-    body.py         the limit on the size of requests
-    connections.py  sockets and connections; clients that take no bytes are disconnected
+    admission.py    the number of connections, and the time that each may wait for its client
+    body.py         the limits of the length of bodies, and of the time that they take
+    connections.py  the protocol of a connection; clients that send or take no bytes are disconnected
     errors.py       QueryError → JSON
 """

@@ -61,6 +61,15 @@ def error_response(error: QueryError) -> Response:
     return JSONResponse(content, error.status, headers)
 
 
+def raw_response(error: QueryError) -> bytes:
+    """Return the bytes of an HTTP answer for an error, for connections that end before a request is complete."""
+    response = error_response(error)
+    response.headers["Connection"] = "close"
+    headers = "".join(f"{name}: {value}\r\n" for name, value in response.headers.items())
+    line = f"HTTP/1.1 {error.status} {HTTPStatus(error.status).phrase}\r\n"
+    return f"{line}{headers}\r\n".encode() + bytes(response.body)
+
+
 def install_error_handlers(app: FastAPI) -> None:
     """Install handlers for all errors, so that every answer has the documented form."""
     for kind in (QueryError, CatalogError, ReaderError, Exception):

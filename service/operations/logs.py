@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
+import threading
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -20,7 +21,8 @@ from service.sql.parser import DIALECT
 
 AUDIT: Final = "savepointdb.audit"
 _FIELDS: Final = "fields"
-_LONGEST_SHAPE = 4000  # generated statements may have megabytes
+_LONGEST_SHAPE = 4000
+_REPEATED_AFTER_S = 1.0  # generated statements may have megabytes
 FORMATS = ("text", "json")
 
 
@@ -53,6 +55,36 @@ class TextFormatter(logging.Formatter):
         return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
 
 
+class RepeatLimit(logging.Filter):
+    """Lets one warning a second through of each place in the code; its next one says how many were left out.
+
+    A client could otherwise fill the disk with the warnings that it causes. Events below a warning, such as the audit
+    log, are never left out.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lock = threading.Lock()
+        # By file, line and class of the error: the time of the last line, and how many were left out since.
+        self._last: dict[tuple[str, int, str], tuple[float, int]] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return whether a record is logged; a record that follows others that were not says how many."""
+        if record.levelno < logging.WARNING:
+            return True
+        error = record.exc_info[0].__name__ if record.exc_info and record.exc_info[0] else ""
+        place = record.pathname, record.lineno, error
+        with self._lock:
+            last, left_out = self._last.get(place, (-_REPEATED_AFTER_S, 0))
+            if last <= record.created < last + _REPEATED_AFTER_S:
+                self._last[place] = last, left_out + 1
+                return False
+            self._last[place] = record.created, 0
+        if left_out:
+            record.msg, record.args = f"{record.getMessage()} (and {left_out} more like this before)", None
+        return True
+
+
 def install(settings: Settings) -> None:
     """Let the loggers of the service write to standard error, with level and format of the settings.
 
@@ -66,9 +98,10 @@ def install(settings: Settings) -> None:
             f"found {settings.logs.level!r} and {settings.logs.format!r}"
         )
     handler = logging.StreamHandler()
+    handler.addFilter(RepeatLimit())
     handler.setFormatter(JsonFormatter() if settings.logs.format == "json" else TextFormatter())
     # uvicorn configures its own handlers, which would write its lines in another format.
-    for name in ("savepointdb", "uvicorn"):
+    for name in ("savepointdb", "uvicorn", "asyncio"):
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate = [handler], False
         logger.setLevel(level)

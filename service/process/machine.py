@@ -17,12 +17,20 @@ Linux: Documentation/admin-guide/cgroup-v2.rst, cgroup-v1/memory.rst; Documentat
 from __future__ import annotations
 
 import os
+import resource
+import sys
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 _ROOT = Path("/")
 _CGROUPS = "sys/fs/cgroup"
 _OWN_CGROUPS = "proc/self/cgroup"
+
+
+def open_files() -> int:
+    """Return how many files this process may have open."""
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return sys.maxsize if limit == resource.RLIM_INFINITY else limit
 
 
 def memory_bytes(root: Path = _ROOT) -> int:

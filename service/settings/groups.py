@@ -35,6 +35,21 @@ class ServerSettings:
         "accepts the names of this machine only, and any other service accepts every name.",
     )
     max_request_bytes: int = _setting(1024 * 1024, "Largest request body, in bytes.")
+    header_timeout_s: float = _setting(
+        10.0, "Seconds that a client may take for the headers of a request, and for a TLS handshake."
+    )
+    body_timeout_s: float = _setting(30.0, "Seconds that a client may take for the body of a request.")
+    idle_timeout_s: float = _setting(30.0, "Seconds that a connection may stay open between two requests.")
+    max_connections: int = _setting(
+        0,
+        "Most connections at the same time. 0 means three quarters of the limit of open files, which is also the most, "
+        "and 10000 at most.",
+    )
+    max_connections_per_address: int = _setting(
+        0,
+        "Most connections of one address, or of one /64 network of IPv6; 0 means half of max_connections. "
+        "Set it to max_connections behind a proxy, whose connections all have its address.",
+    )
     stall_timeout_s: float = _setting(
         60.0,
         "Seconds after which a client that does not read its answer is disconnected and its query cancelled.",

@@ -15,7 +15,7 @@ from fastapi import FastAPI
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.load import served
+from benchmarks.servers import served
 from catalog import Catalog, connect
 from service.api.buffer import AnswerBuffer
 from service.app import create_app

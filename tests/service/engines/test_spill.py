@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.load import served
+from benchmarks.servers import served
 from service.engines.spill import SpillFolder, remove_left_behind
 from tests.support.paths import DATA
 from tests.support.waiting import wait_until

@@ -15,8 +15,8 @@ from fastapi import FastAPI
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.load import served, share_bytes, workers_of
 from benchmarks.savepoints import write_savepoint
+from benchmarks.servers import served, share_bytes, workers_of
 from catalog import connect
 from service.engines.duckdb.engine import DuckDBEngine
 from service.errors import QueryCancelledError, ReaderStalledError

@@ -1,0 +1,239 @@
+"""Connections that begin something and do not end it: how long they may, and that others are answered meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import resource
+import select
+import socket
+from collections.abc import Iterator
+from contextlib import suppress
+
+import httpx
+import pytest
+
+from benchmarks.halfopen import HALVES, besiege
+from benchmarks.servers import served
+from service.http.admission import ConnectionLimits, Connections, Listener, Wait
+from service.http.connections import listening
+from service.operations.logs import RepeatLimit
+from service.settings import Settings
+from tests.support.paths import DATA
+from tests.support.waiting import wait_until
+
+NATIVE = DATA / "flink" / "2.3.0" / "wordcount-rocksdb-savepoints" / "native"
+LOOKUP, ROWS = "SELECT value FROM aggregate WHERE key = 'key_662'", [[11290]]
+FILES = 200
+SHORT = ("--header-timeout-s", "1", "--body-timeout-s", "1", "--idle-timeout-s", "1")
+GET = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+LONG = b"POST /api/query HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+
+
+@pytest.fixture(scope="module")
+def besieged() -> Iterator[tuple[int, str]]:
+    """Number of the process and address of a service with short deadlines and few files."""
+    with served(NATIVE, *SHORT, files=FILES) as (server, address):
+        yield server.pid, address
+
+
+def connected(address: str, own: str = "127.0.0.1") -> socket.socket:
+    url = httpx.URL(address)
+    return socket.create_connection((url.host, url.port), timeout=30, source_address=(own, 0))
+
+
+def rest_of(connection: socket.socket) -> bytes:
+    """Everything that the service still sends, until it ends the connection."""
+    found = b""
+    try:
+        while received := connection.recv(65536):
+            found += received
+    except ConnectionResetError:
+        pass
+    return found
+
+
+@pytest.mark.parametrize("kind", list(HALVES))
+def test_half_a_request_ends(besieged: tuple[int, str], kind: str) -> None:
+    _, address = besieged
+    with connected(address) as connection:
+        connection.sendall(HALVES[kind])
+        answer = rest_of(connection)
+
+    if kind == "nothing":
+        assert answer == b""
+    else:
+        assert answer.startswith(b"HTTP/1.1 408 ")
+        assert b'"code":"REQUEST_TIMEOUT"' in answer
+
+
+@pytest.mark.parametrize("kind", ["half the headers", "half a body"])
+def test_bytes_that_drip_do_not_begin_the_time_anew(besieged: tuple[int, str], kind: str) -> None:
+    _, address = besieged
+    with connected(address) as connection:
+        connection.sendall(HALVES[kind])
+
+        assert any(has_ended(connection) for _ in range(60))
+
+
+def has_ended(connection: socket.socket) -> bool:
+    """Send one byte, and return whether the service has answered or ended the connection meanwhile."""
+    try:
+        connection.sendall(b"x")
+        return bool(select.select([connection], [], [], 0.1)[0])
+    except ConnectionError:
+        return True
+
+
+def test_a_body_that_was_refused_unread_ends_too(besieged: tuple[int, str]) -> None:
+    _, address = besieged
+    with connected(address) as connection:
+        connection.sendall(LONG.replace(b"127.0.0.1", b"evil.example") % 1000)
+        answer = rest_of(connection)
+
+    assert answer.startswith(b"HTTP/1.1 403 ")
+
+
+def test_an_idle_connection_ends_without_a_word(besieged: tuple[int, str]) -> None:
+    _, address = besieged
+    with connected(address) as connection:
+        connection.sendall(GET + GET)
+        answer = rest_of(connection)
+
+    assert answer.count(b"HTTP/1.1 200 ") == 2
+    assert answer.endswith(b'{"status":"ok"}')
+
+
+def test_half_a_request_behind_a_whole_one_ends(besieged: tuple[int, str]) -> None:
+    _, address = besieged
+    with connected(address) as connection:
+        connection.sendall(GET + GET[:20])
+        answer = rest_of(connection)
+
+    assert answer.count(b"HTTP/1.1 200 ") == 1
+    assert answer.count(b"HTTP/1.1 408 ") == 1
+
+
+def test_a_query_may_take_longer_than_its_request(besieged: tuple[int, str]) -> None:
+    _, address = besieged
+    body = {"sql": "SELECT count(*) FROM range(1000000000000)", "timeout_s": 3}
+    answer = httpx.post(f"{address}/api/query", json=body, timeout=60)
+
+    assert (answer.status_code, answer.json()["error"]["code"]) == (504, "EXCEEDED_TIME_LIMIT")
+
+
+def test_more_half_open_connections_than_files_keep_nobody_waiting(besieged: tuple[int, str]) -> None:
+    server, address = besieged
+    clients = 2 * FILES
+    seen = asyncio.run(besiege(server, address, clients=clients, seconds=5, sql=LOOKUP, rows=ROWS))
+
+    assert seen.wrong == []
+    assert seen.lookup_s
+    assert all(seen.ended[kind] for kind in HALVES)
+    assert len(os.listdir(f"/proc/{server}/fd")) < FILES
+    assert seen.log_bytes < 20_000
+    assert max(seen.server_bytes) - seen.server_bytes[0] < 100_000_000
+
+
+def test_an_address_with_all_its_connections_in_use_is_refused_and_others_are_not() -> None:
+    sleeping = {"sql": "SELECT count(*) FROM range(1000000000000)", "timeout_s": 30}
+    options = ("--max-connections", "8", "--max-connections-per-address", "2", *SHORT)
+    with served(NATIVE, *options) as (_, address):
+        body = httpx.Request("POST", address, json=sleeping).content
+        busy = [connected(address, "127.4.0.1") for _ in range(2)]
+        for connection in busy:
+            connection.sendall(LONG % len(body) + body)
+        wait_until(lambda: running(address) == 2)
+        with connected(address, "127.4.0.1") as refused:
+            answer = rest_of(refused)
+        others = httpx.post(f"{address}/api/query", json={"sql": LOOKUP}, timeout=30)
+        for connection in busy:
+            connection.close()
+
+    assert answer.startswith(b"HTTP/1.1 503 ")
+    assert b'"code":"SERVICE_BUSY"' in answer
+    assert others.json()["rows"] == ROWS
+
+
+def running(address: str) -> float:
+    """Number of queries that run."""
+    lines = httpx.get(f"{address}/metrics").text.splitlines()
+    return sum(float(line.split()[1]) for line in lines if 'queries_open{state="running"}' in line)
+
+
+def test_a_process_without_a_file_refuses_and_then_pauses() -> None:
+    limits = ConnectionLimits(
+        most=9, most_per_address=9, is_encrypted=False, seconds=dict.fromkeys(Wait, 1.0)
+    )
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    files: list[int] = []
+    with Listener(listening("127.0.0.1", 0), Connections(limits)) as listener:
+        listener.setblocking(False)
+        clients = [socket.create_connection(listener.getsockname(), timeout=30) for _ in range(2)]
+        resource.setrlimit(
+            resource.RLIMIT_NOFILE, (max(map(int, os.listdir("/proc/self/fd"))) + 2, before[1])
+        )
+        try:
+            with suppress(OSError):
+                while True:
+                    files.append(os.open(os.devnull, os.O_RDONLY))
+            with pytest.raises(BlockingIOError):
+                listener.accept()
+            answers = [rest_of(client) for client in clients]
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, before)
+            for descriptor in files:
+                os.close(descriptor)
+            for client in clients:
+                client.close()
+
+    assert [answer[:13] for answer in answers] == [b"HTTP/1.1 503 "] * 2
+
+
+def test_limits_follow_from_the_files_that_may_be_open() -> None:
+    files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    limits = ConnectionLimits.of(Settings.of(max_connections=10**9))
+    own = ConnectionLimits.of(Settings.of(max_connections=10, max_connections_per_address=100))
+
+    assert limits.most == files * 3 // 4
+    assert limits.most_per_address == limits.most // 2
+    assert (own.most, own.most_per_address) == (10, 10)
+
+
+def test_long_bodies_are_refused_where_many_are_on_their_way() -> None:
+    with served(NATIVE, "--max-request-bytes", str(40 << 20), "--body-timeout-s", "60") as (_, address):
+        held = [connected(address) for _ in range(3)]
+        for connection in held:
+            connection.sendall(LONG % (30 << 20) + b" " * (25 << 20))
+        refused = select.select(held, [], [], 30)[0]
+        answers = [connection.recv(4096) for connection in refused]
+        lookup = httpx.post(f"{address}/api/query", json={"sql": LOOKUP}, timeout=30)
+        for connection in held:
+            connection.close()
+
+    assert [answer[:13] for answer in answers] == [b"HTTP/1.1 503 "]
+    assert lookup.json()["rows"] == ROWS
+
+
+def test_a_warning_that_repeats_itself_is_logged_once_a_second() -> None:
+    limit, logged = RepeatLimit(), []
+    for line, created in [(1, 0.0), (1, 0.3), (2, 0.4), (1, 0.9), (1, 1.1), (1, 1.2), (1, 5.0)]:
+        record = logging.LogRecord("savepointdb", logging.WARNING, "file.py", line, "at %s", (line,), None)
+        record.created = created
+        if limit.filter(record):
+            logged.append((created, record.getMessage()))
+
+    assert logged == [
+        (0.0, "at 1"),
+        (0.4, "at 2"),
+        (1.1, "at 1 (and 2 more like this before)"),
+        (5.0, "at 1 (and 1 more like this before)"),
+    ]
+
+
+def test_what_is_no_warning_is_always_logged() -> None:
+    record = logging.LogRecord("savepointdb.audit", logging.INFO, "file.py", 1, "query finished", (), None)
+    limit = RepeatLimit()
+
+    assert all(limit.filter(record) for _ in range(5))
