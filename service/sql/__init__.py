@@ -5,10 +5,12 @@ In: a statement in DuckDB's or Trino's dialect. Out: one query over resolved tab
     dialects.py            a statement in another dialect → the same in DuckDB's
     planner.py             the statement: a query, EXPLAIN, SHOW or DESCRIBE → a plan
     parser.py              texts ↔ syntax trees of sqlglot
+    syntax.py              DuckDB's syntax where sqlglot reads it differently
     allowlist.py           what a statement may contain
     functions.py           which functions a query may call
     resolver.py            the tables that a query names
     names.py               their names in the plan
+    edits.py               the same names in the user's own text
     information_schema.py  the tables that list the catalog
     listings.py            which databases a query of such tables asks for
     pruning.py             conditions that save reading → predicates

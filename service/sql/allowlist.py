@@ -1,6 +1,6 @@
 """What a statement may contain: queries only. Functions have a list of their own in `functions.py`.
 
-The check walks the parsed tree, and the text that runs is generated from the same tree: an engine never sees what was not checked.
+The check walks sqlglot's tree. DuckDB runs the user's text, so `service.engines.duckdb.guard` checks DuckDB's own tree of it, too.
 """
 
 from __future__ import annotations

@@ -31,7 +31,8 @@ def requested_databases(node: exp.Table, databases: Sequence[str]) -> tuple[str,
         return None
     alias = node.alias_or_name.casefold()
     schema = pa.schema([(name, pa.string()) for name in _SCHEMA_COLUMNS])
-    predicate = predicates_of(select, {alias: schema}).get(alias, ANYTHING)
+    predicates, _ = predicates_of(select, {alias: schema})
+    predicate = predicates.get(alias, ANYTHING)
     for column in _SCHEMA_COLUMNS:
         names = predicate.of(column)
         if names is not None:

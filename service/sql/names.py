@@ -3,7 +3,8 @@
     SELECT "chk-41".orders.key FROM "chk-41".orders
     SELECT "orders".key FROM "1: chk-41.orders" AS "orders"
 
-Two tables of the same name, from two databases, get the aliases `database.table`.
+Two tables of the same name, from two databases, get the aliases `database.table`. The tree is changed, and the same changes are
+returned as edits of the text (`service.sql.edits`).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Iterator, Mapping
 import pyarrow as pa
 from sqlglot import exp
 
+from service.sql.edits import Edit, edit_of, quoted
 from service.sql.information_schema import CATALOG, INFORMATION_SCHEMA
 from service.sql.plan import TableReference
 
@@ -23,13 +25,19 @@ TablesBySelect = Mapping[int, list[tuple[exp.Table, TableReference]]]
 _Aliases = dict[int, dict[tuple[str, ...], str]]
 
 
-def rename_tables(tree: exp.Expr, tables: TablesBySelect) -> None:
-    """Call tables by their names in the plan, and columns that name a database by the alias of their table."""
+def rename_tables(tree: exp.Expr, tables: TablesBySelect) -> list[Edit]:
+    """Call tables by their names in the plan, and columns that name a database by the alias of their table.
+
+    Returns:
+        the same changes for the text.
+    """
+    edits: list[Edit] = []
     aliases: _Aliases = {}
     for select, references in tables.items():
         unaliased = Counter(node.name.casefold() for node, _ in references if not node.alias)
         for node, reference in references:
             if node.alias:
+                edits.append(edit_of(node.parts, quoted(reference.name)))
                 _call(node, reference.name)
                 continue
             is_unique = unaliased[node.name.casefold()] == 1
@@ -40,10 +48,12 @@ def rename_tables(tree: exp.Expr, tables: TablesBySelect) -> None:
             known = aliases.setdefault(select, {})
             known[written.casefold(), node.name.casefold()] = alias
             known.setdefault((own.casefold(), node.name.casefold()), alias)
+            edits.append(edit_of(node.parts, f"{quoted(reference.name)} AS {quoted(alias)}"))
             node.set("alias", exp.TableAlias(this=exp.to_identifier(alias, quoted=True)))
             _call(node, reference.name)
     for column in tree.find_all(exp.Column):
-        _requalify(column, aliases)
+        edits += _requalify(column, aliases)
+    return edits
 
 
 def _call(node: exp.Table, name: str) -> None:
@@ -52,8 +62,8 @@ def _call(node: exp.Table, name: str) -> None:
     node.set("catalog", None)
 
 
-def _requalify(column: exp.Column, aliases: _Aliases) -> None:
-    """Turn `"database".table.column` into `alias.column`, for tables without an alias of their own."""
+def _requalify(column: exp.Column, aliases: _Aliases) -> Iterator[Edit]:
+    """Turn `"database".table.column` into `alias.column`, for tables without an alias of their own; yield the edit."""
     parts = list(column.parts)
     names = tuple(part.name.casefold() for part in parts)
     skipped = 1 if names[0] == CATALOG else 0
@@ -64,6 +74,7 @@ def _requalify(column: exp.Column, aliases: _Aliases) -> None:
     while select is not None:
         alias = aliases.get(id(select), {}).get(names[skipped : skipped + 2])
         if alias is not None:
+            yield edit_of(parts[: skipped + 2], quoted(alias))
             left = [exp.to_identifier(alias, quoted=True), *parts[skipped + 2 :]]
             for argument in ("catalog", "db", "table"):
                 column.set(argument, None)

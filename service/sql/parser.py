@@ -15,8 +15,10 @@ from service.errors import (
     Position,
     QuerySyntaxError,
 )
+from service.sql.syntax import DuckDBSyntax
 
 DIALECT = "duckdb"
+_SYNTAXES = {DIALECT: DuckDBSyntax}
 
 # sqlglot ends some descriptions with the dump of a token.
 _DUMPED_TOKEN = re.compile(r"\s*but got <Token.*", re.DOTALL)
@@ -56,7 +58,7 @@ def parsed(sql: str, dialect: str = DIALECT) -> exp.Expr:
         ForbiddenError: the text has several statements.
     """
     try:
-        trees = [tree for tree in parse(sql, read=dialect) if tree is not None]
+        trees = [tree for tree in parse(sql, read=_SYNTAXES.get(dialect, dialect)) if tree is not None]
     except ParseError as error:
         raise _syntax_error(error) from error
     except TokenError as error:

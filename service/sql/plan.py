@@ -10,7 +10,7 @@ from sqlglot import exp
 from catalog import Database, Predicate, Scan, Table
 from catalog.predicate import ANYTHING
 from service.errors import Position
-from service.sql.parser import DIALECT, generated, position_of_word
+from service.sql.parser import position_of_word
 
 
 # No slots: a cached property needs a dictionary.
@@ -24,6 +24,7 @@ class TableReference:
         table: the table to read.
         columns: the columns that the statement may need; None for all.
         predicate: the conditions that save reading.
+        conditions: the same conditions as texts of SQL; DuckDB must read them in the same place.
     """
 
     name: str
@@ -31,6 +32,7 @@ class TableReference:
     table: Table
     columns: tuple[str, ...] | None = None
     predicate: Predicate = ANYTHING
+    conditions: tuple[str, ...] = ()
 
     @cached_property
     def scan(self) -> Scan:
@@ -48,7 +50,8 @@ class Plan:
 
     Attributes:
         sql: the text as it was given.
-        query: the query to run; it calls its tables by the names in `tables`.
+        query: the parsed query; it calls its tables by the names in `tables`.
+        text: the query in DuckDB's dialect: the text as it was given, with the same names of tables as `query`.
         tables: the tables that the query reads.
         prefix: `EXPLAIN`, `EXPLAIN ANALYZE`, `DESCRIBE` or empty.
         is_translated: True if the query was parsed from a translation of the text.
@@ -56,6 +59,7 @@ class Plan:
 
     sql: str
     query: exp.Query
+    text: str
     tables: tuple[TableReference, ...]
     prefix: str = ""
     is_translated: bool = False
@@ -75,14 +79,6 @@ class Plan:
         """
         # Listings of the catalog read no bytes; to plan them is to make their rows, which an engine may not need.
         return sum(reference.scan.bytes_total for reference in self.tables if reference.database is not None)
-
-    def query_sql(self, dialect: str = DIALECT) -> str:
-        """Return the text of the query, without the prefix.
-
-        Raises:
-            InvalidQueryError: the dialect has no words for some of it.
-        """
-        return generated(self.query, dialect)
 
     def position_of(self, name: str) -> Position | None:
         """Return where a name first stands in the text."""

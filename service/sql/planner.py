@@ -1,4 +1,4 @@
-"""A SQL text → a `Plan`. The text is parsed once; what runs is generated from the parsed tree.
+"""A SQL text → a `Plan`. DuckDB runs the text itself, with other names for its tables.
 
 | statement | plan |
 |---|---|
@@ -85,10 +85,11 @@ class _Planner:
 
     def _query(self, tokens: Sequence[Token], prefix: str) -> Plan:
         self._check_statement(tokens)
-        tree = parsed(blanked(self._sql, tokens[0].start)[: tokens[-1].end + 1])
+        text = blanked(self._sql, tokens[0].start)[: tokens[-1].end + 1]
+        tree = parsed(text)
         if not isinstance(tree, exp.Query):
             raise ForbiddenError(f"expected a query, found {tree.key.upper()}", hint=ALLOWED_STATEMENTS)
-        return self._resolver.plan(tree, prefix)
+        return self._resolver.plan(tree, prefix, text)
 
     def _check_statement(self, tokens: Sequence[Token]) -> None:
         if not tokens:
@@ -144,13 +145,14 @@ class _Planner:
         tree = parsed(start + self._sql[token.start :])
         # Positions in errors are those of the statement as it was given.
         for identifier in tree.find_all(exp.Identifier):
-            identifier.meta["start"] += token.start - len(start)
+            for end in ("start", "end"):
+                identifier.meta[end] += token.start - len(start)
         table = tree.args["from_"].this if isinstance(tree, exp.Select) else None
         # Select, Star and From are all that may stand around the table.
         if not isinstance(table, exp.Table) or len(list(tree.walk())) != len(list(table.walk())) + 3:
             raise QuerySyntaxError("expected the name of a table", position=self._position(token))
         assert isinstance(tree, exp.Select)
-        return self._resolver.plan(tree, "DESCRIBE")
+        return self._resolver.plan(tree, "DESCRIBE", None)
 
     def _own(self, sql: str) -> Plan:
         """Plan a statement in place of the given one."""

@@ -40,8 +40,10 @@ _Condition = tuple[tuple[_Column, ...], tuple[Any, ...]]
 _Values = dict[_Column, tuple[Any, ...]]
 
 
-def predicates_of(select: exp.Select, schemas: Mapping[str, pa.Schema]) -> dict[str, Predicate]:
-    """Return the predicates that the conditions of a SELECT imply for its tables.
+def predicates_of(
+    select: exp.Select, schemas: Mapping[str, pa.Schema]
+) -> tuple[dict[str, Predicate], list[exp.Expr]]:
+    """Return the predicates that the conditions of a SELECT imply for its tables, and these conditions.
 
     Args:
         select: its columns have no qualifier but an alias.
@@ -49,7 +51,7 @@ def predicates_of(select: exp.Select, schemas: Mapping[str, pa.Schema]) -> dict[
     """
     joins: list[exp.Join] = select.args.get("joins") or []
     if not schemas or not _keeps_rows(select, joins):
-        return {}
+        return {}, []
     scope = _scope_of(select, joins, schemas)
     all_inner = all(not join.side and join.kind in ("", "INNER", "CROSS") for join in joins)
     conditions = [select.args["where"].this] if select.args.get("where") else []
@@ -61,10 +63,11 @@ def predicates_of(select: exp.Select, schemas: Mapping[str, pa.Schema]) -> dict[
         constants = _joined_constants(select, joins)
         _meet_constants(values, [*_equal_sides(conjuncts), *_merged_sides(select, joins)], constants, scope)
         _share(values, [*_equalities(conjuncts, scope), *scope.merged_pairs()], scope)
-    return {
+    predicates = {
         alias: Predicate({name: known for (owner, name), known in values.items() if owner == alias})
         for alias in schemas
     }
+    return predicates, [conjunct for conjunct in conjuncts if _is_used(conjunct, scope)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,6 +166,13 @@ def _conjuncts(condition: exp.Expr) -> Iterator[exp.Expr]:
             yield from _conjuncts(operand)
     else:
         yield condition
+
+
+def _is_used(conjunct: exp.Expr, scope: _Scope) -> bool:
+    """Return whether a conjunct may limit the values of a column."""
+    if isinstance(conjunct, exp.EQ) and isinstance(conjunct.this, exp.Column):
+        return isinstance(conjunct.expression, exp.Column) or _condition(conjunct, scope) is not None
+    return _condition(conjunct, scope) is not None
 
 
 def _values(conjuncts: Iterable[exp.Expr], scope: _Scope) -> _Values:

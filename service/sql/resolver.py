@@ -32,9 +32,11 @@ from service.errors import (
     query_error_of,
 )
 from service.sql.allowlist import check_table_function, check_tree
+from service.sql.edits import edited
 from service.sql.information_schema import CATALOG, INFORMATION_SCHEMA, information_schema_table
 from service.sql.listings import requested_databases
 from service.sql.names import TablesBySelect, is_common_table, rename_tables, used_columns, used_names
+from service.sql.parser import generated
 from service.sql.plan import Plan, TableReference
 from service.sql.pruning import is_plain, predicates_of
 
@@ -72,8 +74,13 @@ class Resolver:
         self._schema = schema
         self._system_tables = system_tables
 
-    def plan(self, query: exp.Query, prefix: str) -> Plan:
+    def plan(self, query: exp.Query, prefix: str, text: str | None) -> Plan:
         """Return the plan of a query; its tree is changed.
+
+        Args:
+            query: the tree of the query.
+            prefix: what stands before the query.
+            text: the text of the query, in which the identifiers of the tree have their positions; None if it has none.
 
         Raises:
             QueryError: the query has something that is not allowed, or a table that does not exist.
@@ -90,18 +97,21 @@ class Resolver:
                 references.append(reference)
                 tables.setdefault(id(node.find_ancestor(exp.Select)), []).append((node, reference))
         # First the names: predicates look for tables by their aliases.
-        rename_tables(query, tables)
+        edits = rename_tables(query, tables)
         predicates = _predicates(query, tables)
+        nothing = ANYTHING, ()
         names = used_names(query)
         return Plan(
             sql=self._sql,
             prefix=prefix,
             query=query,
+            text=generated(query) if text is None else edited(text, edits),
             tables=tuple(
                 replace(
                     reference,
                     columns=used_columns(reference.table.schema, names),
-                    predicate=predicates.get(reference.name, ANYTHING),
+                    predicate=predicates.get(reference.name, nothing)[0],
+                    conditions=predicates.get(reference.name, nothing)[1],
                 )
                 for reference in references
             ),
@@ -199,9 +209,9 @@ class Resolver:
             raise failure from error
 
 
-def _predicates(query: exp.Query, tables: TablesBySelect) -> dict[str, Predicate]:
-    """Return the predicates of the tables, by their names in the plan."""
-    predicates: dict[str, Predicate] = {}
+def _predicates(query: exp.Query, tables: TablesBySelect) -> dict[str, tuple[Predicate, tuple[str, ...]]]:
+    """Return the predicates of the tables and the conditions that imply them, by their names in the plan."""
+    predicates: dict[str, tuple[Predicate, tuple[str, ...]]] = {}
     for select in query.find_all(exp.Select):
         references = {
             node.alias.casefold(): reference
@@ -209,8 +219,10 @@ def _predicates(query: exp.Query, tables: TablesBySelect) -> dict[str, Predicate
             if is_plain(node)
         }
         schemas = {alias: reference.table.schema for alias, reference in references.items()}
-        for alias, predicate in predicates_of(select, schemas).items():
-            predicates[references[alias].name] = predicate
+        found, conditions = predicates_of(select, schemas)
+        texts = tuple(map(generated, conditions))
+        for alias, predicate in found.items():
+            predicates[references[alias].name] = predicate, texts if predicate != ANYTHING else ()
     return predicates
 
 

@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 from catalog import Scan
 from service.encode.columns import decoded, decoded_schema
 from service.engines.duckdb.errors import statement_error_of
-from service.engines.duckdb.guard import check_statement
+from service.engines.duckdb.guard import check_statement, without_conditions
 from service.engines.duckdb.session import IdleSessions, Session, SessionKey
 from service.engines.duckdb.unchanged import answer_schema, as_they_are, unchanged_columns
 from service.engines.engine import Engine, Execution, Progress
@@ -175,13 +175,15 @@ class DuckDBExecution(Execution):
 
     def open(self) -> pa.RecordBatchReader:
         """Implement `Execution.open`."""
-        sql = self._plan.query_sql()
+        sql = self._plan.text
         tables = tuple((reference.name, reference.table.schema) for reference in self._plan.tables)
         with self._errors():
             session = self._taken(SessionKey(f"{self._plan.prefix} {sql}", tables))
-            session.attach(self._plan.tables, self)
             if session.relation is None:
-                check_statement(sql, self._plan, session.connection)
+                session.is_as_planned = check_statement(self._plan, session.connection)
+            if not session.is_as_planned:
+                self._plan = without_conditions(self._plan)
+            session.attach(self._plan.tables, self)
             relation = session.bind()
             self._columns = session.columns
             self._check_not_cancelled()

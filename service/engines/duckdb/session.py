@@ -22,6 +22,7 @@ from pyarrow import dataset
 
 from catalog import Scan
 from readers import KEY_GROUP, SUBTASK
+from service.sql.edits import quoted
 from service.sql.plan import TableReference
 from service.sql.types import Column
 
@@ -76,6 +77,7 @@ class Session:
         connection: the connection to the database.
         relation: the bound statement; None before `bind`.
         columns: columns of the answer.
+        is_as_planned: False if DuckDB reads conditions of the statement differently from its plan.
     """
 
     def __init__(self, key: SessionKey, connection: duckdb.DuckDBPyConnection) -> None:
@@ -83,6 +85,7 @@ class Session:
         self.connection = connection
         self.relation: duckdb.DuckDBPyRelation | None = None
         self.columns: tuple[Column, ...] = ()
+        self.is_as_planned = True
         self._datasets: dict[str, _TableDataset] = {}
 
     def attach(self, references: Sequence[TableReference], reader: ScanReader) -> None:
@@ -138,9 +141,9 @@ class Session:
         source = f"scan of {reference.name}"
         self._datasets[reference.name] = table = _TableDataset(reference.table.schema)
         self.connection.register(source, table)
-        columns = ", ".join(map(identifier, reference.table.schema.names))
+        columns = ", ".join(map(quoted, reference.table.schema.names))
         self.connection.execute(
-            f"CREATE TEMP VIEW {identifier(reference.name)} AS SELECT {columns} FROM {identifier(source)}"
+            f"CREATE TEMP VIEW {quoted(reference.name)} AS SELECT {columns} FROM {quoted(source)}"
         )
 
 
@@ -226,8 +229,3 @@ class _Scanner:
         """Return the rows, which are read as DuckDB takes them."""
         batches = self._reader.batches_of(self._scan)
         return pa.RecordBatchReader.from_batches(self.projected_schema, batches)
-
-
-def identifier(name: str) -> str:
-    """Return a name as a quoted identifier of SQL."""
-    return '"' + name.replace('"', '""') + '"'

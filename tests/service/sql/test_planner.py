@@ -239,4 +239,4 @@ def test_a_long_statement_is_refused(native: Any) -> None:
 def test_any_text_is_a_plan_or_a_query_error(native: Any, text: str) -> None:
     for sql in (text, f"SELECT {text}", f"SELECT * FROM aggregate WHERE {text}"):
         with contextlib.suppress(QueryError):
-            plan(sql, native.catalog).query_sql()
+            plan(sql, native.catalog)

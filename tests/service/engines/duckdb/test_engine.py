@@ -334,7 +334,8 @@ def test_one_query_does_not_see_the_tables_of_another(native: Any, engine: DuckD
     first = engine.execution(plan("SELECT * FROM aggregate", native.catalog))
     first.open()
     planned = plan("SELECT 1", native.catalog)
-    second = engine.execution(replace(planned, query=plan("SELECT * FROM aggregate", native.catalog).query))
+    other = plan("SELECT * FROM aggregate", native.catalog)
+    second = engine.execution(replace(planned, query=other.query, text=other.text))
 
     with pytest.raises(QueryError):
         second.open()
@@ -402,7 +403,7 @@ def test_the_engine_refuses_what_should_never_have_come_to_it(
     native: Any, engine: DuckDBEngine, sql: str
 ) -> None:
     query: Any = parse_one(sql, read="duckdb")
-    execution = engine.execution(Plan(sql=sql, query=query, tables=()))
+    execution = engine.execution(Plan(sql=sql, query=query, text=sql, tables=()))
 
     with pytest.raises((ForbiddenError, QuerySyntaxError)):
         execution.open()

@@ -1,0 +1,38 @@
+"""DuckDB's syntax where sqlglot reads it differently.
+
+`TYPE 'text'::other` is a typed literal that is cast: CAST(CAST('text' AS TYPE) AS other). sqlglot casts the text first.
+"""
+
+from __future__ import annotations
+
+from sqlglot import exp
+from sqlglot.dialects.duckdb import DuckDB
+from sqlglot.parsers.duckdb import DuckDBParser
+
+
+class DuckDBSyntax(DuckDB):
+    """DuckDB's dialect, as DuckDB reads it."""
+
+    class Parser(DuckDBParser):
+        """Reads typed literals before what follows them."""
+
+        def _parse_type(
+            self, parse_interval: bool = True, fallback_to_identifier: bool = False
+        ) -> exp.Expr | None:
+            literal = self._typed_literal()
+            if literal is not None:
+                return self._parse_column_ops(literal)
+            return super()._parse_type(parse_interval, fallback_to_identifier)
+
+        def _typed_literal(self) -> exp.Expr | None:
+            """Read a type and a text; read nothing if something else stands there."""
+            if self._curr is None or self._curr.token_type not in self.TYPE_TOKENS:
+                return None
+            start = self._index
+            kind = self._parse_types(check_func=True, allow_identifiers=False)
+            text = self._parse_string()
+            if not isinstance(kind, exp.DataType) or not isinstance(text, exp.Literal):
+                self._retreat(start)
+                return None
+            make = self.TYPE_LITERAL_PARSERS.get(kind.this)
+            return make(self, text, kind) if make else self.expression(exp.Cast(this=text, to=kind))
