@@ -16,12 +16,16 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from readers.decode.columns import (
+    CAPACITY,
     DATA,
     DATA_CAPACITY,
     DATA_LENGTH,
+    FIXED,
+    LAYOUT,
     LENGTH,
     NO_COLUMN,
     VALUES,
+    WIDTH,
     Arena,
     ColumnTree,
 )
@@ -346,10 +350,12 @@ class Decoder:
 
 
 def _append(arena: Arena, column: int, value: bytes | None) -> bool:
-    """Append one value to a VARIABLE column; return False if it does not fit."""
+    """Append one value to a FIXED or VARIABLE column; return False if it does not fit."""
     if value is None:
         return not machine.append_nulls(arena.table, arena.memory, column)
     entry = arena.table[column]
+    if entry[LAYOUT] == FIXED:
+        return _append_fixed(arena, entry, value)
     used, length = int(entry[DATA_LENGTH]), int(entry[LENGTH])
     if used + len(value) > entry[DATA_CAPACITY]:
         return False
@@ -359,6 +365,17 @@ def _append(arena: Arena, column: int, value: bytes | None) -> bool:
         return False
     assert entry[VALUES] >= 0
     assert entry[LENGTH] == length + 1
+    return True
+
+
+def _append_fixed(arena: Arena, entry: NDArray[np.int64], value: bytes) -> bool:
+    """Append one value, as Arrow stores it, to a FIXED column; return False if it does not fit."""
+    length, width = int(entry[LENGTH]), int(entry[WIDTH])
+    if length >= entry[CAPACITY]:
+        return False
+    start = int(entry[VALUES]) + length * width
+    arena.memory[start : start + width] = np.frombuffer(value, dtype=np.uint8)
+    entry[LENGTH] = length + 1
     return True
 
 

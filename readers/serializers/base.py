@@ -71,6 +71,11 @@ class Serializer(ABC):
         return any(child.has_outliers for _, child in self.children)
 
     @property
+    def is_unquoted(self) -> bool:
+        """True if its values are texts that never begin with a quotation mark, and were JSON text in earlier versions."""
+        return False
+
+    @property
     def serializer_name(self) -> str:
         """The serializer with its parameters, short: `ListSerializer<LongSerializer>`."""
         name = self.java_class.rsplit(".", 1)[-1]

@@ -26,6 +26,7 @@ import pyarrow as pa
 from readers.connectors.recoded import RecodedSerializer
 from readers.serializers import avro, containers, operators, pojo, primitives, streaming, temporal, tuples
 from readers.serializers.base import Serializer
+from readers.serializers.kryo import plain
 from readers.serializers.kryo import serializer as kryo
 from readers.serializers.table import logicaltypes, rowdata
 
@@ -217,8 +218,10 @@ def _pojo(serializer: pojo.PojoSerializer, value: dict[str, Any]) -> dict[str, A
     return shown
 
 
-def _kryo(_: Serializer, value: str) -> Any:
-    return _sorted_entries(json.loads(value))
+def _kryo(serializer: kryo.KryoSerializer, value: Any) -> Any:
+    if plain.is_text(serializer.settings, serializer.type_class):
+        return value
+    return _sorted_entries(json.loads(value)) if isinstance(value, str) else value
 
 
 def _sorted_entries(value: Any) -> Any:

@@ -1,8 +1,9 @@
-"""Kryo: values of classes that Flink has no serializer for, read into JSON trees.
+"""Kryo: values of classes that Flink has no serializer for: numbers, plain text, and JSON text of objects.
 
 Reading order:
 
     serializer.py    the serializer and its snapshot
+    plain.py         the classes whose values are numbers or plain text
     objects.py       the classes whose objects can be read
     collections.py   collections and maps
     times.py         dates and times

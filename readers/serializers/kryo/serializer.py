@@ -8,7 +8,7 @@ Snapshot, version 2 (1.8 to 2.3): `utf class`, then three optional maps, whose f
 | default serializers given as instances | Java stream of a `SerializableSerializer` |
 | default serializers given as classes | utf serializer class |
 
-The column is JSON text; see `objects.py`.
+The column is a number or plain text if the class decides it (see `plain.py`), else JSON text (see `objects.py`).
 
 * The version of Kryo follows from the package of `SerializableSerializer`, if there is one (2.24 up to Flink 1.20, 5 since
   2.0), else from the version of the savepoint. Without a version nothing is decoded.
@@ -29,17 +29,17 @@ from readers.cursor import Cursor
 from readers.decode.program import Program, PythonLeaf
 from readers.errors import ReaderError, UnsupportedSerializerError
 from readers.javaio import JavaObject, read_object
-from readers.keygroups import hash_long
 from readers.serializers.base import Problem, Serializer, rebuild
 from readers.serializers.jsontree import json_bytes, json_text
 from readers.serializers.kryo.input import KryoInput
 from readers.serializers.kryo.objects import is_readable, read_value
+from readers.serializers.kryo.plain import hash_plain, is_text, is_unquoted, number_bytes, number_type
 from readers.serializers.kryo.settings import KRYO_2_24, KRYO_5, KryoClass, KryoRegistration, KryoSettings
 from readers.serializers.protobuf.descriptors import Descriptors
 from readers.serializers.snapshot import OptionalEntry, Snapshot, SnapshotBody
 
 _CLASS, _INSTANCE = 1, 2
-_UUID = "java.util.UUID"
+_SHOWN = 60  # characters of a value in an error
 
 # The package moved when Flink 2.0 replaced Kryo.
 _VERSIONS = {
@@ -49,26 +49,44 @@ _VERSIONS = {
 
 
 class KryoLeaf:
-    """Reads one value. With `is_last` nothing follows it in its frame, so its bytes have a known end."""
+    """Reads one value.
 
-    def __init__(self, settings: KryoSettings, *, is_last: bool = False) -> None:
+    Args:
+        settings: what Kryo knows beside the bytes.
+        type_class: the declared class, which decides whether the value is a number, plain text or JSON text.
+        is_last: nothing follows the value in its frame, so its bytes have a known end.
+    """
+
+    def __init__(self, settings: KryoSettings, type_class: str, *, is_last: bool = False) -> None:
         self.settings = settings
+        self.type_class = type_class
         self.is_last = is_last
+        self._is_number = number_type(settings, type_class) is not None
+        self._is_text = is_text(settings, type_class)
 
     def read(self, data: memoryview, position: int, limit: int) -> tuple[bytes | None, int]:
         input_ = KryoInput(data, self.settings.version, position=position, end=limit)
         try:
             value = read_value(self.settings, input_)
         except UnsupportedSerializerError as error:
-            if not self.is_last:
+            if not self.is_last or self._is_number:
                 raise
             class_name = error.breadcrumbs[-1] if error.breadcrumbs else ""
             raw = bytes(data[position:limit])
             return json_text({"@class": class_name, "@kryo": json_bytes(raw)}), limit
-        return None if value is None else json_text(value), input_.position
+        return None if value is None else self._shown(value, input_, position), input_.position
 
     def last(self) -> PythonLeaf:
-        return KryoLeaf(self.settings, is_last=True)
+        return KryoLeaf(self.settings, self.type_class, is_last=True)
+
+    def _shown(self, value: Any, input_: KryoInput, position: int) -> bytes:
+        if self._is_number:
+            number = number_bytes(self.type_class, value)
+            if number is None:
+                found = json_text(value).decode()[:_SHOWN]
+                raise input_.corrupt(f"expected a {self.type_class}, found {found}", position)
+            return number
+        return value.encode() if self._is_text and isinstance(value, str) else json_text(value)
 
 
 @dataclass(frozen=True)
@@ -101,10 +119,14 @@ class KryoSerializer(Serializer):
         return replace(self, settings=settings)
 
     def arrow(self) -> pa.DataType:
-        return pa.string()
+        return number_type(self.settings, self.type_class) or pa.string()
+
+    @property
+    def is_unquoted(self) -> bool:
+        return is_unquoted(self.settings, self.type_class)
 
     def emit(self, program: Program) -> None:
-        program.python(KryoLeaf(self.settings))
+        program.python(KryoLeaf(self.settings, self.type_class))
 
     def problems(self) -> Iterator[Problem]:
         if self.settings.version == 0:
@@ -119,14 +141,10 @@ class KryoSerializer(Serializer):
             )
 
     def hash_code(self, value: Any) -> int | None:
-        """Return `UUID#hashCode`, from the JSON text; that of other classes is not known."""
-        if self.type_class != _UUID or not isinstance(value, str):
-            return None
-        digits = value.strip('"').replace("-", "")
-        try:
-            return hash_long(int(digits[:16], 16) ^ int(digits[16:], 16)) if len(digits) == 32 else None
-        except ValueError:
-            return None
+        """Return the hash of a number or of plain text; that of other classes is not known."""
+        return (
+            hash_plain(self.type_class, value) if self.type_class not in self.settings.serializers else None
+        )
 
     # The settings hold dicts.
     def __hash__(self) -> int:

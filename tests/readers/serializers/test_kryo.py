@@ -11,6 +11,7 @@ import uuid
 from dataclasses import dataclass, field
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -232,12 +233,60 @@ def test_a_class_with_a_serializer_of_the_user_is_not_read_as_if_it_had_none() -
     assert [problem.sized for problem in serializer.problems()] == [False]
 
 
-def test_the_hash_of_a_uuid_key_is_javas() -> None:
-    serializer = KryoSerializer("java.util.UUID", KryoSettings(version=KRYO_2_24))
-    value = uuid.UUID(int=(5 << 64) + 9)
+def test_the_hashes_of_known_classes_are_javas() -> None:
+    def code(class_name: str, value: Any) -> int | None:
+        return KryoSerializer(class_name, KryoSettings(version=KRYO_2_24)).hash_code(value)
 
-    assert serializer.hash_code(json.dumps(str(value))) == hash_long(5 ^ 9)
-    assert serializer.hash_code("no uuid") is None
+    assert code("java.util.UUID", str(uuid.UUID(int=(5 << 64) + 9))) == hash_long(5 ^ 9)
+    assert code("java.util.UUID", "no uuid") is None
+    assert code("java.lang.Integer", -7) == -7
+    assert code("java.lang.String", "ab") == 31 * ord("a") + ord("b")
+    assert code("java.lang.Long", "no number") is None
+    assert code("java.time.Duration", "PT1S") is None
+
+
+# Class, hex of an object of it in Kryo 2.24 and in Kryo 5, column type, value.
+PLAIN = (
+    ("java.lang.Integer", "020d", "020d", pa.int32(), -7),
+    ("java.lang.Long", "098080d2c19d855c", "098080d2c19d855c", pa.int64(), 202_400_000_000_000),
+    ("java.lang.Boolean", "0501", "0501", pa.bool_(), True),
+    ("java.lang.Double", "0a3ff8000000000000", "0a000000000000f83f", pa.float64(), 1.5),
+    ("java.lang.String", "030135b6", "030135b6", pa.string(), "56"),
+    ("java.lang.String", "03018222", "03018222", pa.string(), '"'),
+)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("case", PLAIN, ids=lambda case: f"{case[0]} {case[-1]}")
+def test_values_of_known_classes_are_numbers_and_plain_text(case: Any, version: int) -> None:
+    class_name, kryo_2, kryo_5, column, value = case
+    serializer = KryoSerializer(class_name, KryoSettings(version=version))
+
+    assert serializer.arrow() == column
+    assert decode_one(serializer, bytes.fromhex(kryo_2 if version == KRYO_2_24 else kryo_5)) == value
+
+
+def test_an_object_of_another_class_is_no_number() -> None:
+    serializer = KryoSerializer("java.lang.Integer", KryoSettings(version=KRYO_5))
+
+    with pytest.raises(CorruptDataError, match=r'expected a java.lang.Integer, found "56"'):
+        decode_one(serializer, bytes.fromhex("030135b6"))
+
+
+def test_what_an_optional_holds_is_plain_where_it_is_text() -> None:
+    """The registered classes String and Integer in an Optional, whose class stands there by name."""
+    optional = b"\x01\x00" + text_of("java.util.Optional") + b"\x01"
+    serializer = KryoSerializer("java.util.Optional", KryoSettings(version=KRYO_5))
+
+    assert decode_one(serializer, optional + bytes.fromhex("030135b6")) == "56"
+    assert decode_one(serializer, optional + bytes.fromhex("020d")) == "-7"
+    assert decode_one(serializer, optional + b"\x00") is None
+
+
+def test_values_of_an_open_type_are_json_text() -> None:
+    serializer = KryoSerializer("java.lang.Object", KryoSettings(version=KRYO_5))
+
+    assert decode_one(serializer, bytes.fromhex("030135b6")) == '"56"'
 
 
 def test_declared_types_are_read_as_java_writes_them() -> None:
