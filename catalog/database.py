@@ -28,9 +28,17 @@ from catalog.statemeta import (
     source_offset_rows,
     state_meta_rows,
 )
-from catalog.statetables import OperatorTable, StateTable, TableState, TimersTable
-from catalog.table import FactsTable, Table
-from readers import SOURCE_OFFSETS, Operator, Savepoint, State, StateKind, operator_id_of
+from catalog.statetables import OperatorTable, StateTable, TableState, TimersTable, UnreadOperator
+from catalog.table import FactsTable, ReadFactsTable, Table
+from readers import (
+    SOURCE_OFFSETS,
+    Operator,
+    ReaderError,
+    Savepoint,
+    State,
+    StateKind,
+    operator_id_of,
+)
 
 STATE_META_NAME = "StateMeta"
 OPERATORS_NAME = "operators"
@@ -39,6 +47,8 @@ SOURCE_OFFSETS_NAME = "source_offsets"
 TIMERS_NAME = "timers"
 _RESERVED = (STATE_META_NAME, OPERATORS_NAME, FILES_NAME, SOURCE_OFFSETS_NAME, TIMERS_NAME)
 _SEPARATOR = "__"
+# The families of handles that may hold timers: RocksDB's timers on the heap are raw keyed state.
+_WITH_TIMERS = frozenset({StateKind.VALUE, StateKind.RAW_KEYED})
 
 
 class Database:
@@ -133,9 +143,11 @@ class Database:
 
         Raises:
             NoSuchTableError: near names in the error; reads the headers of all state files for them.
+            ReaderError: a file that may hold the state of this name cannot be read.
         """
         table = self._find(name.casefold()) or self._by_alias(name)
         if table is None:
+            self._check_headers(name)
             raise NoSuchTableError(name, self.tables, f"database {self.name!r}")
         return table
 
@@ -197,6 +209,17 @@ class Database:
             before, separator, state = state.partition(_SEPARATOR)
             label = label + _SEPARATOR + before
 
+    def _check_headers(self, name: str) -> None:
+        """Raise the error of a file that may name the state of an unknown table, so that the state does not seem to be absent."""
+        label, separator, rest = name.partition(_SEPARATOR)
+        while separator:
+            for operator in self.savepoint.operators:
+                is_meant = label.casefold() == self._folded_names[operator.operator_id]
+                if operator.unread and (is_meant or operator.answers_to(label)):
+                    raise operator.unread[0].error
+            before, separator, rest = rest.partition(_SEPARATOR)
+            label = label + _SEPARATOR + before
+
     def _tables_of(self, operator: Operator) -> tuple[Table, ...]:
         """Return the tables of an operator, made the first time; engines know a table again by being the same object."""
         known = self._operator_tables.get(operator.operator_id)
@@ -228,14 +251,14 @@ class Database:
             self._read_ahead()
             return state_meta_rows(savepoint, uids, self._table_name)
 
-        def source_offsets() -> pa.RecordBatch:
+        def source_offsets(failed: Callable[[ReaderError], None]) -> pa.RecordBatch:
             self._read_ahead()
-            return source_offset_rows(savepoint, uids)
+            return source_offset_rows(savepoint, uids, failed)
 
         yield FactsTable(STATE_META_NAME, "what states there are, and in which types", STATE_META, state_meta)
         yield FactsTable(OPERATORS_NAME, "the operators", OPERATORS, lambda: operator_rows(savepoint, uids))
         yield FactsTable(FILES_NAME, "the files and inline parts", FILES, lambda: file_rows(savepoint))
-        yield FactsTable(SOURCE_OFFSETS_NAME, "where the sources stand", SOURCE_OFFSETS, source_offsets)
+        yield ReadFactsTable(SOURCE_OFFSETS_NAME, "where the sources stand", SOURCE_OFFSETS, source_offsets)
 
     def _timers(self) -> Table:
         def find() -> tuple[TableState, ...]:
@@ -246,9 +269,16 @@ class Database:
                 for state in self._states(operator, lambda state: state.kind is StateKind.TIMER)
             )
 
-        return TimersTable(
-            TIMERS_NAME, "the registered timers of all operators", self.reference, find, self.cache
-        )
+        def find_unread() -> tuple[UnreadOperator, ...]:
+            return tuple(
+                UnreadOperator(operator.operator_id, self._uid(operator), unread)
+                for operator in self.savepoint.operators
+                for unread in [tuple(handle for handle in operator.unread if handle.family in _WITH_TIMERS)]
+                if unread
+            )
+
+        comment = "the registered timers of all operators"
+        return TimersTable(TIMERS_NAME, comment, self.reference, find, self.cache, find_unread)
 
     def _made_tables(self, operator: Operator) -> Iterator[Table]:
         states = self._states(operator, lambda state: state.kind is not StateKind.TIMER)
@@ -256,7 +286,12 @@ class Database:
             return
         name = self.operator_names[operator.operator_id]
         yield OperatorTable(
-            name, f"all states of operator {name}", self.reference, lambda: states, self.cache
+            name,
+            f"all states of operator {name}",
+            self.reference,
+            lambda: states,
+            self.cache,
+            lambda: (UnreadOperator(operator.operator_id, self._uid(operator), operator.unread),),
         )
         for known in states:
             if known.state.parts:
@@ -269,10 +304,13 @@ class Database:
             yield ViewTable(view_name, comment, TableState(state, number), self.reference, view, self.cache)
 
     def _states(self, operator: Operator, wanted: Callable[[State], bool]) -> tuple[TableState, ...]:
-        uid = operator.metadata.uid or self.uids.get(operator.operator_id)
+        uid = self._uid(operator)
         return tuple(
             TableState(state, number, uid) for number, state in enumerate(operator.states) if wanted(state)
         )
+
+    def _uid(self, operator: Operator) -> str | None:
+        return operator.metadata.uid or self.uids.get(operator.operator_id)
 
     def _table_name(self, operator: Operator, number: int) -> str:
         """Return the name of the table of a state that is the easiest to read: of its view if it has one."""

@@ -17,16 +17,20 @@ import pyarrow.compute as pc
 
 from catalog.cache.states import CacheUse
 from catalog.references import SavepointReference
-from readers import ReadCounter
+from readers import ReadCounter, ReaderError
 
 
 class ScanCounter(ReadCounter):
-    """Counts bytes of the savepoint and of the cache. A pickled copy counts on its own, from 0."""
+    """Counts bytes of the savepoint and of the cache, and keeps the errors of splits that may be partial.
+
+    A pickled copy counts on its own, from 0.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self._cache_lock = threading.Lock()
         self._bytes_cached = 0
+        self._failures: list[ReaderError] = []
 
     def add_cached(self, bytes_read: int) -> None:
         """Add bytes that were read from the cache."""
@@ -38,6 +42,17 @@ class ScanCounter(ReadCounter):
     def bytes_cached(self) -> int:
         """Bytes of the cache read so far."""
         return self._bytes_cached
+
+    def add_failure(self, error: ReaderError) -> None:
+        """Add the error that ended a split before its end."""
+        with self._cache_lock:
+            self._failures.append(error)
+
+    @property
+    def failures(self) -> tuple[ReaderError, ...]:
+        """The errors that ended splits before their end, so far."""
+        with self._cache_lock:
+            return tuple(self._failures)
 
     def __reduce__(self) -> tuple[type[ScanCounter], tuple[()]]:
         return (ScanCounter, ())
@@ -96,6 +111,7 @@ class Scan:
         expression: the exact condition; None for all rows of the splits.
         counter: counts the bytes read, also while a scan is running.
         cache_use: what the scan means to the cache; None without a cache.
+        unread: the errors of the files that cannot be opened and may hold wanted rows; empty unless it may be partial.
     """
 
     schema: pa.Schema
@@ -103,6 +119,7 @@ class Scan:
     expression: pc.Expression | None = None
     counter: ScanCounter = field(default_factory=ScanCounter)
     cache_use: CacheUse | None = None
+    unread: tuple[ReaderError, ...] = ()
 
     def narrowed(self, columns: Sequence[str] | None = None, expression: pc.Expression | None = None) -> Scan:
         """Return a scan of the same splits with some columns and an exact condition; it has a counter of its own.
@@ -121,12 +138,18 @@ class Scan:
             splits=tuple(split.narrowed(needed) for split in self.splits),
             expression=expression,
             cache_use=self.cache_use,
+            unread=self.unread,
         )
 
     def completed(self, elapsed_s: float) -> None:
         """Report that all splits were read to their end, in so many seconds."""
         if self.cache_use is not None:
             self.cache_use.completed(elapsed_s)
+
+    @property
+    def incomplete(self) -> tuple[ReaderError, ...]:
+        """The errors of all files of which rows are left out; those found while reading are known when it has ended."""
+        return (*self.unread, *self.counter.failures)
 
     @property
     def bytes_total(self) -> int:

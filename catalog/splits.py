@@ -23,7 +23,7 @@ from pyarrow import parquet
 from catalog.cache.states import entry_footer
 from catalog.references import SavepointReference, StateReference
 from catalog.scan import ScanCounter, Split
-from readers import SUBTASK, Selection, conform, json_text
+from readers import SUBTASK, ReaderError, SavepointGoneError, Selection, conform, json_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +70,7 @@ class StateSplit(Split):
         keys: the wanted keys with their key groups; None for all.
         size_bytes: about how many bytes it reads.
         exploded: a column of lists whose elements become rows; None if an entry is a row.
+        may_be_partial: whether an error ends its rows, and goes to the counter.
     """
 
     reference: StateReference
@@ -79,6 +80,7 @@ class StateSplit(Split):
     keys: tuple[tuple[int, Any], ...] | None
     size_bytes: int
     exploded: str | None = None
+    may_be_partial: bool = False
 
     def of_savepoint(self, savepoint: SavepointReference) -> StateSplit:
         return replace(self, reference=replace(self.reference, savepoint=savepoint))
@@ -96,13 +98,30 @@ class StateSplit(Split):
         return self.key_groups or frozenset()
 
     def read(self, counter: ScanCounter | None = None) -> Iterator[pa.RecordBatch]:
+        # Without a counter nobody would learn of an error.
+        if self.may_be_partial and counter is not None:
+            return self._until_an_error(counter)
+        return self._read(counter)
+
+    def _read(self, counter: ScanCounter | None) -> Iterator[pa.RecordBatch]:
         state = self.reference.state()
         account = (counter or ScanCounter()).add
         selection = Selection(key_groups=self.key_groups, keys=self.keys, account=account)
         # This process may be unable to open a file that the planning one could open.
-        state.check(selection)
+        if not self.may_be_partial:
+            state.check(selection)
         rows = state.parts[self.part].read(self.sources, state.schema, selection)
         return map(self.rows_of_table, rows)
+
+    def _until_an_error(self, counter: ScanCounter) -> Iterator[pa.RecordBatch]:
+        """Yield the rows before the first error; the counter gets the error."""
+        try:
+            yield from self._read(counter)
+        except SavepointGoneError:
+            # Nothing is damaged: Flink removed all of it.
+            raise
+        except ReaderError as error:
+            counter.add_failure(error)
 
     @property
     def sources(self) -> set[str]:

@@ -19,6 +19,7 @@ from readers import (
     SOURCE_OFFSETS,
     Operator,
     OperatorState,
+    ReaderError,
     Savepoint,
     Serializer,
     State,
@@ -172,13 +173,17 @@ def file_rows(savepoint: Savepoint) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist(rows, schema=FILES)
 
 
-def source_offset_rows(savepoint: Savepoint, uids: Mapping[str, str]) -> pa.RecordBatch:
+def source_offset_rows(
+    savepoint: Savepoint, uids: Mapping[str, str], failed: Callable[[ReaderError], None]
+) -> pa.RecordBatch:
     """Return a row for each split or partition of a source; reads the state of all sources.
 
-    Raises:
-        ReaderError: a state file is missing or contradicts its format.
+    Args:
+        savepoint: the savepoint.
+        uids: operator id → uid, for uids that are not from `_metadata`.
+        failed: takes the error of each state file that may hold positions and cannot be read.
     """
-    rows = source_offsets(savepoint).to_pylist()
+    rows = source_offsets(savepoint, failed).to_pylist()
     # The readers know only the uids of `_metadata`, not those that the user gave for older savepoints.
     for row in rows:
         row["operator_uid"] = row["operator_uid"] or uids.get(row["operator_id"])

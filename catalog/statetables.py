@@ -30,8 +30,10 @@ from readers import (
     OUT_OF_RANGE,
     SUBTASK,
     UNDECODED,
+    ReaderError,
     Selection,
     State,
+    UnreadHandle,
     VoidNamespaceSerializer,
     merged_type,
 )
@@ -68,6 +70,21 @@ class TableState:
     operator_uid: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class UnreadOperator:
+    """Handles of an operator that cannot be opened: which states they hold is not known.
+
+    Attributes:
+        operator_id: of the operator.
+        operator_uid: of the operator; None if unknown.
+        handles: the handles.
+    """
+
+    operator_id: str
+    operator_uid: str | None
+    handles: tuple[UnreadHandle, ...]
+
+
 class StatesTable(Table):
     """A table whose rows come from states. The subclasses choose the states, and how columns come from them.
 
@@ -77,6 +94,7 @@ class StatesTable(Table):
         savepoint: that the states are in.
         find: returns the states; called once, when they are first needed.
         cache: of decoded states; None for none.
+        find_unread: returns the handles that may hold more states of the table; called once, with `find`.
     """
 
     def __init__(
@@ -86,17 +104,24 @@ class StatesTable(Table):
         savepoint: SavepointReference,
         find: Callable[[], tuple[TableState, ...]],
         cache: StateCache | None = None,
+        find_unread: Callable[[], tuple[UnreadOperator, ...]] = tuple,
     ) -> None:
         self.name = name
         self.comment = comment
         self._savepoint = savepoint
         self._find = find
         self._cache = cache
+        self._find_unread = find_unread
 
     @cached_property
     def states(self) -> tuple[TableState, ...]:
         """States that its rows come from."""
         return self._find()
+
+    @cached_property
+    def unread(self) -> tuple[UnreadOperator, ...]:
+        """Operators of which some states may be unknown."""
+        return self._find_unread()
 
     @abstractmethod
     def _output(self, column: pa.Field, state: TableState) -> Output:
@@ -122,9 +147,16 @@ class StatesTable(Table):
         known = state.state
         return StateReference(self._savepoint, known.operator_id, state.number, known.name, len(known.parts))
 
-    def plan(self, predicate: Predicate = ANYTHING) -> Scan:
+    def _may_miss_rows(self, operator: UnreadOperator, predicate: Predicate) -> bool:
+        """Return whether a state of which no header can be read may have wanted rows."""
+        return True
+
+    def plan(self, predicate: Predicate = ANYTHING, *, allow_partial: bool = False) -> Scan:
         wanted = [state for state in self.states if self._may_have_rows(state, predicate)]
-        splits = tuple(split for state in wanted for split in self._splits(state, predicate))
+        unread = tuple(dict.fromkeys(self._failures(wanted, predicate)))
+        if unread and not allow_partial:
+            raise unread[0]
+        splits = tuple(split for state in wanted for split in self._splits(state, predicate, allow_partial))
         use = None
         if self._cache is not None:
             use = CacheUse(
@@ -132,7 +164,23 @@ class StatesTable(Table):
                 states=tuple(map(self.reference, wanted)),
                 reads_whole_states=self._reads_whole_states(predicate),
             )
-        return Scan(schema=self.schema, splits=splits, cache_use=use)
+        return Scan(schema=self.schema, splits=splits, cache_use=use, unread=unread)
+
+    def _failures(self, wanted: list[TableState], predicate: Predicate) -> Iterator[ReaderError]:
+        """Yield the errors of files that cannot be opened; a file counts only if it may hold wanted rows."""
+        for known in wanted:
+            yield from known.state.failures(Selection(key_groups=self._wanted_groups(known.state, predicate)))
+        for operator in self.unread:
+            if self._may_miss_rows(operator, predicate):
+                # All keyed states of an operator have the same keys.
+                own = [one.state for one in self.states if one.state.operator_id == operator.operator_id]
+                keyed = next((state for state in own if "key" in state.schema.names), None)
+                groups = self._wanted_groups(keyed, predicate) if keyed else _key_groups(predicate, None)
+                selection = Selection(key_groups=groups)
+                yield from (handle.error for handle in operator.handles if handle.may_hold(selection))
+
+    def _wanted_groups(self, state: State, predicate: Predicate) -> frozenset[int] | None:
+        return _key_groups(predicate, self._keys(state, predicate))
 
     def _reads_whole_states(self, predicate: Predicate) -> bool:
         """Return whether a scan reads all rows of its states."""
@@ -147,15 +195,13 @@ class StatesTable(Table):
         shown, own = self.schema.field("key").type, state.schema.field("key").type
         return state.key_groups_of(keys) if shown.equals(own) or not pa.types.is_string(shown) else None
 
-    def _splits(self, known: TableState, predicate: Predicate) -> Iterator[Split]:
+    def _splits(self, known: TableState, predicate: Predicate, may_be_partial: bool) -> Iterator[Split]:
         """Yield the splits of a state that may have wanted rows, from the cache if the state is there."""
         state, reference = known.state, self.reference(known)
         outputs = tuple(self._output(column, known) for column in self.schema)
         keys = self._keys(state, predicate)
         groups = _key_groups(predicate, keys)
         subtasks = predicate.of(SUBTASK)
-        # A file that cannot be opened fails the query only if it may hold wanted rows.
-        state.check(Selection(key_groups=groups))
         wanted = [part.source.subtask for part in state.parts]
         parts = {number for number, subtask in enumerate(wanted) if subtasks is None or subtask in subtasks}
 
@@ -168,6 +214,7 @@ class StatesTable(Table):
                 keys=keys,
                 size_bytes=size_bytes,
                 exploded=self.exploded,
+                may_be_partial=may_be_partial,
             )
 
         entry = self._cache.find(reference, state) if self._cache and parts else None
@@ -217,6 +264,11 @@ class OperatorTable(StatesTable):
         names = predicate.of(STATE_NAME)
         return names is None or state.state.name in names
 
+    def _may_miss_rows(self, operator: UnreadOperator, predicate: Predicate) -> bool:
+        names = predicate.of(STATE_NAME)
+        # Known states have these handles themselves, with the key groups that their own keys leave.
+        return names is None or not {known.state.name for known in self.states}.issuperset(names)
+
     def _output(self, column: pa.Field, state: TableState) -> Output:
         if column.name == STATE_NAME:
             return Output(column.name, column.type, constant=state.state.name)
@@ -239,6 +291,12 @@ class TimersTable(StatesTable):
 
     def _may_have_rows(self, state: TableState, predicate: Predicate) -> bool:
         facts = self._facts(state)
+        return all(
+            predicate.of(name) is None or fact in (predicate.of(name) or ()) for name, fact in facts.items()
+        )
+
+    def _may_miss_rows(self, operator: UnreadOperator, predicate: Predicate) -> bool:
+        facts = {"operator_id": operator.operator_id, "operator_uid": operator.operator_uid}
         return all(
             predicate.of(name) is None or fact in (predicate.of(name) or ()) for name, fact in facts.items()
         )

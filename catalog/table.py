@@ -1,4 +1,4 @@
-"""What every table of a database is, and the tables that need no state: `FactsTable`, `PlannedTable`."""
+"""What every table of a database is, and the tables without states: `FactsTable`, `ReadFactsTable`, `PlannedTable`."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from catalog.errors import NoSuchColumnError
 from catalog.predicate import ANYTHING, Predicate
 from catalog.scan import Scan
 from catalog.splits import FactsSplit
+from readers import ReaderError
 
 
 class Table(ABC):
@@ -38,11 +39,12 @@ class Table(ABC):
         """About how many bytes a scan of it reads."""
 
     @abstractmethod
-    def plan(self, predicate: Predicate = ANYTHING) -> Scan:
+    def plan(self, predicate: Predicate = ANYTHING, *, allow_partial: bool = False) -> Scan:
         """Return a scan of all columns, to be narrowed; reads no rows of states.
 
         Args:
             predicate: saves reading; may leave rows that do not meet it.
+            allow_partial: whether rows of files that cannot be read are left out; `Scan.incomplete` lists the errors.
 
         Raises:
             ReaderError: a state file that holds wanted rows cannot be opened.
@@ -53,6 +55,7 @@ class Table(ABC):
         columns: Sequence[str] | None = None,
         predicate: Predicate | None = None,
         expression: pc.Expression | None = None,
+        allow_partial: bool = False,
         **values: Any,  # key="key_662"
     ) -> Scan:
         """Return a scan of the rows that meet the conditions, with some columns.
@@ -61,10 +64,12 @@ class Table(ABC):
             columns: in any case; all if None.
             predicate: saves reading; may leave rows that do not meet it.
             expression: exact.
+            allow_partial: whether rows of files that cannot be read are left out; `Scan.incomplete` lists the errors.
             **values: column = value, exact: `scan(key="key_662")`.
 
         Raises:
             NoSuchColumnError: near names in the error.
+            ReaderError: a state file that holds wanted rows cannot be opened, unless `allow_partial`.
         """
         names = None if columns is None else [self._column(name) for name in columns]
         predicate = predicate or ANYTHING
@@ -74,7 +79,7 @@ class Table(ABC):
             predicate = predicate.and_(column, (value,))
             same = pc.field(column) == pa.scalar(value, self.schema.field(column).type)
             expression = same if expression is None else expression & same
-        return self.plan(predicate).narrowed(names, expression)
+        return self.plan(predicate, allow_partial=allow_partial).narrowed(names, expression)
 
     def _column(self, name: str) -> str:
         for known in self.schema.names:
@@ -114,8 +119,41 @@ class FactsTable(Table):
         """Its rows."""
         return self._make()
 
-    def plan(self, predicate: Predicate = ANYTHING) -> Scan:
+    def plan(self, predicate: Predicate = ANYTHING, *, allow_partial: bool = False) -> Scan:
         return Scan(schema=self._schema, splits=(FactsSplit(self.batch),))
+
+
+class ReadFactsTable(FactsTable):
+    """A table of facts that are read from state, so that some of them may be unreadable.
+
+    Args:
+        name: as listed.
+        comment: what it holds, for people.
+        schema: of its rows.
+        read: returns the rows that can be read; calls its argument with the error of each file that cannot.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        comment: str,
+        schema: pa.Schema,
+        read: Callable[[Callable[[ReaderError], None]], pa.RecordBatch],
+    ) -> None:
+        super().__init__(name, comment, schema, lambda: self._found[0])
+        self._read = read
+
+    @cached_property
+    def _found(self) -> tuple[pa.RecordBatch, tuple[ReaderError, ...]]:
+        unread: list[ReaderError] = []
+        batch = self._read(unread.append)
+        return batch, tuple(unread)
+
+    def plan(self, predicate: Predicate = ANYTHING, *, allow_partial: bool = False) -> Scan:
+        batch, unread = self._found
+        if unread and not allow_partial:
+            raise unread[0]
+        return Scan(schema=self._schema, splits=(FactsSplit(batch),), unread=unread)
 
 
 class PlannedTable(Table):
@@ -140,6 +178,6 @@ class PlannedTable(Table):
     def size_bytes(self) -> int:
         return self._scan.bytes_total
 
-    def plan(self, predicate: Predicate = ANYTHING) -> Scan:
+    def plan(self, predicate: Predicate = ANYTHING, *, allow_partial: bool = False) -> Scan:
         """Return the scan that was planned, whose predicate is that of the query."""
         return self._scan

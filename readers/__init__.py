@@ -69,7 +69,7 @@ from readers.serializers.protobuf.descriptors import Descriptors, read_descripto
 from readers.serializers.tuples import ROW_KIND
 from readers.stateinfo.file import STATE_INFO_FILE_NAME, load_state_info, read_bounded
 from readers.stateinfo.plans import load_job_plan
-from readers.states import State, StatePart
+from readers.states import State, StatePart, UnreadHandle
 from readers.storage.cachefolder import cache_directory
 from readers.storage.filesystems import FileSystem, Listing, absolute, is_url
 from readers.storage.location import (
@@ -123,6 +123,7 @@ __all__ = [
     "StatePart",
     "StorageError",
     "StorageOptions",
+    "UnreadHandle",
     "UnsupportedSerializerError",
     "UnsupportedStateError",
     "UnsupportedVersionError",

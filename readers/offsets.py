@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 
@@ -49,35 +49,55 @@ SCHEMA = pa.schema(
         pa.field("details", pa.string()),
     ]
 )
+# The families of the states that may hold positions.
+_FAMILIES = frozenset({StateKind.OPERATOR_LIST, StateKind.COORDINATOR})
 _TUPLE = [pa.string(), pa.int32(), pa.int64()]
 
 
-def source_offsets(savepoint: Savepoint) -> pa.Table:
+def _raise(error: ReaderError) -> None:
+    raise error
+
+
+def source_offsets(savepoint: Savepoint, failed: Callable[[ReaderError], None] = _raise) -> pa.Table:
     """Return the positions of all sources, with the columns of `SCHEMA`. Reads the state of all sources.
+
+    Args:
+        savepoint: the savepoint.
+        failed: takes the error of each state file that may hold positions and cannot be read; raises the first by default.
 
     Raises:
         ReaderError: a state file is missing or contradicts its format.
     """
-    rows = [row for operator in savepoint.operators for row in _rows(operator)]
+    rows = [row for operator in savepoint.operators for row in _rows(operator, failed)]
     return pa.Table.from_pylist(rows, schema=SCHEMA)
 
 
-def _rows(operator: Operator) -> Iterator[dict[str, object]]:
+def _rows(operator: Operator, failed: Callable[[ReaderError], None]) -> Iterator[dict[str, object]]:
+    for handle in operator.unread:
+        if handle.family in _FAMILIES:
+            failed(handle.error)
     for state in operator.states:
         for part in state.parts:
-            for connector, offset in _offsets(state, part):
-                yield {
-                    "operator_id": operator.operator_id,
-                    "operator_uid": operator.metadata.uid,
-                    "operator_name": operator.metadata.name,
-                    "subtask": None if state.kind is StateKind.COORDINATOR else part.source.subtask,
-                    "connector": connector,
-                    "topic": offset.topic,
-                    "partition": offset.partition,
-                    "starting_offset": offset.starting_offset,
-                    "stopping_offset": offset.stopping_offset,
-                    "details": json.dumps(offset.details),
-                }
+            try:
+                yield from _rows_of(operator, state, part)
+            except ReaderError as error:
+                failed(error.within(operator.operator_id, path=part.source.path))
+
+
+def _rows_of(operator: Operator, state: State, part: StatePart) -> Iterator[dict[str, object]]:
+    for connector, offset in _offsets(state, part):
+        yield {
+            "operator_id": operator.operator_id,
+            "operator_uid": operator.metadata.uid,
+            "operator_name": operator.metadata.name,
+            "subtask": None if state.kind is StateKind.COORDINATOR else part.source.subtask,
+            "connector": connector,
+            "topic": offset.topic,
+            "partition": offset.partition,
+            "starting_offset": offset.starting_offset,
+            "stopping_offset": offset.stopping_offset,
+            "details": json.dumps(offset.details),
+        }
 
 
 def _offsets(state: State, part: StatePart) -> Iterator[tuple[str | None, SourceOffset]]:

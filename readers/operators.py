@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -16,12 +17,12 @@ from readers.formats.opener import OpeningContext
 from readers.formats.opening import opener_of
 from readers.formats.source import Selection, Source
 from readers.keygroups import operator_id_of
-from readers.metadata import KeyGroupRange, OperatorState, StateObject, StateRole, SubtaskState
+from readers.metadata import OperatorState, StateObject, StateRole, SubtaskState
 from readers.serializers.base import Serializer
 from readers.serializers.named import serializer_named
 from readers.serializers.pojo import known_subclasses, with_subclasses
 from readers.stateinfo.refinement import Contradiction, Knowledge
-from readers.states import State, StatePart
+from readers.states import State, StatePart, UnreadHandle
 from readers.storage.location import SavepointLocation
 
 # Up to so many subtasks the files that lead to the entries (MANIFEST) are fetched with the headers: a lookup waits twice less.
@@ -64,6 +65,15 @@ class Operator:
     @cached_property
     def states(self) -> tuple[State, ...]:
         """All states, in the order of their first registration; reads the headers of all state files of the operator."""
+        return _with_connectors(self._collected.states())
+
+    @cached_property
+    def unread(self) -> tuple[UnreadHandle, ...]:
+        """The handles that cannot be opened; reads the headers of all state files of the operator."""
+        return tuple(self._collected.unread)
+
+    @cached_property
+    def _collected(self) -> StateCollector:
         self.read_ahead()
         collector = StateCollector(self.metadata, self._knowledge)
         context = self._context()
@@ -72,9 +82,9 @@ class Operator:
                 collector.open(role, handle, replace(context, subtask=subtask.index))
         if self.metadata.coordinator_state is not None:
             collector.open(StateRole.COORDINATOR, self.metadata.coordinator_state, context)
-        states = collector.states()
+        collector.share_subclasses()
         self._opened += collector.sources()
-        return _with_connectors(states)
+        return collector
 
     def read_ahead(self) -> None:
         """Fetch the headers of remote state files, all at the same time; `states` waits for them."""
@@ -126,15 +136,15 @@ class StateCollector:
         knowledge: what is known of its types beside the state files.
         parts: the parts of each state.
         contradictions: between `stateInfo` and the state files.
-        failures: key groups and error of each handle that cannot be opened, by the family of its states.
-        families: the family of each state, to find the failures that concern it.
+        unread: the handles that cannot be opened.
+        families: the family of each state, to find the handles that may have a part of it.
     """
 
     operator: OperatorState
     knowledge: Knowledge
     parts: dict[StateId, list[StatePart]] = field(default_factory=dict)
     contradictions: dict[StateId, tuple[Contradiction, ...]] = field(default_factory=dict)
-    failures: dict[StateKind, list[tuple[KeyGroupRange | None, ReaderError]]] = field(default_factory=dict)
+    unread: list[UnreadHandle] = field(default_factory=list)
     families: dict[StateId, StateKind] = field(default_factory=dict)
 
     def open(self, role: StateRole, handle: StateObject, context: OpeningContext) -> None:
@@ -145,8 +155,8 @@ class StateCollector:
                 lambda _, entry: entry.refined(self.knowledge.inform)
             )
         except ReaderError as error:
-            failures = self.failures.setdefault(opener.family, [])
-            failures.append((handle.key_groups, error.within(self.operator.operator_id)))
+            reason = error.within(self.operator.operator_id)
+            self.unread.append(UnreadHandle(family=opener.family, key_groups=handle.key_groups, error=reason))
             return
         # Types as far as the bytes have them come first: `stateInfo` is compared with these.
         contradictions = {
@@ -170,12 +180,12 @@ class StateCollector:
 
     def states(self) -> tuple[State, ...]:
         """Return the states; a family of which no handle can be opened is one state with a name in parentheses."""
-        self._share_subclasses()
         states = [
             self._state(kind, name, self.families[kind, name], tuple(parts))
             for (kind, name), parts in self.parts.items()
         ]
-        unread = [family for family in self.failures if family not in self.families.values()]
+        families = dict.fromkeys(handle.family for handle in self.unread)
+        unread = [family for family in families if family not in self.families.values()]
         states += [self._state(family, _UNREADABLE[family], family, ()) for family in unread]
         return tuple(states)
 
@@ -186,11 +196,11 @@ class StateCollector:
             kind=kind,
             max_parallelism=max(self.operator.max_parallelism, 1),
             parts=parts,
-            failures=tuple(self.failures.get(family, ())),
+            unread=tuple(handle for handle in self.unread if handle.family is family),
             contradictions=self.contradictions.get((kind, name), ()),
         )
 
-    def _share_subclasses(self) -> None:
+    def share_subclasses(self) -> None:
         """Give every state the subclasses of a POJO that any subtask or state describes."""
         parts = [part for parts in self.parts.values() for part in parts]
         known = known_subclasses(tree for part in parts for tree in part.entry.serializers())
@@ -219,20 +229,18 @@ def _with_connectors(states: tuple[State, ...]) -> tuple[State, ...]:
             and is_candidate(state.name, state.entry)
             and state.size_bytes <= MAX_BYTES
         ):
-            try:
-                values[state.name] = [value for part in state.parts for value in _values(part)]
-            except ReaderError:
-                # The state stays bytes; whoever reads it gets the error.
-                continue
+            values[state.name] = [value for part in state.parts for value in _readable_values(part)]
     layouts = recognised(values)
     return tuple(
         _with_layout(state, layouts[state.name]) if state.name in layouts else state for state in states
     )
 
 
-def _values(part: StatePart) -> Iterator[bytes]:
-    for page in part.source.pages(part.name, Selection()):
-        yield from bytes_of(page, part.entry)
+def _readable_values(part: StatePart) -> Iterator[bytes]:
+    """Yield the values of a part up to the first that cannot be read: whoever reads the part gets the error."""
+    with suppress(ReaderError):
+        for page in part.source.pages(part.name, Selection()):
+            yield from bytes_of(page, part.entry)
 
 
 def _with_layout(state: State, layout: Layout) -> State:

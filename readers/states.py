@@ -28,7 +28,27 @@ from readers.rows import (
 from readers.stateinfo.refinement import Contradiction
 
 _UNDIVIDED = "native heap snapshots do not record where entries end: where that is not certain, one row holds all entries of a key group"
-DECODED, PARTIAL, RAW = "decoded", "partial", "raw"
+DECODED, PARTIAL, RAW, UNREADABLE = "decoded", "partial", "raw", "unreadable"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnreadHandle:
+    """A handle that cannot be opened.
+
+    Attributes:
+        family: the kind that stands for all states that it may have a part of.
+        key_groups: its key groups; None where entries have no key.
+        error: the reason.
+    """
+
+    family: StateKind
+    key_groups: KeyGroupRange | None
+    error: ReaderError
+
+    def may_hold(self, selection: Selection) -> bool:
+        """Return whether it may have entries of the selection."""
+        groups = self.key_groups
+        return groups is None or any(map(selection.wants, range(groups.start, groups.end + 1)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +114,7 @@ class State:
         kind: kind of the state.
         max_parallelism: number of key groups.
         parts: one for each source that has the state.
-        failures: key groups and error of each handle that may have a part of the state but cannot be opened.
+        unread: the handles that may have a part of the state but cannot be opened.
         contradictions: statements of `stateInfo` that the state files contradict.
     """
 
@@ -103,7 +123,7 @@ class State:
     kind: StateKind
     max_parallelism: int
     parts: tuple[StatePart, ...]
-    failures: tuple[tuple[KeyGroupRange | None, ReaderError], ...] = ()
+    unread: tuple[UnreadHandle, ...] = ()
     contradictions: tuple[Contradiction, ...] = ()
 
     @property
@@ -140,7 +160,13 @@ class State:
 
     @property
     def status(self) -> str:
-        """`decoded`; `partial` if a part of a value is shown as bytes; `raw` if a whole key or value is."""
+        """One of four words.
+
+        `decoded`; `partial` if a part of a value is shown as bytes; `raw` if a whole key or value is; `unreadable` if a file
+        that may have a part of the state cannot be read.
+        """
+        if self.unread:
+            return UNREADABLE
         if self.entry is None:
             return RAW
         problems = list(self.entry.problems())
@@ -151,11 +177,13 @@ class State:
     @property
     def note(self) -> str:
         """The reasons why parts of it are not decoded and the files that cannot be opened; empty if there are none."""
-        problems = self.entry.problems() if self.entry else ()
+        problems = list(self.entry.problems()) if self.entry else []
         reasons = [f"{'.'.join(problem.path)}: {problem.reason}" for problem in problems]
-        if self.status == RAW and not all(part.source.frames_entries for part in self.parts):
+        if any(not problem.sized for problem in problems) and not all(
+            part.source.frames_entries for part in self.parts
+        ):
             reasons.append(_UNDIVIDED)
-        failures = [str(error) for _, error in self.failures]
+        failures = [str(handle.error) for handle in self.unread]
         return "; ".join(dict.fromkeys([*reasons, *failures, *map(str, self.contradictions)]))
 
     @property
@@ -175,15 +203,18 @@ class State:
             found.append((key_group_of(code, self.max_parallelism), key))
         return tuple(found)
 
+    def failures(self, selection: Selection) -> Iterator[ReaderError]:
+        """Yield the errors of the handles that cannot be opened and may have entries of the selection."""
+        return (handle.error for handle in self.unread if handle.may_hold(selection))
+
     def check(self, selection: Selection) -> None:
         """Raise the error of a handle that cannot be opened, if the selection may need it.
 
         Raises:
             ReaderError: the error of the first such handle.
         """
-        for key_groups, error in self.failures:
-            if key_groups is None or any(map(selection.wants, range(key_groups.start, key_groups.end + 1))):
-                raise error
+        for error in self.failures(selection):
+            raise error
 
     def read(
         self, columns: Iterable[str] | None = None, selection: Selection | None = None

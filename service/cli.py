@@ -128,6 +128,11 @@ def _add_query(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--max-rows", type=int, metavar="ROWS", help="Most rows to return; all rows if not given."
     )
+    parser.add_argument(
+        "--allow-partial",
+        action="store_true",
+        help="Leave out the rows of files that cannot be read, and list the files; otherwise the query fails.",
+    )
     _add_names(parser)
     _add_output(parser)
     settings.add_arguments(parser, _QUERY_SETTINGS)

@@ -307,7 +307,7 @@ def _is_cacheable(state: State, least_bytes: int) -> bool:
         is_keyed(state.kind)
         and state.kind is not StateKind.RAW_KEYED
         and KEY_GROUP in state.schema.names
-        and not state.failures
+        and not state.unread
         and bool(state.parts)
         and all(next(part.source.streams(), None) is not None for part in state.parts)
         and state.size_bytes >= least_bytes

@@ -20,7 +20,7 @@ from starlette.responses import Response, StreamingResponse
 from service.api.buffer import AnswerBuffer, BufferedAnswer
 from service.api.state import ServiceState
 from service.encode import FORMATS, SPREADSHEET_CSV, Format
-from service.errors import NotAcceptableError
+from service.errors import NotAcceptableError, SavepointError
 from service.http.errors import ErrorAnswer
 from service.queries.origin import headers_of
 from service.queries.query import Query
@@ -54,6 +54,15 @@ class DatabaseBody(BaseModel):
     name: str
     checkpoint_id: int
     path: str
+
+
+class UnreadFileBody(BaseModel):
+    """A file of which the answer has no rows, or not all, because it cannot be read."""
+
+    table: str
+    path: str | None = Field(description="the name of the file, without its folders")
+    code: str
+    message: str
 
 
 class ReadingBody(BaseModel):
@@ -93,6 +102,10 @@ class QueryAnswer(BaseModel):
     bytes_cached: int
     cache_hits: int
     databases: list[DatabaseBody]
+    incomplete: list[UnreadFileBody] | None = Field(
+        default=None,
+        description="files that the answer lacks; only if there are any, and with `allow_partial`",
+    )
     explanation: ExplanationBody | None = Field(default=None, description="only for EXPLAIN")
 
 
@@ -171,7 +184,7 @@ async def answer(request: Request, service: ServiceState, query: Query, wanted: 
         headers={
             "Content-Disposition": f'attachment; filename="{query.id}.{wanted.suffix}"',
             "X-Query-Id": query.id,
-            **headers_of(query.origins),
+            **headers_of(query.origins, query.incomplete),
         },
     )
 
@@ -229,6 +242,8 @@ def _around(query: Query, rows: AnswerBuffer) -> tuple[bytes, bytes]:
         "cache_hits": query.progress.cache_hits,
         "databases": query.origins,
     }
+    if query.incomplete:
+        facts["incomplete"] = query.incomplete
     if query.explanation is not None:
         facts["explanation"] = query.explanation.as_json()
     # The first match is the member: quotes inside values are escaped.
@@ -246,6 +261,10 @@ def _weight(parameter: str) -> float:
 def _chunks(query: Query, wanted: Format) -> Iterator[bytes]:
     """Yield the answer. The first chunk waits until the columns are known, so the event loop must not take it."""
     yield from wanted.write(query.columns, query.schema, query.batches())
+    # The head of the stream has listed what could not be opened; what is found behind it has no other place to stand.
+    if set(query.incomplete) != set(query.plan.incomplete):
+        found = next(file for file in query.incomplete if file not in query.plan.incomplete)
+        raise SavepointError(found.text(), code=found.code)
 
 
 async def _streamed(query: Query, first: bytes, chunks: Iterator[bytes]) -> AsyncIterator[bytes]:

@@ -21,6 +21,7 @@ from service.api.answers import (
     JSON,
     DatabaseBody,
     QueryAnswer,
+    UnreadFileBody,
     accepted_format,
     answer,
 )
@@ -62,6 +63,7 @@ class QueryStatus(BaseModel):
     row_count: int = Field(description="rows of the answer so far")
     progress: ProgressBody
     databases: list[DatabaseBody] = Field(description="savepoints that the query reads")
+    incomplete: list[UnreadFileBody] = Field(description="files that the answer lacks, with `allow_partial`")
     error: ErrorBody | None = None
 
 
@@ -152,6 +154,10 @@ def _status(record: QueryRecord) -> QueryStatus:
         databases=[
             DatabaseBody(name=origin.name, checkpoint_id=origin.checkpoint_id, path=origin.path)
             for origin in record.origins
+        ],
+        incomplete=[
+            UnreadFileBody(table=file.table, path=file.path, code=file.code, message=file.message)
+            for file in record.incomplete
         ],
         error=error_body(record.error) if record.error else None,
     )

@@ -47,6 +47,10 @@ class QueryBody(BaseModel):
         default=False,
         description="return the tables and columns that the query would read, without running it",
     )
+    allow_partial: bool = Field(
+        default=False,
+        description="leave out the rows of files that cannot be read, and list the files; otherwise the query fails",
+    )
     dialect: str = Field(default=DIALECT, description="SQL dialect: duckdb or trino")
     database: str | None = Field(
         None,
@@ -66,6 +70,7 @@ class QueryBody(BaseModel):
             timeout_s=self.timeout_s,
             dialect=self.dialect,
             explain=self.explain,
+            allow_partial=self.allow_partial,
             schema=self.database,
             user=user,
             principal=principal,

@@ -34,11 +34,17 @@ def _query(options: Namespace) -> None:
     load_machine()
     with closing(Queries(catalog, open_engines(settings), settings)) as queries:
         request = QueryRequest(
-            sql=sql, engine=options.engine, max_rows=options.max_rows, timeout_s=options.timeout_s
+            sql=sql,
+            engine=options.engine,
+            max_rows=options.max_rows,
+            timeout_s=options.timeout_s,
+            allow_partial=options.allow_partial,
         )
         with queries.start(request) as query:
             with ProgressLine(query):
                 columns, schema = query.columns, query.schema
                 write_rows(columns, schema, query.batches(), format_name=options.format, path=options.output)
+            for file in query.incomplete:
+                print(f"savepointdb: {file.text()}", file=sys.stderr)
             if query.truncated:
                 print(f"savepointdb: there are more than {query.row_count} rows", file=sys.stderr)

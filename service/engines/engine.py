@@ -12,6 +12,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from service.errors import QueryError
+from service.sql.incomplete import UnreadFile
 from service.sql.plan import Plan
 from service.sql.types import Column
 
@@ -28,6 +29,7 @@ class Progress:
         rows_read: rows that the scans returned; None if not known.
         splits_read: splits that were read to their end; None if not known.
         splits_total: splits of the scans; None if not known.
+        incomplete: files whose reading ended in an error, if the plan allows that.
     """
 
     bytes_read: int = 0
@@ -37,6 +39,7 @@ class Progress:
     rows_read: int | None = None
     splits_read: int | None = None
     splits_total: int | None = None
+    incomplete: tuple[UnreadFile, ...] = ()
 
 
 class Execution(Protocol):

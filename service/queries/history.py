@@ -11,6 +11,7 @@ from service.engines.engine import Progress
 from service.errors import QueryError
 from service.queries.origin import Origin
 from service.queries.state import QueryState
+from service.sql.incomplete import UnreadFile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +33,7 @@ class QueryRecord:
         is_ready: True if rows, or the end of the answer, wait to be read.
         progress: what it has read so far.
         origins: the savepoints that it reads.
+        incomplete: files of which its answer has no rows, or not all.
         error: why it failed; None if it did not.
     """
 
@@ -49,6 +51,7 @@ class QueryRecord:
     is_ready: bool
     progress: Progress
     origins: tuple[Origin, ...]
+    incomplete: tuple[UnreadFile, ...]
     error: QueryError | None
 
 

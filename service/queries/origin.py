@@ -1,4 +1,4 @@
-"""Which checkpoints an answer comes from, wherever formats and protocols have room for it.
+"""Which checkpoints an answer comes from, and which of their files it lacks, wherever formats and protocols have room for it.
 
 | where | what |
 |---|---|
@@ -6,6 +6,9 @@
 | Arrow, Parquet | the same as JSON in the schema's metadata, under `savepointdb.databases`; `savepointdb.query_id` beside it |
 | every stream, pages of Trino's protocol | the header `X-Databases`: `"chk-41";checkpoint_id=41, "chk-42";checkpoint_id=42` |
 | `GET /api/queries/{id}`, which Trino's `infoUri` names | `databases` as in JSON |
+
+An answer that was allowed to be partial and is also has the member `incomplete`, the metadata `savepointdb.incomplete`, the header
+`X-Incomplete` with the number of files, or a warning of Trino's protocol.
 
 The header is a list of RFC 9651. Names are percent-encoded; if there are too many for a header, the last member is
 `more;databases=7`.
@@ -20,8 +23,11 @@ from urllib.parse import quote
 import orjson
 
 from catalog import Database
+from service.sql.incomplete import UnreadFile
 
 HEADER = "X-Databases"
+INCOMPLETE_HEADER = "X-Incomplete"
+INCOMPLETE = "savepointdb.incomplete"
 DATABASES = "savepointdb.databases"
 QUERY_ID = "savepointdb.query_id"
 # Servers and proxies accept 4 to 8 KB of headers, all together.
@@ -52,22 +58,26 @@ class Origin:
         return cls(_text(database.name), database.checkpoint_id, _text(database.path))
 
 
-def headers_of(origins: Sequence[Origin]) -> dict[str, str]:
-    """Return the header that lists the savepoints; no header if there are none."""
+def headers_of(origins: Sequence[Origin], incomplete: Sequence[UnreadFile] = ()) -> dict[str, str]:
+    """Return the headers that list the savepoints and count the files that the answer lacks; no header for none."""
+    lacking = {INCOMPLETE_HEADER: str(len(incomplete))} if incomplete else {}
     if not origins:
-        return {}
+        return lacking
     members = [f'"{quote(origin.name)}";checkpoint_id={origin.checkpoint_id}' for origin in origins]
     kept = members
     for count in reversed(range(len(members))):
         if len(", ".join(kept)) <= _HEADER_LENGTH:
             break
         kept = [*members[:count], f"more;databases={len(members) - count}"]
-    return {HEADER: ", ".join(kept)}
+    return {HEADER: ", ".join(kept), **lacking}
 
 
-def metadata_of(query_id: str, origins: Sequence[Origin]) -> Mapping[str, bytes]:
+def metadata_of(
+    query_id: str, origins: Sequence[Origin], incomplete: Sequence[UnreadFile]
+) -> Mapping[str, bytes]:
     """Return the metadata of the Arrow schema of an answer."""
-    return {QUERY_ID: query_id.encode(), DATABASES: orjson.dumps(origins)}
+    lacking = {INCOMPLETE: orjson.dumps(incomplete)} if incomplete else {}
+    return {QUERY_ID: query_id.encode(), DATABASES: orjson.dumps(origins), **lacking}
 
 
 def _text(name: str) -> str:

@@ -28,6 +28,7 @@ from service.queries.runner import Runner
 from service.queries.slots import Slots, Ticket
 from service.queries.state import QueryState
 from service.sql.explain import Explanation
+from service.sql.incomplete import UnreadFile
 from service.sql.plan import Plan
 from service.sql.types import Column
 
@@ -168,6 +169,11 @@ class Query:
         return self._runner.progress
 
     @property
+    def incomplete(self) -> tuple[UnreadFile, ...]:
+        """The files of which the answer has no rows, or not all; more may follow until it has ended."""
+        return tuple(dict.fromkeys((*self.plan.incomplete, *self.progress.incomplete)))
+
+    @property
     def elapsed_ms(self) -> float:
         """Milliseconds from its start to its end, or until now."""
         return self.lifecycle.elapsed_ms
@@ -188,7 +194,9 @@ class Query:
         """The Arrow schema of the answer, with the savepoints in its metadata; waits until it is known."""
         with self.attendance.attended():
             schema = self.results.head()[1]
-        return schema.with_metadata({**(schema.metadata or {}), **metadata_of(self.id, self.origins)})
+        return schema.with_metadata(
+            {**(schema.metadata or {}), **metadata_of(self.id, self.origins, self.incomplete)}
+        )
 
     @property
     def record(self) -> QueryRecord:
@@ -208,6 +216,7 @@ class Query:
             is_ready=self.is_ready,
             progress=self.progress,
             origins=self.origins,
+            incomplete=self.incomplete,
             error=copy.copy(self.lifecycle.error),
         )
 

@@ -33,6 +33,7 @@ class QueryRequest:
         system_tables: tables beside those of the catalog.
         constants: values of `current_user` and the like, for dialects that have them.
         abandoned_after_s: seconds without a request for the query after which it is cancelled; None for never.
+        allow_partial: whether the rows of files that cannot be read may be left out; the answer lists the files.
         query_id: the id of the query, hard to guess; None for a new one.
     """
 
@@ -50,6 +51,7 @@ class QueryRequest:
     system_tables: SystemTables | None = None
     constants: Mapping[str, str] = field(default_factory=dict)
     abandoned_after_s: float | None = None
+    allow_partial: bool = False
     query_id: str | None = None
 
     def plan(self, catalog: Catalog, max_sql_bytes: int) -> Plan:
@@ -62,7 +64,7 @@ class QueryRequest:
         Raises:
             QueryError: the statement means nothing, or is not allowed.
         """
-        return planned(
+        plan = planned(
             self.sql,
             catalog,
             dialect=self.dialect,
@@ -71,3 +73,4 @@ class QueryRequest:
             system_tables=self.system_tables,
             constants=self.constants,
         )
+        return plan.partial() if self.allow_partial else plan

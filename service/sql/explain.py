@@ -85,7 +85,9 @@ def explanation_of(plan: Plan) -> Explanation:
 def _explained(reference: TableReference, database: str) -> ScanExplanation:
     scan = reference.scan
     # Without a condition both scans are the same; a second plan would read the headers again.
-    whole = reference.table.plan() if reference.predicate.values else scan
+    whole = (
+        reference.table.plan(allow_partial=reference.allow_partial) if reference.predicate.values else scan
+    )
     return ScanExplanation(
         table=f"{database}.{reference.table.name}",
         columns=reference.columns or tuple(scan.schema.names),

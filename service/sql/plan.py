@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from sqlglot import exp
@@ -10,6 +10,7 @@ from sqlglot import exp
 from catalog import Database, Predicate, Scan, Table
 from catalog.predicate import ANYTHING
 from service.errors import Position
+from service.sql.incomplete import UnreadFile, unread_files
 from service.sql.parser import position_of_word
 
 
@@ -25,6 +26,7 @@ class TableReference:
         columns: the columns that the statement may need; None for all.
         predicate: the conditions that save reading.
         conditions: the same conditions as texts of SQL; DuckDB must read them in the same place.
+        allow_partial: whether rows of files that cannot be read may be left out.
     """
 
     name: str
@@ -33,6 +35,12 @@ class TableReference:
     columns: tuple[str, ...] | None = None
     predicate: Predicate = ANYTHING
     conditions: tuple[str, ...] = ()
+    allow_partial: bool = False
+
+    @property
+    def title(self) -> str:
+        """Its name for people, with its database."""
+        return self.name.partition(": ")[2]
 
     @cached_property
     def scan(self) -> Scan:
@@ -41,7 +49,7 @@ class TableReference:
         Raises:
             ReaderError: a state file that holds wanted rows cannot be opened.
         """
-        return self.table.plan(self.predicate)
+        return self.table.plan(self.predicate, allow_partial=self.allow_partial)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +71,20 @@ class Plan:
     tables: tuple[TableReference, ...]
     prefix: str = ""
     is_translated: bool = False
+
+    def partial(self) -> Plan:
+        """Return the plan that leaves out the rows of files that cannot be read."""
+        return replace(self, tables=tuple(replace(table, allow_partial=True) for table in self.tables))
+
+    @property
+    def incomplete(self) -> tuple[UnreadFile, ...]:
+        """The files that cannot be opened, as far as the plan leaves out their rows."""
+        return tuple(
+            file
+            for reference in self.tables
+            if reference.allow_partial and reference.database is not None
+            for file in unread_files(reference.title, reference.scan.unread)
+        )
 
     @property
     def databases(self) -> tuple[Database, ...]:

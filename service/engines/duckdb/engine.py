@@ -40,6 +40,7 @@ from service.errors import (
 from service.process import machine
 from service.settings import Settings
 from service.sql.functions import MACROS
+from service.sql.incomplete import UnreadFile, unread_files
 from service.sql.plan import Plan, TableReference
 from service.sql.types import Column
 
@@ -139,6 +140,7 @@ class DuckDBExecution(Execution):
         self._is_read = False
         self._threads = threads
         self._scans: list[Scan] = []
+        self._titles: list[str] = []
         self._counts: list[SplitCount] = []
         self._columns: tuple[Column, ...] = ()
         self._failure: QueryError | None = None
@@ -171,7 +173,17 @@ class DuckDBExecution(Execution):
             rows_read=sum(count.rows for count in self._counts),
             splits_read=sum(count.splits for count in self._counts),
             splits_total=sum(len(scan.splits) for scan in self._scans),
+            incomplete=self._incomplete(),
         )
+
+    def _incomplete(self) -> tuple[UnreadFile, ...]:
+        """Return the files whose reading ended in an error that the plan allows."""
+        found = (
+            file
+            for title, scan in zip(self._titles, self._scans, strict=False)
+            for file in unread_files(title, scan.counter.failures)
+        )
+        return tuple(dict.fromkeys(found))
 
     def open(self) -> pa.RecordBatchReader:
         """Implement `Execution.open`."""
@@ -289,6 +301,7 @@ class DuckDBExecution(Execution):
     def scan(self, reference: TableReference, columns: list[str], condition: pc.Expression | None) -> Scan:
         """Open the scan of a table, with a condition that DuckDB pushes down."""
         scan = reference.scan.narrowed(columns, condition)
+        self._titles.append(reference.title)
         self._scans.append(scan)
         return scan
 

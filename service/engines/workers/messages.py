@@ -27,6 +27,7 @@ import pyarrow as pa
 from catalog import PlannedTable
 from service.engines.engine import Progress
 from service.errors import MemoryExceededError, Position, QueryError
+from service.sql.incomplete import UnreadFile
 from service.sql.plan import Plan
 from service.sql.types import Column
 
@@ -116,7 +117,9 @@ def progress_content(progress: Progress) -> bytes:
 
 def progress_of(content: bytearray) -> Progress:
     """Return the progress in PROGRESS."""
-    return Progress(**orjson.loads(content))
+    fields = orjson.loads(content)
+    incomplete = tuple(UnreadFile(**file) for file in fields.pop("incomplete"))
+    return Progress(**fields, incomplete=incomplete)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

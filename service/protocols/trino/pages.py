@@ -32,6 +32,7 @@ from service.queries.query import Query
 from service.queries.registry import Queries
 from service.queries.state import QueryState
 from service.queries.waiting import wait_until_ready
+from service.sql.incomplete import UnreadFile
 
 logger = logging.getLogger("savepointdb")
 
@@ -39,6 +40,8 @@ _WAIT_S = 1.0
 _PAGE_BYTES = 1 << 20
 _SLICE_ROWS = 4096
 _PLAN = "Query Plan"
+# The code of a warning means nothing to clients: they show the message.
+_PARTIAL = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,6 +122,12 @@ class Statement:
         """Savepoints that the statement reads; empty until they are known."""
         query = self._query
         return () if query is None else query.origins
+
+    @property
+    def incomplete(self) -> tuple[UnreadFile, ...]:
+        """Files that the answer lacks, as far as they are known."""
+        query = self._query
+        return () if query is None else query.incomplete
 
     def touch(self) -> None:
         """Keep the statement open: its client still reads."""
@@ -241,7 +250,15 @@ class Statement:
         return Page(facts=facts, rows=rows, is_last=True)
 
     def _facts(self, state: str) -> dict[str, Any]:
-        return {"id": self.id, "stats": self._stats(state), "warnings": []}
+        return {"id": self.id, "stats": self._stats(state), "warnings": self._warnings()}
+
+    def _warnings(self) -> list[dict[str, Any]]:
+        """Return a warning for each file that the answer lacks; clients show them."""
+        files = () if self._query is None else self._query.incomplete
+        return [
+            {"warningCode": {"code": _PARTIAL, "name": "PARTIAL_RESULT"}, "message": file.text()}
+            for file in files
+        ]
 
     def _stats(self, state: str) -> dict[str, Any]:
         query = self._query

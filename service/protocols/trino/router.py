@@ -171,7 +171,7 @@ def _response(request: Request, statement: Statement, token: int, page: Page) ->
         media_type="application/json",
         headers={
             **page.headers,
-            **headers_of(statement.origins),
+            **headers_of(statement.origins, statement.incomplete),
             "Cache-Control": "no-store",
             "X-Content-Type-Options": "nosniff",
         },

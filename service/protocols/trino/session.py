@@ -124,6 +124,20 @@ def data_size_bytes(text: str) -> int:
     return int(float(found[1]) * _BYTES[found[2]])
 
 
+def is_true(text: str) -> bool:
+    """Return the value of a boolean property.
+
+    Raises:
+        InvalidRequestError: the text is neither `true` nor `false`.
+    """
+    word = text.strip().casefold()
+    if word not in ("true", "false"):
+        raise InvalidRequestError(
+            f"expected true or false, found {text[:50]!r}", code="INVALID_SESSION_PROPERTY"
+        )
+    return word == "true"
+
+
 def _pairs(headers: Headers, name: str) -> dict[str, str]:
     pairs = {}
     for header in headers.getlist(name):

@@ -29,7 +29,7 @@ from service.errors import (
     query_error_of,
 )
 from service.protocols.trino.lexer import Word, name_length, names_of
-from service.protocols.trino.session import Session, data_size_bytes, duration_s
+from service.protocols.trino.session import Session, data_size_bytes, duration_s, is_true
 from service.protocols.trino.systemtables import CATALOGS, SYSTEM, TrinoTables
 from service.protocols.trino.types import trino_type
 from service.sql.information_schema import CATALOG, INFORMATION_SCHEMA
@@ -314,6 +314,12 @@ _FUNCTIONS = {
     "window": "dense_rank first_value lag last_value lead nth_value ntile percent_rank rank row_number",
 }
 SESSION_PROPERTIES: dict[str, SessionProperty] = {
+    "allow_partial": SessionProperty(
+        default="false",
+        type="boolean",
+        meaning="leave out the rows of files that cannot be read, and warn; otherwise the query fails",
+        check=is_true,
+    ),
     "engine": SessionProperty(
         default=AUTO,
         type="varchar",

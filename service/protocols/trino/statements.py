@@ -48,7 +48,7 @@ from service.protocols.trino.lexer import (
     with_arguments,
     words_of,
 )
-from service.protocols.trino.session import Session, data_size_bytes, duration_s
+from service.protocols.trino.session import Session, data_size_bytes, duration_s, is_true
 from service.protocols.trino.show import SESSION_PROPERTIES, AnswerTable, ShowStatements
 from service.protocols.trino.systemtables import TrinoTables
 from service.queries.registry import Queries
@@ -166,6 +166,7 @@ class Interpreter:
             # Both limit the whole query here: the shorter one holds.
             timeout_s=min(map(duration_s, durations)) if durations else None,
             max_bytes=None if size is None else data_size_bytes(size),
+            allow_partial=is_true(properties.get("allow_partial", "false")),
             user=self.session.user,
             principal=self.session.principal,
             source=self.session.source,

@@ -36,6 +36,7 @@ from service.errors import NotAcceptableError, query_error_of
 from service.http import connections
 from service.settings import Settings
 from tests.support.attacks import ATTACKS
+from tests.support.damaged import write_in_files
 from tests.support.paths import DATA
 from tests.support.waiting import wait_until
 
@@ -507,3 +508,52 @@ def test_no_part_of_an_answer_waits_until_the_one_before_is_acknowledged() -> No
 
 def test_there_are_fifty_attacks_and_more() -> None:
     assert len(set(ATTACKS)) == len(ATTACKS) > 50
+
+
+def test_an_answer_over_missing_files_fails_or_says_what_it_lacks(tmp_path: Path, serving: Serving) -> None:
+    folder = write_in_files(HASHMAP / "canonical", tmp_path / "jobs" / "sp")
+    [file] = folder.glob("source-1.*")
+    file.unlink()
+    with (
+        serving(create_app(catalog=connect(tmp_path / "jobs"), settings=Settings())) as address,
+        httpx.Client(base_url=address, timeout=30) as client,
+    ):
+        sql = "SELECT count(*) FROM source_offsets"
+        failed = ask(client, sql)
+        partial = ask(client, sql, allow_partial=True)
+        stream = ask(client, sql, "application/vnd.apache.arrow.stream", allow_partial=True)
+        whole = ask(client, "SELECT count(*) FROM aggregate", allow_partial=True)
+
+    assert (failed.status_code, failed.json()["error"]["code"]) == (410, "MISSING_FILE")
+    assert file.name in failed.json()["error"]["message"]
+    assert partial.json()["rows"] == [[2]]
+    [lacking] = partial.json()["incomplete"]
+    assert (lacking["table"], lacking["code"]) == ("sp.source_offsets", "MISSING_FILE")
+    assert lacking["path"].endswith(file.name)
+    assert str(tmp_path) not in partial.text.replace(partial.json()["databases"][0]["path"], "")
+    metadata = pa.ipc.open_stream(stream.content).schema.metadata
+    assert json.loads(metadata[b"savepointdb.incomplete"]) == [lacking]
+    assert stream.headers["x-incomplete"] == "1"
+    assert "incomplete" not in whole.json()
+
+
+def test_damage_found_while_reading_is_listed_and_breaks_a_stream(tmp_path: Path, serving: Serving) -> None:
+    folder = write_in_files(HASHMAP / "canonical", tmp_path / "jobs" / "sp")
+    [file] = folder.glob("aggregate-1.*")
+    half = file.stat().st_size // 2
+    file.write_bytes(file.read_bytes()[:half] + b"\xff" * half)
+    with (
+        serving(create_app(catalog=connect(tmp_path / "jobs"), settings=Settings())) as address,
+        httpx.Client(base_url=address, timeout=30) as client,
+    ):
+        sql = "SELECT key, value FROM aggregate"
+        failed = ask(client, sql)
+        partial = ask(client, sql, allow_partial=True).json()
+        with pytest.raises(httpx.RemoteProtocolError):
+            ask(client, sql, "text/csv", allow_partial=True)
+
+    assert failed.json()["error"]["code"] == "CORRUPT_SAVEPOINT"
+    assert partial["row_count"] > 0
+    assert [(file["table"], file["code"]) for file in partial["incomplete"]] == [
+        ("sp.aggregate", "CORRUPT_SAVEPOINT")
+    ]

@@ -22,6 +22,7 @@ from pyarrow import parquet
 from service import cli
 from service.commands.lookup import key_of
 from service.commands.sources import roots_of
+from tests.support.damaged import write_in_files
 from tests.support.objectstore import ObjectStore, Proxy
 from tests.support.paths import DATA
 
@@ -89,6 +90,22 @@ def test_two_savepoints_have_the_given_names(run: Any) -> None:
     )
 
     assert (code, output) == (0, b'{"n":1000}\n')
+
+
+def test_a_query_over_missing_files_fails_or_says_what_it_lacks(run: Any, tmp_path: Path) -> None:
+    folder = write_in_files(Path(CANONICAL), tmp_path / "sp")
+    [file] = folder.glob("source-1.*")
+    file.unlink()
+    sql = "SELECT count(*) AS positions FROM source_offsets"
+
+    failed = run("query", sql, "--savepoint", str(folder), "--format", "csv")
+    partial = run("query", sql, "--savepoint", str(folder), "--format", "csv", "--allow-partial")
+
+    assert failed[:2] == (3, b"")
+    assert file.name in failed[2]
+    assert partial[:2] == (0, b'"positions"\r\n2\r\n')
+    assert "source_offsets lacks rows" in partial[2]
+    assert file.name in partial[2]
 
 
 def test_max_rows_prints_a_notice_on_standard_error(run: Any) -> None:

@@ -38,9 +38,9 @@ def counts(monkeypatch: pytest.MonkeyPatch) -> Counts:
     found = Counts()
     plain_plan, plain_table = StatesTable.plan, Database.table
 
-    def planned(table: StatesTable, predicate: Predicate = ANYTHING) -> Scan:
+    def planned(table: StatesTable, predicate: Predicate = ANYTHING, *, allow_partial: bool = False) -> Scan:
         found.planned += 1
-        return plain_plan(table, predicate)
+        return plain_plan(table, predicate, allow_partial=allow_partial)
 
     def resolved(database: Database, name: str) -> Any:
         found.resolved += 1

@@ -98,7 +98,7 @@ class NumberTable(Table):
     def size_bytes(self) -> int:
         return 0
 
-    def plan(self, predicate: Predicate = ANYTHING) -> Scan:
+    def plan(self, predicate: Predicate = ANYTHING, *, allow_partial: bool = False) -> Scan:
         return Scan(self.schema, tuple(NumberSplit(self, number) for number in range(self.splits)))
 
 
@@ -205,7 +205,7 @@ def test_an_error_in_a_split_is_the_answer_and_names_no_folder(read: Any, splits
 
 def test_a_table_that_cannot_be_scanned_is_the_answer(read: Any) -> None:
     class Broken(NumberTable):
-        def plan(self, predicate: Predicate = ANYTHING) -> Scan:
+        def plan(self, predicate: Predicate = ANYTHING, *, allow_partial: bool = False) -> Scan:
             raise CorruptDataError("bad header")
 
     with pytest.raises(SavepointError, match="bad header"):

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import json
 import uuid
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote_plus
 
 import pytest
+
+from catalog import connect
+from service.app import create_app
+from service.settings import Settings
+from tests.service.protocols.trino.conftest import Serving, Speaker
+from tests.support.damaged import write_in_files
+from tests.support.paths import DATA
 
 AGGREGATE = ["state_name", "key", "namespace", "value", "_key_group", "_subtask"]
 
@@ -213,6 +221,24 @@ def test_a_prepared_statement_is_run_and_described(trino: Any) -> None:
 def test_what_is_prepared_must_mean_something(trino: Any) -> None:
     assert trino.error("PREPARE x FROM SELECT nope FROM nope")["errorName"] == "TABLE_NOT_FOUND"
     assert trino.error("PREPARE x FROM EXECUTE y")["errorName"] == "PERMISSION_DENIED"
+
+
+def test_a_partial_answer_warns(serving: Serving, tmp_path: Path) -> None:
+    folder = write_in_files(DATA / "flink/2.3.0/wordcount-hashmap-savepoints/canonical", tmp_path / "jobs/sp")
+    [file] = folder.glob("source-1.*")
+    file.unlink()
+    app = create_app(catalog=connect(tmp_path / "jobs"), settings=Settings())
+    sql = "SELECT count(*) FROM sp.source_offsets"
+
+    with serving(app) as address, Speaker(address) as speaker:
+        failed = speaker.error(sql)
+        pages = speaker.pages(sql, **{"X-Trino-Session": "allow_partial=true"})
+
+    assert file.name in failed["message"]
+    assert [page["data"] for page in pages if "data" in page] == [[[2]]]
+    [warning] = pages[-1]["warnings"]
+    assert warning["warningCode"]["name"] == "PARTIAL_RESULT"
+    assert file.name in warning["message"]
 
 
 def test_session_properties_are_listed_with_their_values(trino: Any) -> None:
