@@ -27,7 +27,7 @@ from service.api.answers import (
 )
 from service.api.query import QueryBody
 from service.api.state import State
-from service.auth.user import Caller, User
+from service.auth.user import Caller
 from service.errors import ResultGoneError
 from service.http.errors import ErrorBody, error_body
 from service.queries.history import QueryRecord
@@ -79,27 +79,26 @@ async def start_query(
     request: Request,
     response: Response,
     service: State,
-    user: User,
-    principal: Caller,
+    caller: Caller,
     accept: Annotated[str | None, Header()] = None,
 ) -> QueryStatus:
     """Start a query. `Accept` names the format of the result: without `max_rows`, JSON has fewer rows than other formats."""
-    query_request = body.request_of(request, service, user, principal, accepted_format(accept))
+    query_request = body.request_of(request, service, caller, accepted_format(accept))
     query = await to_thread.run_sync(service.queries.start, query_request)
     response.headers["Location"] = f"{router.prefix}/{query.id}"
     return _status(query.record)
 
 
 @router.get("")
-def list_queries(service: State, user: User) -> QueryList:
+def list_queries(service: State, caller: Caller) -> QueryList:
     """List the queries of this user: open queries, and the latest ones that ended."""
-    return QueryList(queries=[_status(record) for record in service.queries.records(user)])
+    return QueryList(queries=[_status(record) for record in service.queries.records(caller)])
 
 
 @router.get("/{query_id}")
-def describe_query(query_id: str, service: State, user: User) -> QueryStatus:
+def describe_query(query_id: str, service: State, caller: Caller) -> QueryStatus:
     """Return the progress or the result of a query."""
-    return _status(service.queries.record(query_id, user))
+    return _status(service.queries.record(query_id, caller))
 
 
 @router.get("/{query_id}/result", response_model=QueryAnswer, responses=ANSWERS)
@@ -107,23 +106,23 @@ async def query_result(
     query_id: str,
     request: Request,
     service: State,
-    user: User,
+    caller: Caller,
     accept: Annotated[str | None, Header()] = None,
 ) -> Response:
     """Return the rows of a query, as soon as the first rows are ready. Rows can be read once."""
     wanted = JSON if accept is None else accepted_format(accept)
     # From here on no other request can read the same rows.
-    query = service.queries.take(query_id, user)
+    query = service.queries.take(query_id, caller)
     if query is None:
-        error = service.queries.record(query_id, user).error
+        error = service.queries.record(query_id, caller).error
         raise error or ResultGoneError("the result was already read, or dropped because no client read it")
     return await answer(request, service, query, wanted)
 
 
 @router.delete("/{query_id}", status_code=HTTP_204_NO_CONTENT)
-async def cancel_query(query_id: str, service: State, user: User) -> None:
+async def cancel_query(query_id: str, service: State, caller: Caller) -> None:
     """Cancel a query, and drop its result."""
-    query = service.queries.find(query_id, user)
+    query = service.queries.find(query_id, caller)
     if query is not None:
         # Closing may wait for the engine.
         await to_thread.run_sync(query.close)
@@ -136,7 +135,7 @@ def _status(record: QueryRecord) -> QueryStatus:
         state=record.state,
         result_ready=record.is_ready,
         sql=record.sql,
-        user=record.user,
+        user=record.owner.name,
         source=record.source,
         engine=record.engine,
         engine_reason=record.engine_reason,

@@ -15,7 +15,7 @@ from starlette.responses import Response
 from service.api.answers import ANSWERS, QueryAnswer, accepted_format, answer, max_rows_of
 from service.api.state import ServiceState, State
 from service.auth.principal import Principal
-from service.auth.user import Caller, User
+from service.auth.user import Caller
 from service.encode import Format
 from service.engines.registry import AUTO, Role, choices_text, local_engine, titles_of
 from service.queries.request import QueryRequest
@@ -59,7 +59,7 @@ class QueryBody(BaseModel):
     )
 
     def request_of(
-        self, request: Request, service: ServiceState, user: str, principal: Principal, wanted: Format
+        self, request: Request, service: ServiceState, caller: Principal, wanted: Format
     ) -> QueryRequest:
         """Return the request for the query registry."""
         return QueryRequest(
@@ -72,8 +72,8 @@ class QueryBody(BaseModel):
             explain=self.explain,
             allow_partial=self.allow_partial,
             schema=self.database,
-            user=user,
-            principal=principal,
+            user=caller.name,
+            principal=caller,
             source=request.headers.get("user-agent", "")[:_LONGEST_SOURCE],
             abandoned_after_s=service.settings.queries.abandoned_after_s,
         )
@@ -84,12 +84,11 @@ async def query(
     body: QueryBody,
     request: Request,
     service: State,
-    user: User,
-    principal: Caller,
+    caller: Caller,
     accept: Annotated[str | None, Header()] = None,
 ) -> Response:
     """Run a query and return its rows."""
     wanted = accepted_format(accept)
-    query_request = body.request_of(request, service, user, principal, wanted)
+    query_request = body.request_of(request, service, caller, wanted)
     started = await to_thread.run_sync(service.queries.start, query_request)
     return await answer(request, service, started, wanted)

@@ -26,7 +26,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from service.auth.principal import Principal, checked_grants
+from service.auth.principal import Principal, Source, checked_grants
 
 PREFIX = "spdb_"
 VERSION = 1
@@ -84,7 +84,7 @@ class KeyFile:
         """Return the principal of a key; None for an unknown or expired key."""
         # The time of this lookup reveals at most how similar two hashes are, and that leads to no key.
         key = self._current().get(hashlib.sha256(secret.encode()).hexdigest())
-        return None if key is None or key.has_expired else Principal(name=key.name, grants=key.grants)
+        return None if key is None or key.has_expired else _principal(key)
 
     def create(self, name: str, grants: Sequence[str], expires: datetime | None = None) -> str:
         """Create a key and return it; it is stored nowhere else.
@@ -164,6 +164,10 @@ class KeyFile:
             ) from error
         with self._lock:
             self._load()
+
+
+def _principal(key: Key) -> Principal:
+    return Principal(name=key.name, grants=key.grants, source=Source.KEY)
 
 
 def _members(key: Key) -> dict[str, Any]:

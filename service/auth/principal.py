@@ -4,11 +4,33 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import StrEnum
 from fnmatch import translate
 from functools import lru_cache
 
 EVERYTHING = "*"
+
+
+class Source(StrEnum):
+    """The source of a user's name."""
+
+    NOBODY = "nobody"
+    KEY = "key"
+    TOKEN = "token"
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """A user. Users of two sources are two users, also where they have one name.
+
+    Attributes:
+        source: the source of the name; `nobody` for names that nobody has checked.
+        name: name of the API key, user of the token, or the name that the client gives itself.
+    """
+
+    source: Source
+    name: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,12 +38,23 @@ class Principal:
     """A user and the user's grants.
 
     Attributes:
+        source: the credentials that name the user.
         name: name of the API key, or the user of a token; empty without authentication.
         grants: patterns of database names: `*` stands for any text, `?` for one character; case is ignored.
     """
 
     name: str
     grants: tuple[str, ...] = ()
+    source: Source = Source.NOBODY
+
+    @property
+    def identity(self) -> Identity:
+        """The user."""
+        return Identity(self.source, self.name)
+
+    def named(self, name: str) -> Principal:
+        """Return the principal with the name that the client gives itself, if no credentials name the user."""
+        return replace(self, name=name) if self.source is Source.NOBODY else self
 
     def sees(self, database: str) -> bool:
         """Return whether the principal may see a database."""

@@ -12,7 +12,7 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from service.auth.principal import Principal, is_grant
+from service.auth.principal import Principal, Source, is_grant
 from service.errors import EngineUnavailableError, UnauthorizedError
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class TokenVerifier:
         # Names get into logs, headers and JSON: neither control characters nor half a surrogate pair may be in them.
         if not isinstance(name, str) or not name or not name.isprintable():
             raise UnauthorizedError(f"expected a token with a user's name in the claim {provider.user_claim}")
-        return Principal(name=name, grants=self._grants(claims))
+        return Principal(name=name, grants=self._grants(claims), source=Source.TOKEN)
 
     def _grants(self, claims: dict[str, Any]) -> tuple[str, ...]:
         found = claims.get(self._provider.grants_claim)

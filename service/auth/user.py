@@ -1,4 +1,4 @@
-"""The principal and the user of a request, as dependencies of FastAPI."""
+"""The principal of a request, as a dependency of FastAPI."""
 
 from __future__ import annotations
 
@@ -16,18 +16,11 @@ def principal_of(request: Request) -> Principal:
     return principal
 
 
-# Dependencies are `async` although they wait for nothing: FastAPI calls others in a thread, which took a fifth of the
+# This dependency is `async` although it waits for nothing: FastAPI calls others in a thread, which took a fifth of the
 # processor time of a lookup.
-
-
 async def _caller(request: Request) -> Principal:
-    return principal_of(request)
+    """Return the principal of a request; without authentication, its name is the address of the client."""
+    return principal_of(request).named(request.client.host if request.client else "")
 
 
-async def _user(request: Request) -> str:
-    """Return the user of a request; without authentication, the address of the client."""
-    return principal_of(request).name or (request.client.host if request.client else "")
-
-
-User = Annotated[str, Depends(_user)]
 Caller = Annotated[Principal, Depends(_caller)]

@@ -117,7 +117,8 @@ def audit(query: Query) -> None:
     record = query.record
     fields = {
         "query_id": record.id,
-        "user": record.user,
+        "user": record.owner.name,
+        "user_source": record.owner.source.value,
         "source": record.source,
         "state": record.state.value,
         "code": record.error.code if record.error else None,

@@ -7,6 +7,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from service.auth.principal import Identity
 from service.engines.engine import Progress
 from service.errors import QueryError
 from service.queries.origin import Origin
@@ -20,7 +21,7 @@ class QueryRecord:
 
     Attributes:
         id: its id.
-        user: its owner.
+        owner: the user who asked.
         source: the client, as it calls itself.
         sql: the statement, cut if it is long.
         state: its state.
@@ -38,7 +39,7 @@ class QueryRecord:
     """
 
     id: str
-    user: str
+    owner: Identity
     source: str
     sql: str
     state: QueryState

@@ -23,6 +23,7 @@ from urllib.parse import quote
 import orjson
 
 from catalog import Database
+from service.auth.principal import Principal
 from service.sql.incomplete import UnreadFile
 
 HEADER = "X-Databases"
@@ -56,6 +57,11 @@ class Origin:
             ReaderError: the savepoint cannot be opened.
         """
         return cls(_text(database.name), database.checkpoint_id, _text(database.path))
+
+
+def may_read(principal: Principal, origins: Sequence[Origin]) -> bool:
+    """Return whether a principal may see all the savepoints that an answer comes from."""
+    return all(principal.sees(origin.name) for origin in origins)
 
 
 def headers_of(origins: Sequence[Origin], incomplete: Sequence[UnreadFile] = ()) -> dict[str, str]:

@@ -36,7 +36,7 @@ from service.sql.types import Column
 _LISTED_SQL = 10_000
 
 
-class Owner(Protocol):
+class Keeper(Protocol):
     """Keeps queries and remembers them."""
 
     def ended(self, query: Query) -> None:
@@ -65,9 +65,10 @@ class Query:
         results: keeps the answer.
         stall_timeout_s: seconds after which it ends if its answer is streamed and its client reads nothing.
         slots: where it waits to run.
-        owner: keeps it.
+        keeper: keeps it.
 
     Attributes:
+        owner: the user who asked.
         lifecycle: its state, deadline and end.
         attendance: its clients.
         results: its answer.
@@ -91,11 +92,11 @@ class Query:
         results: ResultBuffer,
         stall_timeout_s: float,
         slots: Slots,
-        owner: Owner,
+        keeper: Keeper,
     ) -> None:
         self.id = request.query_id or secrets.token_hex(16)
         self.request = request
-        self.user = request.user
+        self.owner = request.owner
         self.plan = plan
         self.origins = origins
         self.explanation = explanation
@@ -104,13 +105,13 @@ class Query:
         self.attendance = Attendance(request.abandoned_after_s, stall_timeout_s)
         self.results = results
         self._slots = slots
-        self._owner = owner
+        self._keeper = keeper
         self._close_lock = threading.Lock()
         # Several threads may close it; the owner hears of it once.
         self._is_closed = False
         self._sufficient_rows: int | None = None
         self._ticket = Ticket(
-            user=request.user,
+            user=request.owner,
             is_large=is_large,
             is_lookup=is_lookup,
             size_bytes=size_bytes,
@@ -203,7 +204,7 @@ class Query:
         """The query as it is now."""
         return QueryRecord(
             id=self.id,
-            user=self.user,
+            owner=self.owner,
             source=self.request.source,
             sql=self.request.sql[:_LISTED_SQL],
             state=self.state,
@@ -265,7 +266,7 @@ class Query:
         self.results.abort(failure)
         self._runner.resume()
         if before is QueryState.QUEUED:
-            self._owner.ended(self)
+            self._keeper.ended(self)
         self._runner.cancel(failure)
 
     def suffice(self, row_count: int) -> None:
@@ -283,10 +284,10 @@ class Query:
             was_closed, self._is_closed = self._is_closed, True
         if not was_closed:
             self.results.abort(self.lifecycle.error or QueryCancelledError("the query was closed"))
-            self._owner.closed(self)
+            self._keeper.closed(self)
 
     def check(self, now: float) -> None:
-        """End it if it is late or abandoned; the owner calls this every now and then."""
+        """End it if it is late or abandoned; the keeper calls this every now and then."""
         failure = self.lifecycle.failure
         if failure is not None:
             # Once more: an engine may miss a cancel while it starts.
@@ -320,7 +321,7 @@ class Query:
         else:
             self.results.abort(error)
         self._slots.leave(self._ticket)
-        self._owner.ended(self)
+        self._keeper.ended(self)
 
     def __enter__(self) -> Query:
         return self

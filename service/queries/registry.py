@@ -20,6 +20,7 @@ from dataclasses import replace
 
 from catalog import Catalog, CatalogError
 from readers import ReaderError
+from service.auth.principal import Identity, Principal
 from service.engines.choose import choose
 from service.engines.engine import Engine
 from service.engines.registry import AUTO, local_engine
@@ -35,7 +36,7 @@ from service.errors import (
 from service.process import machine
 from service.queries.attendance import stalled
 from service.queries.history import History, QueryRecord
-from service.queries.origin import Origin
+from service.queries.origin import Origin, may_read
 from service.queries.query import Query
 from service.queries.request import QueryRequest
 from service.queries.results import ResultBuffer
@@ -98,7 +99,7 @@ class Queries:
             raise _ending()
         timeout_s = self._timeout_s(request)
         self._check_engine(request.engine)
-        self.check_room(request.user)
+        self.check_room(request.owner)
         # Before planning: the headers of a large savepoint take their time, too.
         started = time.monotonic()
         try:
@@ -133,7 +134,7 @@ class Queries:
             ),
             stall_timeout_s=self._settings.server.stall_timeout_s,
             slots=self._slots,
-            owner=self,
+            keeper=self,
         )
         self._keep(query)
         try:
@@ -143,7 +144,7 @@ class Queries:
             raise
         return query
 
-    def check_room(self, user: str) -> None:
+    def check_room(self, user: Identity) -> None:
         """Check that one more query of this user may wait.
 
         Raises:
@@ -156,47 +157,47 @@ class Queries:
         if count >= limit:
             raise TooManyQueriesError("too many answers wait to be read", retry_after_s=_RETRY_AFTER_S)
 
-    def find(self, query_id: str, user: str) -> Query | None:
+    def find(self, query_id: str, caller: Principal) -> Query | None:
         """Return a query of this user whose answer is unread; None if the answer was read or dropped.
 
         Raises:
-            QueryNotFoundError: the id is unknown, or another user's.
+            QueryNotFoundError: the id is unknown, or another user's, or the query read what the caller may not see.
         """
         with self._lock:
             query = self._open.get(query_id)
-        if query is not None and query.user == user:
+        if query is not None and _is_for(caller, query):
             return query
-        self._remembered(query_id, user)
+        self._remembered(query_id, caller)
         return None
 
-    def take(self, query_id: str, user: str) -> Query | None:
+    def take(self, query_id: str, caller: Principal) -> Query | None:
         """Find a query and reserve its answer for the caller.
 
         Returns:
             None if the answer was read or dropped.
 
         Raises:
-            QueryNotFoundError: the id is unknown, or another user's.
+            QueryNotFoundError: the id is unknown, or another user's, or the query read what the caller may not see.
             ConflictError: another client reads the answer.
         """
-        query = self.find(query_id, user)
+        query = self.find(query_id, caller)
         if query is not None and not query.attendance.claim():
             raise ConflictError("somebody reads the result already")
         return query
 
-    def record(self, query_id: str, user: str) -> QueryRecord:
+    def record(self, query_id: str, caller: Principal) -> QueryRecord:
         """Return the record of a query of this user: as it is now, or as it was when it ended.
 
         Raises:
-            QueryNotFoundError: the id is unknown, or another user's.
+            QueryNotFoundError: the id is unknown, or another user's, or the query read what the caller may not see.
         """
-        query = self.find(query_id, user)
+        query = self.find(query_id, caller)
         if query is None:
-            return self._remembered(query_id, user)
+            return self._remembered(query_id, caller)
         with query.attendance.attended():
             return query.record
 
-    def records(self, user: str) -> Sequence[QueryRecord]:
+    def records(self, caller: Principal) -> Sequence[QueryRecord]:
         """Return the records of all queries of this user, the latest first."""
         with self._lock:
             running = [query for query in self._open.values() if not query.state.has_ended]
@@ -204,7 +205,7 @@ class Queries:
         live = [query.record for query in reversed(running)]
         known = {record.id for record in live}
         past = (record for record in self._history.records() if record.id not in known)
-        return [record for record in (*live, *past) if record.user == user]
+        return [record for record in (*live, *past) if _is_for(caller, record)]
 
     def ended(self, query: Query) -> None:
         """Remember a query that has ended; its answer may still be unread."""
@@ -286,9 +287,9 @@ class Queries:
                 query.check(now)
             end_stalled(queries, self._limits.stalled, now)
 
-    def _remembered(self, query_id: str, user: str) -> QueryRecord:
+    def _remembered(self, query_id: str, caller: Principal) -> QueryRecord:
         record = self._history.find(query_id)
-        if record is None or record.user != user:
+        if record is None or not _is_for(caller, record):
             raise QueryNotFoundError("there is no such query")
         return record
 
@@ -334,16 +335,21 @@ def end_stalled(queries: Sequence[Query], limit: int, now: float) -> None:
     """
     blocked = [query for query in queries if query.is_blocked]
     while len(blocked) > limit:
-        count = Counter(query.user for query in blocked)
+        count = Counter(query.owner for query in blocked)
         most = max(count.values())
         longest = max(
-            (query for query in blocked if count[query.user] == most),
+            (query for query in blocked if count[query.owner] == most),
             key=lambda query: query.stalled_s(now),
         )
         if longest.stalled_s(now) < _MAY_STALL_S:
             return
         blocked.remove(longest)
         longest.cancel(stalled(longest.stalled_s(now)))
+
+
+def _is_for(caller: Principal, query: Query | QueryRecord) -> bool:
+    """Return whether a query is the caller's, and read only savepoints that the caller may still see."""
+    return query.owner == caller.identity and may_read(caller, query.origins)
 
 
 def _ending() -> ServiceEndingError:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from catalog import Catalog
-from service.auth.principal import ANYBODY, Principal
+from service.auth.principal import ANYBODY, Identity, Principal
 from service.engines.registry import AUTO
 from service.sql.dialects import planned
 from service.sql.parser import DIALECT
@@ -25,7 +25,7 @@ class QueryRequest:
         max_bytes: most bytes of savepoints to read; None for the limit of the settings.
         timeout_s: seconds that the query may take; None for the default of the settings.
         dialect: of the statement: `duckdb` or `trino`.
-        user: the owner of the query.
+        user: name of the owner of the query.
         principal: the databases that the user may see.
         source: the client, as it calls itself.
         schema: the database of tables without one; None for the only database.
@@ -53,6 +53,11 @@ class QueryRequest:
     abandoned_after_s: float | None = None
     allow_partial: bool = False
     query_id: str | None = None
+
+    @property
+    def owner(self) -> Identity:
+        """The owner of the query."""
+        return Identity(self.principal.source, self.user)
 
     def plan(self, catalog: Catalog, max_sql_bytes: int) -> Plan:
         """Plan the statement.

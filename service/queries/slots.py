@@ -20,6 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import exp2
 
+from service.auth.principal import Identity
 from service.errors import TooManyQueriesError
 
 _LARGE_AFTER_S = 1.0
@@ -75,7 +76,7 @@ class Ticket:
         arrived: when it arrived, by the monotonic clock.
     """
 
-    user: str
+    user: Identity
     is_large: bool
     grant: Callable[[], None]
     is_lookup: bool = False
@@ -117,7 +118,7 @@ class Slots:
         self._running: set[Ticket] = set()
         self._waiting: list[Ticket] = []
         self._stalled: set[Ticket] = set()
-        self._taken: dict[str, tuple[float, float]] = {}
+        self._taken: dict[Identity, tuple[float, float]] = {}
 
     @property
     def running(self) -> int:
@@ -140,7 +141,7 @@ class Slots:
             self._waiting.append(ticket)
         self._grant()
 
-    def check_room(self, user: str) -> None:
+    def check_room(self, user: Identity) -> None:
         """Check that a query of this user may wait.
 
         Raises:
@@ -176,7 +177,7 @@ class Slots:
                 self._waiting.remove(ticket)
         self._grant()
 
-    def _check_room(self, user: str) -> None:
+    def _check_room(self, user: Identity) -> None:
         own = sum(ticket.user == user for ticket in self._waiting)
         if len(self._waiting) >= self._limits.queued or own >= self._limits.queued_per_user:
             whose = "of yours " if own >= self._limits.queued_per_user else ""
@@ -211,12 +212,12 @@ class Slots:
         if len(self._taken) > _KNOWN_USERS:
             self._taken = {user: taken for user, taken in self._taken.items() if self._is_heavy(user, now)}
 
-    def _taken_s(self, user: str, now: float) -> float:
+    def _taken_s(self, user: Identity, now: float) -> float:
         """Return for how many seconds the long queries of a user had slots; the past counts less."""
         seconds, at = self._taken.get(user, (0.0, now))
         return seconds * exp2((at - now) / _HALF_LIFE_S)
 
-    def _is_heavy(self, user: str, now: float) -> bool:
+    def _is_heavy(self, user: Identity, now: float) -> bool:
         return self._taken_s(user, now) > _LARGE_AFTER_S
 
     def _next(self) -> Ticket | None:

@@ -26,7 +26,7 @@ from service.errors import (
 from service.protocols.trino.pages import Page, Statement
 from service.protocols.trino.session import session_of
 from service.protocols.trino.statements import Interpreter
-from service.queries.origin import headers_of
+from service.queries.origin import headers_of, may_read
 from service.queries.registry import Queries
 from service.settings import Settings
 from service.sql.parser import check_length
@@ -65,7 +65,7 @@ class Statements:
         session = session_of(request.headers, principal)
         check_length(sql, self._settings.queries.max_sql_bytes)
         self._forget()
-        self._queries.check_room(session.user)
+        self._queries.check_room(session.principal.identity)
         if len(self._statements) >= _STATEMENTS_PER_QUEUED * (self._settings.slots.max_queued + 1):
             raise TooManyQueriesError("too many statements are read already", retry_after_s=_RETRY_AFTER_S)
         query_id = secrets.token_hex(16)
@@ -75,8 +75,8 @@ class Statements:
         self._statements[statement.id] = statement
         return statement
 
-    def find(self, query_id: str, slug: str, user: str | None) -> Statement:
-        """Return a statement of this user; without a user in the request the slug suffices.
+    def find(self, query_id: str, slug: str, request: Request) -> Statement:
+        """Return a statement of the user of a request; without a user in the request the slug suffices.
 
         Raises:
             QueryNotFoundError: there is no such statement.
@@ -85,8 +85,7 @@ class Statements:
         # The slug is a secret: comparing it must take the same time for every wrong guess.
         if statement is None or not secrets.compare_digest(statement.slug.encode(), slug.encode()):
             raise QueryNotFoundError("there is no such query")
-        if user is not None and user != statement.session.user:
-            raise QueryNotFoundError("there is no such query")
+        check_reader(statement, request)
         return statement
 
     def _forget(self) -> None:
@@ -122,8 +121,10 @@ async def get_page(
     query_id: str, slug: str, token: int, request: Request, statements: _Statements
 ) -> Response:
     """Return a page of an answer."""
-    statement = statements.find(query_id, slug, _user_of(request))
+    statement = statements.find(query_id, slug, request)
     page = await statement.page(token)
+    # Until the first rows come, nobody knows which savepoints the statement reads.
+    check_reader(statement, request)
     if page is None:
         raise ResultGoneError("the page was already sent, or is not the next one")
     return _response(request, statement, token, page)
@@ -132,7 +133,7 @@ async def get_page(
 @router.head("/statement/executing/{query_id}/{slug}/{token}")
 async def touch(query_id: str, slug: str, token: int, request: Request, statements: _Statements) -> Response:
     """Keep a statement open whose client does not read at the moment."""
-    statement = statements.find(query_id, slug, _user_of(request))
+    statement = statements.find(query_id, slug, request)
     statement.touch()
     return Response()
 
@@ -140,7 +141,7 @@ async def touch(query_id: str, slug: str, token: int, request: Request, statemen
 @router.delete("/statement/executing/{query_id}/{slug}/{token}")
 async def cancel(query_id: str, slug: str, token: int, request: Request, statements: _Statements) -> Response:
     """Cancel a statement."""
-    await statements.find(query_id, slug, _user_of(request)).cancel()
+    await statements.find(query_id, slug, request).cancel()
     return Response(status_code=HTTP_204_NO_CONTENT)
 
 
@@ -156,9 +157,17 @@ async def info() -> dict[str, object]:
     }
 
 
-def _user_of(request: Request) -> str | None:
-    """Return the user of a request for a page: the user of its credentials, else of its header; None without both."""
-    return principal_of(request).name or request.headers.get("x-trino-user")
+def check_reader(statement: Statement, request: Request) -> None:
+    """Check that a request for a page is the owner's, and that the owner may still see what the statement reads.
+
+    Raises:
+        QueryNotFoundError: it is another user's, or reads what the user may not see.
+    """
+    principal = principal_of(request)
+    name = principal.name or request.headers.get("x-trino-user")
+    is_owner = name is None or principal.named(name).identity == statement.session.principal.identity
+    if not is_owner or not may_read(principal, statement.origins):
+        raise QueryNotFoundError("there is no such query")
 
 
 def _response(request: Request, statement: Statement, token: int, page: Page) -> Response:

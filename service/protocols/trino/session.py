@@ -39,7 +39,7 @@ class Session:
 
     Attributes:
         user: name of the user.
-        principal: the user's grants.
+        principal: the user, and the user's grants.
         source: the client's name for itself.
         catalog: current catalog; None if the client sends none.
         schema: current schema; None if the client sends none.
@@ -86,7 +86,7 @@ def session_of(headers: Headers, principal: Principal = ANYBODY) -> Session:
     capabilities = headers.get("x-trino-client-capabilities", "").split(",")
     return Session(
         user=user,
-        principal=principal,
+        principal=principal.named(user),
         source=headers.get("x-trino-source", "") or headers.get("user-agent", "")[:_LONGEST],
         catalog=headers.get("x-trino-catalog") or None,
         schema=headers.get("x-trino-schema") or None,

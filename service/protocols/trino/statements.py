@@ -347,7 +347,7 @@ class Interpreter:
         query_id = named.get("query_id")
         if query_id is None:
             raise _expected("the argument query_id", sql, words)
-        query = self.queries.find(query_id, self.session.user)
+        query = self.queries.find(query_id, self.session.principal)
         if query is not None:  # else its answer was already read, or dropped
             query.cancel()
         return ImmediateAnswer(update_type="CALL")

@@ -167,7 +167,7 @@ def _nodes(_tables: TrinoTables, _schemas: Iterator[Schema]) -> Iterator[dict[st
 
 
 def _queries(tables: TrinoTables, _schemas: Iterator[Schema]) -> Iterator[dict[str, Any]]:
-    for record in tables.queries.records(tables.session.user):
+    for record in tables.queries.records(tables.session.principal):
         yield _query(record)
 
 
@@ -177,7 +177,7 @@ def _query(record: QueryRecord) -> dict[str, Any]:
     return {
         "query_id": record.id,
         "state": _STATES[record.state],
-        "user": record.user,
+        "user": record.owner.name,
         "source": record.source,
         "query": record.sql,
         "resource_group_id": ["global"],

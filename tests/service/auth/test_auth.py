@@ -37,7 +37,7 @@ from catalog.catalog import Root
 from service.app import create_app
 from service.auth.gate import Authenticator
 from service.auth.keys import PREFIX, KeyFile, KeyFileError
-from service.auth.principal import Principal
+from service.auth.principal import Principal, Source
 from service.auth.tokens import Provider, TokenVerifier
 from service.cli import main
 from service.settings import Settings
@@ -118,7 +118,7 @@ def test_a_key_is_its_owners_and_its_file_holds_the_hash_only(tmp_path: Path) ->
 
     again = KeyFile(path)
     assert secret.startswith(PREFIX)
-    assert again.principal(secret) == Principal(name="ci", grants=("prod-*", "Dev?"))
+    assert again.principal(secret) == Principal(name="ci", grants=("prod-*", "Dev?"), source=Source.KEY)
     assert again.principal(secret[:-1]) is None
     assert again.principal("") is None
     assert secret not in path.read_text()
@@ -189,7 +189,9 @@ def test_keys_are_made_listed_and_revoked_on_the_command_line(
     file = ["--keys-file", str(tmp_path / "keys.json")]
     assert main(["keys", "create", "bi", "--grant", "prod-*", "--grant", "dev", *file]) == 0
     secret = capsys.readouterr().out.strip()
-    assert KeyFile(tmp_path / "keys.json").principal(secret) == Principal(name="bi", grants=("prod-*", "dev"))
+    assert KeyFile(tmp_path / "keys.json").principal(secret) == Principal(
+        name="bi", grants=("prod-*", "dev"), source=Source.KEY
+    )
 
     assert main(["keys", "list", *file]) == 0
     assert capsys.readouterr().out.split("\t")[:2] == ["bi", "prod-* dev"]
@@ -706,3 +708,107 @@ def test_browsers_ask_for_a_password_except_on_the_page_which_asks_itself(door: 
         'Bearer realm="savepointdb", Basic realm="savepointdb"',
         'Bearer realm="savepointdb"',
     ]
+
+
+# ---- users of two sources ----
+
+
+class Hall(Door):
+    """A service that keys and the provider's tokens open; the key of `ada` is not the provider's user `ada`."""
+
+    def __init__(self, address: str, provider: IdentityProvider, keys: KeyFile) -> None:
+        super().__init__(address, {})
+        self.key_file = keys
+        self.key = f"Bearer {keys.create('ada', ['can*'])}"
+        self._provider = provider
+
+    def token(self, *grants: str) -> str:
+        """Credentials of the provider's user `ada`."""
+        return f"Bearer {self._provider.token(savepointdb=list(grants))}"
+
+    def start(self, credentials: str, sql: str) -> str:
+        """Start a query, and return its address."""
+        answer = self.ask("POST", "/api/queries", credentials, json={"sql": sql})
+        return f"/api/queries/{answer.json()['query_id']}"
+
+    def first(self, credentials: str, sql: str) -> str:
+        """Start a statement of Trino's protocol, and return the address of its next page."""
+        headers = {"x-trino-user": "ada", "x-trino-catalog": "flink"}
+        answer = self.ask("POST", "/v1/statement", credentials, content=sql, headers=headers)
+        address: str = answer.json()["nextUri"]
+        return address.removeprefix(self.address)
+
+    def last(self, credentials: str, path: str) -> dict[str, Any]:
+        """Read the pages of a statement, and return the last one."""
+        while True:
+            page: dict[str, Any] = self.ask("GET", path, credentials).json()
+            if "nextUri" not in page:
+                return page
+            path = page["nextUri"].removeprefix(self.address)
+
+    def listed(self, credentials: str) -> list[str]:
+        """The statements in the list of the caller's queries."""
+        return [each["sql"] for each in self.ask("GET", "/api/queries", credentials).json()["queries"]]
+
+
+@pytest.fixture
+def hall(provider: IdentityProvider, serving: Serving, tmp_path: Path) -> Iterator[Hall]:
+    keys = KeyFile(tmp_path / "keys.json")
+    verifier = TokenVerifier(Provider(issuer=provider.issuer, audience=AUDIENCE))
+    app = create_app(
+        Settings.of(workers=1), Catalog([Root(path=str(FLINK))]), authenticator=Authenticator(keys, verifier)
+    )
+    with serving(app) as address:
+        yield Hall(address, provider, keys)
+
+
+ONE = "SELECT value FROM canonical.aggregate WHERE key = 'key_662'"
+OTHER = "SELECT value FROM native.aggregate WHERE key = 'key_662'"
+SEEN = "SELECT query FROM system.runtime.queries WHERE query NOT LIKE '%runtime%'"
+
+
+def not_found(answer: httpx.Response) -> bool:
+    return (answer.status_code, answer.json()["error"]["code"]) == (404, "QUERY_NOT_FOUND")
+
+
+def test_a_key_and_a_token_of_one_name_are_two_users(hall: Hall) -> None:
+    token = hall.token("*")
+    path, page = hall.start(hall.key, ONE), hall.first(hall.key, ONE)
+    query_id = path.rpartition("/")[2]
+    killed = hall.last(token, hall.first(token, f"CALL system.runtime.kill_query('{query_id}')"))
+
+    for method, tail in (("GET", ""), ("GET", "/result"), ("DELETE", "")):
+        assert not_found(hall.ask(method, path + tail, token))
+    for method in ("GET", "DELETE"):
+        assert not_found(hall.ask(method, page, token))
+    assert hall.ask("HEAD", page, token).status_code == 404
+    assert killed["error"]["errorName"] == "NOT_FOUND"
+    assert ONE not in hall.listed(token)
+    assert hall.last(token, hall.first(token, SEEN)).get("data", []) == []
+    assert hall.listed(hall.key).count(ONE) == 2
+    assert hall.ask("GET", path + "/result", hall.key).json()["rows"] == [[11290]]
+    assert hall.last(hall.key, page)["data"] == [[11290]]
+
+
+def test_an_answer_is_there_for_whom_its_databases_are_there(hall: Hall) -> None:
+    more, less = hall.token("*"), hall.token("can*")
+    path, kept = hall.start(more, OTHER), hall.start(more, ONE)
+    page = hall.first(more, OTHER)
+
+    for method, tail in (("GET", ""), ("GET", "/result"), ("DELETE", "")):
+        assert not_found(hall.ask(method, path + tail, less))
+    assert hall.last(less, page)["error"]["code"] == "QUERY_NOT_FOUND"
+    assert hall.listed(less) == [ONE]
+    assert hall.ask("GET", kept + "/result", less).json()["rows"] == [[11290]]
+    assert hall.ask("GET", path + "/result", more).json()["rows"] == [[11290]]
+    assert hall.last(more, page)["data"] == [[11290]]
+
+
+def test_a_key_that_lost_a_grant_reads_no_answer_of_before(hall: Hall) -> None:
+    path = hall.start(hall.key, ONE)
+    hall.key_file.revoke("ada")
+    again = f"Bearer {hall.key_file.create('ada', ['nat*'])}"
+
+    assert not_found(hall.ask("GET", path, again))
+    assert not_found(hall.ask("GET", path + "/result", again))
+    assert hall.listed(again) == []

@@ -16,6 +16,7 @@ from fastapi import FastAPI
 
 from catalog import Catalog, connect
 from service.app import create_app
+from service.auth.principal import ANYBODY
 from service.engines.duckdb.engine import DuckDBEngine
 from service.errors import QueryCancelledError, QueryNotFoundError
 from service.queries.query import Query
@@ -296,15 +297,15 @@ def test_an_abandoned_query_ends(native: Any) -> None:
         query = queries.start(QueryRequest(sql=ENDLESS, abandoned_after_s=0.3))
         wait_until(lambda: query.state is QueryState.CANCELLED)
 
-        assert queries.record(query.id, "").error is not None
+        assert queries.record(query.id, ANYBODY).error is not None
 
 
 def test_an_abandoned_result_is_dropped(native: Any) -> None:
     with queries_of(native.catalog) as queries:
         query = queries.start(QueryRequest(sql="SELECT 1", abandoned_after_s=0.3))
-        wait_until(lambda: queries.find(query.id, "") is None)
+        wait_until(lambda: queries.find(query.id, ANYBODY) is None)
 
-        assert queries.record(query.id, "").state is QueryState.FINISHED
+        assert queries.record(query.id, ANYBODY).state is QueryState.FINISHED
 
 
 def test_a_query_is_not_abandoned_while_a_client_waits(native: Any) -> None:
@@ -319,7 +320,7 @@ def test_another_users_query_is_not_found(native: Any) -> None:
         queries_of(native.catalog) as queries,
         queries.start(QueryRequest(sql=ENDLESS, user="alice")) as query,
     ):
-        for user in ("", "mallory"):
+        for user in (ANYBODY, ANYBODY.named("mallory")):
             with pytest.raises(QueryNotFoundError):
                 queries.find(query.id, user)
             with pytest.raises(QueryNotFoundError):
@@ -375,7 +376,7 @@ def test_history_is_bounded(native: Any) -> None:
             with queries.start(QueryRequest(sql=f"SELECT {number}")) as query:
                 list(query.batches())
 
-        assert [record.sql for record in queries.records("")] == ["SELECT 4", "SELECT 3", "SELECT 2"]
+        assert [record.sql for record in queries.records(ANYBODY)] == ["SELECT 4", "SELECT 3", "SELECT 2"]
 
 
 def test_no_thread_is_left_when_all_ended(native: Any) -> None:

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from service.auth.principal import Identity, Source
 from service.errors import TooManyQueriesError
 from service.queries.slots import SlotLimits, Slots, Ticket
 
@@ -31,7 +32,7 @@ class Line:
         size_bytes: int = 0,
     ) -> None:
         ticket = Ticket(
-            user=user,
+            user=Identity(Source.NOBODY, user),
             is_large=is_large,
             is_lookup=is_lookup,
             size_bytes=size_bytes,

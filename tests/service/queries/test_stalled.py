@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from benchmarks.savepoints import write_savepoint
 from benchmarks.servers import served, share_bytes, workers_of
 from catalog import connect
+from service.auth.principal import ANYBODY
 from service.engines.duckdb.engine import DuckDBEngine
 from service.errors import QueryCancelledError, ReaderStalledError
 from service.queries.query import Query
@@ -137,7 +138,11 @@ def test_of_too_many_idle_queries_the_longest_idle_ends() -> None:
             asked.append(stack.enter_context(queries.start(QueryRequest(sql=LONG, user="alice"))))
             wait_until(lambda: asked[-1].is_blocked or asked[-1].state.has_ended)
         wait_until(lambda: sum(query.state.has_ended for query in asked) == 2)
-        ended = [record for record in queries.records("alice") if record.state is QueryState.CANCELLED]
+        ended = [
+            record
+            for record in queries.records(ANYBODY.named("alice"))
+            if record.state is QueryState.CANCELLED
+        ]
 
         assert [query.state for query in asked] == [QueryState.CANCELLED] * 2 + [QueryState.RUNNING] * 2
         assert {record.error and record.error.code for record in ended} == {"STALLED"}
