@@ -22,7 +22,7 @@ from service.engines import registry
 from service.process import memory
 
 # Written out, because importing the formats would import Arrow.
-_FORMATS = ("table", "json", "jsonl", "csv", "arrow", "parquet")
+_FORMATS = ("table", "line", "json", "jsonl", "csv", "arrow", "parquet")
 _SOURCE = "Savepoint, checkpoint (chk-N), _metadata file, or folder with several savepoints; local or remote."
 _STORAGE_SETTINGS = ("allow_http", "file_cache_directory", "file_cache_bytes")
 _QUERY_SETTINGS = (
@@ -126,7 +126,10 @@ def _add_query(parser: argparse.ArgumentParser) -> None:
         help="Engine that runs the statement.",
     )
     parser.add_argument(
-        "--max-rows", type=int, metavar="ROWS", help="Most rows to return; all rows if not given."
+        "--max-rows",
+        type=int,
+        metavar="ROWS",
+        help="Most rows to return; all rows if not given, of which a terminal shows 40.",
     )
     parser.add_argument(
         "--allow-partial",
@@ -135,7 +138,7 @@ def _add_query(parser: argparse.ArgumentParser) -> None:
     )
     _add_names(parser)
     _add_output(parser)
-    settings.add_arguments(parser, _QUERY_SETTINGS)
+    settings.add_arguments(parser, _QUERY_SETTINGS, settings.UNLIMITED)
     _add_no_cache(parser)
 
 
@@ -234,7 +237,12 @@ def _add_path_map(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_output(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--format", default="table", choices=_FORMATS, help="Format of the rows.")
+    parser.add_argument(
+        "--format",
+        default="table",
+        choices=_FORMATS,
+        help="Format of the rows; line shows each value on a line of its own.",
+    )
     parser.add_argument("--output", metavar="FILE", help="Output file; standard output if not given.")
 
 

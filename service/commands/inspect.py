@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import orjson
 import pyarrow as pa
@@ -13,8 +13,9 @@ import pyarrow.compute as pc
 from catalog import Database
 from readers import json_text
 from service.commands.outcome import ended
+from service.commands.output import screen_width
 from service.commands.sources import catalog_of
-from service.encode import size_text, table_lines
+from service.encode import fitting_columns, size_text, table_lines
 from service.sql.types import Column, sql_type
 
 
@@ -61,8 +62,23 @@ def _rows(database: Database, table: str) -> pa.Table:
 def _table(rows: pa.Table, titles: dict[str, str]) -> Iterator[str]:
     shown = pa.table({title: _shown(rows[name], title) for name, title in titles.items()})
     columns = [Column(field.name, sql_type(field.type)) for field in shown.schema]
-    for line in table_lines(columns, shown.schema, shown.combine_chunks().to_batches()):
-        yield f"  {line}"
+    batches = shown.combine_chunks().to_batches()
+    width = screen_width(None)
+    if width is None:
+        yield from _indented(table_lines(columns, shown.schema, batches))
+        return
+    width -= len(_INDENT)
+    numbers = fitting_columns(columns, shown.schema, batches, width)
+    left_out = [name for number, name in enumerate(shown.column_names) if number not in numbers]
+    shown = shown.select(numbers)
+    fitting = [columns[number] for number in numbers]
+    yield from _indented(table_lines(fitting, shown.schema, shown.combine_chunks().to_batches(), width))
+    if left_out:
+        yield f"{_INDENT}left out, for lack of room: {', '.join(left_out)}"
+
+
+def _indented(lines: Iterable[str]) -> Iterator[str]:
+    return (_INDENT + line for line in lines)
 
 
 def _shown(column: pa.ChunkedArray, title: str) -> pa.Array:
@@ -94,6 +110,7 @@ def _counted(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
+_INDENT = "  "
 _OPERATORS = {
     "operator_uid": "uid",
     "operator_name": "name",

@@ -16,27 +16,49 @@ _CLEAR = "\r\033[K"
 
 
 class ProgressLine:
-    """Shows how much a query has read. Use it in `with`, around reading the answer."""
+    """Shows how much a query has read. Use it in `with`, around reading the answer, and hide it while rows are shown."""
 
     def __init__(self, query: Query) -> None:
         self._query = query
+        self._lock = threading.Lock()
+        self._is_hidden = self._is_drawn = False
         self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._show, name="progress", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="progress", daemon=True)
 
-    def _show(self) -> None:
+    def hide(self) -> None:
+        """Clear the line; it does not come again until `show`."""
+        with self._lock:
+            self._is_hidden = True
+            self._clear()
+
+    def show(self) -> None:
+        """Let the line come again. The cursor must be at the start of a line."""
+        with self._lock:
+            self._is_hidden = False
+
+    def _run(self) -> None:
         wait_s = _FIRST_AFTER_S
-        shown = False
         while not self._ended.wait(wait_s):
-            progress = self._query.progress
-            read, total = progress.bytes_read, progress.bytes_total
-            part = f", {min(100, read * 100 // total)} %" if total else ""
-            sys.stderr.write(f"{_CLEAR}{size_text(read)} read{part}, {self._query.elapsed_ms / 1000:,.0f} s")
-            sys.stderr.flush()
-            shown = True
+            with self._lock:
+                if not self._is_hidden:
+                    self._draw()
             wait_s = _AGAIN_AFTER_S
-        if shown:
+        with self._lock:
+            self._clear()
+
+    def _draw(self) -> None:
+        progress = self._query.progress
+        read, total = progress.bytes_read, progress.bytes_total
+        part = f", {min(100, read * 100 // total)} %" if total else ""
+        sys.stderr.write(f"{_CLEAR}{size_text(read)} read{part}, {self._query.elapsed_ms / 1000:,.0f} s")
+        sys.stderr.flush()
+        self._is_drawn = True
+
+    def _clear(self) -> None:
+        if self._is_drawn:
             sys.stderr.write(_CLEAR)
             sys.stderr.flush()
+            self._is_drawn = False
 
     def __enter__(self) -> ProgressLine:
         if sys.stderr.isatty():

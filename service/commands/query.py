@@ -10,13 +10,15 @@ from contextlib import closing
 from readers import load_machine
 from service.commands.compile import log_compilation
 from service.commands.outcome import ended
-from service.commands.output import check_output, write_rows
+from service.commands.output import LINE, ROWS_ON_SCREEN, TABLE, check_output, write_lines, write_rows
 from service.commands.progress import ProgressLine
 from service.commands.sources import cache_of, catalog_of
+from service.encode import plan_lines
 from service.engines.registry import open_engines
+from service.queries.query import Query
 from service.queries.registry import Queries
 from service.queries.request import QueryRequest
-from service.settings import settings_of
+from service.settings import UNLIMITED, settings_of
 
 
 def main(options: Namespace) -> int:
@@ -26,7 +28,7 @@ def main(options: Namespace) -> int:
 
 def _query(options: Namespace) -> None:
     check_output(options.format, options.output)
-    settings = settings_of(vars(options), os.environ)
+    settings = settings_of(vars(options), os.environ, UNLIMITED)
     sql = sys.stdin.read() if options.sql == "-" else options.sql
     catalog = catalog_of(options.savepoint, options, cache=cache_of(settings, writes=False))
     # Before the deadline of the query counts: if the decoder is not compiled yet, this takes seconds.
@@ -41,10 +43,26 @@ def _query(options: Namespace) -> None:
             allow_partial=options.allow_partial,
         )
         with queries.start(request) as query:
-            with ProgressLine(query):
-                columns, schema = query.columns, query.schema
-                write_rows(columns, schema, query.batches(), format_name=options.format, path=options.output)
+            with ProgressLine(query) as progress:
+                _write(query, progress, options)
             for file in query.incomplete:
                 print(f"savepointdb: {file.text()}", file=sys.stderr)
             if query.truncated:
                 print(f"savepointdb: there are more than {query.row_count} rows", file=sys.stderr)
+
+
+def _write(query: Query, progress: ProgressLine, options: Namespace) -> None:
+    columns, schema = query.columns, query.schema
+    if query.plan.prefix.startswith("EXPLAIN") and options.format in (TABLE, LINE):
+        write_lines(plan_lines(columns, query.batches()), options.output, progress)
+        return
+    write_rows(
+        columns,
+        schema,
+        query.batches(),
+        format_name=options.format,
+        path=options.output,
+        progress=progress,
+        # A user who gives the number wants to see so many.
+        rows_on_screen=ROWS_ON_SCREEN if options.max_rows is None else None,
+    )

@@ -4,12 +4,22 @@ Modules:
 
     columns.py  an Arrow column → types that every format has; → JSON text; → plain text
     formats.py  batches → a stream of bytes, a function for each format
-    table.py    batches → lines for people
+    table.py    batches → lines for people: a table, a value a line, a plan
     sizes.py    sizes in bytes → text for people
 """
 
 from service.encode.formats import FORMATS, SPREADSHEET_CSV, Format, json_rows
 from service.encode.sizes import size_text
-from service.encode.table import table_lines
+from service.encode.table import fitting_columns, plan_lines, table_lines, value_lines
 
-__all__ = ["FORMATS", "SPREADSHEET_CSV", "Format", "json_rows", "size_text", "table_lines"]
+__all__ = [
+    "FORMATS",
+    "SPREADSHEET_CSV",
+    "Format",
+    "fitting_columns",
+    "json_rows",
+    "plan_lines",
+    "size_text",
+    "table_lines",
+    "value_lines",
+]

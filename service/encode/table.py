@@ -1,10 +1,13 @@
-"""Rows as a table for people: aligned columns, numbers to the right, long cells cut.
+"""Rows for people: as a table, as lines of one value each, as the lines of a plan.
 
-The first rows determine the widths, so a table of any length streams; a later cell that is wider is cut.
+A table has aligned columns, numbers to the right. The first rows determine the widths, so a table of any length streams; a later
+cell that is wider is cut. On a screen only texts are cut that a reader can do without: a number, a time, or a text that looks like
+an id stands whole, or its column is left out.
 """
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
@@ -18,6 +21,11 @@ _NULL = "NULL"
 _GAP = "  "
 _MAX_CELL = 200
 _ROWS_FOR_WIDTHS = 1000
+_MIN_CELL = 16
+# Users copy such texts: a cut id is worth nothing.
+_ID = re.compile(r"[\w.:@+-]{1,64}")
+
+_Row = tuple[str, ...]
 
 
 def table_lines(
@@ -32,14 +40,15 @@ def table_lines(
         width: characters per line of the screen; cells are cut to fit, as far as possible.
     """
     remaining = iter(batches)
-    rows: list[tuple[str, ...]] = []
+    rows: list[_Row] = []
     for batch in remaining:
         rows += _cells(columns, batch)
         if len(rows) >= _ROWS_FOR_WIDTHS:
             break
     names = [column.name for column in columns]
-    widths = [max(map(_width, column)) for column in zip(names, *rows, strict=True)]
-    widths = _fitting(widths, width)
+    widths = _widths(names, rows)
+    if width is not None:
+        widths = _cut(widths, _least(names, rows, schema), width)
     right = [is_number(field.type) for field in schema]
     yield _line(names, widths, right)
     yield _GAP.join("─" * width for width in widths)
@@ -47,7 +56,51 @@ def table_lines(
         yield _line(row, widths, right)
 
 
-def _cells(columns: Sequence[Column], batch: pa.RecordBatch) -> list[tuple[str, ...]]:
+def fitting_columns(
+    columns: Sequence[Column], schema: pa.Schema, batches: Iterable[pa.RecordBatch], width: int
+) -> list[int]:
+    """Return the positions of the columns that a screen has room for; the first column is always among them.
+
+    Room goes to columns from left to right, then to those that are NULL in every row, then to those that scans add (`_key_group`).
+    """
+    names = [column.name for column in columns]
+    rows = [row for batch in batches for row in _cells(columns, batch)]
+    least = _least(names, rows, schema)
+    everywhere = range(len(names))
+    is_empty = [bool(rows) and all(row[number] == _NULL for row in rows) for number in everywhere]
+    wanted = sorted(everywhere, key=lambda number: (names[number].startswith("_"), is_empty[number], number))
+    wanted.remove(0)
+    shown, room = [0], width - least[0]
+    for number in wanted:
+        if least[number] + len(_GAP) <= room:
+            shown.append(number)
+            room -= least[number] + len(_GAP)
+    return sorted(shown)
+
+
+def value_lines(columns: Sequence[Column], batches: Iterable[pa.RecordBatch]) -> Iterator[str]:
+    """Yield a line for each value of each row, and an empty line between rows."""
+    names = [column.name for column in columns]
+    widest = max(map(_width, names), default=0)
+    titles = [" " * (widest - _width(name)) + name for name in names]
+    is_first = True
+    for batch in batches:
+        for row in _cells(columns, batch):
+            if not is_first:
+                yield ""
+            is_first = False
+            for title, cell in zip(titles, row, strict=True):
+                yield f"{title} = {cell}"
+
+
+def plan_lines(columns: Sequence[Column], batches: Iterable[pa.RecordBatch]) -> Iterator[str]:
+    """Yield the lines of the texts in the last column: the answer to EXPLAIN."""
+    for batch in batches:
+        for text in text_column(batch.columns[-1], columns[-1].type).to_pylist():
+            yield from map(_cell, (text or "").splitlines())
+
+
+def _cells(columns: Sequence[Column], batch: pa.RecordBatch) -> list[_Row]:
     texts = [
         text_column(array, column.type).to_pylist()
         for column, array in zip(columns, batch.columns, strict=True)
@@ -72,15 +125,35 @@ def _width(text: str) -> int:
     return len(text) + wide - sum(bool(unicodedata.combining(char)) for char in text)
 
 
-def _fitting(widths: list[int], width: int | None) -> list[int]:
-    """Reduce the widest widths until all fit, but none below 16."""
-    widths = [min(one, _MAX_CELL) for one in widths]
-    if width is None:
-        return widths
-    room = width - len(_GAP) * (len(widths) - 1)
-    while sum(widths) > room and max(widths) > 16:
-        widest = widths.index(max(widths))
-        widths[widest] = max(16, widths[widest] - (sum(widths) - room))
+def _widths(names: Sequence[str], rows: Sequence[_Row]) -> list[int]:
+    return [min(max(map(_width, column)), _MAX_CELL) for column in zip(names, *rows, strict=True)]
+
+
+def _least(names: Sequence[str], rows: Sequence[_Row], schema: pa.Schema) -> list[int]:
+    """Return the width below which each column is not cut."""
+    least = []
+    cells = list(zip(*rows, strict=True)) or [()] * len(names)
+    for name, column, whole, field in zip(names, cells, _widths(names, rows), schema, strict=True):
+        may_be_cut = _is_text(field.type) and not all(map(_ID.fullmatch, column))
+        least.append(min(whole, max(_MIN_CELL, _width(name))) if may_be_cut else whole)
+    return least
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_nested(kind) or pa.types.is_string(kind) or pa.types.is_binary(kind))
+
+
+def _cut(widths: Sequence[int], least: Sequence[int], width: int) -> list[int]:
+    """Reduce the widest widths until all fit, but none below its least."""
+    widths = list(widths)
+    excess = sum(widths) + len(_GAP) * (len(widths) - 1) - width
+    while excess > 0:
+        widest = max(range(len(widths)), key=lambda number: (widths[number] > least[number], widths[number]))
+        cut = min(excess, widths[widest] - least[widest])
+        if cut <= 0:
+            break
+        widths[widest] -= cut
+        excess -= cut
     return widths
 
 

@@ -9,6 +9,7 @@ In: parsed arguments, environment variables, a TOML file. Out: `Settings`, group
 
 from service.settings.groups import ENVIRONMENT_PREFIX, SETTINGS, Setting, Settings
 from service.settings.loading import (
+    UNLIMITED,
     add_arguments,
     config_path,
     keys_of,
@@ -21,6 +22,7 @@ from service.settings.values import InvalidSettingError, bytes_of, parsed_flag
 __all__ = [
     "ENVIRONMENT_PREFIX",
     "SETTINGS",
+    "UNLIMITED",
     "InvalidSettingError",
     "Setting",
     "Settings",

@@ -6,6 +6,7 @@ The command line wins over the environment, and the environment over the file th
 from __future__ import annotations
 
 import argparse
+import math
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -19,20 +20,26 @@ from service.settings.values import InvalidSettingError, parsed_flag, parsed_pre
 # The command line may give it several times, and adds it to the other sources instead of replacing them.
 _REPEATED = "path_map"
 _UNITS = {"s": "SECONDS"}
+UNLIMITED: Mapping[str, Any] = {"timeout_s": math.inf, "max_timeout_s": math.inf}
+"""Defaults of a command that a person can stop: a service ends queries whose users are gone."""
 
 
-def settings_of(options: Mapping[str, Any], environment: Mapping[str, str]) -> Settings:
+def settings_of(
+    options: Mapping[str, Any], environment: Mapping[str, str], defaults: Mapping[str, Any] | None = None
+) -> Settings:
     """Return the settings of a command line, an environment and the file that one of them names.
 
     Args:
         options: parsed arguments; those that are None or no settings are ignored.
         environment: such as `os.environ`.
+        defaults: values of settings that nobody gives, in place of those of the table.
 
     Raises:
         InvalidSettingError: a value that does not fit its setting, or an unknown setting in the file.
     """
     path = config_path(options, environment)
-    values: dict[str, Any] = {} if path is None else read_config(path).settings
+    values: dict[str, Any] = dict(defaults or {})
+    values.update({} if path is None else read_config(path).settings)
     for key, setting in SETTINGS.items():
         text = environment.get(setting.variable)
         if options.get(key) is not None and key != _REPEATED:
@@ -106,20 +113,31 @@ def path_map_of(options: Mapping[str, Any], settings: Settings) -> dict[str, str
     return dict(parsed_prefixes(text) for text in (*texts, *(options.get(_REPEATED) or ())))
 
 
-def add_arguments(parser: argparse.ArgumentParser, chosen: Iterable[str]) -> None:
-    """Add an option for each of the chosen keys, in the order and under the titles of the table."""
+def add_arguments(
+    parser: argparse.ArgumentParser, chosen: Iterable[str], defaults: Mapping[str, Any] | None = None
+) -> None:
+    """Add an option for each of the chosen keys, in the order and under the titles of the table.
+
+    Args:
+        parser: the parser of a command.
+        chosen: the keys.
+        defaults: those that the command passes to `settings_of`.
+    """
     wanted = set(chosen) - {_REPEATED}
     known = (setting for setting in SETTINGS.values() if setting.key in wanted)
     for title, settings in groupby(known, key=lambda setting: setting.title):
         group = parser.add_argument_group(title)
         for setting in settings:
-            group.add_argument(setting.option, help=_help(setting).replace("%", "%%"), **_argument(setting))
+            default = (defaults or {}).get(setting.key, setting.default)
+            meaning = _help(setting, default).replace("%", "%%")
+            group.add_argument(setting.option, help=meaning, **_argument(setting))
 
 
-def _help(setting: Setting) -> str:
+def _help(setting: Setting, default: Any) -> str:
     # An empty text and False need no mention: the help says what happens without the option.
-    has_default = setting.default not in ("", False) or setting.kind is int
-    return f"{setting.meaning} (default: {setting.default})" if has_default else setting.meaning
+    has_default = default not in ("", False) or setting.kind is int
+    text = "no limit" if default == math.inf else default
+    return f"{setting.meaning} (default: {text})" if has_default else setting.meaning
 
 
 def _argument(setting: Setting) -> dict[str, Any]:

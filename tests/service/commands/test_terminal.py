@@ -1,0 +1,128 @@
+"""The command line on a terminal: rows that fit, and what is told beside them."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+from service.settings import UNLIMITED, settings_of
+from tests.support.paths import DATA
+from tests.support.terminal import OnTerminal, run_on_terminal
+
+NATIVE = str(DATA / "flink" / "2.3.0" / "wordcount-rocksdb-savepoints" / "native")
+META = "SELECT operator_id, operator_name, state_name, value_serializer, decode_status FROM StateMeta"
+
+
+def query(sql: str, *options: str, columns: int = 80, errors_too: bool = False) -> OnTerminal:
+    return run_on_terminal(command(sql, *options), columns=columns, errors_too=errors_too)
+
+
+def command(sql: str, *options: str) -> list[str]:
+    return [sys.executable, "-m", "service.cli", "query", sql, "--savepoint", NATIVE, *options]
+
+
+def test_a_terminal_shows_forty_rows_and_the_number_of_all() -> None:
+    seen = query("SELECT range AS n FROM range(2000000)")
+
+    assert seen.code == 0
+    assert seen.screen.splitlines() == [" n", "──", *(f"{n:>2}" for n in range(40))]
+    assert seen.errors == "2,000,000 rows (40 shown)\n"
+
+
+def test_few_rows_are_counted_too() -> None:
+    seen = query("SELECT key FROM aggregate WHERE key = 'key_662'")
+
+    assert (seen.screen, seen.errors) == ("key\n───────\nkey_662\n", "1 row\n")
+
+
+def test_as_many_rows_as_the_user_asks_for() -> None:
+    seen = query("SELECT range AS n FROM range(100)", "--max-rows", "60")
+
+    assert seen.screen.splitlines()[2:] == [f"{n:>2}" for n in range(60)]
+    assert seen.errors == "savepointdb: there are more than 60 rows\n"
+
+
+def test_a_pipe_gets_all_rows_and_no_count() -> None:
+    done = subprocess.run(command("SELECT range AS n FROM range(100)"), capture_output=True, text=True)
+
+    assert done.stdout.splitlines()[2:] == [f"{n:>2}" for n in range(100)]
+    assert done.stderr == ""
+
+
+def test_columns_without_room_are_left_out_and_named() -> None:
+    seen = query(META, columns=70)
+
+    lines = seen.screen.splitlines()
+    assert lines[0].split() == ["operator_id", "operator_name", "value_serializer"]
+    assert max(map(len, lines)) <= 70
+    # The ids stand whole.
+    assert re.fullmatch(r"[0-9a-f]{32}", lines[2].split()[0])
+    assert seen.errors.splitlines()[1:] == [
+        "2 columns left out: state_name, decode_status (--format line shows every column)"
+    ]
+
+
+def test_columns_that_scans_add_are_left_out_first() -> None:
+    seen = query("SELECT * FROM aggregate__count WHERE key = 'key_662'", columns=18)
+
+    assert seen.screen.splitlines()[0].split() == ["key", "value"]
+    assert seen.errors.splitlines()[1:] == [
+        "3 columns left out: namespace, _key_group, _subtask (--format line shows every column)"
+    ]
+
+
+def test_line_format_shows_each_value_on_a_line() -> None:
+    sql = "SELECT key, value, 'a\nb' AS text FROM aggregate__count WHERE key IN ('key_662', 'key_663') ORDER BY key"
+
+    seen = query(sql, "--format", "line")
+
+    assert seen.screen == (
+        "  key = key_662\nvalue = 11290\n text = a\\nb\n\n  key = key_663\nvalue = 132\n text = a\\nb\n"
+    )
+    assert seen.errors == "2 rows\n"
+
+
+def test_tables_of_inspect_fit_the_terminal() -> None:
+    seen = run_on_terminal([sys.executable, "-m", "service.cli", "inspect", NATIVE], columns=70)
+
+    lines = seen.screen.splitlines()
+    assert lines[3].split() == ["uid", "name", "id", "max"]
+    assert "  left out, for lack of room: parallelism, size" in lines
+    assert max(len(line) for line in lines[1:] if "left out" not in line) <= 70
+
+
+@pytest.mark.parametrize("name", ["table", "line"])
+def test_explain_is_shown_as_lines(name: str) -> None:
+    done = subprocess.run(
+        command("EXPLAIN SELECT key FROM aggregate", "--format", name), capture_output=True, text=True
+    )
+
+    lines = done.stdout.splitlines()
+    assert lines[0] == "engine: duckdb"
+    assert [line for line in lines if line.startswith("reads: ")] == [
+        "reads: native.aggregate: 2 of 2 splits, 128 of 128 key groups, 41,280 of 41,280 bytes, not cached; "
+        "no condition that prunes"
+    ]
+    assert len(lines) > 4
+    assert "\\n" not in done.stdout
+
+
+def test_the_progress_is_cleared_before_the_first_row() -> None:
+    seen = query(
+        "SELECT count(*) FILTER (hash(range) % 3 = 0) > 0 AS found FROM range(200000000)", errors_too=True
+    )
+
+    assert seen.code == 0
+    # The line is written over and over: what stands on the screen is what follows the last clearing.
+    visible = re.sub(r"[^\n]*\r\x1b\[K", "", seen.screen)
+    assert visible == "found\n─────\ntrue\n1 row\n"
+
+
+def test_a_command_has_no_time_limit_unless_it_is_given() -> None:
+    assert settings_of({}, {}, UNLIMITED).queries.timeout_s == float("inf")
+    assert settings_of({"timeout_s": 9000.0}, {}, UNLIMITED).queries.timeout_s == 9000
+    assert settings_of({}, {"SAVEPOINTDB_TIMEOUT_S": "5"}, UNLIMITED).queries.timeout_s == 5
+    assert settings_of({}, {}).queries.timeout_s == 60
