@@ -1,21 +1,25 @@
 """Aliases that follow a job: `latest` is the newest savepoint of all, `<label>_latest` the newest under the roots with that label.
 
 The newest savepoint is the one whose `_metadata` was modified last: Flink writes that file once, after all others. Of several
-that were modified at the same moment (object stores give whole seconds), it is the one with the highest checkpoint id. Only
-savepoints under a root count, not those that were added by name.
+that were modified at the same moment (object stores give whole seconds), it is the one with the highest checkpoint id. One whose
+`_metadata` cannot be read is passed over, and the log names it. Only savepoints under a root count, not those that were added
+by name.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import groupby
 from typing import NamedTuple
 
 from catalog.database import Database
 from readers import ReaderError
 
 LATEST = "latest"
-_UNREADABLE = -1
+logger = logging.getLogger("savepointdb")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,15 +67,35 @@ def aliases_of(databases: Sequence[RootDatabase]) -> dict[str, list[RootDatabase
 
 
 def newest_of(databases: Iterable[RootDatabase]) -> Database:
-    """Return the newest database; reads `_metadata` only of those that were modified at the same moment."""
-    candidates = list(databases)
-    last = max(one.modified_ns for one in candidates)
-    newest = [one.database for one in candidates if one.modified_ns == last]
-    return newest[0] if len(newest) == 1 else max(reversed(newest), key=_checkpoint_id)
+    """Return the newest database whose `_metadata` can be read, or the newest if none can; logs those that it passes over.
+
+    Reads `_metadata` of the newest one, and of those that were modified at the same moment.
+    """
+    candidates = sorted(databases, key=lambda one: one.modified_ns, reverse=True)
+    broken: list[tuple[Database, ReaderError]] = []
+    for _, group in groupby(candidates, key=lambda one: one.modified_ns):
+        readable = []
+        for one in group:
+            try:
+                one.database.describe()
+            except ReaderError as error:
+                # One that was removed is not broken: the catalog looks at the roots again.
+                if one.database.is_gone:
+                    return one.database
+                broken.append((one.database, error))
+            else:
+                readable.append(one.database)
+        if readable:
+            newest = max(reversed(readable), key=lambda database: database.checkpoint_id)
+            for database, reason in broken:
+                _log_passed_over(database.name, newest.name, str(reason))
+            return newest
+    return candidates[0].database
 
 
-def _checkpoint_id(database: Database) -> int:
-    try:
-        return database.checkpoint_id
-    except ReaderError:
-        return _UNREADABLE
+# Once for each savepoint that cannot be read, not at each query.
+@lru_cache(maxsize=1000)
+def _log_passed_over(name: str, newest: str, error: str) -> None:
+    logger.warning(
+        "savepointdb: %s is the latest that can be read; %s is newer, but: %s", newest, name, error
+    )

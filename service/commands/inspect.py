@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from catalog import Database
-from readers import json_text
+from readers import ReaderError, json_text
 from service.commands.outcome import ended
 from service.commands.output import screen_width
 from service.commands.sources import catalog_of
@@ -27,14 +27,24 @@ def main(options: Namespace) -> int:
 def _inspect(options: Namespace) -> None:
     catalog = catalog_of([options.path], options)
     databases = [catalog.database(name) for name in catalog.databases]
-    if options.format == "json":
-        print(",\n".join(map(_as_json, databases)).join("[]"))
-        return
-    for number, database in enumerate(databases):
-        print("\n" if number else "", end="")
-        for line in _lines(database):
-            print(line)
+    shown = _as_json if options.format == "json" else _as_text
+    texts: list[str] = []
+    failures: list[ReaderError] = []
+    for database in databases:
+        try:
+            texts.append(shown(database))
+        except ReaderError as error:
+            failures.append(error)
+            if len(databases) > 1:
+                print(f"savepointdb: {database.name} cannot be read: {error}", file=sys.stderr)
+    if failures and not texts:
+        raise failures[0]
+    print(",\n".join(texts).join("[]") if options.format == "json" else "\n\n".join(texts))
     sys.stdout.flush()
+
+
+def _as_text(database: Database) -> str:
+    return "\n".join(_lines(database))
 
 
 def _lines(database: Database) -> Iterator[str]:
@@ -51,8 +61,18 @@ def _lines(database: Database) -> Iterator[str]:
     if len(odd):
         yield f"\n{_counted(len(odd), 'state')} not decoded, or not all of it"
         yield from _table(odd, _NOTES)
-    else:
+    missing = _missing_files(database)
+    if len(missing):
+        yield f"\n{_counted(len(missing), 'file')} missing or cut: what needs them cannot be read"
+        yield from _table(missing, _FILES)
+    if not len(odd) and not len(missing):
         yield "\nall of it decodes"
+
+
+def _missing_files(database: Database) -> pa.Table:
+    """Return the files that the savepoint refers to and that are not there as it says; asks the storage for each."""
+    files = _rows(database, "files")
+    return files.filter(pc.equal(files["exists"], False))
 
 
 def _rows(database: Database, table: str) -> pa.Table:
@@ -98,11 +118,18 @@ def _as_json(database: Database) -> str:
         "checkpoint_id": database.checkpoint_id,
     }
     head = orjson.dumps(facts).decode().removesuffix("}")
-    return f'{head},"operators":{_json_rows(database, "operators")},"states":{_json_rows(database, "StateMeta")}}}'
+    return (
+        f'{head},"operators":{_json_rows(database, "operators")},"states":{_json_rows(database, "StateMeta")},'
+        f'"missing_files":{_json_text(_missing_files(database))}}}'
+    )
 
 
 def _json_rows(database: Database, table: str) -> str:
-    rows: Sequence[str] = json_text(_rows(database, table).to_struct_array().combine_chunks()).to_pylist()
+    return _json_text(_rows(database, table))
+
+
+def _json_text(table: pa.Table) -> str:
+    rows: Sequence[str] = json_text(table.to_struct_array().combine_chunks()).to_pylist()
     return f"[{','.join(rows)}]"
 
 
@@ -129,5 +156,12 @@ _STATES = {
     "state_backend": "backend",
     "size_bytes": "size",
     "decode_status": "status",
+}
+_FILES = {
+    "operator_id": "operator",
+    "subtask": "subtask",
+    "handle_type": "type",
+    "path": "file",
+    "size_bytes": "size",
 }
 _NOTES = {"table_name": "table", "decode_status": "status", "decode_note": "note"}

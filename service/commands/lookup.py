@@ -7,6 +7,7 @@ key is read, if the hash of the key type is known.
 
 from __future__ import annotations
 
+import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from catalog import Database, Predicate, Table
-from readers import json_text
+from readers import ReaderError, json_text
 from service.commands.outcome import WrongUsageError, ended
 from service.commands.output import check_output, write_rows
 from service.commands.sources import catalog_of
@@ -74,26 +75,41 @@ def _lookup(options: Namespace) -> None:
     check_output(options.format, options.output)
     catalog = catalog_of([options.path], options)
     databases = [catalog.database(name) for name in catalog.databases]
-    key_types = {
-        sql_type(state.table.schema.field("key").type) for one in databases for state in _states(one)
-    }
+    failures: list[tuple[str, ReaderError]] = []
+    states = [(one, state) for one in databases for state in _readable_states(one, failures)]
+    key_types = {sql_type(state.table.schema.field("key").type) for _, state in states}
     # The first rows are read before anything is written, so that a wrong key gives an error and no empty file.
-    batches = _batches(databases, options.key)
+    batches = _batches(states, options.key, failures)
     first = next(batches, None)
-    if first is None and not any(
-        _could_be(options.key, state) for one in databases for state in _states(one)
-    ):
+    if first is None and failures:
+        # The key may be in what cannot be read.
+        raise failures[0][1]
+    if first is None and not any(_could_be(options.key, state) for _, state in states):
         raise WrongUsageError(
             f"expected a key of type {' or '.join(sorted(key_types)) or 'any state'}, found {options.key!r}"
         )
     rows = batches if first is None else chain([first], batches)
     write_rows(_COLUMNS, _ANSWER, rows, format_name=options.format, path=options.output)
+    for text in dict.fromkeys(f"{name}: {error}" for name, error in failures):
+        print(f"savepointdb: not all of it can be read: {text}", file=sys.stderr)
 
 
-def _batches(databases: list[Database], text: str) -> Iterator[pa.RecordBatch]:
-    for database in databases:
-        for state in _states(database):
+def _batches(
+    states: list[tuple[Database, _KeyedState]], text: str, failures: list[tuple[str, ReaderError]]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of the key; what cannot be read is added to `failures`, and hides nothing else."""
+    for database, state in states:
+        try:
             yield from _rows(database, state, text)
+        except ReaderError as error:
+            failures.append((database.name, error))
+
+
+def _readable_states(database: Database, failures: list[tuple[str, ReaderError]]) -> Iterator[_KeyedState]:
+    try:
+        yield from _states(database)
+    except ReaderError as error:
+        failures.append((database.name, error))
 
 
 def _states(database: Database) -> Iterator[_KeyedState]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 import ssl
@@ -12,7 +13,8 @@ from types import FrameType
 
 import uvicorn
 
-from readers import compile_all
+from catalog import Catalog
+from readers import ReaderError, compile_all
 from service.app import create_app
 from service.auth.gate import Authenticator, is_loopback
 from service.auth.keys import KeyFile
@@ -26,6 +28,8 @@ from service.http.connections import listening, protocol_of
 from service.operations import logs
 from service.queries.registry import Queries
 from service.settings import Settings, config_path, read_config, settings_of
+
+logger = logging.getLogger("savepointdb")
 
 _MAX_HEADER_BYTES = 64 * 1024
 _LAST_ANSWERS_S = 5
@@ -88,6 +92,8 @@ def _serve(options: Namespace) -> None:
             f"savepointdb serves {count} savepoint{'' if count == 1 else 's'} at {scheme}://{host}:{port}/",
             file=sys.stderr,
         )
+        # Beside the requests: of many savepoints, this takes its time.
+        threading.Thread(target=_log_unreadable, args=(catalog,), name="unreadable", daemon=True).start()
         config = uvicorn.Config(
             app,
             http=protocol_of(settings.server.stall_timeout_s, connections),
@@ -108,6 +114,16 @@ def _serve(options: Namespace) -> None:
         except (OSError, ssl.SSLError) as error:
             raise WrongUsageError(f"expected a certificate and its key in PEM, found {error}") from error
         _Server(config, app.state.service.queries, settings.server.drain_s).run(sockets=[listener])
+
+
+def _log_unreadable(catalog: Catalog) -> None:
+    """Log each savepoint that cannot be read: it is listed, and its queries fail."""
+    for database in catalog.described():
+        if not database.is_described:
+            try:
+                database.describe()
+            except ReaderError as error:
+                logger.warning("%s cannot be read: %s", database.name, error)
 
 
 def _configured_roots(options: Namespace) -> tuple[str, ...]:

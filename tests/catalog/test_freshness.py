@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from pathlib import Path
 
@@ -60,14 +61,33 @@ def test_of_those_modified_at_once_the_highest_checkpoint_is_the_latest(tmp_path
     assert aliases(Catalog([Root(path=str(tmp_path))])) == {"latest": "chk-a"}
 
 
-def test_no_metadata_is_read_where_the_times_tell(tmp_path: Path) -> None:
+def test_the_latest_is_the_newest_that_can_be_read_and_the_log_names_the_others(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    put(tmp_path, "chk-1", 1, 1000)
+    put(tmp_path, "chk-2", 2, 2000)
+    for name, modified_s in (("chk-3", 3000), ("chk-4", 4000)):
+        metadata = put(tmp_path, name, 2, modified_s) / "_metadata"
+        metadata.write_bytes(metadata.read_bytes()[:1000])
+        os.utime(metadata, (modified_s, modified_s))
+    catalog = Catalog([Root(path=str(tmp_path))])
+
+    assert count(catalog, "latest") == OF_CHECKPOINT[2]
+    assert count(catalog, "latest") == OF_CHECKPOINT[2]
+    said = [record.getMessage() for record in caplog.records]
+    assert len(said) == 2
+    assert "chk-4 is newer, but: expected" in said[0]
+    assert "chk-3 is newer, but: expected" in said[1]
+
+
+def test_only_the_newest_metadata_is_read_where_the_times_tell(tmp_path: Path) -> None:
     put(tmp_path, "chk-1", 1, 1000)
     put(tmp_path, "chk-2", 2, 2000)
     catalog = Catalog([Root(path=str(tmp_path))])
 
     found = catalog.schemas()
 
-    assert [schema.database.is_described for schema in found] == [False, False, False]
+    assert [schema.database.is_described for schema in found] == [False, True, True]
 
 
 def test_every_label_has_a_latest_of_its_own(tmp_path: Path) -> None:
@@ -190,7 +210,7 @@ def test_the_times_of_remote_checkpoints_are_those_of_their_listing(store: Objec
         store.put(f"fresh/a/{name}/_metadata", content)
         store.modify(f"fresh/a/{name}/_metadata", 1_000_000 + number)
     for number in range(20):
-        store.put(f"fresh/b/chk-{number}/_metadata", b"meta")
+        store.put(f"fresh/b/chk-{number}/_metadata", content)
         store.modify(f"fresh/b/chk-{number}/_metadata", 2_000_000 - number)
     roots = [Root(path=proxy.url(f"fresh/{label}"), label=label) for label in ("a", "b")]
     alone = [Root(path=proxy.url(f"fresh/a/{name}"), label=name) for name in ("chk-1", "chk-2", "chk-3")]
@@ -200,4 +220,6 @@ def test_the_times_of_remote_checkpoints_are_those_of_their_listing(store: Objec
 
     assert aliases(many) == {"latest": "chk-0", "a_latest": "a/chk-2", "b_latest": "chk-0"}
     assert aliases(some)["latest"] == "chk-2"
-    assert proxy.taken() == []
+    # Whether the newest one can be read is what its `_metadata` tells; the others are not asked.
+    asked = {re.search(r"fresh/([ab]/chk-\d+)", str(request))[1] for request in proxy.taken()}  # type: ignore[index]
+    assert asked == {"a/chk-1", "a/chk-2", "a/chk-3", "b/chk-0"}

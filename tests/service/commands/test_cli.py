@@ -352,6 +352,17 @@ def test_help_loads_no_engine() -> None:
     assert b"lookup" in ended.stdout
 
 
+def test_serve_logs_savepoints_that_cannot_be_read(broken_neighbour: Path) -> None:
+    serve = command("serve", "--root", f"job={broken_neighbour}", "--port", "0")
+    with subprocess.Popen(serve, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        assert running.stderr is not None
+        said = next(line for line in running.stderr if "cannot be read" in line)
+        running.send_signal(signal.SIGTERM)
+        running.communicate(timeout=30)
+
+    assert "chk-2" in said
+
+
 def test_serve_answers_and_ends_at_a_signal() -> None:
     serve = command("serve", "--root", f"job={Path(NATIVE).parent}", "--port", "0")
     with subprocess.Popen(serve, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
@@ -566,3 +577,50 @@ def test_every_command_takes_the_new_place_of_moved_files(
         failed, _, errors = run(*arguments)
         assert failed == 3
         assert "found neither" in errors
+
+
+@pytest.fixture
+def broken_neighbour(tmp_path: Path) -> Path:
+    """A folder of two savepoints, of which the newer one is cut."""
+    for name in ("chk-1", "chk-2"):
+        shutil.copytree(CANONICAL, tmp_path / name)
+    metadata = tmp_path / "chk-2" / "_metadata"
+    metadata.write_bytes(metadata.read_bytes()[:1000])
+    return tmp_path
+
+
+def test_a_lookup_answers_beside_a_broken_savepoint_and_names_it(run: Any, broken_neighbour: Path) -> None:
+    code, output, errors = run("lookup", str(broken_neighbour), "key_662", "--format", "jsonl")
+    missed = run("lookup", str(broken_neighbour), "no such key")
+
+    assert code == 0
+    assert [(row["operator"], row["value"]) for row in map(json.loads, output.splitlines())] == [
+        ("aggregate", 11290)
+    ]
+    assert "chk-2" in errors
+    assert errors.count("\n") == 1
+    # The key may be in the other one.
+    assert missed[:2] == (3, b"")
+
+
+def test_an_inspection_goes_on_beside_a_broken_savepoint(run: Any, broken_neighbour: Path) -> None:
+    code, output, errors = run("inspect", str(broken_neighbour))
+
+    assert code == 0
+    assert b"aggregate__count" in output
+    assert "chk-2 cannot be read" in errors
+
+
+def test_an_inspection_sees_that_files_are_missing(run: Any, tmp_path: Path) -> None:
+    checkpoint = FLINK / "2.3.0" / "wordcount-rocksdb-checkpoint-incremental" / "checkpoint"
+    shutil.copytree(checkpoint, tmp_path / "checkpoint")
+    file = max((tmp_path / "checkpoint" / "shared").iterdir())
+    file.unlink()
+
+    _, output, _ = run("inspect", str(tmp_path / "checkpoint" / "chk-2"))
+    _, facts, _ = run("inspect", str(tmp_path / "checkpoint" / "chk-2"), "--format", "json")
+
+    assert b"1 file missing or cut" in output
+    assert b"all of it decodes" not in output
+    [missing] = json.loads(facts)[0]["missing_files"]
+    assert missing["path"].endswith(file.name)
