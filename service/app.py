@@ -15,6 +15,7 @@ from service.engines.registry import open_engines
 from service.engines.workers import WorkerEngine
 from service.http.body import BodyLimits
 from service.http.errors import install_error_handlers
+from service.http.hosts import KnownHosts
 from service.operations import logs
 from service.operations.metrics import Metrics
 from service.protocols.trino import router as trino
@@ -68,12 +69,14 @@ def create_app(
         metrics=Metrics(all_queries, catalog),
         workers=workers,
     )
+    hosts = _hosts(settings, authenticator)
+    app.state.hosts = KnownHosts(hosts, settings.server.tls_certificate, settings.server.tls_key)
     app.state.trino = trino.Statements(catalog, all_queries, settings)
     # The middleware added last runs first: a request without credentials is refused before its body is read.
     app.add_middleware(
         BodyLimits, max_bytes=settings.server.max_request_bytes, timeout_s=settings.server.body_timeout_s
     )
-    app.add_middleware(Gate, authenticator=authenticator, hosts=_hosts(settings, authenticator))
+    app.add_middleware(Gate, authenticator=authenticator, hosts=hosts)
     install_error_handlers(app)
     for module in (query, queries, databases, docs, health, trino):
         app.include_router(module.router)

@@ -28,12 +28,12 @@ from service.auth.principal import ANYBODY, Principal
 from service.auth.tokens import TokenVerifier
 from service.errors import ForbiddenError, QueryError, UnauthorizedError
 from service.http.errors import error_response
+from service.http.hosts import THIS_MACHINE, name_of
 
 PRINCIPAL = "principal"
 _OPEN_PATHS = frozenset({"/", "/healthz", "/readyz", "/v1/info"})
 _OPEN_FOLDERS = ("/static/",)
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
-_THIS_MACHINE = frozenset({"localhost", "localhost.localdomain"})
 
 
 class Authenticator:
@@ -121,7 +121,7 @@ class Gate:
         await self._app(scope, receive, send)
 
     def _check_host(self, headers: Headers) -> None:
-        host = _name_of(headers.get("host", ""))
+        host = name_of(headers.get("host", ""))
         if self._hosts and host not in self._hosts:
             raise ForbiddenError(
                 f"expected a request to {min(self._hosts)}, found one to {host!r:.100}",
@@ -131,7 +131,7 @@ class Gate:
 
 def loopback_hosts() -> frozenset[str]:
     """Return the host names of a service on this machine."""
-    return _THIS_MACHINE | {"127.0.0.1", "::1"}
+    return THIS_MACHINE
 
 
 def is_loopback(host: str) -> bool:
@@ -139,7 +139,7 @@ def is_loopback(host: str) -> bool:
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
-        return host.casefold() in _THIS_MACHINE
+        return host.casefold() in THIS_MACHINE
 
 
 def _check_origin(scope: Scope, headers: Headers) -> None:
@@ -168,14 +168,6 @@ def _challenge(headers: Headers) -> str:
 
 def _is_open(path: str) -> bool:
     return path in _OPEN_PATHS or path.startswith(_OPEN_FOLDERS)
-
-
-def _name_of(host: str) -> str:
-    """Return the name or address in a Host header."""
-    try:
-        return (urlsplit(f"//{host}").hostname or "").casefold()
-    except ValueError:
-        return ""
 
 
 def _basic(credentials: str) -> tuple[str, str]:

@@ -20,6 +20,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from service.errors import RequestTimeoutError
 from service.http.admission import Connection, Connections, Wait
 from service.http.errors import raw_response
+from service.http.hosts import CONNECTED_FROM
 
 # Queries end first, so that their history records the reason.
 _AFTER_QUERIES_S = 1.0
@@ -43,6 +44,7 @@ def protocol_of(stall_timeout_s: float, connections: Connections) -> type[asynci
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)
+            self.app_state = {**self.app_state, CONNECTED_FROM: (self.client, self.scheme)}
             self._connection = connections.find(transport.get_extra_info("socket").fileno())
             if self._connection is not None:
                 self._connection.on_late, self._connection.on_cut = self._end, transport.abort

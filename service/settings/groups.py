@@ -32,7 +32,8 @@ class ServerSettings:
     allowed_hosts: str = _setting(
         "",
         "Host names that requests may address, separated by commas. If empty, a service without authentication "
-        "accepts the names of this machine only, and any other service accepts every name.",
+        "accepts the names of this machine only, and any other service accepts every name, but for statements of Trino's "
+        "protocol only names that it knows.",
     )
     max_request_bytes: int = _setting(1024 * 1024, "Largest request body, in bytes.")
     header_timeout_s: float = _setting(

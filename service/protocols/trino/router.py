@@ -23,6 +23,7 @@ from service.errors import (
     ResultGoneError,
     TooManyQueriesError,
 )
+from service.http.hosts import KnownHosts
 from service.protocols.trino.pages import Page, Statement
 from service.protocols.trino.session import session_of
 from service.protocols.trino.statements import Interpreter
@@ -112,6 +113,8 @@ async def post_statement(request: Request, statements: _Statements) -> Response:
         sql = (await request.body()).decode()
     except UnicodeDecodeError as error:
         raise InvalidRequestError("expected a statement in UTF-8") from error
+    # Before it runs: its client could not read it.
+    _base_url(request)
     statement = statements.start(sql, request)
     return _response(request, statement, 0, statement.first())
 
@@ -170,8 +173,13 @@ def check_reader(statement: Statement, request: Request) -> None:
         raise QueryNotFoundError("there is no such query")
 
 
+def _base_url(request: Request) -> str:
+    hosts: KnownHosts = request.app.state.hosts
+    return hosts.base_url(request)
+
+
 def _response(request: Request, statement: Statement, token: int, page: Page) -> Response:
-    base = str(request.base_url).rstrip("/")
+    base = _base_url(request)
     addresses = {"infoUri": f"{base}/api/queries/{statement.id}"}
     if not page.is_last:
         addresses["nextUri"] = f"{base}/v1/statement/executing/{statement.id}/{statement.slug}/{token + 1}"

@@ -8,6 +8,7 @@ import hmac
 import json
 import os
 import re
+import socket
 import ssl
 import stat
 import subprocess
@@ -40,6 +41,7 @@ from service.auth.keys import PREFIX, KeyFile, KeyFileError
 from service.auth.principal import Principal, Source
 from service.auth.tokens import Provider, TokenVerifier
 from service.cli import main
+from service.http.hosts import certificate_names
 from service.settings import Settings
 from tests.support.paths import DATA
 from tests.support.thorough import thorough
@@ -430,6 +432,71 @@ def test_a_page_of_another_user_is_not_there(door: Door) -> None:
     assert door.ask("GET", path, basic("owner", door.keys["owner"])).status_code == 200
 
 
+FOREIGN = [
+    "evil.example",
+    "evil.example:80",
+    "127.0.0.1/evil",
+    "127.0.0.1.evil.example",
+    "a@127.0.0.1",
+    "127.0.0.1#",
+]
+
+
+@pytest.mark.parametrize("host", FOREIGN)
+def test_no_address_of_an_answer_repeats_a_foreign_host(door: Door, host: str) -> None:
+    headers = {"host": host, "x-trino-user": "owner"}
+
+    answer = door.ask(
+        "POST", "/v1/statement", f"Bearer {door.keys['owner']}", headers=headers, content="SELECT 1"
+    )
+
+    assert answer.status_code in (400, 403)
+    assert answer.status_code == 400 or answer.json()["error"]["hint"].startswith("the setting allowed_hosts")
+
+
+def test_a_page_asked_for_with_a_foreign_host_is_refused_and_not_lost(door: Door) -> None:
+    credentials = f"Bearer {door.keys['owner']}"
+    following = trino_rows(door, "owner", "owner", "SELECT 1").json()["nextUri"].removeprefix(door.address)
+
+    assert door.ask("GET", following, credentials, headers={"host": "evil.example"}).status_code == 403
+    assert door.ask("GET", following, credentials).status_code == 200
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1:99", "[::1]:8080", socket.gethostname()])
+def test_addresses_of_an_answer_have_the_name_that_the_client_knows(door: Door, host: str) -> None:
+    headers = {"host": host, "x-trino-user": "owner"}
+
+    answer = door.ask(
+        "POST", "/v1/statement", f"Bearer {door.keys['owner']}", headers=headers, content="SELECT 1"
+    )
+
+    assert answer.json()["nextUri"].startswith(f"http://{host}/v1/statement/")
+
+
+def test_a_name_that_is_allowed_is_repeated_and_no_other_is(
+    key_file: Path, serving: Serving, door: Door
+) -> None:
+    app = create_app(
+        Settings.of(workers=1, allowed_hosts="savepoints.example"),
+        Catalog([Root(path=str(FLINK))]),
+        authenticator=Authenticator(KeyFile(key_file)),
+    )
+    with serving(app) as address:
+        answers = [
+            Door(address, {}).ask(
+                "POST",
+                "/v1/statement",
+                f"Bearer {door.keys['owner']}",
+                headers={"host": host, "x-trino-user": "owner"},
+                content="SELECT 1",
+            )
+            for host in ("savepoints.example:443", "evil.example")
+        ]
+
+    assert answers[0].json()["nextUri"].startswith("http://savepoints.example:443/v1/statement/")
+    assert answers[1].status_code == 403
+
+
 def certificate(directory: Path) -> tuple[Path, Path]:
     """A self-signed certificate of 127.0.0.1, and its key."""
     key = ec.generate_private_key(ec.SECP256R1())
@@ -443,7 +510,10 @@ def certificate(directory: Path) -> tuple[Path, Path]:
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - timedelta(days=1))
         .not_valid_after(now + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        .add_extension(
+            x509.SubjectAlternativeName([x509.DNSName("localhost"), x509.DNSName("*.example")]),
+            critical=False,
+        )
         .sign(key, hashes.SHA256())
     )
     paths = directory / "certificate.pem", directory / "key.pem"
@@ -510,6 +580,22 @@ def test_trinos_client_comes_in_over_tls_with_a_password(
     with pytest.raises(httpx.ConnectError):
         httpx.get(f"https://localhost:{port}/healthz")
     trusted = ssl.create_default_context(cafile=str(chain))
+    assert certificate_names(str(chain), str(chain.with_name("key.pem"))) == {"localhost", ".example"}
+    for name, headers, found in [
+        ("localhost", {}, "https://localhost/"),
+        ("a.example", {}, "https://a.example/"),
+        ("evil.com", {}, ""),
+        ("evil.com", {"x-forwarded-for": "192.0.2.1"}, "https://evil.com/"),
+        ("evil.com", {"x-forwarded-for": "192.0.2.1", "x-forwarded-proto": "http"}, "http://evil.com/"),
+    ]:
+        answer = httpx.post(
+            f"https://localhost:{port}/v1/statement",
+            headers={"host": name, "authorization": f"Bearer {secret}", **headers},
+            content="SHOW SESSION",
+            verify=trusted,
+        )
+        assert answer.json().get("nextUri", "").startswith(found)
+        assert answer.status_code == (200 if found else 403)
     assert httpx.get(f"https://localhost:{port}/healthz", verify=trusted).status_code == 200
 
 
