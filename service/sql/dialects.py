@@ -26,9 +26,25 @@ from dataclasses import replace
 from sqlglot import exp
 
 from catalog import Catalog
-from service.errors import ForbiddenError, InvalidQueryError, InvalidRequestError, QueryError
+from service.errors import (
+    ForbiddenError,
+    InvalidQueryError,
+    InvalidRequestError,
+    QueryError,
+    QuerySyntaxError,
+)
 from service.sql.functions import CARDINALITY
-from service.sql.parser import DIALECT, check_length, generated, parsed, position_of_word, too_deep
+from service.sql.names import quoting_hint
+from service.sql.parser import (
+    DIALECT,
+    blanked,
+    check_length,
+    generated,
+    parsed,
+    position_of_word,
+    too_deep,
+    with_double_quotes,
+)
 from service.sql.plan import Plan
 from service.sql.planner import plan
 from service.sql.resolver import SystemTables
@@ -92,13 +108,20 @@ def planned(
         known = " or ".join(repr(name) for name in _TRANSLATIONS)
         raise InvalidRequestError(f"expected the dialect {known}, found {dialect!r}")
     check_length(sql, max_sql_bytes)
-    translation = _TRANSLATIONS[dialect](sql, constants)
+    sql = with_double_quotes(sql)
+    try:
+        translation = _TRANSLATIONS[dialect](sql, constants)
+    except QuerySyntaxError as error:
+        error.hint = error.hint or quoting_hint(sql, error.position, catalog, schema)
+        raise
     try:
         # The default limit for the translation: it may be longer than the text.
         result = plan(translation, catalog, schema=schema, system_tables=system_tables)
     except QueryError as error:
         if translation != sql:
             _relocate(error, translation, sql)
+        elif isinstance(error, QuerySyntaxError):
+            error.hint = error.hint or quoting_hint(sql, error.position, catalog, schema)
         raise
     return result if translation == sql else replace(result, sql=sql, is_translated=True)
 
@@ -110,10 +133,11 @@ def _from_duckdb(sql: str, _constants: Mapping[str, str]) -> str:
 def _from_trino(sql: str, constants: Mapping[str, str]) -> str:
     """Translate a query from Trino's dialect to DuckDB's."""
     # sqlglot takes all that follows EXPLAIN for one token.
-    explain = _EXPLAIN.match(sql.lstrip())
+    start = len(sql) - len(sql.lstrip())
+    explain = _EXPLAIN.match(sql, start)
     prefix = explain.group() if explain else ""
     try:
-        tree = parsed(sql.lstrip()[len(prefix) :], TRINO)
+        tree = parsed(blanked(sql, start + len(prefix)), TRINO)
         if not isinstance(tree, exp.Query):
             raise ForbiddenError(f"expected a query, found {tree.key.upper()}")
         # A list, because nodes are replaced meanwhile.

@@ -9,16 +9,22 @@ returned as edits of the text (`service.sql.edits`).
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
 from sqlglot import exp
 
+from catalog import Catalog, CatalogError
+from readers import ReaderError
+from service.errors import Position
 from service.sql.edits import Edit, edit_of, quoted
 from service.sql.information_schema import CATALOG, INFORMATION_SCHEMA
 from service.sql.plan import TableReference
 
+_PLAIN_NAME = re.compile(r"[A-Za-z_]\w*")
+_MOST_DATABASES = 3
 # The tables in FROM and JOINs of each SELECT, by the id of its node.
 TablesBySelect = Mapping[int, list[tuple[exp.Table, TableReference]]]
 # The aliases of the tables of each SELECT, by database and table as the statement may write them.
@@ -113,6 +119,44 @@ def _visible(with_: exp.With, inside: exp.CTE | None) -> Iterator[exp.CTE]:
                 yield common
             return
         yield common
+
+
+def quoting_hint(sql: str, position: Position | None, catalog: Catalog, schema: str | None) -> str | None:
+    """Return the advice to quote a name of the catalog; None if none stands where the text could not be read.
+
+    Args:
+        sql: a statement that is no SQL.
+        position: of the first token that could not be read.
+        catalog: its databases, and the tables of the one that the statement or the session means.
+        schema: the database of the session.
+    """
+    if position is None:
+        return None
+    offset = sum(map(len, sql.splitlines(keepends=True)[: position.line - 1])) + position.column - 1
+    for name in _names_to_quote(sql, catalog, schema):
+        for match in re.finditer(rf'(?<![\w"-]){re.escape(name)}(?![\w"-])', sql, re.IGNORECASE):
+            if match.start() <= offset < match.end():
+                return f"quote it: {exp.to_identifier(name, quoted=True).sql()}"
+    return None
+
+
+def _names_to_quote(sql: str, catalog: Catalog, schema: str | None) -> Iterator[str]:
+    """Yield the names that SQL reads only in quotes: of databases, then of the tables that a statement may mean."""
+    names = catalog.schema_names
+    yield from (name for name in names if not _PLAIN_NAME.fullmatch(name))
+    folded = sql.casefold()
+    meant = [name for name in names if name.casefold() in folded][:_MOST_DATABASES]
+    try:
+        databases = [catalog.database(name) for name in meant]
+        if not databases and schema is not None:
+            databases = [catalog.database(schema)]
+        elif not databases and catalog.default is not None:
+            databases = [catalog.default]
+        for database in databases:
+            yield from (name for name in database.tables if not _PLAIN_NAME.fullmatch(name))
+    except (CatalogError, ReaderError):
+        # The statement is wrong in any case.
+        return
 
 
 def used_names(tree: exp.Expr) -> frozenset[str] | None:

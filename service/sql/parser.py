@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from typing import ClassVar
 
 from sqlglot import exp, parse, tokenize
+from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.errors import ErrorLevel, ParseError, SqlglotError, TokenError, UnsupportedError
 from sqlglot.tokenizer_core import Token, TokenType
 
@@ -48,6 +50,27 @@ def tokens_of(sql: str) -> list[Token]:
     while tokens and tokens[-1].token_type is TokenType.SEMICOLON:
         tokens.pop()
     return tokens
+
+
+def with_double_quotes(sql: str) -> str:
+    """Return a text whose names in backquotes, as Flink's SQL quotes them, stand in double quotes."""
+    if "`" not in sql:
+        return sql
+    try:
+        tokens = _BackquotingTokenizer(dialect=DuckDB()).tokenize(sql)
+    except TokenError:
+        return sql
+    pieces, end = [], 0
+    for token in tokens:
+        if token.token_type is TokenType.IDENTIFIER and sql[token.start] == "`":
+            name = token.text.replace('"', '""')
+            pieces += [sql[end : token.start], f'"{name}"']
+            end = token.end + 1
+    return "".join([*pieces, sql[end:]])
+
+
+class _BackquotingTokenizer(DuckDB.Tokenizer):
+    IDENTIFIERS: ClassVar = ['"', "`"]
 
 
 def parsed(sql: str, dialect: str = DIALECT) -> exp.Expr:

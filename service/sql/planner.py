@@ -142,7 +142,13 @@ class _Planner:
     def _describe_table(self, token: Token) -> Plan:
         """Plan DESCRIBE SELECT * FROM the table that is named from this token on."""
         start = "SELECT * FROM "
-        tree = parsed(start + self._sql[token.start :])
+        try:
+            tree = parsed(start + self._sql[token.start :])
+        except QuerySyntaxError as error:
+            if error.position and error.position.line == 1:
+                shift = self._position(token).column - 1 - len(start)
+                error.position = Position(self._position(token).line, error.position.column + shift)
+            raise
         # Positions in errors are those of the statement as it was given.
         for identifier in tree.find_all(exp.Identifier):
             for end in ("start", "end"):

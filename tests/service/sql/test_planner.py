@@ -19,6 +19,7 @@ from service.errors import (
     QuerySyntaxError,
     TableNotFoundError,
 )
+from service.sql.dialects import planned
 from service.sql.planner import plan
 from tests.support.attacks import ATTACKS
 
@@ -240,3 +241,57 @@ def test_any_text_is_a_plan_or_a_query_error(native: Any, text: str) -> None:
     for sql in (text, f"SELECT {text}", f"SELECT * FROM aggregate WHERE {text}"):
         with contextlib.suppress(QueryError):
             plan(sql, native.catalog)
+
+
+@pytest.mark.parametrize("dialect", ["duckdb", "trino"])
+@pytest.mark.parametrize(
+    ("sql", "name"),
+    [
+        ("SELECT * FROM mod7-no-uid", "mod7-no-uid"),
+        ("EXPLAIN SELECT * FROM mod7-no-uid", "mod7-no-uid"),
+        (
+            "SELECT *\nFROM Source__Topic-partition-offset-states AS s",
+            "source__topic-partition-offset-states",
+        ),
+        ("SELECT n.key FROM native.mod7-no-uid__seen AS n", "mod7-no-uid__seen"),
+    ],
+)
+def test_a_known_name_without_its_quotes_gets_a_hint(native: Any, dialect: str, sql: str, name: str) -> None:
+    with pytest.raises(QuerySyntaxError) as caught:
+        planned(sql, native.catalog, dialect=dialect, max_sql_bytes=1 << 20, constants={})
+
+    assert caught.value.hint == f'quote it: "{name}"'
+    assert caught.value.position is not None
+
+
+def test_describe_gets_the_hint_too(native: Any) -> None:
+    with pytest.raises(QuerySyntaxError) as caught:
+        planned("DESCRIBE mod7-no-uid", native.catalog, dialect="duckdb", max_sql_bytes=1 << 20, constants={})
+
+    assert (caught.value.hint, caught.value.position) == ('quote it: "mod7-no-uid"', Position(1, 14))
+
+
+@pytest.mark.parametrize("sql", ["SELECT 'mod7-no-uid' FROM", "SELECT * FROM some-other-name"])
+def test_other_wrong_statements_get_no_such_hint(native: Any, sql: str) -> None:
+    with pytest.raises(QuerySyntaxError) as caught:
+        planned(sql, native.catalog, dialect="duckdb", max_sql_bytes=1 << 20, constants={})
+
+    assert caught.value.hint is None
+
+
+def test_names_may_stand_in_backquotes_as_in_flink(native: Any) -> None:
+    sql = "SELECT '`a`' AS `x\"y`, count(*) AS `count` FROM `mod7-no-uid__seen` -- `no`"
+
+    assert native.rows(sql) == [("`a`", native.rows('SELECT count(*) FROM "mod7-no-uid__seen"')[0][0])]
+    assert (
+        planned(
+            "SELECT `key` FROM `native`.`aggregate`",
+            native.catalog,
+            dialect="trino",
+            max_sql_bytes=1 << 20,
+            constants={},
+        )
+        .tables[0]
+        .table.name
+        == "aggregate"
+    )
