@@ -8,6 +8,7 @@ from __future__ import annotations
 from sqlglot import exp
 from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.parsers.duckdb import DuckDBParser
+from sqlglot.tokenizer_core import TokenType
 
 
 class DuckDBSyntax(DuckDB):
@@ -26,7 +27,9 @@ class DuckDBSyntax(DuckDB):
 
         def _typed_literal(self) -> exp.Expr | None:
             """Read a type and a text; read nothing if something else stands there."""
-            if self._curr is None or self._curr.token_type not in self.TYPE_TOKENS:
+            # What follows an interval may be its unit.
+            is_type = self._curr is not None and self._curr.token_type in self.TYPE_TOKENS
+            if not is_type or self._curr.token_type is TokenType.INTERVAL:
                 return None
             start = self._index
             kind = self._parse_types(check_func=True, allow_identifiers=False)

@@ -57,6 +57,7 @@ from service.errors import (
     without_folders,
 )
 from service.settings import Settings
+from service.sql.parser import generated
 from service.sql.plan import Plan, TableReference
 from service.sql.types import Column
 
@@ -364,7 +365,8 @@ class SparkExecution(Execution):
         found = answers(frame.toArrow())
         references = tuple(table.answered(found.get(number)) for number, table in enumerate(tables))
         self._check_not_cancelled()
-        execution = self._duckdb.execution(replace(self._plan, query=merged, tables=references))
+        plan = replace(self._plan, query=merged, text=generated(merged), tables=references)
+        execution = self._duckdb.execution(plan)
         self._merging = execution
         return self._conformed(_rows_of(execution))
 

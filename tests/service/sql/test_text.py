@@ -35,6 +35,7 @@ KEY = "WHERE key = 'key_662'"
         ("SELECT list_transform([1, 2], lambda x: x + 1)", [2, 3]),
         ("SELECT /* FROM aggregate */ 1 -- FROM aggregate", 1),
         ("SELECT {'a': DATE '2020-6-1'::VARCHAR}.a", "2020-06-01"),
+        ("SELECT (DATE '2020-1-1' + INTERVAL '1' MONTH - INTERVAL 1 DAY * 2)::DATE", date(2020, 1, 30)),
     ],
 )
 def test_an_expression_means_what_was_written(native: Any, sql: str, value: Any) -> None:

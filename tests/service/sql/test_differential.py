@@ -1,0 +1,122 @@
+"""One text, one meaning: every statement has the answer that plain DuckDB gives over the same rows.
+
+A statement that plain DuckDB refuses is refused here, too. Here some more are refused: forms that sqlglot cannot read are a
+syntax error. A few hundred expressions run every time, thousands in `make test-slow`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+from catalog.predicate import ANYTHING
+from service.errors import QueryError, QuerySyntaxError
+from service.queries.request import QueryRequest
+from service.sql.parser import parsed
+from tests.support.expressions import Expressions
+
+_TABLES = ("aggregate", "mod7-no-uid__seen")
+_TOGETHER = 12
+_PLAN_NAME = re.compile(r'"\d+: native\.([^"]+)" AS "?(\1)"?')
+_Answer = tuple[list[str], list[str]]
+
+
+@pytest.fixture(scope="module")
+def plain(native: Any) -> Iterator[duckdb.DuckDBPyConnection]:
+    """DuckDB with the tables of the sample savepoint, without a line of ours between text and answer."""
+    with duckdb.connect() as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        connection.execute("CREATE SCHEMA native")
+        for name in _TABLES:
+            rows = native.catalog.default.table(name).plan(ANYTHING).to_arrow()
+            connection.register("rows", rows)
+            connection.execute(f'CREATE TABLE native."{name}" AS SELECT * FROM rows')
+            connection.unregister("rows")
+        connection.execute("SET search_path = 'native'")
+        yield connection
+
+
+_SEEDS = [14, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(100, 130))]
+
+
+@pytest.mark.parametrize("seed", _SEEDS)
+def test_expressions_mean_what_duckdb_reads(native: Any, plain: duckdb.DuckDBPyConnection, seed: int) -> None:
+    """A dozen expressions at once, and those alone that DuckDB refuses."""
+    made = Expressions(seed)
+    accepted, refused, unread = [], [], 0
+    for _ in range(300):
+        text = made.expression()
+        if _plain_answer(plain, _over_rows(text)) is None:
+            refused.append(text)
+        elif _is_read(_over_rows(text)):
+            accepted.append(text)
+        else:
+            unread += 1
+
+    for start in range(0, len(accepted), _TOGETHER):
+        sql = _over_rows(", ".join(accepted[start : start + _TOGETHER]))
+        assert _answer(native, sql) == _plain_answer(plain, sql), sql
+    for text in refused[::4]:
+        assert _answer(native, _over_rows(text)) is None, text
+    assert len(accepted) > 100
+    assert unread < 10
+
+
+@pytest.mark.parametrize("seed", _SEEDS)
+def test_statements_mean_what_duckdb_reads(native: Any, plain: duckdb.DuckDBPyConnection, seed: int) -> None:
+    made = Expressions(seed)
+    for sql in filter(_is_read, (made.statement() for _ in range(120))):
+        assert _answer(native, sql) == _plain_answer(plain, sql), sql
+
+
+def _over_rows(text: str) -> str:
+    return f"SELECT {text} FROM aggregate WHERE key IN ('key_1', 'key_17', 'key_662')"
+
+
+def _is_read(sql: str) -> bool:
+    """Return whether sqlglot can read a statement."""
+    try:
+        parsed(sql)
+    except QuerySyntaxError:
+        return False
+    return True
+
+
+def _plain_answer(plain: duckdb.DuckDBPyConnection, sql: str) -> _Answer | None:
+    """Return names of columns and rows; None if DuckDB refuses the statement."""
+    try:
+        return _comparable(plain.sql(sql).to_arrow_table())
+    except duckdb.Error:
+        return None
+
+
+def _answer(native: Any, sql: str) -> _Answer | None:
+    try:
+        with native.queries.start(QueryRequest(sql=sql)) as query:
+            batches = list(query.batches())
+            names = [column.name for column in query.columns]
+    except QueryError:
+        return None
+    # A reader of batches gives none for an answer without rows.
+    return _comparable(pa.Table.from_batches(batches)) if batches else (names, [])
+
+
+def _comparable(table: pa.Table) -> _Answer:
+    columns = [_values(column) for column in table.columns]
+    # A column without an alias is named by its text, in which our tables have the names of the plan.
+    names = [_PLAN_NAME.sub(r'"\2"', name) for name in table.column_names]
+    return names, sorted(repr(row) for row in zip(*columns, strict=True))
+
+
+def _values(column: pa.ChunkedArray) -> list[Any]:
+    try:
+        return column.to_pylist()  # type: ignore[no-any-return]  # pyarrow has no types
+    except (OverflowError, ValueError):  # dates and times that Python does not have
+        return [
+            str(value) for value in column.cast(pa.int64() if column.type.bit_width == 64 else pa.int32())
+        ]
