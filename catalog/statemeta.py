@@ -124,7 +124,7 @@ def _state_row(
         "state_backend": state.backend or None,
         "parallelism": operator.parallelism if operator else None,
         "max_parallelism": operator.max_parallelism if operator else None,
-        "size_bytes": state.size_bytes,
+        "size_bytes": state.own_bytes,
         "decode_status": state.status,
         "decode_note": state.note or None,
         "table_name": table_name,

@@ -191,6 +191,11 @@ class State:
         """Bytes that a scan reads, about: of keyed state, also those of other states in the same files."""
         return sum(part.source.cost_bytes(part.name) for part in self.parts)
 
+    @property
+    def own_bytes(self) -> int:
+        """Bytes of this state alone, about; the states of a savepoint have at most its size together."""
+        return sum(part.source.own_bytes(part.name) for part in self.parts)
+
     def key_groups_of(self, keys: Iterable[Any]) -> tuple[tuple[int, Any], ...] | None:
         """Return (key group, key) of keys; None if Java's hash of such keys is not known."""
         if self.entry is None or self.entry.key is None:

@@ -77,6 +77,9 @@ class ConnectorSource(Source):
     def cost_bytes(self, state: StateName) -> int:
         return self.inner.cost_bytes(state)
 
+    def own_bytes(self, state: StateName) -> int:
+        return self.inner.own_bytes(state)
+
     def close(self) -> None:
         self.inner.close()
 

@@ -132,6 +132,13 @@ class Source(ABC):
         """Return about how many bytes a scan of the whole state reads."""
         return self.size_bytes
 
+    def own_bytes(self, state: StateName) -> int:
+        """Return the bytes of one state, without those of other states; an equal share where the format does not tell.
+
+        Reads no entries. The states of a source have at most its size together.
+        """
+        return self.size_bytes // max(1, len(self.entries))
+
     def key_group_bytes(self, state: StateName) -> list[tuple[int, int]] | None:
         """Return (key group, about how many bytes a scan of it reads), by position; None if there are no key groups."""
         return None

@@ -42,6 +42,9 @@ class ChannelSource(Source):
     def cost_bytes(self, state: StateName) -> int:
         return sum(channel.size_bytes for channel in self._of(state))
 
+    def own_bytes(self, state: StateName) -> int:
+        return self.cost_bytes(state)
+
     def _of(self, state: StateName) -> list[channelstate.Channel]:
         return [channel for channel in self.channels if channel.gate.name == state.name]
 

@@ -76,6 +76,9 @@ class OperatorSource(Source):
     def cost_bytes(self, state: StateName) -> int:
         return sum(end - start for start, end in self._bounds(state))
 
+    def own_bytes(self, state: StateName) -> int:
+        return self.cost_bytes(state)
+
     def pages(self, state: StateName, selection: Selection) -> Iterator[Page]:
         bounds = self._bounds(state)
         if not bounds:

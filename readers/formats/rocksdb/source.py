@@ -27,6 +27,8 @@ from readers.formats.rocksdb.database import (
 )
 from readers.formats.rocksdb.files import LocalFiles, RemoteFiles
 from readers.formats.rocksdb.sst import Files
+from readers.formats.rocksdb.sst.errors import NotReadHereError
+from readers.formats.rocksdb.sst.manifest import read_manifest
 from readers.formats.source import Selection, Source, StateName
 from readers.headers.keyed import KeyedHeader, read_keyed_header
 from readers.headers.metainfo import BackendStateType
@@ -48,6 +50,24 @@ class RocksInstance:
         # Several threads read splits of one savepoint and share this instance.
         self._lock = threading.Lock()
         self._database: RocksDatabase | None = None
+
+    def family_bytes(self) -> dict[str, int] | None:
+        """Return the size of each column family's tables; None if it is not known, or only another machine knows it.
+
+        It is for show: nothing that it reads is checked against checksums, which would load the machine.
+        """
+        try:
+            files = self._files()
+            if not files.is_local:
+                return None
+            families = read_manifest(files, self._path, verify=False).families
+            sizes = {name: stream.size_bytes for name, stream in files_of(self._handle).items()}
+        except (ReaderError, NotReadHereError, OSError):
+            return None
+        return {
+            family: sum(sizes.get(f"{table.number:06}.sst", 0) for table in tables)
+            for family, tables in families.items()
+        }
 
     def database(self) -> RocksDatabase:
         """Return the open instance.
@@ -104,6 +124,14 @@ class RocksSource(FilesSource):
     @property
     def key_serializer(self) -> Serializer:
         return self.header.key_serializer
+
+    @cached_property
+    def _family_bytes(self) -> dict[str, int] | None:
+        return self.instance.family_bytes()
+
+    def own_bytes(self, state: StateName) -> int:
+        known = self._family_bytes
+        return super().own_bytes(state) if known is None else known.get(state.name, 0)
 
     def pages(self, state: StateName, selection: Selection) -> Iterator[Page]:
         return self._pages(state, selection)
