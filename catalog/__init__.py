@@ -15,6 +15,7 @@ Reading order:
     statetables.py  the tables of states: one state, all states of an operator, timers
     sqlviews.py     the states of SQL jobs, with a column a field
     statemeta.py    the rows of StateMeta, operators, files, source_offsets
+    keys.py         keys as people write them
     predicate.py    the conditions that save reading
     scan.py         Scan → Split: what an engine reads
     splits.py       the splits of states, of the cache and of facts
@@ -30,6 +31,7 @@ Reading order:
 from catalog.catalog import Catalog, Root, connect
 from catalog.database import Database
 from catalog.errors import CatalogError, NoSuchColumnError, NoSuchDatabaseError, NoSuchTableError
+from catalog.keys import Key, parse_key, shown_key
 from catalog.predicate import Predicate
 from catalog.scan import Scan, Split
 from catalog.table import FactsTable, PlannedTable, Table
@@ -39,6 +41,7 @@ __all__ = [
     "CatalogError",
     "Database",
     "FactsTable",
+    "Key",
     "NoSuchColumnError",
     "NoSuchDatabaseError",
     "NoSuchTableError",
@@ -49,4 +52,6 @@ __all__ = [
     "Split",
     "Table",
     "connect",
+    "parse_key",
+    "shown_key",
 ]

@@ -123,6 +123,11 @@ class StatesTable(Table):
         """Operators of which some states may be unknown."""
         return self._find_unread()
 
+    @cached_property
+    def unquoted(self) -> frozenset[str]:
+        known = [state.state.unquoted for state in self.states]
+        return frozenset.intersection(*known) if known else frozenset()
+
     @abstractmethod
     def _output(self, column: pa.Field, state: TableState) -> Output:
         """Return how a column comes from a state."""

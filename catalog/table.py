@@ -34,6 +34,11 @@ class Table(ABC):
         """Its columns, in order."""
 
     @property
+    def unquoted(self) -> frozenset[str]:
+        """Columns of texts that never begin with a quotation mark, as UUIDs that Kryo wrote: `'"x"'` means `'x'` there."""
+        return frozenset()
+
+    @property
     @abstractmethod
     def size_bytes(self) -> int:
         """About how many bytes a scan of it reads."""

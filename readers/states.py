@@ -159,6 +159,11 @@ class State:
         return pa.schema(list(merged.items()))
 
     @property
+    def unquoted(self) -> frozenset[str]:
+        """Columns of texts that never begin with a quotation mark: see `Serializer.is_unquoted`."""
+        return self.entry.unquoted if self.entry is not None else frozenset()
+
+    @property
     def status(self) -> str:
         """One of four words.
 

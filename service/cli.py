@@ -35,7 +35,7 @@ _QUERY_SETTINGS = (
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command that the arguments name, and return its exit code."""
     options = parser_of().parse_args(arguments)
-    return int(_loaded(options.command).main(options))
+    return _ended(_loaded(options.command), options)
 
 
 def run() -> NoReturn:
@@ -48,7 +48,7 @@ def run() -> NoReturn:
     command = _loaded(options.command)
     gc.freeze()
     gc.enable()
-    code = int(command.main(options))
+    code = _ended(command, options)
     # The reader of a pipe may be gone.
     with contextlib.suppress(OSError):
         sys.stdout.flush()
@@ -56,6 +56,14 @@ def run() -> NoReturn:
     # Exit handlers close the engines; os._exit does not call them.
     atexit._run_exitfuncs()
     os._exit(code)
+
+
+def _ended(command: ModuleType, options: argparse.Namespace) -> int:
+    """Run a command and return its exit code; an error that it does not expect is reported in one line."""
+    try:
+        return int(command.main(options))
+    except Exception as error:  # the last resort: libraries raise anything
+        return int(import_module("service.commands.outcome").unexpected(error, verbose=options.verbose))
 
 
 def _loaded(command: str) -> ModuleType:

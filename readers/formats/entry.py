@@ -97,6 +97,11 @@ class Entry:
         return any(problem.path[0] == column and not problem.sized for problem in self.problems())
 
     @property
+    def unquoted(self) -> frozenset[str]:
+        """Columns of texts that never begin with a quotation mark: see `Serializer.is_unquoted`."""
+        return frozenset(name for name, tree in self._trees() if tree.is_unquoted and not self.is_raw(name))
+
+    @property
     def is_open(self) -> bool:
         """True if a value may be of a class that the savepoint does not describe; its bytes have a column of their own."""
         return self.value is not None and self.value.is_open and not self.is_raw("value")

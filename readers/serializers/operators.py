@@ -101,6 +101,10 @@ class TtlSerializer(StructSerializer):
     def layout(self) -> StructLayout:
         return StructLayout(("value", self.value), ("last_access", MILLISECONDS))
 
+    @property
+    def is_unquoted(self) -> bool:
+        return self.value.is_unquoted
+
     def emit(self, program: Program) -> None:
         # The bytes hold the time first, the column shows the value first.
         self.layout.emit_in_order(program, (1, 0))

@@ -1,33 +1,32 @@
 """`savepointdb lookup`: all states and timers of one key.
 
-The key is a text, parsed as the key type of each operator: `42` is a number for one operator and text for another. Structs,
-lists and maps are written as JSON. An operator gives no rows if the text is not a key of its type. Only the key group of the
-key is read, if the hash of the key type is known.
+The key is a text, parsed as the key type of each operator (`catalog.keys`): `42` is a number for one operator and text for
+another. An operator gives no rows if the text is not a key of its type. Only the key group of the key is read, if the hash of
+the key type is known. Without any rows the command fails, as `grep` does, and shows keys of the savepoint as examples.
 """
 
 from __future__ import annotations
 
 import sys
 from argparse import Namespace
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from decimal import Decimal
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any
 
-import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from catalog import Database, Predicate, Table
-from readers import ReaderError, json_text
-from service.commands.outcome import WrongUsageError, ended
+from catalog import Database, Key, Predicate, Table, parse_key, shown_key
+from catalog.statetables import StatesTable, timer_service_of
+from readers import ReaderError, State, conform, json_text
+from service.commands.outcome import NothingFoundError, ended
 from service.commands.output import check_output, write_rows
 from service.commands.sources import catalog_of
 from service.encode.columns import JSON_TEXT
 from service.sql.types import Column, sql_type
 
 _TIMERS = "timers"
+_MOST_EXAMPLES = 4
 _TEXT = pa.string()
 _ANSWER = pa.schema(
     [
@@ -49,21 +48,29 @@ _COLUMNS = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _KeyedState:
-    """A table with a row per key.
+    """A state with a row per key.
 
     Attributes:
         table: a table with a column `key`.
-        operator: the operator of the state; None for the timers, whose rows name theirs.
-        state: the name of the state; for the timers, the column with the name.
-        kind: the kind of the state.
+        key_type: of the state's own keys; the table of several states may show them as text.
+        unquoted: columns of the state's texts that never begin with a quotation mark.
+        operator, state, kind: as shown.
         value: the column with the value.
+        facts: columns that have these values in the rows of the state.
     """
 
     table: Table
-    operator: str | None
+    key_type: pa.DataType
+    unquoted: frozenset[str]
+    operator: str
     state: str
     kind: str
     value: str = "value"
+    facts: dict[str, str] = field(default_factory=dict)
+
+    def parse(self, text: str) -> Key | None:
+        """Return the key that a text stands for; None if the state has no such keys."""
+        return parse_key(text, self.key_type, is_unquoted="key" in self.unquoted)
 
 
 def main(options: Namespace) -> int:
@@ -77,18 +84,15 @@ def _lookup(options: Namespace) -> None:
     databases = [catalog.database(name) for name in catalog.databases]
     failures: list[tuple[str, ReaderError]] = []
     states = [(one, state) for one in databases for state in _readable_states(one, failures)]
-    key_types = {sql_type(state.table.schema.field("key").type) for _, state in states}
-    # The first rows are read before anything is written, so that a wrong key gives an error and no empty file.
+    # The first rows are read before anything is written, so that an unknown key gives an error and no empty file.
     batches = _batches(states, options.key, failures)
     first = next(batches, None)
     if first is None and failures:
         # The key may be in what cannot be read.
         raise failures[0][1]
-    if first is None and not any(_could_be(options.key, state) for _, state in states):
-        raise WrongUsageError(
-            f"expected a key of type {' or '.join(sorted(key_types)) or 'any state'}, found {options.key!r}"
-        )
-    rows = batches if first is None else chain([first], batches)
+    if first is None:
+        raise NothingFoundError(_nothing(options.key, [state for _, state in states]))
+    rows = chain([first], batches)
     write_rows(_COLUMNS, _ANSWER, rows, format_name=options.format, path=options.output)
     for text in dict.fromkeys(f"{name}: {error}" for name, error in failures):
         print(f"savepointdb: not all of it can be read: {text}", file=sys.stderr)
@@ -112,51 +116,88 @@ def _readable_states(database: Database, failures: list[tuple[str, ReaderError]]
         failures.append((database.name, error))
 
 
+def _nothing(text: str, states: list[_KeyedState]) -> str:
+    examples: dict[str, str] = {}
+    for state in states:
+        kind = str(state.key_type)
+        if kind not in examples and len(examples) < _MOST_EXAMPLES:
+            example = _example(state)
+            if example is not None:
+                examples[kind] = f"{example} ({state.operator})"
+    if not examples:
+        return f"no state has the key {text!r}; no state here has keys"
+    return f"no state has the key {text!r}; keys here look like: {', '.join(examples.values())}"
+
+
+def _example(state: _KeyedState) -> str | None:
+    """Return a key of a state; None if it has none."""
+    scan = state.table.scan(["key"], Predicate({name: (value,) for name, value in state.facts.items()}))
+    for split in scan.splits:
+        for batch in scan.read(split):
+            keys = batch.column("key").drop_null()
+            if len(keys):
+                return shown_key(keys)
+    return None
+
+
 def _states(database: Database) -> Iterator[_KeyedState]:
-    """Yield the tables with keys: one for each keyed state, and the timers."""
+    """Yield the keyed states of a database, its timers last."""
     for row in database.table("StateMeta").scan().to_arrow().to_pylist():
         if row["key_type"] is not None and row["table_name"] not in (None, _TIMERS):
             table = database.table(row["table_name"])
             if "key" in table.schema.names:
-                operator = database.operator_names[row["operator_id"]]
                 yield _KeyedState(
-                    table=table, operator=operator, state=row["state_name"], kind=row["state_kind"]
+                    table=table,
+                    key_type=table.schema.field("key").type,
+                    unquoted=table.unquoted,
+                    operator=database.operator_names[row["operator_id"]],
+                    state=row["state_name"],
+                    kind=row["state_kind"],
                 )
     timers = database.table(_TIMERS)
-    yield _KeyedState(table=timers, operator=None, state="timer_service", kind="TIMER", value="timestamp")
+    if isinstance(timers, StatesTable):
+        for known in timers.states:
+            yield _timers(database, timers, known.state)
 
 
-def _could_be(text: str, state: _KeyedState) -> bool:
-    return key_of(text, state.table.schema.field("key").type) is not None
-
-
-def key_of(text: str, key_type: pa.DataType) -> pa.Scalar | None:
-    """Parse a text as a key of this type; return None if it is none."""
-    for test, parse in _PARSERS:
-        if test(key_type):
-            try:
-                return pa.scalar(parse(text, key_type), key_type)
-            except (ValueError, TypeError, LookupError, ArithmeticError, pa.ArrowException):
-                return None
-    try:
-        return pa.scalar(text).cast(key_type)
-    except pa.ArrowException:
-        return None
+def _timers(database: Database, table: StatesTable, state: State) -> _KeyedState:
+    domain, service = timer_service_of(state.name)
+    return _KeyedState(
+        table=table,
+        key_type=state.schema.field("key").type,
+        unquoted=state.unquoted,
+        operator=database.operator_names[state.operator_id],
+        state=service,
+        kind=f"{domain} TIMER",
+        value="timestamp",
+        facts={"operator_id": state.operator_id, "timer_service": service, "time_domain": domain},
+    )
 
 
 def _rows(database: Database, state: _KeyedState, text: str) -> Iterator[pa.RecordBatch]:
-    key = key_of(text, state.table.schema.field("key").type)
+    key = state.parse(text)
     if key is None:
         return
-    wanted = json_text(pa.array([key.as_py()], key.type))[0]
+    column = state.table.schema.field("key").type
+    # A column of several types of keys is text: texts are as they are, other keys are JSON text.
+    is_text = pa.types.is_string(column)
+    shown = key.array if is_text else conform(key.array, column)
+    wanted = key.value if pa.types.is_string(state.key_type) else Key(shown).json
+    predicate = Predicate({name: (value,) for name, value in state.facts.items()})
+    if column.equals(state.key_type) and key.value is not None:
+        predicate = predicate.and_("key", (key.value,))
     names = [name for name in state.table.schema.names if not name.startswith("_")]
-    scan = state.table.scan(names, Predicate({"key": (key.as_py(),)}))
+    scan = state.table.scan(names, predicate)
     for split in scan.splits:
         for batch in scan.read(split):
             # Compared as text, because Arrow cannot compare nested values.
-            kept = batch.filter(pc.equal(json_text(batch.column("key")), wanted))
-            if kept.num_rows:
-                yield _answer(database, state, kept)
+            keys = batch.column("key")
+            kept = pc.equal(keys if is_text else json_text(keys), wanted)
+            for name, value in state.facts.items():
+                kept = pc.and_(kept, pc.equal(batch.column(name), value))
+            rows = batch.filter(kept)
+            if rows.num_rows:
+                yield _answer(database, state, rows)
 
 
 def _answer(database: Database, state: _KeyedState, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -168,44 +209,14 @@ def _answer(database: Database, state: _KeyedState, batch: pa.RecordBatch) -> pa
             return pa.nulls(batch.num_rows, kind)
         return json_text(batch.column(name)) if kind == pa.string() else batch.column(name)
 
-    if state.operator is None:
-        operators = pa.array(
-            [database.operator_names[one] for one in batch.column("operator_id").to_pylist()]
-        )
-        names = batch.column(state.state)
-        kinds = pc.binary_join_element_wise(batch.column("time_domain"), state.kind, " ")
-    else:
-        operators, names, kinds = repeated(state.operator), repeated(state.state), repeated(state.kind)
     arrays = [
         repeated(database.name),
-        operators,
-        names,
-        kinds,
+        repeated(state.operator),
+        repeated(state.state),
+        repeated(state.kind),
         column("namespace"),
         column("map_key"),
         column("list_index", pa.int32()),
         column(state.value),
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=_ANSWER)
-
-
-def _boolean(text: str, _type: pa.DataType) -> bool:
-    return {"true": True, "false": False}[text.lower()]
-
-
-def _nested(text: str, key_type: pa.DataType) -> Any:
-    value = orjson.loads(text)
-    if isinstance(value, list) and pa.types.is_struct(key_type):
-        return dict(zip([field.name for field in key_type], value, strict=True))
-    return value
-
-
-_Parse = Callable[[str, pa.DataType], Any]
-_PARSERS: tuple[tuple[Callable[[pa.DataType], bool], _Parse], ...] = (
-    (pa.types.is_string, lambda text, _type: text),
-    (pa.types.is_integer, lambda text, _type: int(text)),
-    (pa.types.is_floating, lambda text, _type: float(text)),
-    (pa.types.is_boolean, _boolean),
-    (pa.types.is_decimal, lambda text, _type: Decimal(text)),
-    (pa.types.is_nested, _nested),
-)

@@ -3,7 +3,7 @@
 | code | when |
 |---|---|
 | 0 | the command succeeded |
-| 1 | the query failed |
+| 1 | the query failed, or a lookup found nothing |
 | 2 | the command line is wrong |
 | 3 | a savepoint cannot be read |
 | 130 | Ctrl-C |
@@ -29,12 +29,18 @@ class WrongUsageError(Exception):
     """A command line that makes no sense."""
 
 
+class NothingFoundError(Exception):
+    """A lookup without any rows."""
+
+
 def ended(command: Callable[[Namespace], None], options: Namespace) -> int:
     """Run a command and return its exit code. Errors go to standard error, with `--verbose` after a traceback."""
     try:
         command(options)
     except (WrongUsageError, InvalidSettingError) as error:
         return _reported(str(error), WRONG_USAGE, options)
+    except NothingFoundError as error:
+        return _reported(str(error), FAILED, options)
     except (QueryError, CatalogError, ReaderError) as error:
         failure = query_error_of(error)
         code = UNREADABLE if isinstance(failure, SavepointError) else FAILED
@@ -46,6 +52,16 @@ def ended(command: Callable[[Namespace], None], options: Namespace) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OK
     return OK
+
+
+def unexpected(error: Exception, *, verbose: bool) -> int:
+    """Report an error that no command expects, in one line; return the exit code."""
+    if verbose:
+        traceback.print_exception(error)
+    message = " ".join(str(error).split())
+    hint = "" if verbose else " (--verbose shows where; please report it)"
+    print(f"savepointdb: unexpected {type(error).__name__}: {message}{hint}", file=sys.stderr)
+    return FAILED
 
 
 def _described(error: QueryError) -> str:

@@ -31,6 +31,7 @@ from service.settings import Settings, config_path, read_config, settings_of
 
 logger = logging.getLogger("savepointdb")
 
+_LAST_PORT = 65_535
 _MAX_HEADER_BYTES = 64 * 1024
 _LAST_ANSWERS_S = 5
 # Threads that plan queries hold the interpreter for this long before the thread that serves connections gets it. With 200 clients,
@@ -160,6 +161,8 @@ def authenticator_of(settings: Settings) -> Authenticator:
 
 
 def _check_address(settings: Settings, authenticator: Authenticator) -> None:
+    if not 0 <= settings.server.port <= _LAST_PORT:
+        raise WrongUsageError(f"expected a port from 0 to {_LAST_PORT}, found {settings.server.port}")
     if authenticator.is_open and not settings.auth.allow_anonymous and not is_loopback(settings.server.host):
         raise WrongUsageError(
             f"expected keys or an identity provider to listen on {settings.server.host}, because other machines reach it: "
