@@ -6,9 +6,11 @@ Reading order:
 
     discovery.py    finds savepoints and checkpoints under a root
     naming.py       the names of databases and tables
+    labels.py       the labels of roots; jobs
     references.py   savepoints and states, to be opened again in any process
     roots.py        the databases under roots, and those that one user may see
     freshness.py    names that follow a job: `latest`
+    aliases.py      all other names by which a database is called
     catalog.py      Catalog: all databases; `connect`
     database.py     Database: one savepoint and its tables
     table.py        Table; the tables that need no state

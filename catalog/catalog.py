@@ -8,14 +8,15 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
+from catalog.aliases import schemas_called
 from catalog.cache.states import StateCache
 from catalog.database import Database
-from catalog.errors import NoSuchDatabaseError
-from catalog.freshness import Schema, aliases_of, newest_of
+from catalog.errors import AmbiguousDatabaseError, NoSuchDatabaseError, near_names
+from catalog.freshness import LATEST, Schema, aliases_of
+from catalog.labels import Root
 from catalog.roots import (
     DatabaseSource,
     OpeningOptions,
-    Root,
     RootDatabases,
     VisibleDatabases,
     savepoint_version,
@@ -44,6 +45,7 @@ class Catalog:
 
     Raises:
         NotASavepointError: a root does not exist.
+        ConflictingRootsError: two roots have one label, or one is inside another.
     """
 
     def __init__(
@@ -84,10 +86,21 @@ class Catalog:
         return [database.name for database in self._source.all()]
 
     def schemas(self) -> list[Schema]:
-        """Return all databases, then the aliases (`latest` and the like), which exist where roots hold several databases."""
+        """Return all databases, then `latest` and `<label>_latest`, if roots hold several databases; not the other aliases."""
         databases = self._source.all()
         aliases = (self._alias(name.casefold()) for name in self._aliases(databases))
         return [*(Schema(one.name, one) for one in databases), *(one for one in aliases if one is not None)]
+
+    def schemas_named(self, names: Iterable[str]) -> list[Schema]:
+        """Return those of `schemas` that have these names in any case, then the aliases among the names that are not listed."""
+        wanted = {name.casefold(): name for name in names}
+        listed = [schema for schema in self.schemas() if schema.name.casefold() in wanted]
+        others = wanted.keys() - {schema.name.casefold() for schema in listed}
+        for folded in sorted(others):
+            # A name that means nothing, or several databases, is no schema.
+            with contextlib.suppress(NoSuchDatabaseError, AmbiguousDatabaseError):
+                listed.append(Schema(wanted[folded], self.schema(folded).database))
+        return listed
 
     @property
     def schema_names(self) -> list[str]:
@@ -101,7 +114,11 @@ class Catalog:
         if len(under_roots) < 2:
             return []
         taken = {database.name.casefold() for database in databases}
-        return [name for name in aliases_of(under_roots) if name.casefold() not in taken]
+        return [
+            name
+            for name, candidates in aliases_of(under_roots).items()
+            if name.casefold() not in taken and (name == LATEST or candidates[0].has_latest)
+        ]
 
     def described(self) -> list[Database]:
         """Return all databases after one attempt to read each `_metadata`, several at a time; never reads one twice."""
@@ -123,21 +140,34 @@ class Catalog:
 
         Raises:
             NoSuchDatabaseError: near names in the error.
+            AmbiguousDatabaseError: several databases have this alias.
         """
         return self.schema(name).database
 
     def schema(self, name: str) -> Schema:
-        """Return the database of a name in any case, or else what an alias stands for, also an alias that is not listed yet.
+        """Return the database of a name in any case, or else what an alias stands for, also an alias that is not listed.
 
         Raises:
             NoSuchDatabaseError: near names in the error.
+            AmbiguousDatabaseError: several databases have this alias, or their names differ only in case.
         """
-        folded = name.casefold()
-        database = self._source.find(folded)
-        schema = self._alias(folded) if database is None else Schema(database.name, database)
+        found = self._source.find(name)
+        if len(found) > 1:
+            raise AmbiguousDatabaseError(name, [one.name for one in found])
+        schema = Schema(found[0].name, found[0]) if found else self._alias(name.casefold())
         if schema is None:
-            raise NoSuchDatabaseError(name, self.schema_names)
+            raise NoSuchDatabaseError(name, near=self.near(name))
         return schema
+
+    def near(self, name: str) -> tuple[str, ...]:
+        """Return the names most like this one; if there are none, those of databases whose last folder is like it."""
+        near = near_names(name, self.schema_names)
+        if near:
+            return near
+        last: dict[str, list[str]] = {}
+        for one in self._source.under_roots():
+            last.setdefault(one.tail[-1], []).append(one.database.name)
+        return tuple(found for folder in near_names(name, last) for found in last[folder])
 
     def _alias(self, folded: str) -> Schema | None:
         """Return what an alias stands for: always the same if this catalog keeps its aliases."""
@@ -150,17 +180,17 @@ class Catalog:
 
     def _current(self, folded: str) -> Schema | None:
         """Return what an alias stands for now; looks at the roots at once if that was removed since the last look."""
-        schema = self._resolved(folded)
-        if schema is None or _is_as_found(schema.database):
-            return schema
-        self._source.look_again()
-        return self._resolved(folded)
+        found = self._called(folded)
+        if not all(_is_as_found(schema.database) for schema in found):
+            self._source.look_again()
+            found = self._called(folded)
+        if len(found) > 1:
+            raise AmbiguousDatabaseError(folded, [schema.database.name for schema in found])
+        return found[0] if found else None
 
-    def _resolved(self, folded: str) -> Schema | None:
-        for name, candidates in aliases_of(self._source.under_roots()).items():
-            if name.casefold() == folded:
-                return Schema(name, newest_of(candidates))
-        return None
+    def _called(self, folded: str) -> list[Schema]:
+        found = schemas_called(folded, self._source.under_roots(), self._source.labels)
+        return list({id(schema.database): schema for schema in found}.values())
 
     def table(self, name: str) -> Table:
         """Return a table of the default database.
@@ -179,7 +209,8 @@ class Catalog:
 
         Raises:
             ReaderError: it cannot be opened.
-            DuplicateDatabaseError: the name is taken by another path.
+            InvalidDatabaseNameError: a URL would have to escape the name.
+            DuplicateDatabaseError: the name is taken by another path, or a savepoint under a root may get it.
         """
         return self._source.add(name, path)
 
@@ -210,7 +241,7 @@ def connect(
 
     Args:
         path: local or remote.
-        name: of the database, if the path is a savepoint; else a label before their names.
+        name: of the database, if the path is a savepoint; else the label before their names; if not given, that of its folder.
         roots: more directories that savepoints may refer to.
         path_map: recorded path prefixes and the present ones.
         uids: uids of operators of which savepoints store only the ids.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any
 
@@ -49,6 +50,7 @@ _RESERVED = (STATE_META_NAME, OPERATORS_NAME, FILES_NAME, SOURCE_OFFSETS_NAME, T
 _SEPARATOR = "__"
 # The families of handles that may hold timers: RocksDB's timers on the heap are raw keyed state.
 _WITH_TIMERS = frozenset({StateKind.VALUE, StateKind.RAW_KEYED})
+_NANOSECONDS = 1_000_000_000
 
 
 class Database:
@@ -59,6 +61,8 @@ class Database:
         reference: opens the savepoint.
         uids: uids of operators of which the savepoint stores only the ids.
         cache: of decoded states; None for none.
+        modified_ns: when its `_metadata` was modified, since 1970; 0 where that is not known.
+        job: the job that wrote it, as far as its path says.
 
     Attributes:
         uids: operator id → uid.
@@ -70,9 +74,13 @@ class Database:
         reference: SavepointReference,
         uids: Iterable[str] = (),
         cache: StateCache | None = None,
+        modified_ns: int = 0,
+        job: str | None = None,
     ) -> None:
         self.name = name
         self.reference = reference
+        self.modified_ns = modified_ns
+        self.job = job
         self.cache = cache
         self.uids: Mapping[str, str] = {operator_id_of(uid): uid for uid in uids}
         self._description: tuple[int, str | None] | None = None
@@ -98,6 +106,12 @@ class Database:
     def path(self) -> str:
         """Its directory."""
         return self.reference.path
+
+    @property
+    def created_at(self) -> datetime | None:
+        """The time of its `_metadata`, which Flink writes last, in UTC, to the second; None where it is not known."""
+        seconds = self.modified_ns // _NANOSECONDS
+        return datetime.fromtimestamp(seconds, UTC) if seconds else None
 
     @property
     def is_described(self) -> bool:

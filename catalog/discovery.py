@@ -95,6 +95,16 @@ def find_savepoints(root: str, options: StorageOptions = DEFAULT_OPTIONS) -> Ite
         )
 
 
+def modified_at(path: str, options: StorageOptions = DEFAULT_OPTIONS) -> int:
+    """Return when a savepoint was modified, since 1970; needs no request if it is open; 0 if that is not known."""
+    location, query = given_location(path)
+    system = file_system_of(location, query, options)
+    if not isinstance(system, RemoteFileSystem):
+        return _modified_ns(location)
+    metadata = location if location.name == METADATA_FILE_NAME else location / METADATA_FILE_NAME
+    return system.modified_ns(metadata)
+
+
 def _walk(system: FileSystem, folder: Location, relative: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
     listing = system.folder(folder)
     if METADATA_FILE_NAME in listing.files:

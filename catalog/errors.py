@@ -5,7 +5,10 @@
         NoSuchDatabaseError
         NoSuchTableError
         NoSuchColumnError
-      DuplicateDatabaseError   the name is taken
+      AmbiguousDatabaseError   carries: name, candidates
+      DuplicateDatabaseError   the name is taken, or may be taken by a savepoint under a root
+      ConflictingRootsError    carries: suggestions; two roots have one label, or a root is inside another
+      InvalidDatabaseNameError a name that a URL would have to escape
       CorruptCacheError        the bytes of a cache file have changed
 
 `near` are the known names that are most like `name`.
@@ -14,9 +17,10 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 _NEAR = 3
+_LISTED = 10
 
 
 class CatalogError(Exception):
@@ -34,13 +38,16 @@ class UnknownNameError(CatalogError):
         name: as it was given.
         known: the existing names.
         where: the database or table that was searched.
+        near: the names to suggest, if not those of `known` that are like `name`.
     """
 
     what = "name"
 
-    def __init__(self, name: str, known: Iterable[str] = (), where: str = "") -> None:
+    def __init__(
+        self, name: str, known: Iterable[str] = (), where: str = "", near: Sequence[str] = ()
+    ) -> None:
         self.name = name
-        self.near = near_names(name, known)
+        self.near = tuple(near[:_NEAR]) or near_names(name, known)
         hint = f"; near: {', '.join(self.near)}" if self.near else ""
         place = f" in {where}" if where else ""
         super().__init__(f"expected a {self.what}, found no {self.what} {name!r}{place}{hint}")
@@ -64,8 +71,45 @@ class NoSuchColumnError(UnknownNameError):
     what = "column"
 
 
+class AmbiguousDatabaseError(CatalogError):
+    """Several databases have this alias.
+
+    Args:
+        name: as it was given.
+        candidates: the names of the databases.
+    """
+
+    def __init__(self, name: str, candidates: Sequence[str]) -> None:
+        self.name = name
+        self.candidates = tuple(candidates)
+        listed = ", ".join(f'"{one}"' for one in self.candidates[:_LISTED])
+        more = f" and {len(self.candidates) - _LISTED} more" if len(self.candidates) > _LISTED else ""
+        super().__init__(
+            f"expected the name of one database, found {name!r}, which may be each of {len(self.candidates)}: {listed}{more}"
+        )
+
+
 class DuplicateDatabaseError(CatalogError):
-    """Another path has this database name."""
+    """Another path has this database name, or a savepoint under a root may get it."""
+
+
+class InvalidDatabaseNameError(CatalogError):
+    """A name for a database that needs escapes in a URL, or a label that is no single part of a path."""
+
+
+class ConflictingRootsError(CatalogError):
+    """Two roots would give their databases the same names, or one is inside the other.
+
+    Args:
+        message: which roots, and why.
+        suggestions: each conflicting root as `label=PATH`, with labels that differ; empty if labels do not help.
+    """
+
+    def __init__(self, message: str, suggestions: Sequence[str] = ()) -> None:
+        self.message = message
+        self.suggestions = tuple(suggestions)
+        advice = f"; label them: {' '.join(self.suggestions)}" if self.suggestions else ""
+        super().__init__(message + advice)
 
 
 def near_names(name: str, known: Iterable[str]) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Aliases that follow a job: `latest` is the newest savepoint of all, `<label>_latest` the newest under the roots with that label.
+"""Aliases that follow a job: `latest` is the newest savepoint of all, `<label>_latest` the newest under the root with that label.
 
 The newest savepoint is the one whose `_metadata` was modified last: Flink writes that file once, after all others. Of several
 that were modified at the same moment (object stores give whole seconds), it is the one with the highest checkpoint id. One whose
@@ -16,6 +16,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from catalog.database import Database
+from catalog.naming import database_name
 from readers import ReaderError
 
 LATEST = "latest"
@@ -47,22 +48,27 @@ class RootDatabase(NamedTuple):
         database: the database.
         label: of the root.
         modified_ns: when its `_metadata` was modified, since 1970; 0 where the file system does not say.
+        folders: below the root, outermost first; empty if the root is the savepoint.
+        tail: the last folders of its path, by which it may be called.
+        above: the path of the folder that it is in.
+        has_latest: whether `<label>_latest` is listed, which would say nothing new of an only root, or of a root that is a
+            savepoint.
     """
 
     database: Database
     label: str
     modified_ns: int
+    folders: tuple[str, ...]
+    tail: tuple[str, ...]
+    above: str
+    has_latest: bool
 
 
 def aliases_of(databases: Sequence[RootDatabase]) -> dict[str, list[RootDatabase]]:
     """Return alias → the databases of which it is the newest; `latest` first."""
     aliases: dict[str, list[RootDatabase]] = {LATEST: list(databases)} if databases else {}
-    spelled: dict[str, str] = {}
     for one in databases:
-        if one.label:
-            # Labels that differ only in case are one label: names are compared without case.
-            name = spelled.setdefault(one.label.casefold(), f"{one.label}_{LATEST}")
-            aliases.setdefault(name, []).append(one)
+        aliases.setdefault(f"{database_name(one.label)}_{LATEST}", []).append(one)
     return aliases
 
 

@@ -18,31 +18,18 @@ from dataclasses import dataclass
 
 from catalog.cache.states import StateCache
 from catalog.database import Database
-from catalog.discovery import DiscoveredSavepoint, find_savepoints
-from catalog.errors import DuplicateDatabaseError, NoSuchDatabaseError
+from catalog.discovery import DiscoveredSavepoint, find_savepoints, modified_at
+from catalog.errors import DuplicateDatabaseError, InvalidDatabaseNameError, NoSuchDatabaseError
 from catalog.freshness import RootDatabase
-from catalog.naming import database_names
-from catalog.references import SavepointReference
+from catalog.labels import Root, folders_above, job_of, labelled, savepoint_location
+from catalog.naming import SEPARATOR, database_name, is_free_name
+from catalog.references import SavepointReference, open_savepoint
 from readers import (
     METADATA_FILE_NAME,
     STATE_INFO_FILE_NAME,
     ReaderError,
     StorageOptions,
-    is_url,
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Root:
-    """A folder in which a catalog looks for savepoints.
-
-    Attributes:
-        path: a savepoint, or a folder that holds some.
-        label: the first part of its databases' names, as `label/…`; empty for none.
-    """
-
-    path: str
-    label: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,9 +63,11 @@ class OpeningOptions:
             options=self.storage,
         )
 
-    def database(self, name: str, reference: SavepointReference) -> Database:
+    def database(
+        self, name: str, reference: SavepointReference, modified_ns: int = 0, job: str | None = None
+    ) -> Database:
         """Return a database of this name; opens nothing."""
-        return Database(name, reference, self.uids, self.cache)
+        return Database(name, reference, self.uids, self.cache, modified_ns, job)
 
 
 class DatabaseSource(ABC):
@@ -104,9 +93,14 @@ class DatabaseSource(ABC):
     def under_roots(self) -> list[RootDatabase]:
         """Return the databases under the roots."""
 
+    @property
     @abstractmethod
-    def find(self, folded: str) -> Database | None:
-        """Return the database of a casefolded name; None if there is none."""
+    def labels(self) -> tuple[str, ...]:
+        """The labels of the roots."""
+
+    @abstractmethod
+    def find(self, name: str) -> list[Database]:
+        """Return the database of a name; if there is none, all whose names differ from it only in case."""
 
     @abstractmethod
     def add(self, name: str, path: str) -> Database:
@@ -114,7 +108,8 @@ class DatabaseSource(ABC):
 
         Raises:
             ReaderError: it cannot be opened.
-            DuplicateDatabaseError: the name is taken by another path.
+            InvalidDatabaseNameError: a URL would have to escape the name.
+            DuplicateDatabaseError: the name is taken by another path, or a savepoint under a root may get it.
         """
 
 
@@ -128,10 +123,13 @@ class RootDatabases(DatabaseSource):
 
     Raises:
         NotASavepointError: a root does not exist.
+        ConflictingRootsError: two roots have one label, or one is inside another.
     """
 
     def __init__(self, roots: Iterable[Root], options: OpeningOptions, rescan_after_s: float | None) -> None:
-        self._roots = tuple(roots)
+        given = tuple(roots)
+        self._roots = labelled(given)
+        self._has_latest = len(given) > 1 or any(root.label for root in given)
         self._options = options
         self._rescan_after_s = rescan_after_s
         self._scanning = threading.Lock()
@@ -139,6 +137,7 @@ class RootDatabases(DatabaseSource):
         self._lock = threading.Lock()
         self._added: dict[str, Database] = {}
         self._under_roots: dict[str, RootDatabase] = {}
+        self._folded: dict[str, list[str]] = {}
         self.refresh()
 
     def refresh(self) -> None:
@@ -164,53 +163,92 @@ class RootDatabases(DatabaseSource):
         with self._lock:
             return list(self._under_roots.values())
 
-    def find(self, folded: str) -> Database | None:
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return tuple(root.label for root in self._roots)
+
+    def find(self, name: str) -> list[Database]:
         self._scan_if_due()
         with self._lock:
-            return self._known(folded)
+            return self._known(name)
 
     def add(self, name: str, path: str) -> Database:
-        database = self._options.database(name, self._options.reference(path))
-        database.savepoint  # noqa: B018  # opens it: an error belongs here, not to the first query
+        reference = self._options.reference(path)
+        open_savepoint(reference)  # an error belongs here, not to the first query
         with self._lock:
-            known = self._known(name.casefold())
-            if known is not None and known.reference != database.reference:
+            known = self._known(name)
+            if known and known[0].reference == reference:
+                return known[0]
+            if known:
                 raise DuplicateDatabaseError(f"expected a free database name, found {name!r} taken")
-            if known is None:
-                self._added[name.casefold()] = database
-            return known or database
+            self._check_free(name)
+            modified_ns = modified_at(path, self._options.storage)
+            self._added[name] = self._options.database(
+                name, reference, modified_ns, job_of(folders_above(path))
+            )
+            return self._added[name]
 
-    def _known(self, folded: str) -> Database | None:
-        # A scan may find a savepoint under a name that was added before: then the one under the root counts.
-        found = self._under_roots.get(folded)
-        return found.database if found is not None else self._added.get(folded)
+    def _check_free(self, name: str) -> None:
+        if not is_free_name(name):
+            raise InvalidDatabaseNameError(
+                "expected a database name of at most 200 ASCII letters, digits, '-', '.' and '_', "
+                f"found {name!r:.210}"
+            )
+        for label in map(database_name, self.labels):
+            own = name.casefold()
+            if own == label.casefold() or own.startswith(label.casefold() + SEPARATOR):
+                raise DuplicateDatabaseError(
+                    f"expected a database name that does not begin with the label {label!r} of a root, found {name!r}"
+                )
+
+    def _known(self, name: str) -> list[Database]:
+        found = self._under_roots.get(name)
+        if found is not None:
+            return [found.database]
+        if name in self._added:
+            return [self._added[name]]
+        folded = name.casefold()
+        alike = [self._under_roots[one].database for one in self._folded.get(folded, ())]
+        return alike + [one for one in self._added.values() if one.name.casefold() == folded]
 
     def _scan(self) -> None:
         self._scanned_at = time.monotonic()
-        found: list[tuple[Root, DiscoveredSavepoint]] = [
+        found = [
             (root, one) for root in self._roots for one in find_savepoints(root.path, self._options.storage)
         ]
-        # The names of all are made together: a second `chk-7` also changes the name of the first.
-        names = database_names([_folders(root, one) for root, one in found])
+        before = self._under_roots
+        databases = [self._root_database(root, one, before) for root, one in found]
+        folded: dict[str, list[str]] = {}
+        for one in databases:
+            folded.setdefault(one.database.name.casefold(), []).append(one.database.name)
         with self._lock:
-            before = self._under_roots
-            self._under_roots = {
-                name.casefold(): RootDatabase(
-                    self._kept_or_made(name, self._options.reference(one.path), before),
-                    root.label,
-                    one.modified_ns,
-                )
-                for name, (root, one) in zip(names, found, strict=True)
-            }
+            self._under_roots = {one.database.name: one for one in databases}
+            self._folded = folded
 
-    def _kept_or_made(
-        self, name: str, reference: SavepointReference, before: dict[str, RootDatabase]
-    ) -> Database:
-        """Return the same object for a savepoint that has not changed: it knows what was read already."""
-        known = before.get(name.casefold())
-        if known is not None and known.database.reference == reference:
-            return known.database
-        return self._options.database(name, reference)
+    def _root_database(
+        self, root: Root, found: DiscoveredSavepoint, before: dict[str, RootDatabase]
+    ) -> RootDatabase:
+        """Return a database, the same object for a savepoint that has not changed: it knows what was read already."""
+        name = database_name(root.label, found.relative)
+        reference = self._options.reference(found.path)
+        known = before[name].database if name in before else None
+        if (
+            known is None
+            or known.reference != reference
+            # A remote file says only by its time that it was replaced.
+            or known.modified_ns != found.modified_ns
+        ):
+            tail = (root.label, *found.relative) if found.relative else folders_above(found.path)
+            known = self._options.database(name, reference, found.modified_ns, job_of(tail))
+        return RootDatabase(
+            database=known,
+            label=root.label,
+            modified_ns=found.modified_ns,
+            folders=found.relative,
+            tail=found.relative or folders_above(found.path),
+            above=str(savepoint_location(found.path).parent),
+            has_latest=self._has_latest and bool(found.relative),
+        )
 
     def _scan_if_due(self) -> None:
         """Look at the roots again if it is time. A caller does not wait for another thread that looks."""
@@ -250,9 +288,12 @@ class VisibleDatabases(DatabaseSource):
     def under_roots(self) -> list[RootDatabase]:
         return [one for one in self._whole.under_roots() if self._sees(one.database.name)]
 
-    def find(self, folded: str) -> Database | None:
-        database = self._whole.find(folded)
-        return database if database is not None and self._sees(database.name) else None
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return self._whole.labels
+
+    def find(self, name: str) -> list[Database]:
+        return [database for database in self._whole.find(name) if self._sees(database.name)]
 
     def add(self, name: str, path: str) -> Database:
         if not self._sees(name):
@@ -273,17 +314,3 @@ def _file_version(path: str) -> str:
     except OSError:
         return ""
     return f"{status.st_size}-{status.st_mtime_ns}-{status.st_ino}"
-
-
-def _folders(root: Root, found: DiscoveredSavepoint) -> tuple[str, ...]:
-    """Return the folders that a database may be named after, outermost first."""
-    if found.relative:
-        return (root.label, *found.relative) if root.label else found.relative
-    if root.label:
-        return (root.label,)
-    # The root is the savepoint itself: the folders of the path it was given as.
-    bare = found.path.partition("?")[0] if is_url(found.path) else os.path.abspath(found.path)
-    parts = [part for part in bare.split("/") if part]
-    if parts and parts[-1] == METADATA_FILE_NAME:
-        parts = parts[:-1]
-    return tuple(parts[-2:]) or ("savepoint",)

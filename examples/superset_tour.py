@@ -27,6 +27,7 @@ import httpx
 
 PROJECT = Path(__file__).parent.parent
 SAVEPOINTS = PROJECT / "tests/data/flink/2.3.0/wordcount-rocksdb-savepoints"
+ROOTS = [f"--root={SAVEPOINTS / name}" for name in ("canonical", "native")]
 # Superset 6.1.0 imports the last two without requiring them. It allows any flask-caching 2, but fails with the later ones.
 PACKAGES = ("apache-superset==6.1.0", "trino==0.340.0", "flask-caching==2.3.1", "rich", "cachetools")
 USER, SCHEMA, TABLE = "tour", "native", "aggregate__count"
@@ -71,7 +72,7 @@ def tour(superset_: Superset, service: str) -> None:
     report("connected", f"database {database}")
 
     schemas = superset_.get(f"/api/v1/database/{database}/schemas/")["result"]
-    expect(sorted(schemas), ["canonical", "information_schema", "native"])
+    expect(sorted(schemas), ["canonical", "information_schema", "latest", "native"])
     report("browsed", f"schemas {', '.join(sorted(schemas))}")
     tables = superset_.get(f"/api/v1/database/{database}/tables/?q=(schema_name:{SCHEMA})")["result"]
     expect(TABLE in {table["value"] for table in tables}, True)
@@ -223,7 +224,7 @@ def install(directory: Path) -> Path:
 def savepointdb() -> Iterator[str]:
     """Yield the address of a service over the sample savepoints."""
     port = free_port()
-    command = [sys.executable, "-m", "service.cli", "serve", "--root", str(SAVEPOINTS), "--port", str(port)]
+    command = [sys.executable, "-m", "service.cli", "serve", *ROOTS, "--port", str(port)]
     with running_program(command, dict(os.environ), PROJECT):
         wait_for(lambda: answers(f"http://127.0.0.1:{port}/healthz"), 120)
         yield f"http://127.0.0.1:{port}"

@@ -106,7 +106,8 @@ def _add_serve(parser: argparse.ArgumentParser) -> None:
         "--root",
         action="append",
         metavar="[LABEL=]DIR",
-        help=f"{_SOURCE} May be repeated; if not given, the roots of the settings file are served.",
+        help=f"{_SOURCE} The label, or else the name of the folder, begins the names of its databases. "
+        "May be repeated; if not given, the roots of the settings file are served.",
     )
     _add_config(parser)
     _add_names(parser)
@@ -201,7 +202,7 @@ def _add_keys(parser: argparse.ArgumentParser) -> None:
         "--grant",
         action="append",
         metavar="PATTERN",
-        help="Databases that the key may read, such as prod-*. May be repeated; all if not given.",
+        help="Databases that the key may read: patterns such as prod/*, prod__jobA__*. May be repeated; all if not given.",
     )
     create.add_argument(
         "--expires-days", type=float, metavar="DAYS", help="Days until the key expires; never if not given."

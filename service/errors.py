@@ -9,6 +9,7 @@
         ColumnNotFoundError          400 COLUMN_NOT_FOUND
         TableNotFoundError           404 TABLE_NOT_FOUND
         DatabaseNotFoundError        404 DATABASE_NOT_FOUND
+        AmbiguousNameError           409 AMBIGUOUS_DATABASE   several databases have this alias
         InvalidValueError            400 INVALID_VALUE        a cast or computation that fails on the data
         EngineRefusesError           400 (of the engine)      the engine cannot answer it, or would answer otherwise
       UnauthorizedError              401 UNAUTHORIZED         no credentials, or wrong ones
@@ -41,6 +42,7 @@ import re
 from dataclasses import dataclass
 
 from catalog.errors import (
+    AmbiguousDatabaseError,
     CatalogError,
     DuplicateDatabaseError,
     NoSuchColumnError,
@@ -171,6 +173,13 @@ class DatabaseNotFoundError(InvalidQueryError):
 
     status = 404
     code = "DATABASE_NOT_FOUND"
+
+
+class AmbiguousNameError(InvalidQueryError):
+    """Several databases have this alias; the message lists them."""
+
+    status = 409
+    code = "AMBIGUOUS_DATABASE"
 
 
 class InvalidValueError(InvalidQueryError):
@@ -374,6 +383,7 @@ _TRANSLATIONS: dict[type[BaseException], _Translation] = {
     NoSuchDatabaseError: (DatabaseNotFoundError, None, None),
     NoSuchTableError: (TableNotFoundError, None, None),
     NoSuchColumnError: (ColumnNotFoundError, None, None),
+    AmbiguousDatabaseError: (AmbiguousNameError, None, None),
     DuplicateDatabaseError: (ConflictError, None, None),
     CatalogError: (InvalidRequestError, None, None),
     NotASavepointError: (SavepointError, "NOT_A_SAVEPOINT", None),

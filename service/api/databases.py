@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from datetime import datetime
 from typing import Any
 
 from fastapi import APIRouter
@@ -33,6 +34,13 @@ class DatabaseEntry(BaseModel):
     alias_of: str | None = Field(
         default=None,
         description="for an alias such as `latest`: the name of the savepoint that it means now",
+    )
+    created_at: datetime | None = Field(
+        default=None, description="the time of `_metadata`, which Flink writes last, if the storage tells it"
+    )
+    job: str | None = Field(
+        default=None,
+        description="the job as the path tells it: the folder of `chk-N`, a part of `savepoint-…-…`",
     )
     kind: str | None = Field(default=None, description="SAVEPOINT or CHECKPOINT, if the savepoint records it")
     checkpoint_id: int | None = None
@@ -107,7 +115,7 @@ def register_database(registration: Registration, service: State, principal: Cal
     return _entry(Schema(database.name, database))
 
 
-# Names contain slashes, so the routes with more parts come first.
+# Names of tables and aliases contain slashes, so the routes with more parts come first.
 @router.get("/{database:path}/tables/{table:path}")
 def describe_table(database: str, table: str, catalog: Visible) -> TableDetail:
     """Return a table with its columns and their types."""
@@ -152,21 +160,18 @@ def _followed(location: Location) -> Location:
 
 def _entry(schema: Schema) -> DatabaseEntry:
     database = schema.database
+    entry = DatabaseEntry(
+        name=schema.name,
+        path=database.path,
+        alias_of=schema.alias_of,
+        created_at=database.created_at,
+        job=database.job,
+    )
     try:
-        return DatabaseEntry(
-            name=schema.name,
-            path=database.path,
-            alias_of=schema.alias_of,
-            kind=database.kind,
-            checkpoint_id=database.checkpoint_id,
-        )
+        entry.checkpoint_id, entry.kind = database.describe()
     except ReaderError as error:
-        return DatabaseEntry(
-            name=schema.name,
-            path=database.path,
-            alias_of=schema.alias_of,
-            error=query_error_of(error).message,
-        )
+        entry.error = query_error_of(error).message
+    return entry
 
 
 def _table_entry(table: Table) -> TableEntry:

@@ -9,6 +9,8 @@ from enum import StrEnum
 from fnmatch import translate
 from functools import lru_cache
 
+from catalog.naming import path_of
+
 EVERYTHING = "*"
 
 
@@ -40,7 +42,8 @@ class Principal:
     Attributes:
         source: the credentials that name the user.
         name: name of the API key, or the user of a token; empty without authentication.
-        grants: patterns of database names: `*` stands for any text, `?` for one character; case is ignored.
+        grants: patterns of the names of databases, and with a slash of `label/folders`: `*` stands for any text, also for
+            slashes, `?` for one character; case is ignored. No grant matches an alias.
     """
 
     name: str
@@ -57,8 +60,10 @@ class Principal:
         return replace(self, name=name) if self.source is Source.NOBODY else self
 
     def sees(self, database: str) -> bool:
-        """Return whether the principal may see a database."""
-        return _pattern(self.grants).fullmatch(database.casefold()) is not None
+        """Return whether the principal may see the database of this name, which is no alias."""
+        names, paths = _patterns(self.grants)
+        is_named = names.fullmatch(database.casefold()) is not None
+        return is_named or paths.fullmatch(path_of(database).casefold()) is not None
 
     @property
     def sees_everything(self) -> bool:
@@ -67,8 +72,11 @@ class Principal:
 
 
 @lru_cache(maxsize=1024)
-def _pattern(grants: tuple[str, ...]) -> re.Pattern[str]:
-    return re.compile("|".join(translate(grant.casefold()) for grant in grants) or r"(?!)")
+def _patterns(grants: tuple[str, ...]) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """Return the pattern of names, and the pattern of paths."""
+    names = [translate(grant.casefold()) for grant in grants if "/" not in grant]
+    paths = [translate(grant.casefold()) for grant in grants if "/" in grant]
+    return re.compile("|".join(names) or r"(?!)"), re.compile("|".join(paths) or r"(?!)")
 
 
 def is_grant(text: str) -> bool:
@@ -86,7 +94,9 @@ def checked_grants(texts: Iterable[str]) -> tuple[str, ...]:
     grants = tuple(texts)
     for grant in grants:
         if not is_grant(grant):
-            raise ValueError(f"expected a pattern of database names such as prod-*, found {grant!r:.100}")
+            raise ValueError(
+                f"expected a pattern of database names such as prod__* or prod/*, found {grant!r:.100}"
+            )
     return grants
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from argparse import Namespace
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
 
 import orjson
 import pyarrow as pa
@@ -15,7 +16,7 @@ from readers import ReaderError, json_text
 from service.commands.outcome import ended
 from service.commands.output import screen_width
 from service.commands.sources import catalog_of
-from service.encode import fitting_columns, size_text, table_lines
+from service.encode import age_text, fitting_columns, size_text, table_lines
 from service.sql.types import Column, sql_type
 
 
@@ -52,7 +53,10 @@ def _lines(database: Database) -> Iterator[str]:
     states = _rows(database, "StateMeta")
     kind = (database.kind or "savepoint or checkpoint").lower()
     total = sum(operators["operator_total_size_in_bytes"].to_pylist())
-    yield f"{database.name}: {kind} {database.checkpoint_id}, {size_text(total)}, {database.path}"
+    made = database.created_at
+    age = f"{age_text(made, datetime.now(UTC))} ({made:%Y-%m-%d %H:%M:%S} UTC), " if made else ""
+    job = f"job {database.job}, " if database.job else ""
+    yield f"{database.name}: {kind} {database.checkpoint_id}, {age}{job}{size_text(total)}, {database.path}"
     yield f"\n{_counted(len(operators), 'operator')}"
     yield from _table(operators, _OPERATORS)
     yield f"\n{_counted(len(states), 'state')}"
@@ -116,8 +120,10 @@ def _as_json(database: Database) -> str:
         "path": database.path,
         "kind": database.kind,
         "checkpoint_id": database.checkpoint_id,
+        "created_at": database.created_at,
+        "job": database.job,
     }
-    head = orjson.dumps(facts).decode().removesuffix("}")
+    head = orjson.dumps(facts, option=orjson.OPT_UTC_Z).decode().removesuffix("}")
     return (
         f'{head},"operators":{_json_rows(database, "operators")},"states":{_json_rows(database, "StateMeta")},'
         f'"missing_files":{_json_text(_missing_files(database))}}}'

@@ -30,7 +30,9 @@ def _query(options: Namespace) -> None:
     check_output(options.format, options.output)
     settings = settings_of(vars(options), os.environ, UNLIMITED)
     sql = sys.stdin.read() if options.sql == "-" else options.sql
-    catalog = catalog_of(options.savepoint, options, cache=cache_of(settings, writes=False))
+    catalog = catalog_of(
+        options.savepoint, options, option="--savepoint", cache=cache_of(settings, writes=False)
+    )
     # Before the deadline of the query counts: if the decoder is not compiled yet, this takes seconds.
     log_compilation()
     load_machine()

@@ -79,7 +79,9 @@ def _serve(options: Namespace) -> None:
     log_compilation()
     compile_all()
     cache = cache_of(settings, writes=True)
-    catalog = catalog_of(sources, options, rescan_after_s=settings.storage.rescan_after_s, cache=cache)
+    catalog = catalog_of(
+        sources, options, option="--root", rescan_after_s=settings.storage.rescan_after_s, cache=cache
+    )
     authenticator = authenticator_of(settings)
     _check_address(settings, authenticator)
     roots = [root.path for root in roots_of(sources)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from argparse import Namespace
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -10,8 +11,10 @@ from pathlib import Path
 from catalog import Catalog
 from catalog.cache.states import StateCache
 from catalog.catalog import Root
+from catalog.errors import ConflictingRootsError
 from catalog.stateinfo import read_uids
 from readers import StorageOptions, cache_directory
+from service.commands.outcome import WrongUsageError
 from service.settings import InvalidSettingError, Settings, path_map_of, settings_of
 
 
@@ -19,6 +22,7 @@ def catalog_of(
     sources: Sequence[str],
     options: Namespace,
     *,
+    option: str = "",
     rescan_after_s: float | None = None,
     cache: StateCache | None = None,
 ) -> Catalog:
@@ -27,24 +31,30 @@ def catalog_of(
     Args:
         sources: each `[name=]PATH`.
         options: the parsed command line.
+        option: the one that gives the sources, to show how they are labelled.
         rescan_after_s: seconds between two searches for new savepoints; None to search once.
         cache: the cache of decoded states; None for none.
 
     Raises:
         ReaderError: a source does not exist or holds no savepoint.
         InvalidSettingError: a setting has a wrong value.
+        WrongUsageError: two sources have one name, or one is inside another.
     """
     uids = read_uids(options.uids) if options.uids else ()
     settings = settings_of(vars(options), os.environ)
-    return Catalog(
-        roots_of(sources),
-        path_map=path_map_of(vars(options), settings),
-        uids=uids,
-        state_info=options.state_info,
-        rescan_after_s=rescan_after_s,
-        cache=cache,
-        options=storage_options(settings),
-    )
+    try:
+        return Catalog(
+            roots_of(sources),
+            path_map=path_map_of(vars(options), settings),
+            uids=uids,
+            state_info=options.state_info,
+            rescan_after_s=rescan_after_s,
+            cache=cache,
+            options=storage_options(settings),
+        )
+    except ConflictingRootsError as error:
+        typed = " ".join(f"{option} {shlex.quote(one)}".strip() for one in error.suggestions)
+        raise WrongUsageError(f"{error.message}; label them: {typed}" if typed else error.message) from error
 
 
 def storage_options(settings: Settings) -> StorageOptions:

@@ -6,8 +6,10 @@ Modules:
     formats.py  batches → a stream of bytes, a function for each format
     table.py    batches → lines for people: a table, a value a line, a plan
     sizes.py    sizes in bytes → text for people
+    ages.py     times → how long ago that was, for people
 """
 
+from service.encode.ages import age_text
 from service.encode.formats import FORMATS, SPREADSHEET_CSV, Format, json_rows
 from service.encode.sizes import size_text
 from service.encode.table import fitting_columns, plan_lines, table_lines, value_lines
@@ -16,6 +18,7 @@ __all__ = [
     "FORMATS",
     "SPREADSHEET_CSV",
     "Format",
+    "age_text",
     "fitting_columns",
     "json_rows",
     "plan_lines",

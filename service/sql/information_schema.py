@@ -40,11 +40,11 @@ def information_schema_table(catalog: Catalog, name: str, databases: Iterable[st
     if listing is None:
         raise NoSuchTableError(name, _TABLES, INFORMATION_SCHEMA)
     comment, schema, rows = listing
-    wanted = None if databases is None else {database.casefold() for database in databases}
+    wanted = None if databases is None else tuple(databases)
 
     # Made when it is read: rows of `columns` need the headers of all operators of all databases.
     def make() -> pa.RecordBatch:
-        listed = [one for one in catalog.schemas() if wanted is None or one.name.casefold() in wanted]
+        listed = catalog.schemas() if wanted is None else catalog.schemas_named(wanted)
         return pa.RecordBatch.from_pylist([row for one in listed for row in rows(one)], schema=schema)
 
     return FactsTable(name.casefold(), comment, schema, make)

@@ -41,22 +41,46 @@ def requested_databases(node: exp.Table, databases: Sequence[str]) -> tuple[str,
     patterns = _schema_patterns(select) if len(list(select.find_all(exp.Table))) == 1 else []
     if not patterns:
         return None
-    return tuple(name for name in databases if all(pattern.fullmatch(name) for pattern in patterns))
+    # A pattern without wildcards may be an alias, which is not among the names.
+    literals = [text for text, _ in patterns if text is not None]
+    return tuple(
+        name
+        for name in dict.fromkeys((*databases, *literals))
+        if all(pattern.fullmatch(name) for _, pattern in patterns)
+    )
 
 
-def _schema_patterns(select: exp.Select) -> list[re.Pattern[str]]:
-    """Return the patterns of `table_schem LIKE '…'` among the conditions of a SELECT."""
+def _schema_patterns(select: exp.Select) -> list[tuple[str | None, re.Pattern[str]]]:
+    """Return the patterns of `table_schem LIKE '…'` among the conditions of a SELECT: the only text that fits, and the pattern."""
     where = select.args.get("where")
     patterns = []
-    for condition in where.this.flatten() if where and isinstance(where.this, exp.And) else ():
+    conditions = (
+        where.this.flatten() if where and isinstance(where.this, exp.And) else [where.this] if where else []
+    )
+    for condition in conditions:
         like, escape = condition, ""
         if isinstance(condition, exp.Escape):
             like, escape = condition.this, condition.expression.name
         if type(like) is not exp.Like or not isinstance(like.this, exp.Column):
             continue
         if like.this.name.casefold() in _SCHEMA_COLUMNS and like.expression.is_string:
-            patterns.append(like_pattern(like.expression.this, escape))
+            text = like.expression.this
+            patterns.append((_literal(text, escape), like_pattern(text, escape)))
     return patterns
+
+
+def _literal(pattern: str, escape: str) -> str | None:
+    """Return the only text that a pattern of LIKE fits; None if it has wildcards."""
+    text = []
+    characters = iter(pattern)
+    for character in characters:
+        if escape and character == escape:
+            text.append(next(characters, ""))
+        elif character in "%_":
+            return None
+        else:
+            text.append(character)
+    return "".join(text)
 
 
 def like_pattern(pattern: str, escape: str = "") -> re.Pattern[str]:

@@ -16,7 +16,7 @@ import catalog
 from catalog.catalog import Catalog, Root
 from catalog.discovery import find_savepoints
 from catalog.errors import DuplicateDatabaseError
-from catalog.naming import database_names, unique_names
+from catalog.naming import unique_names
 from catalog.references import open_savepoint
 from readers.errors import MissingFileError, NotASavepointError
 from tests.support.paths import DATA
@@ -219,7 +219,7 @@ def test_unknown_names_come_with_near_ones() -> None:
         connected.database("native").table("aggregate").scan(columns=["valu"])
 
     assert (database.value.near[0], table.value.near[0], column.value.near[0]) == (
-        "native",
+        "wordcount-rocksdb-savepoints__native",
         "aggregate",
         "value",
     )
@@ -229,14 +229,14 @@ def test_a_root_with_several_savepoints_has_a_database_for_each(tmp_path: Path) 
     shutil.copytree(
         FLINK / "2.3.0" / "wordcount-rocksdb-checkpoint-incremental" / "checkpoint", tmp_path / "job"
     )
-    connected = Catalog([Root(path=str(tmp_path))])
-    assert connected.databases == ["chk-1", "chk-2"]
+    connected = Catalog([Root(path=str(tmp_path), label="all")])
+    assert connected.databases == ["all__job__chk-1", "all__job__chk-2"]
     assert connected.default is None
 
     shutil.rmtree(tmp_path / "job" / "chk-1")
     connected.refresh()
 
-    assert connected.databases == ["chk-2"]
+    assert connected.databases == ["all__job__chk-2"]
 
 
 def test_a_registered_path_keeps_its_name(tmp_path: Path) -> None:
@@ -268,19 +268,6 @@ def test_a_missing_state_file_fails_its_own_tables_only(tmp_path: Path) -> None:
     assert {True, False} == set(exists)
     with pytest.raises(MissingFileError):
         database.table("aggregate").scan().to_arrow()
-
-
-@pytest.mark.parametrize(
-    ("paths", "names"),
-    [
-        ([("a", "x"), ("b", "y")], ["x", "y"]),
-        ([("a", "chk-1"), ("b", "chk-1")], ["a/chk-1", "b/chk-1"]),
-        ([("a", "chk-1"), ("b", "chk-1"), ("chk-2",)], ["a/chk-1", "b/chk-1", "chk-2"]),
-        ([("a", "X"), ("a", "x")], ["a/X", "a/x_2"]),
-    ],
-)
-def test_database_names(paths: list[tuple[str, ...]], names: list[str]) -> None:
-    assert database_names(paths) == names
 
 
 def test_colliding_table_names_get_a_tail() -> None:
@@ -353,21 +340,21 @@ def test_a_look_again_opens_only_what_is_new_or_was_replaced(many: Path, tmp_pat
 
     after = {one.name: one.kind for one in connected.described()}
 
-    assert after.keys() == before.keys() - {"chk-7"} | {"chk-2000"}
-    assert (after["chk-14"], after["chk-2000"]) == ("SAVEPOINT", "CHECKPOINT")
+    assert after.keys() == before.keys() - {"some__chk-7"} | {"some__chk-2000"}
+    assert (after["some__chk-14"], after["some__chk-2000"]) == ("SAVEPOINT", "CHECKPOINT")
     assert sorted(opened.taken()) == sorted([str(replaced), str(root / "chk-2000" / "_metadata")])
 
 
 def test_a_lookup_notices_new_and_vanished_checkpoints(tmp_path: Path) -> None:
     checkpoints = FLINK / "2.3.0" / "wordcount-rocksdb-checkpoint-incremental" / "checkpoint"
     shutil.copytree(checkpoints / "chk-1", tmp_path / "job" / "chk-1")
-    connected = Catalog([Root(path=str(tmp_path))], rescan_after_s=0)
+    connected = Catalog([Root(path=str(tmp_path), label="all")], rescan_after_s=0)
     never = Catalog([Root(path=str(tmp_path))])
     shutil.copytree(checkpoints / "chk-2", tmp_path / "job" / "chk-2")
 
     assert connected.database("chk-2").checkpoint_id == 2
     shutil.rmtree(tmp_path / "job" / "chk-1")
-    assert connected.databases == ["chk-2"]
+    assert connected.databases == ["all__job__chk-2"]
     assert len(never.databases) == 1
 
 
@@ -389,11 +376,11 @@ def test_databases_that_cannot_be_read_are_listed_among_the_others(tmp_path: Pat
     checkpoints = FLINK / "2.3.0" / "wordcount-rocksdb-checkpoint-incremental" / "checkpoint"
     shutil.copytree(checkpoints, tmp_path / "job")
     (tmp_path / "job" / "chk-1" / "_metadata").write_bytes(b"no metadata")
-    connected = Catalog([Root(path=str(tmp_path))])
+    connected = Catalog([Root(path=str(tmp_path), label="all")])
 
     found = {one.name: one.is_described for one in connected.described()}
 
-    assert found == {"chk-1": False, "chk-2": True}
+    assert found == {"all__job__chk-1": False, "all__job__chk-2": True}
 
 
 METADATA = (WORDCOUNT[0] / "_metadata").read_bytes()

@@ -42,13 +42,13 @@ def aliases(catalog: Catalog) -> dict[str, str | None]:
 def test_latest_is_what_was_modified_last_whatever_its_name_and_number(tmp_path: Path) -> None:
     put(tmp_path, "chk-1", 1, 2000)
     put(tmp_path, "chk-2", 2, 1000)
-    catalog = Catalog([Root(path=str(tmp_path))])
+    catalog = Catalog([Root(path=str(tmp_path), label="r")])
 
     assert count(catalog, "latest") == count(catalog, "LATEST") == OF_CHECKPOINT[1]
-    assert catalog.schema_names == ["chk-1", "chk-2", "latest"]
-    assert catalog.databases == ["chk-1", "chk-2"]
-    assert aliases(catalog) == {"latest": "chk-1"}
-    assert (catalog.database("latest").name, catalog.database("latest").checkpoint_id) == ("chk-1", 1)
+    assert catalog.schema_names == ["r__chk-1", "r__chk-2", "latest", "r_latest"]
+    assert catalog.databases == ["r__chk-1", "r__chk-2"]
+    assert aliases(catalog) == {"latest": "r__chk-1", "r_latest": "r__chk-1"}
+    assert (catalog.database("latest").name, catalog.database("latest").checkpoint_id) == ("r__chk-1", 1)
 
 
 def test_of_those_modified_at_once_the_highest_checkpoint_is_the_latest(tmp_path: Path) -> None:
@@ -58,7 +58,7 @@ def test_of_those_modified_at_once_the_highest_checkpoint_is_the_latest(tmp_path
     (put(tmp_path, "chk-d", 1, 1000) / "_metadata").write_bytes(b"not one")
     os.utime(tmp_path / "chk-d" / "_metadata", (1000, 1000))
 
-    assert aliases(Catalog([Root(path=str(tmp_path))])) == {"latest": "chk-a"}
+    assert aliases(Catalog([Root(path=str(tmp_path), label="r")]))["latest"] == "r__chk-a"
 
 
 def test_the_latest_is_the_newest_that_can_be_read_and_the_log_names_the_others(
@@ -83,11 +83,11 @@ def test_the_latest_is_the_newest_that_can_be_read_and_the_log_names_the_others(
 def test_only_the_newest_metadata_is_read_where_the_times_tell(tmp_path: Path) -> None:
     put(tmp_path, "chk-1", 1, 1000)
     put(tmp_path, "chk-2", 2, 2000)
-    catalog = Catalog([Root(path=str(tmp_path))])
+    catalog = Catalog([Root(path=str(tmp_path), label="r")])
 
     found = catalog.schemas()
 
-    assert [schema.database.is_described for schema in found] == [False, True, True]
+    assert [schema.database.is_described for schema in found] == [False, True, True, True]
 
 
 def test_every_label_has_a_latest_of_its_own(tmp_path: Path) -> None:
@@ -104,17 +104,29 @@ def test_every_label_has_a_latest_of_its_own(tmp_path: Path) -> None:
         ]
     )
 
-    assert aliases(catalog) == {"latest": "chk-1", "Prod_latest": "chk-1", "staging_latest": "chk-3"}
+    assert aliases(catalog) == {
+        "latest": "Prod__chk-1",
+        "Prod_latest": "Prod__chk-1",
+        "staging_latest": "staging__chk-3",
+        "bare_latest": "bare__chk-4",
+    }
     assert count(catalog, "prod_LATEST") == OF_CHECKPOINT[1]
     assert count(catalog, "staging_latest") == OF_CHECKPOINT[2]
 
 
-def test_two_roots_of_one_label_have_one_latest(tmp_path: Path) -> None:
+def test_an_only_root_without_a_label_lists_one_latest(tmp_path: Path) -> None:
     put(tmp_path / "a", "chk-1", 1, 1000)
-    put(tmp_path / "b", "chk-2", 2, 2000)
-    roots = [Root(path=str(tmp_path / "a"), label="job"), Root(path=str(tmp_path / "b"), label="JOB")]
+    put(tmp_path / "a", "chk-2", 2, 2000)
+    catalog = Catalog([Root(path=str(tmp_path / "a"))])
 
-    assert aliases(Catalog(roots)) == {"latest": "chk-2", "job_latest": "chk-2"}
+    assert aliases(catalog) == {"latest": "a__chk-2"}
+    assert catalog.schema("A_latest") == Schema("a_latest", catalog.database("a__chk-2"))
+
+
+def test_roots_that_are_savepoints_have_one_latest(tmp_path: Path) -> None:
+    roots = [Root(path=str(put(tmp_path, f"chk-{number}", number, number))) for number in (1, 2)]
+
+    assert aliases(Catalog(roots)) == {"latest": "chk-2"}
 
 
 def test_a_catalog_of_one_keeps_its_default_and_lists_no_alias(tmp_path: Path) -> None:
@@ -122,27 +134,29 @@ def test_a_catalog_of_one_keeps_its_default_and_lists_no_alias(tmp_path: Path) -
     catalog = Catalog([Root(path=str(tmp_path), label="job")])
 
     assert catalog.default is catalog.database("chk-1")
-    assert catalog.schemas() == [Schema("chk-1", catalog.database("chk-1"))]
+    assert catalog.schemas() == [Schema("job__chk-1", catalog.database("chk-1"))]
     # A job that keeps one checkpoint has a dashboard, too.
     assert catalog.database("latest") is catalog.database("job_latest") is catalog.database("chk-1")
 
 
 def test_a_catalog_of_none_has_no_latest(tmp_path: Path) -> None:
-    catalog = Catalog([Root(path=str(tmp_path))])
+    catalog = Catalog([Root(path=str(tmp_path), label="r")])
 
     assert catalog.schemas() == []
     with pytest.raises(NoSuchDatabaseError):
         catalog.database("latest")
 
 
-def test_a_database_that_has_the_name_wins(tmp_path: Path) -> None:
-    put(tmp_path, "Latest", 1, 1000)
-    put(tmp_path, "chk-2", 2, 2000)
-    catalog = Catalog([Root(path=str(tmp_path))])
+def test_a_root_that_has_the_name_wins_and_a_folder_does_not(tmp_path: Path) -> None:
+    put(tmp_path / "r", "Latest", 1, 1000)
+    put(tmp_path / "r", "chk-2", 2, 2000)
+    below = Catalog([Root(path=str(tmp_path / "r"))])
+    roots = Catalog([Root(path=str(tmp_path / "r" / name)) for name in ("Latest", "chk-2")])
 
-    assert catalog.schema_names == ["Latest", "chk-2"]
-    assert (catalog.database("latest").name, catalog.database("LATEST").checkpoint_id) == ("Latest", 1)
-    assert aliases(catalog) == {}
+    assert below.database("latest").name == below.database("LATEST").name == "r__chk-2"
+    assert roots.schema_names == ["Latest", "chk-2"]
+    assert (roots.database("latest").name, roots.database("LATEST").checkpoint_id) == ("Latest", 1)
+    assert aliases(roots) == {}
 
 
 def test_a_registered_name_wins_and_counts_for_no_alias(tmp_path: Path) -> None:
@@ -152,10 +166,10 @@ def test_a_registered_name_wins_and_counts_for_no_alias(tmp_path: Path) -> None:
     catalog = Catalog([Root(path=str(tmp_path / "root"), label="job")])
 
     catalog.add("mine", str(registered))
-    assert aliases(catalog) == {"latest": "chk-1", "job_latest": "chk-1"}
+    assert aliases(catalog) == {"latest": "job__chk-1", "job_latest": "job__chk-1"}
     catalog.add("latest", str(registered))
 
-    assert aliases(catalog) == {"job_latest": "chk-1"}
+    assert aliases(catalog) == {"job_latest": "job__chk-1"}
     assert count(catalog, "latest") == OF_CHECKPOINT[2]
 
 
@@ -165,11 +179,11 @@ def test_a_user_who_may_not_see_the_newest_gets_the_newest_visible_one(tmp_path:
     put(tmp_path, "secret", 2, 2000)
     catalog = Catalog([Root(path=str(tmp_path), label="job")])
 
-    some = catalog.visible(lambda name: name.startswith("chk-"))
+    some = catalog.visible(lambda name: name.startswith("job__chk-"))
     alias_only = catalog.visible(lambda name: name in ("latest", "job_latest"))
 
-    assert aliases(catalog) == {"latest": "secret", "job_latest": "secret"}
-    assert aliases(some) == {"latest": "chk-1", "job_latest": "chk-1"}
+    assert aliases(catalog) == {"latest": "job__secret", "job_latest": "job__secret"}
+    assert aliases(some) == {"latest": "job__chk-1", "job_latest": "job__chk-1"}
     assert count(some, "latest") == OF_CHECKPOINT[1]
     assert alias_only.schemas() == []
     for name in ("latest", "job_latest", "secret"):
@@ -180,7 +194,7 @@ def test_a_user_who_may_not_see_the_newest_gets_the_newest_visible_one(tmp_path:
 
 def test_a_new_checkpoint_is_the_latest_at_once_but_not_for_a_query_that_began_before(tmp_path: Path) -> None:
     put(tmp_path, "chk-1", 1, 1000)
-    catalog = Catalog([Root(path=str(tmp_path))], rescan_after_s=0)
+    catalog = Catalog([Root(path=str(tmp_path), label="r")], rescan_after_s=0)
     view = catalog.visible(lambda _name: True)
     assert count(view, "latest") == OF_CHECKPOINT[1]
 
@@ -194,14 +208,14 @@ def test_a_new_checkpoint_is_the_latest_at_once_but_not_for_a_query_that_began_b
 def test_a_removed_checkpoint_is_the_latest_no_more_though_the_next_look_is_far(tmp_path: Path) -> None:
     put(tmp_path, "chk-1", 1, 1000)
     put(tmp_path, "chk-2", 2, 2000)
-    catalog = Catalog([Root(path=str(tmp_path))], rescan_after_s=3600)
-    never = Catalog([Root(path=str(tmp_path))])
+    catalog = Catalog([Root(path=str(tmp_path), label="r")], rescan_after_s=3600)
+    never = Catalog([Root(path=str(tmp_path), label="r")])
 
     (tmp_path / "chk-2").rename(tmp_path.parent / f"{tmp_path.name}-away")
 
     assert catalog.schema("latest") == Schema("latest", catalog.database("chk-1"))
-    assert catalog.databases == ["chk-1"]
-    assert never.database("latest").name == "chk-2"
+    assert catalog.databases == ["r__chk-1"]
+    assert never.database("latest").name == "r__chk-2"
 
 
 def test_the_times_of_remote_checkpoints_are_those_of_their_listing(store: ObjectStore, proxy: Proxy) -> None:
@@ -218,8 +232,8 @@ def test_the_times_of_remote_checkpoints_are_those_of_their_listing(store: Objec
     many, some = Catalog(roots), Catalog(alone)
     proxy.taken()
 
-    assert aliases(many) == {"latest": "chk-0", "a_latest": "a/chk-2", "b_latest": "chk-0"}
+    assert aliases(many) == {"latest": "b__chk-0", "a_latest": "a__chk-2", "b_latest": "b__chk-0"}
     assert aliases(some)["latest"] == "chk-2"
     # Whether the newest one can be read is what its `_metadata` tells; the others are not asked.
     asked = {re.search(r"fresh/([ab]/chk-\d+)", str(request))[1] for request in proxy.taken()}  # type: ignore[index]
-    assert asked == {"a/chk-1", "a/chk-2", "a/chk-3", "b/chk-0"}
+    assert asked == {"a/chk-2", "b/chk-0"}

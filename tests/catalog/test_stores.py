@@ -230,8 +230,8 @@ def test_savepoints_of_a_folder_are_found_with_the_time_they_were_made(store: St
 
     found = catalog.connect(store.url("found"))
 
-    assert found.databases == ["savepoint-1", "savepoint-2"]
-    for name in found.databases:
+    assert found.databases == ["found__savepoint-1", "found__savepoint-2"]
+    for name in ("savepoint-1", "savepoint-2"):
         modified_ns = system_of(store).modified_ns(location_of(store, f"found/{name}/_metadata"))
         assert before - 2_000_000_000 <= modified_ns <= time.time_ns() + 2_000_000_000
 

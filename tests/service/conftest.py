@@ -76,7 +76,7 @@ def native() -> Iterator[Asker]:
 @pytest.fixture(scope="session")
 def two() -> Iterator[Asker]:
     """Two savepoints of one job: `canonical` and `native`."""
-    asker = Asker(Catalog([Root(path=str(NATIVE.parent))]))
+    asker = Asker(Catalog([Root(path=str(NATIVE.parent / name)) for name in ("canonical", "native")]))
     yield asker
     asker.queries.close()
 
@@ -87,7 +87,7 @@ def client() -> Iterator[httpx.Client]:
 
     Paths under the fixtures of Flink 2.3.0 may be registered.
     """
-    catalog = Catalog([Root(path=str(NATIVE.parent))])
+    catalog = Catalog([Root(path=str(NATIVE.parent / name)) for name in ("canonical", "native")])
     settings = Settings.of(max_sql_bytes=64 * 1024, max_request_bytes=128 * 1024)
     app = create_app(settings, catalog, roots=[str(FLINK / "2.3.0")])
     with listening(app) as address, httpx.Client(base_url=address, timeout=60) as http:

@@ -45,7 +45,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def http(folder: Path, serving: Serving) -> Iterator[httpx.Client]:
-    app = create_app(Settings.of(workers=1), Catalog([Root(path=str(folder))]))
+    app = create_app(Settings.of(workers=1), Catalog([Root(path=str(folder), label="f")]))
     with serving(app) as address, httpx.Client(base_url=address, timeout=60) as client:
         yield client
 
@@ -76,7 +76,7 @@ def test_a_savepoint_that_flink_removes_is_gone_and_others_are_not(
             assert found["rows"] == rows
         else:
             assert found["error"]["code"] == "SAVEPOINT_GONE"
-            assert found["error"]["message"] == f'savepoint "{name}" was removed while the query ran'
+            assert found["error"]["message"] == f'savepoint "f__{name}" was removed while the query ran'
     assert is_open or status == 410
     assert (kept[0], kept[1]["rows"]) == (200, [[1000]])
 
@@ -98,7 +98,8 @@ def test_an_answer_says_which_checkpoint_it_came_from(http: httpx.Client) -> Non
     _, answer = ask(http, "SELECT count(*) FROM kept.aggregate, whole.kinds__map")
 
     assert [(one["name"], one["checkpoint_id"]) for one in answer["databases"]] == [
-        (name, http.get(f"/api/databases/{name}").json()["checkpoint_id"]) for name in ("kept", "whole")
+        (f"f__{name}", http.get(f"/api/databases/{name}").json()["checkpoint_id"])
+        for name in ("kept", "whole")
     ]
 
 

@@ -54,11 +54,11 @@ NAMED: list[tuple[str, dict[str, str], list[list[Any]]]] = [
         {},
         [[ROWS[2]]],
     ),
-    ("SHOW SCHEMAS", {}, [["chk-1"], ["chk-2"], ["latest"], ["prod_latest"]]),
+    ("SHOW SCHEMAS", {}, [["prod__chk-1"], ["prod__chk-2"], ["latest"], ["prod_latest"]]),
     (
         "SELECT DISTINCT table_schema FROM information_schema.tables WHERE table_name = 'aggregate' ORDER BY 1",
         {},
-        [["chk-1"], ["chk-2"], ["latest"], ["prod_latest"]],
+        [["latest"], ["prod__chk-1"], ["prod__chk-2"], ["prod_latest"]],
     ),
     (
         "SELECT column_name FROM information_schema.columns "
@@ -124,8 +124,8 @@ def test_the_next_query_answers_from_the_new_checkpoint_and_says_so(
     after = asked(followed, COUNT)
 
     assert (before["rows"], after["rows"]) == ([[FIRST]], [[SECOND]])
-    assert before["databases"] == [{"name": "chk-1", "checkpoint_id": 1, "path": str(job / "chk-1")}]
-    assert after["databases"] == [{"name": "chk-2", "checkpoint_id": 2, "path": str(job / "chk-2")}]
+    assert before["databases"] == [{"name": "prod__chk-1", "checkpoint_id": 1, "path": str(job / "chk-1")}]
+    assert after["databases"] == [{"name": "prod__chk-2", "checkpoint_id": 2, "path": str(job / "chk-2")}]
 
 
 def test_an_alias_is_a_schema_wherever_one_is_named(moved_on: httpx.Client) -> None:
@@ -148,10 +148,10 @@ def test_the_api_lists_aliases_behind_the_databases(moved_on: httpx.Client) -> N
     listed = moved_on.get("/api/databases").json()["databases"]
 
     assert [(one["name"], one["alias_of"], one["checkpoint_id"]) for one in listed] == [
-        ("chk-1", None, 1),
-        ("chk-2", None, 2),
-        ("latest", "chk-2", 2),
-        ("prod_latest", "chk-2", 2),
+        ("prod__chk-1", None, 1),
+        ("prod__chk-2", None, 2),
+        ("latest", "prod__chk-2", 2),
+        ("prod_latest", "prod__chk-2", 2),
     ]
     assert moved_on.get("/api/databases/Prod_Latest").json() == listed[3]
     tables = moved_on.get("/api/databases/latest/tables").json()
@@ -194,7 +194,7 @@ def test_a_query_that_runs_keeps_its_checkpoint(job: Path, ask_of: Callable[[Cat
         rows = [batch.to_pylist() for batch in query.batches()]
 
     assert rows == [[{"count_star()": ROWS[1]}]]
-    assert [one.name for one in query.plan.databases] == ["chk-1"]
+    assert [one.name for one in query.plan.databases] == ["job__chk-1"]
 
 
 def test_all_of_a_query_reads_one_checkpoint_though_another_comes_while_it_is_planned(

@@ -27,10 +27,12 @@ from tests.web.asking import HOSTILE, Watch
 FLINK = DATA / "flink" / "2.3.0"
 CORPUS = DATA / "corpus" / "1.20.3"
 ROOTS = {
-    "job": FLINK / "wordcount-rocksdb-checkpoint-incremental" / "checkpoint",
-    "words": FLINK / "wordcount-rocksdb-savepoints",
-    "states": CORPUS / "allstates-hashmap-compressed",
-    "sql": CORPUS / "sql-window-hashmap",
+    "chk-1": FLINK / "wordcount-rocksdb-checkpoint-incremental" / "checkpoint" / "chk-1",
+    "chk-2": FLINK / "wordcount-rocksdb-checkpoint-incremental" / "checkpoint" / "chk-2",
+    "words": FLINK / "wordcount-rocksdb-savepoints" / "canonical",
+    "native": FLINK / "wordcount-rocksdb-savepoints" / "native",
+    "states": CORPUS / "allstates-hashmap-compressed" / "canonical",
+    "sql": CORPUS / "sql-window-hashmap" / "canonical",
 }
 # Machines are slow at times, and nothing waits longer than it has to.
 _PATIENCE_MS = 30_000
@@ -90,9 +92,8 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     unreadable = folder / "unreadable" / "chk-7"
     unreadable.mkdir(parents=True)
     (unreadable / "_metadata").write_bytes(b"not a savepoint")
-    roots = ROOTS | {"unreadable": unreadable.parent}
+    roots = ROOTS | {"chk-7": unreadable, "hostile": hostile_savepoint(folder)}
     catalog = Catalog([Root(path=str(path), label=label) for label, path in roots.items()])
-    catalog.add(HOSTILE, str(hostile_savepoint(folder)))
     with listening(create_app(Settings(), catalog)) as address:
         yield address
 

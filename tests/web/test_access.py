@@ -24,7 +24,7 @@ VIEWS = {
     "plan": (query("EXPLAIN SELECT 1"), ".plan"),
     "overview": ("#/overview?db=native", "[aria-label='The largest keys']"),
     "keys": ("#/keys?key=key_662&dbs=chk-1%0Achk-2", "[aria-label='Entries of aggregate']"),
-    "timers": ("#/timers?db=states%2Fcanonical", "figure canvas"),
+    "timers": ("#/timers?db=states", "figure canvas"),
     "offsets": ("#/offsets?dbs=chk-1%0Achk-2", "[aria-label='Source offsets']"),
 }
 

@@ -27,7 +27,7 @@ RESULT = "**/api/queries/*/result"
 @pytest.fixture
 def one() -> FastAPI:
     """A service of its own."""
-    return create_app(Settings.of(max_rows_limit=50), Catalog([Root(path=str(ROOTS["words"] / "native"))]))
+    return create_app(Settings.of(max_rows_limit=50), Catalog([Root(path=str(ROOTS["native"]))]))
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def keyed(tmp_path: Path) -> Iterator[tuple[str, str]]:
     """The address of a service that wants a key, and a key that sees `native` alone."""
     keys = KeyFile(tmp_path / "keys.json")
     secret = keys.create("analyst", ["native"])
-    catalog = Catalog([Root(path=str(ROOTS["words"]), label="words")])
+    catalog = Catalog([Root(path=str(ROOTS[name]), label=name) for name in ("words", "native")])
     with listening(create_app(Settings(), catalog, authenticator=Authenticator(keys))) as address:
         yield address, secret
 

@@ -102,10 +102,7 @@ class TrinoTables:
 
     def _schemas(self, wanted: Sequence[str] | None) -> Iterator[Schema]:
         # The schemas that the query's predicate allows: listing one reads the headers of its savepoint.
-        names = None if wanted is None else {name.casefold() for name in wanted}
-        for schema in self.catalog.schemas():
-            if names is None or schema.name.casefold() in names:
-                yield schema
+        yield from self.catalog.schemas() if wanted is None else self.catalog.schemas_named(wanted)
 
 
 def _schemata(_tables: TrinoTables, schemas: Iterator[Schema]) -> Iterator[dict[str, Any]]:

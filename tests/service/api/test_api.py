@@ -417,9 +417,9 @@ def test_a_damaged_savepoint_is_reported_without_folders_and_others_go_on(
 
         assert (response.status_code, response.json()["error"]["code"]) == (status, code)
         assert str(tmp_path) not in response.text
-        assert [one["name"] for one in databases] == ["chk-1", "chk-2", "latest"]
-        assert listing == [["chk-1"], ["chk-2"], ["latest"]]
-        assert ["chk-1"] in other.json()["rows"]
+        assert [one["name"] for one in databases] == ["job__chk-1", "job__chk-2", "latest"]
+        assert listing == [["job__chk-1"], ["job__chk-2"], ["latest"]]
+        assert ["job__chk-1"] in other.json()["rows"]
         if damage is not missing_files:
             assert ask(client, 'SELECT count(*) > 0 FROM "chk-1".aggregate').json()["rows"] == [[True]]
 
@@ -528,7 +528,7 @@ def test_an_answer_over_missing_files_fails_or_says_what_it_lacks(tmp_path: Path
     assert file.name in failed.json()["error"]["message"]
     assert partial.json()["rows"] == [[2]]
     [lacking] = partial.json()["incomplete"]
-    assert (lacking["table"], lacking["code"]) == ("sp.source_offsets", "MISSING_FILE")
+    assert (lacking["table"], lacking["code"]) == ("jobs__sp.source_offsets", "MISSING_FILE")
     assert lacking["path"].endswith(file.name)
     assert str(tmp_path) not in partial.text.replace(partial.json()["databases"][0]["path"], "")
     metadata = pa.ipc.open_stream(stream.content).schema.metadata
@@ -555,5 +555,5 @@ def test_damage_found_while_reading_is_listed_and_breaks_a_stream(tmp_path: Path
     assert failed.json()["error"]["code"] == "CORRUPT_SAVEPOINT"
     assert partial["row_count"] > 0
     assert [(file["table"], file["code"]) for file in partial["incomplete"]] == [
-        ("sp.aggregate", "CORRUPT_SAVEPOINT")
+        ("jobs__sp.aggregate", "CORRUPT_SAVEPOINT")
     ]

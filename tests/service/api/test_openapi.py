@@ -38,7 +38,8 @@ MAX_BYTES = 64 * 1024
 
 def application() -> FastAPI:
     return create_app(
-        Settings.of(max_request_bytes=MAX_BYTES, timeout_s=5.0), Catalog([Root(path=str(FLINK))])
+        Settings.of(max_request_bytes=MAX_BYTES, timeout_s=5.0),
+        Catalog([Root(path=str(FLINK / name)) for name in ("canonical", "native")]),
     )
 
 

@@ -99,7 +99,7 @@ def door(key_file: Path, serving: Serving) -> Iterator[Door]:
     }
     app = create_app(
         Settings.of(workers=1),
-        Catalog([Root(path=str(FLINK))]),
+        Catalog([Root(path=str(FLINK / name)) for name in ("canonical", "native")]),
         roots=[str(FLINK)],
         authenticator=Authenticator(keys),
     )
@@ -673,7 +673,9 @@ def lobby(provider: IdentityProvider, serving: Serving) -> Iterator[Door]:
     """A service that the provider's tokens open."""
     verifier = TokenVerifier(Provider(issuer=provider.issuer, audience=AUDIENCE))
     app = create_app(
-        Settings.of(workers=1), Catalog([Root(path=str(FLINK))]), authenticator=Authenticator(tokens=verifier)
+        Settings.of(workers=1),
+        Catalog([Root(path=str(FLINK / name)) for name in ("canonical", "native")]),
+        authenticator=Authenticator(tokens=verifier),
     )
     with serving(app) as address:
         yield Door(address, {})
@@ -775,7 +777,9 @@ def test_keys_are_fetched_where_the_provider_says_and_kept(lobby: Door, provider
 def test_a_provider_that_does_not_answer_is_an_error(serving: Serving, provider: IdentityProvider) -> None:
     verifier = TokenVerifier(Provider(issuer="http://127.0.0.1:9", audience=AUDIENCE))
     app = create_app(
-        Settings.of(workers=1), Catalog([Root(path=str(FLINK))]), authenticator=Authenticator(tokens=verifier)
+        Settings.of(workers=1),
+        Catalog([Root(path=str(FLINK / name)) for name in ("canonical", "native")]),
+        authenticator=Authenticator(tokens=verifier),
     )
 
     with serving(app) as address:
@@ -842,7 +846,9 @@ def hall(provider: IdentityProvider, serving: Serving, tmp_path: Path) -> Iterat
     keys = KeyFile(tmp_path / "keys.json")
     verifier = TokenVerifier(Provider(issuer=provider.issuer, audience=AUDIENCE))
     app = create_app(
-        Settings.of(workers=1), Catalog([Root(path=str(FLINK))]), authenticator=Authenticator(keys, verifier)
+        Settings.of(workers=1),
+        Catalog([Root(path=str(FLINK / name)) for name in ("canonical", "native")]),
+        authenticator=Authenticator(keys, verifier),
     )
     with serving(app) as address:
         yield Hall(address, provider, keys)

@@ -231,7 +231,9 @@ def test_inspect_as_json_has_all_columns(run: Any) -> None:
 
     found = json.loads(output)
 
-    assert [one["name"] for one in found] == ["canonical", "native"]
+    assert [one["name"] for one in found] == [
+        f"wordcount-rocksdb-savepoints__{name}" for name in ("canonical", "native")
+    ]
     assert {state["state_name"] for state in found[1]["states"]} == {
         "seen",
         "count",
@@ -356,7 +358,9 @@ def test_serve_answers_and_ends_at_a_signal() -> None:
 
         assert told.startswith("savepointdb serves 2 savepoints at ")
         assert health.json() == {"status": "ok"}
-        assert [one["name"] for one in databases if one["alias_of"] is None] == ["canonical", "native"]
+        assert [one["name"] for one in databases if one["alias_of"] is None] == [
+            f"job__{name}" for name in ("canonical", "native")
+        ]
         assert running.wait(20) in (0, -signal.SIGTERM)
         assert running.stdout.read() == ""
         assert running.stderr.read() == ""

@@ -32,7 +32,10 @@ FLINK = DATA / "flink" / "2.3.0" / "wordcount-rocksdb-savepoints"
 
 @contextmanager
 def audited(serving: Serving) -> Iterator[httpx.Client]:
-    app = create_app(Settings.of(audit_log=True, workers=1), Catalog([Root(path=str(FLINK))]))
+    app = create_app(
+        Settings.of(audit_log=True, workers=1),
+        Catalog([Root(path=str(FLINK / name)) for name in ("canonical", "native")]),
+    )
     with serving(app) as address, httpx.Client(base_url=address, timeout=60) as client:
         yield client
 

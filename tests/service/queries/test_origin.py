@@ -40,7 +40,10 @@ Serving = Callable[[FastAPI], AbstractContextManager[str]]
 
 @pytest.fixture(scope="module")
 def http(serving: Serving) -> Iterator[httpx.Client]:
-    app = create_app(Settings.of(workers=1), Catalog([Root(path=str(WORDCOUNT))]))
+    app = create_app(
+        Settings.of(workers=1),
+        Catalog([Root(path=str(WORDCOUNT / name)) for name in ("canonical", "native")]),
+    )
     with serving(app) as address, httpx.Client(base_url=address, timeout=60) as client:
         yield client
 

@@ -73,14 +73,18 @@ class Speaker:
 def address(serving: Serving) -> Iterator[str]:
     """Address of a service over both savepoints of the sample job, `canonical` and `native`."""
     settings = Settings.of(max_sql_bytes=64 * 1024, max_request_bytes=128 * 1024)
-    with serving(create_app(settings, Catalog([Root(path=str(JOB))]))) as found:
+    with serving(
+        create_app(settings, Catalog([Root(path=str(JOB / name)) for name in ("canonical", "native")]))
+    ) as found:
         yield found
 
 
 @pytest.fixture(scope="session")
 def everything(serving: Serving) -> Iterator[str]:
     """Address of a service over a savepoint with every kind of state and type."""
-    catalog = Catalog([Root(path=str(FLINK / "everything-hashmap-savepoints"))])
+    catalog = Catalog(
+        [Root(path=str(FLINK / "everything-hashmap-savepoints" / name)) for name in ("canonical", "native")]
+    )
     with serving(create_app(Settings(), catalog)) as found:
         yield found
 
