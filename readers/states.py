@@ -163,6 +163,11 @@ class State:
         """Columns of texts that never begin with a quotation mark: see `Serializer.is_unquoted`."""
         return self.entry.unquoted if self.entry is not None else frozenset()
 
+    @cached_property
+    def damages(self) -> tuple[ReaderError, ...]:
+        """The errors of opened parts whose other files are missing."""
+        return tuple(error for part in self.parts if (error := part.source.damage()))
+
     @property
     def status(self) -> str:
         """One of four words.
@@ -170,7 +175,7 @@ class State:
         `decoded`; `partial` if a part of a value is shown as bytes; `raw` if a whole key or value is; `unreadable` if a file
         that may have a part of the state cannot be read.
         """
-        if self.unread:
+        if self.unread or self.damages:
             return UNREADABLE
         if self.entry is None:
             return RAW
@@ -188,7 +193,7 @@ class State:
             part.source.frames_entries for part in self.parts
         ):
             reasons.append(_UNDIVIDED)
-        failures = [str(handle.error) for handle in self.unread]
+        failures = [str(error) for error in (*(handle.error for handle in self.unread), *self.damages)]
         return "; ".join(dict.fromkeys([*reasons, *failures, *map(str, self.contradictions)]))
 
     @property

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from readers.decode.page import Page
 from readers.decode.program import Program
+from readers.errors import ReaderError
 from readers.formats.entry import Entry, EntryLayout
 from readers.metadata import KeyedStateHandle, KeyGroupRange, StreamStateHandle
 from readers.serializers.base import Serializer
@@ -138,6 +139,10 @@ class Source(ABC):
         Reads no entries. The states of a source have at most its size together.
         """
         return self.size_bytes // max(1, len(self.entries))
+
+    def damage(self) -> ReaderError | None:
+        """Return the error that a scan would raise at once, if that shows without reading entries; None if there is none."""
+        return None
 
     def key_group_bytes(self, state: StateName) -> list[tuple[int, int]] | None:
         """Return (key group, about how many bytes a scan of it reads), by position; None if there are no key groups."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,12 +10,14 @@ import pytest
 
 from catalog import Database, connect
 from catalog.errors import NoSuchTableError
+from catalog.references import open_savepoint
 from readers.errors import CorruptDataError, MissingFileError, ReaderError
 from tests.support.damaged import corrupt, cut, remove, write_in_files
 from tests.support.paths import DATA
 
 WORDCOUNT = DATA / "flink" / "2.3.0" / "wordcount-hashmap-savepoints" / "canonical"
 EVERYTHING = DATA / "flink" / "2.3.0" / "everything-hashmap-savepoints" / "canonical"
+CHECKPOINT = DATA / "flink" / "2.3.0" / "wordcount-rocksdb-checkpoint-incremental" / "checkpoint"
 KAFKA = DATA / "metadata" / "2.3.0" / "source-kafka-hashmap" / "canonical"
 
 every_damage = pytest.mark.parametrize("damage", [remove, cut, corrupt], ids=lambda one: one.__name__)
@@ -125,6 +128,31 @@ def test_a_state_whose_name_no_file_can_tell_is_not_unknown(tmp_path: Path) -> N
     with pytest.raises(NoSuchTableError, match="found no table 'source__nope'"):
         database.table("source__nope")
     assert database.table("aggregate").scan(allow_partial=True).to_arrow().num_rows == 0
+
+
+def test_a_missing_table_of_rocksdb_makes_its_states_unreadable(tmp_path: Path) -> None:
+    shutil.copytree(CHECKPOINT, tmp_path / "checkpoint")
+    chk = tmp_path / "checkpoint" / "chk-2"
+    whole = opened(chk)
+    [operator] = [operator for operator in whole.savepoint.operators if operator.metadata.uid == "aggregate"]
+    files = whole.table("files").scan(operator_id=operator.operator_id, subtask=1).to_arrow().to_pylist()
+    shared = {path.name: path for path in (tmp_path / "checkpoint" / "shared").iterdir()}
+    file = next(shared[name] for row in files if (name := row["path"].rpartition("/")[2]) in shared)
+    file.unlink()
+    open_savepoint.cache_clear()
+    database = opened(chk)
+    states = {row["state_name"]: row for row in database.table("StateMeta").scan().to_arrow().to_pylist()}
+
+    scan = database.table("aggregate__count").scan(allow_partial=True)
+    rows = scan.to_arrow()
+
+    assert states["count"]["decode_status"] == "unreadable"
+    assert file.name in states["count"]["decode_note"]
+    assert states["seen"]["decode_status"] == "decoded"
+    with pytest.raises(MissingFileError, match=file.name):
+        database.table("aggregate__count").scan().to_arrow()
+    assert set(rows["_subtask"].to_pylist()) == {0}
+    assert [file.name in str(error) for error in scan.incomplete] == [True]
 
 
 def test_rows_before_the_damage_are_kept_and_the_file_is_listed(tmp_path: Path) -> None:

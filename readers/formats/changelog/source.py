@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from readers.decode.page import Page
-from readers.errors import UnsupportedStateError
+from readers.errors import ReaderError, UnsupportedStateError
 from readers.formats.changelog import keys as deducedkeys
 from readers.formats.changelog import log as changelog
 from readers.formats.changelog import replay
@@ -65,6 +65,9 @@ class ChangelogSource(FilesSource):
         for key_group in sorted(ranges):
             yield from replayed.add(key_group, entries(key_group, [], ranges[key_group]))
         yield from replayed.rest()
+
+    def damage(self) -> ReaderError | None:
+        return next((error for base in self.bases if (error := base.damage())), None)
 
     def close(self) -> None:
         for base in self.bases:

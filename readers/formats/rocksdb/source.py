@@ -69,6 +69,14 @@ class RocksInstance:
             for family, tables in families.items()
         }
 
+    def missing(self) -> ReaderError | None:
+        """Return the error of a file that is not there; None if there is none, or to ask would be requests to another machine."""
+        try:
+            self._files()
+        except ReaderError as error:
+            return error
+        return None
+
     def database(self) -> RocksDatabase:
         """Return the open instance.
 
@@ -124,6 +132,13 @@ class RocksSource(FilesSource):
     @property
     def key_serializer(self) -> Serializer:
         return self.header.key_serializer
+
+    def damage(self) -> ReaderError | None:
+        return self._damage
+
+    @cached_property
+    def _damage(self) -> ReaderError | None:
+        return self.instance.missing()
 
     @cached_property
     def _family_bytes(self) -> dict[str, int] | None:
