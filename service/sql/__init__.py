@@ -11,6 +11,7 @@ In: a statement in DuckDB's or Trino's dialect. Out: one query over resolved tab
     resolver.py            the tables that a query names
     names.py               their names in the plan
     edits.py               the same names in the user's own text
+    spellings.py           constants in an older spelling
     information_schema.py  the tables that list the catalog
     listings.py            which databases a query of such tables asks for
     pruning.py             conditions that save reading → predicates

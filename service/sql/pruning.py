@@ -8,6 +8,7 @@ A predicate may leave out only rows that the SELECT drops anyway. So a condition
   gives rows with NULL, and these conditions are not true for NULL.
 * All joins are inner, left, right, full or cross. In an ASOF join, another row matches if one is missing.
 * There is no sample: it would be taken of other rows.
+* Fields of a struct count together: `key.f0 = … AND key.f1 = …` is `key = …` if all fields of the key are there.
 * The value is a constant that compares with the column without a conversion of the column (see `literals.py`). If the key is
   text, `key = 5` compares numbers, and `'05' = 5` is true.
 
@@ -59,6 +60,9 @@ def predicates_of(
         conditions += [join.args["on"] for join in joins if join.args.get("on")]
     conjuncts = [conjunct for condition in conditions for conjunct in _conjuncts(condition)]
     values = _values(conjuncts, scope)
+    fields, by_fields = _field_values(conjuncts, scope)
+    for column, allowed in fields.items():
+        values[column] = _both(values.get(column), allowed)
     if all_inner:
         constants = _joined_constants(select, joins)
         _meet_constants(values, [*_equal_sides(conjuncts), *_merged_sides(select, joins)], constants, scope)
@@ -67,7 +71,8 @@ def predicates_of(
         alias: Predicate({name: known for (owner, name), known in values.items() if owner == alias})
         for alias in schemas
     }
-    return predicates, [conjunct for conjunct in conjuncts if _is_used(conjunct, scope)]
+    used = [conjunct for conjunct in conjuncts if _is_used(conjunct, scope) or conjunct in by_fields]
+    return predicates, used
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,11 +83,13 @@ class _Scope:
         schemas: the tables whose columns are known.
         merged: name in a USING → the columns that it merges; empty if not all are known.
         natural: True if NATURAL merges columns, so that a name without alias may be any of them.
+        aliases: casefolded aliases of all tables, also of those whose columns are not known.
     """
 
     schemas: Mapping[str, pa.Schema]
     merged: Mapping[str, tuple[_Column, ...]]
     natural: bool
+    aliases: frozenset[str] = frozenset()
 
     def find(self, node: exp.Expr) -> tuple[_Column, ...]:
         """Return the columns that a node refers to: several if they are merged, none if it is no column for certain."""
@@ -98,6 +105,16 @@ class _Scope:
         columns = self.merged[names[0]] if is_merged else tuple(self.owners(self.schemas, names[0]))
         is_certain = is_merged or len(columns) == 1
         return columns if is_certain and len({self.type_of(column) for column in columns}) == 1 else ()
+
+    def find_field(self, node: exp.Expr) -> tuple[_Column, tuple[str, ...]] | None:
+        """Return a column and the path to the field of it that a node refers to; None if it is no field for certain."""
+        names = _path(node)
+        if len(names) < 2:
+            return None
+        # A table goes before a column of the same name.
+        width = 2 if names[0].casefold() in self.aliases else 1
+        columns = self.find(exp.column(*reversed(names[:width])))
+        return (columns[0], tuple(names[width:])) if len(columns) == 1 and len(names) > width else None
 
     def owners(self, aliases: Iterable[str], folded: str) -> list[_Column]:
         """Return the columns of this casefolded name in some of the tables."""
@@ -147,7 +164,12 @@ def _scope_of(select: exp.Select, joins: Sequence[exp.Join], schemas: Mapping[st
         name: tuple(column for column in columns if column) if all(columns) else ()
         for name, columns in merged.items()
     }
-    return _Scope(schemas=schemas, merged=known, natural=any(join.method == "NATURAL" for join in joins))
+    return _Scope(
+        schemas=schemas,
+        merged=known,
+        natural=any(join.method == "NATURAL" for join in joins),
+        aliases=frozenset([*before, *schemas]),
+    )
 
 
 def _keeps_rows(select: exp.Select, joins: Sequence[exp.Join]) -> bool:
@@ -182,6 +204,59 @@ def _values(conjuncts: Iterable[exp.Expr], scope: _Scope) -> _Values:
         for column in columns:
             values[column] = _both(values.get(column), allowed)
     return values
+
+
+def _path(node: exp.Expr) -> list[str]:
+    """Return the names of `key.f0.f1`; none if it is no such path."""
+    if isinstance(node, exp.Column) and all(isinstance(part, exp.Identifier) for part in node.parts):
+        return [part.name for part in node.parts]
+    if isinstance(node, exp.Dot) and isinstance(node.expression, exp.Identifier):
+        before = _path(node.this.unnest())
+        return [*before, node.expression.name] if before else []
+    return []
+
+
+def _field_values(conjuncts: Sequence[exp.Expr], scope: _Scope) -> tuple[_Values, list[exp.Expr]]:
+    """Return the values of struct columns of which conjuncts give each field one value, and these conjuncts."""
+    given: dict[_Column, dict[tuple[str, ...], tuple[exp.Expr, exp.Expr]]] = {}
+    for conjunct in conjuncts:
+        if isinstance(conjunct, exp.EQ):
+            for field, constant in (
+                (conjunct.this, conjunct.expression),
+                (conjunct.expression, conjunct.this),
+            ):
+                found = scope.find_field(field)
+                if found is not None:
+                    column, path = found
+                    given.setdefault(column, {}).setdefault(
+                        tuple(map(str.casefold, path)), (constant, conjunct)
+                    )
+    values: _Values = {}
+    used: list[exp.Expr] = []
+    for column, fields in given.items():
+        constants = {path: constant for path, (constant, _) in fields.items()}
+        value = _struct_of(scope.type_of(column), constants)
+        if value is not None:
+            values[column] = (value,)
+            used += [conjunct for _, conjunct in fields.values()]
+    return values, used
+
+
+def _struct_of(
+    data_type: pa.DataType, constants: Mapping[tuple[str, ...], exp.Expr], path: tuple[str, ...] = ()
+) -> Any:
+    """Return the value whose fields are constants; None if one of them is not known for certain."""
+    if path in constants:
+        return value_of(constants[path], data_type)
+    if not pa.types.is_struct(data_type):
+        return None
+    names = [field.name.casefold() for field in data_type]
+    if len(set(names)) != len(names):
+        return None
+    members = {
+        field.name: _struct_of(field.type, constants, (*path, field.name.casefold())) for field in data_type
+    }
+    return None if None in members.values() else members
 
 
 def _both(known: tuple[Any, ...] | None, more: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -39,6 +39,7 @@ from service.sql.names import TablesBySelect, is_common_table, rename_tables, us
 from service.sql.parser import generated
 from service.sql.plan import Plan, TableReference
 from service.sql.pruning import is_plain, predicates_of
+from service.sql.spellings import respell
 
 
 class SystemTables(Protocol):
@@ -98,6 +99,7 @@ class Resolver:
                 tables.setdefault(id(node.find_ancestor(exp.Select)), []).append((node, reference))
         # First the names: predicates look for tables by their aliases.
         edits = rename_tables(query, tables)
+        edits += respell(query, tables, text)
         predicates = _predicates(query, tables)
         nothing = ANYTHING, ()
         names = used_names(query)
