@@ -156,7 +156,7 @@ def test_a_service_that_wants_a_key_is_given_one(
     assert grid_rows(page) == [["1"]]
     page.reload()
     expect(tree_item(page, "aggregate")).to_be_visible()
-    assert page.locator(".tree > li > .row > .label").all_inner_texts() == ["native"]
+    assert page.locator('.tree [aria-level="2"] > .row > .label').all_inner_texts() == ["native"]
     assert page.evaluate("[Object.values(sessionStorage), Object.values(localStorage)]") == [[secret], []]
 
 
@@ -192,8 +192,8 @@ def test_an_error_goes_when_the_next_query_runs(opened: Opened, watch: Watch) ->
 
 def test_the_page_could_ask_nobody_but_its_own_service(opened: Opened, watch: Watch) -> None:
     watch.expected |= {"Content Security Policy", "Fetch API"}
-    page = opened()
-    expect(tree_item(page, "aggregate")).to_be_visible()
+    page = opened("#/query")
+    expect(tree_item(page, "latest")).to_be_visible()
 
     outcome = page.evaluate("fetch('https://example.com/').then(() => 'asked', () => 'refused')")
 

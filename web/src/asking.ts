@@ -9,7 +9,10 @@ export function ask(sql: string, signal?: AbortSignal, maxRows?: number): Promis
 
 /** As objects by the name of the column. */
 export async function records<T>(sql: string, signal?: AbortSignal): Promise<T[]> {
-  const answer = await ask(sql, signal);
+  return recordsOf(await ask(sql, signal));
+}
+
+export function recordsOf<T>(answer: Answer): T[] {
   const names = answer.columns.map((column) => column.name);
   return answer.rows.map((row) => Object.fromEntries(names.map((name, number) => [name, row[number]])) as T);
 }

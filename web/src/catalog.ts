@@ -1,14 +1,19 @@
 // What the service serves: databases, their states and tables. Asked for once, when it is needed.
 import { Column, get } from "./api";
 import { records } from "./asking";
+import { describe, jobsOf, newestOf, shortName } from "./jobs";
 import { literal, table } from "./sql";
 
 export interface Database {
   name: string;
+  path: string;
   /** The database that this name stands for now; null where it is its own. */
   alias_of: string | null;
   kind: string | null;
   checkpoint_id: number | null;
+  /** When Flink wrote it, and for which job, where the service tells it. */
+  created_at?: string | null;
+  job?: string | null;
   error: string | null;
 }
 export interface StateRow {
@@ -135,18 +140,28 @@ export function viewsOf(operator: Operator, { states, tables }: Contents): Table
   return tables.filter((entry) => entry.name.startsWith(`${operator.table}__`) && !ofStates.has(entry.name));
 }
 
-/** What to choose from: the databases, and the one that was asked for even where it is gone. */
-export function optionsOf(list: Database[], wanted: string | null): { value: string; text: string; disabled: boolean }[] {
-  const options = list.map((database) => ({
-    value: database.name,
-    text: database.error ? `${database.name} (unreadable)` : database.alias_of === null ? database.name : `${database.name} (${database.alias_of})`,
-    disabled: database.error !== null,
-  }));
-  const gone = wanted !== null && !list.some((database) => database.name === wanted);
-  return gone ? [...options, { value: wanted, text: `${wanted} (not there)`, disabled: true }] : options;
+export interface Option {
+  value: string;
+  text: string;
+  disabled?: boolean;
+  group?: string;
 }
 
-/** The database that was asked for, never another in its place; the first that can be read where none was. */
+/** What to choose from: aliases, then jobs with the newest first; and the one that was asked for, which may be another alias. */
+export function optionsOf(list: Database[], wanted: string | null): Option[] {
+  const option = (database: Database, text: string, group?: string): Option => ({
+    value: database.name,
+    text: database.error ? `${text} (unreadable)` : text,
+    disabled: database.error !== null,
+    group,
+  });
+  const aliases = list.filter((one) => one.alias_of !== null).map((one) => option(one, `${one.name} (${one.alias_of})`));
+  const jobs = jobsOf(list).flatMap((job) => job.databases.map((one) => option(one, [shortName(one), one.error ? "" : describe(one)].filter(Boolean).join(" · "), job.name)));
+  const options = [...aliases, ...jobs];
+  return wanted === null || options.some(({ value }) => value === wanted) ? options : [{ value: wanted, text: wanted }, ...options];
+}
+
+/** The database that was asked for, never another in its place; the newest that can be read where none was. */
 export function chosen(list: Database[], wanted: string | null): string | null {
-  return wanted ?? list.find((database) => database.error === null)?.name ?? null;
+  return wanted ?? newestOf(list)?.name ?? null;
 }

@@ -1,33 +1,78 @@
 // The choice of several databases, to stand side by side.
 import type { Database } from "./catalog";
+import { kept } from "./context";
 import { h } from "./dom";
+import { describe, Job, jobOf, jobsOf, newestOf, shortName, titlesOf } from "./jobs";
 
-const MOST_AT_FIRST = 24;
+const MOST_AT_FIRST = 6;
 
-/** Names in the address; all that can be read, up to a few, where it has none. */
+/** Databases side by side, the oldest of a job first, with what to call them and which job they are of. */
+export interface Compared {
+  names: string[];
+  titles: Map<string, string>;
+  jobs: Map<string, string>;
+}
+
+/** Names in the address; where it has none, the newest of the job of the database that was chosen, else of the newest job. */
 export function comparedOf(list: Database[], wanted: string | null): string[] {
-  const readable = list.filter((database) => database.error === null).map((database) => database.name);
-  const asked = wanted?.split("\n").filter((name) => readable.includes(name)) ?? [];
-  return asked.length ? asked : readable.slice(-MOST_AT_FIRST);
+  const asked = wanted?.split("\n").filter(Boolean) ?? [];
+  return asked.length ? asked : newest(jobsOf(list).find(isOf(list)));
+}
+
+function isOf(list: Database[]): (job: Job) => boolean {
+  const { db } = kept();
+  const found = list.find((one) => one.name === db);
+  const name = found?.alias_of ?? found?.name ?? newestOf(list)?.name;
+  return (job) => job.databases.some((one) => one.name === name);
+}
+
+/** The newest of a job, the oldest of them first. */
+function newest(job: Job | undefined): string[] {
+  const readable = job?.databases.filter((database) => database.error === null) ?? [];
+  return readable.slice(0, MOST_AT_FIRST).map((database) => database.name).reverse();
 }
 
 export function comparedText(names: string[]): string {
   return names.join("\n");
 }
 
+export function sideBySide(list: Database[], names: string[]): Compared {
+  const jobs = new Map(list.map((one) => [one.name, jobOf(list.find((own) => own.name === one.alias_of) ?? one)]));
+  return { names, titles: titlesOf(names, list), jobs: new Map(names.map((name) => [name, jobs.get(name) ?? ""])) };
+}
+
 export function compareBox(list: Database[], names: string[], onChange: (names: string[]) => void): HTMLElement {
-  const boxes = list
-    .filter((database) => database.error === null)
-    .map((database) => h("input", { type: "checkbox", value: database.name, checked: names.includes(database.name), onchange: () => changed() }));
+  const boxes: HTMLInputElement[] = [];
+  const box = (name: string, text: string, title = "") => {
+    const input = h("input", { type: "checkbox", value: name, checked: names.includes(name), onchange: () => changed() });
+    boxes.push(input);
+    return h("label", { title }, input, " ", text);
+  };
+  const jobs = jobsOf(list).map((job) => {
+    const readable = job.databases.filter((database) => database.error === null);
+    const labels = readable.map((database) => box(database.name, shortName(database), [database.name, describe(database)].join("\n"))).reverse();
+    if (!labels.length) return null;
+    const pick = () => only(newest(job));
+    return h(
+      "fieldset",
+      {},
+      h("legend", { title: job.folder }, job.name, " ", h("button", { type: "button", class: "link", onclick: pick }, readable.length > MOST_AT_FIRST ? `the newest ${MOST_AT_FIRST}` : "only these")),
+      h("div", { class: "boxes" }, labels),
+    );
+  });
+  const listed = new Set(boxes.map((one) => one.value));
+  const others = names.filter((name) => !listed.has(name)).map((name) => box(name, name));
+  // The boxes of a job were made from the newest on; side by side the oldest comes first.
+  const order = (picked: Set<string>) => [...jobsOf(list).flatMap((job) => job.databases.map((one) => one.name).reverse()), ...names].filter((name, at, all) => picked.has(name) && all.indexOf(name) === at);
   const summary = h("summary", {});
   const told = (count: number) => (summary.textContent = `Checkpoints and savepoints: ${count} of ${boxes.length}`);
   const changed = () => {
-    const picked = boxes.filter((box) => box.checked).map((box) => box.value);
+    const picked = order(new Set(boxes.filter((one) => one.checked).map((one) => one.value)));
     told(picked.length);
     onChange(picked);
   };
-  const all = (checked: boolean) => () => {
-    for (const box of boxes) box.checked = checked;
+  const only = (picked: string[]) => {
+    for (const one of boxes) one.checked = picked.includes(one.value);
     changed();
   };
   told(names.length);
@@ -35,21 +80,22 @@ export function compareBox(list: Database[], names: string[], onChange: (names: 
     "details",
     { class: "compare" },
     summary,
-    h("div", { class: "buttons" }, h("button", { type: "button", onclick: all(true) }, "All"), h("button", { type: "button", onclick: all(false) }, "None")),
-    h("div", { class: "boxes" }, boxes.map((box) => h("label", {}, box, " ", box.value))),
+    h(
+      "div",
+      { class: "buttons" },
+      h("button", { type: "button", onclick: () => only(boxes.map((one) => one.value)) }, "All"),
+      h("button", { type: "button", onclick: () => only([]) }, "None"),
+    ),
+    jobs,
+    others.length ? h("div", { class: "boxes" }, others) : null,
   );
 }
 
-/** The results of a task for each item, a few at a time, in the order of the items. */
-export async function several<T, R>(items: T[], task: (item: T) => Promise<R>, onEach: () => void = () => undefined): Promise<R[]> {
-  const results = new Array<R>(items.length);
+/** Does a task for each item, a few at a time. */
+export async function several<T>(items: T[], task: (item: T) => Promise<void>): Promise<void> {
   let next = 0;
   const worker = async () => {
-    for (let at = next++; at < items.length; at = next++) {
-      results[at] = await task(items[at]);
-      onEach();
-    }
+    for (let at = next++; at < items.length; at = next++) await task(items[at]);
   };
   await Promise.all(Array.from({ length: Math.min(3, items.length) }, worker));
-  return results;
 }

@@ -32,16 +32,17 @@ function nodes(children: Child[]): (Node | string)[] {
   });
 }
 
-/** A labelled drop-down; `groups` are its options, by label. */
+/** A labelled drop-down; options of one group stand together under its name. */
 export function select(
   label: string,
-  options: { value: string; text: string; disabled?: boolean }[],
+  options: { value: string; text: string; disabled?: boolean; group?: string }[],
   value: string,
   onChange: (value: string) => void,
 ): HTMLLabelElement {
   const box = h("select", { onchange: () => onChange(box.value) });
-  for (const option of options) {
-    box.append(h("option", { value: option.value, disabled: option.disabled ?? false }, option.text));
+  for (const [group, own] of Map.groupBy(options, (option) => option.group)) {
+    const listed = own.map((option) => h("option", { value: option.value, disabled: option.disabled ?? false }, option.text));
+    box.append(...(group === undefined ? listed : [h("optgroup", { label: group }, listed)]));
   }
   box.value = value;
   return h("label", { class: "field" }, h("span", {}, label), box);

@@ -35,3 +35,17 @@ export function skew(values: number[]): number {
   const total = values.reduce((sum, value) => sum + value, 0);
   return total ? (Math.max(...values) * values.length) / total : 1;
 }
+
+const AGES: [number, string][] = [
+  [86_400, "d"],
+  [3600, "h"],
+  [60, "min"],
+];
+
+/** How long ago a time was; the day itself where that is long ago. */
+export function age(iso: string, now = Date.now()): string {
+  const seconds = (now - Date.parse(iso)) / 1000;
+  if (Number.isNaN(seconds) || seconds < 0 || seconds > 60 * 86_400) return iso.slice(0, 10);
+  const [size, unit] = AGES.find(([least]) => seconds >= least) ?? [1, "s"];
+  return `${Math.floor(seconds / size)} ${unit} ago`;
+}

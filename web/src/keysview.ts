@@ -1,15 +1,18 @@
 // The key explorer: all that Flink keeps for one key, in every operator, checkpoint beside checkpoint.
 import { ApiError } from "./api";
-import { Database, databases } from "./catalog";
+import { Database, schemas } from "./catalog";
 import { cell, textOf } from "./cell";
-import { compareBox, comparedOf, comparedText, several } from "./compare";
+import { compareBox, Compared, comparedOf, comparedText, several, sideBySide } from "./compare";
+import { keep, kept } from "./context";
 import { announce, Child, fill, h } from "./dom";
 import { bytes, plural } from "./format";
 import { Entry, Found, lookup, MOST } from "./lookup";
 import { empty, plainTable, problem } from "./panel";
+import { progressBar } from "./progressbar";
 import { remember } from "./route";
 
 export function keysView(main: HTMLElement, values: URLSearchParams, signal: AbortSignal): void {
+  let list: Database[] = [];
   let names: string[] = [];
   let search = new AbortController();
   signal.addEventListener("abort", () => search.abort());
@@ -18,28 +21,47 @@ export function keysView(main: HTMLElement, values: URLSearchParams, signal: Abo
   const body = h("div", { class: "view-body" });
 
   const find = async () => {
-    remember("keys", { key: key.value, dbs: comparedText(names) });
+    keep({ key: key.value, dbs: comparedText(names) });
+    remember("keys", { db: kept().db, key: key.value, dbs: comparedText(names) });
     search.abort();
-    search = new AbortController();
-    const own = search.signal;
+    const controller = new AbortController();
+    search = controller;
+    const own = controller.signal;
     if (!key.value) {
       fill(body, empty("Type a key: every state, timer and window of it is shown, in every operator."));
       return;
     }
-    let done = 0;
-    const told = h("p", { class: "note", role: "status" }, "Looking …");
-    fill(body, told);
+    const compared = sideBySide(list, names);
+    const found = new Map<string, Found>();
+    let cancelled = false;
+    const cancel = () => {
+      cancelled = true;
+      controller.abort();
+    };
+    const bar = progressBar("Progress of the search", cancel);
+    const results = h("div", { class: "view-body" });
+    const told = () => `${found.size} of ${compared.names.length}`;
+    const show = (done: boolean) => {
+      const all = compared.names.flatMap((name) => found.get(name) ?? []);
+      bar.show(all.length, compared.names.length, told());
+      fill(results, shown(all, compared, done));
+    };
+    fill(body, bar.element, results);
+    show(false);
     try {
-      const all = await several(
-        names,
-        (name) => lookup(name, key.value, own),
-        () => (told.textContent = `Looking … ${(done += 1)} of ${names.length}`),
-      );
-      if (!own.aborted) fill(body, shown(all));
+      await several(compared.names, async (name) => {
+        found.set(name, await lookup(name, key.value, own));
+        if (!own.aborted) show(false);
+      });
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
-      if (!own.aborted) fill(body, problem(error));
+      if (own.aborted && !cancelled) return;
+      if (!own.aborted) fill(results, problem(error));
     }
+    if (own.aborted && !cancelled) return;
+    bar.element.remove();
+    if (cancelled) body.prepend(h("p", { class: "banner", role: "note" }, `Cancelled: ${told()} were searched.`));
+    else if (found.size === compared.names.length) show(true);
   };
   const form = h(
     "form",
@@ -56,10 +78,11 @@ export function keysView(main: HTMLElement, values: URLSearchParams, signal: Abo
   );
   const about = "Every state, timer and window of one key, in every operator, checkpoint beside checkpoint. The key is read as the type of each operator’s keys; structs are written as JSON.";
   fill(main, h("div", { class: "view" }, h("div", { class: "view-head" }, h("h1", {}, "Key explorer")), h("p", { class: "about" }, about), form, compared, body));
-  void databases().then(
-    (list: Database[]) => {
+  void schemas().then(
+    (schemas) => {
       if (signal.aborted) return;
-      names = comparedOf(list, values.get("dbs"));
+      list = schemas;
+      names = comparedOf(list, values.get("dbs") ?? kept().dbs);
       fill(compared, compareBox(list, names, (picked) => (names = picked)));
       void find();
       key.focus();
@@ -68,16 +91,18 @@ export function keysView(main: HTMLElement, values: URLSearchParams, signal: Abo
   );
 }
 
-function shown(all: Found[]): Child {
+/** What was found; that nothing was is only known when all have been searched. */
+function shown(all: Found[], compared: Compared, done: boolean): Child {
   const total = all.reduce((sum, found) => sum + found.entries.length, 0);
   const read = all.reduce((sum, found) => sum + found.bytesRead, 0);
-  const errors = all.flatMap((found) => found.errors.map((error) => `${found.database}: ${error}`));
-  announce(total ? `${total} entries found` : "Nothing was found");
+  const errors = all.flatMap((found) => found.errors.map((error) => `${compared.titles.get(found.database) ?? found.database}: ${error}`));
+  if (done) announce(total ? `${total} entries found` : "Nothing was found");
   const others = new Map(all.flatMap((found) => [...found.others]));
+  const nothing = errors.length ? "What could be read has no state for this key." : "No operator has state for this key.";
   return [
     h("p", { class: "note" }, total ? `${plural(total, "value")} in ${plural(all.filter((found) => found.entries.length).length, "savepoint")}; ${bytes(read)} read.` : ""),
     errors.length ? h("div", { class: "error", role: "alert" }, h("strong", {}, "Not everything could be read"), h("ul", {}, errors.map((error) => h("li", {}, error)))) : null,
-    total ? tables(all) : empty(all.some((found) => found.fitting) ? "No operator has state for this key." : "No operator has keys of a type that this text could be."),
+    total ? tables(all, compared) : done ? empty(errors.length || all.some((found) => found.fitting) ? nothing : "No operator has keys of a type that this text could be.") : null,
     others.size
       ? h("details", { class: "compare" }, h("summary", {}, `${plural(others.size, "operator")} with keys of another type`), plainTable("Operators with keys of another type", ["Operator", "Type of its keys"], [...others]))
       : null,
@@ -85,7 +110,7 @@ function shown(all: Found[]): Child {
 }
 
 /** A table an operator: a row an entry, a column a savepoint. */
-function tables(all: Found[]): Child {
+function tables(all: Found[], compared: Compared): Child {
   const operators = new Map<string, string>();
   for (const { operatorId, operator } of all.flatMap((found) => found.entries)) {
     // Not every savepoint knows the name.
@@ -103,7 +128,7 @@ function tables(all: Found[]): Child {
       }
     }
     const full = holders.some((found) => [...Map.groupBy(found.entries, (entry) => entry.operatorId + entry.state).values()].some((own) => own.length >= MOST));
-    const shownRows = [...rows.values()];
+    const shownRows = sorted([...rows.values()]);
     const facts: [string, (entry: Entry) => Child][] = [
       ["State", (entry) => entry.state],
       ["Kind", (entry) => h("span", { class: "note" }, entry.kind)],
@@ -118,20 +143,35 @@ function tables(all: Found[]): Child {
       full ? h("p", { class: "banner" }, `At most ${MOST} entries of a state are shown.`) : null,
       plainTable(
         `Entries of ${label}`,
-        [...used.map(([name]) => name), ...holders.map((found) => found.database)],
-        shownRows.map(({ entry, values }) => [...used.map(([, of]) => of(entry)), ...cells(holders, values, entry.state)]),
+        [...used.map(([name]) => name), ...holders.map((found) => h("span", { title: found.database }, compared.titles.get(found.database)))],
+        shownRows.map(({ entry, values }) => [...used.map(([, of]) => of(entry)), ...cells(holders, values, entry.state, compared)]),
       ),
     );
   });
 }
 
-function cells(holders: Found[], values: Map<string, unknown>, state: string): Child[] {
-  let before: string | null = null;
+/** States as they were found, each with its namespaces, keys of maps and places in lists in order. */
+function sorted<R extends { entry: Entry }>(rows: R[]): R[] {
+  const states = [...new Set(rows.map(({ entry }) => entry.state))];
+  const natural = (one: unknown, other: unknown) => textOf(one).localeCompare(textOf(other), "en", { numeric: true });
+  return rows.sort(
+    ({ entry: one }, { entry: other }) =>
+      states.indexOf(one.state) - states.indexOf(other.state) ||
+      natural(one.namespace, other.namespace) ||
+      natural(one.mapKey, other.mapKey) ||
+      natural(one.listIndex, other.listIndex),
+  );
+}
+
+/** A value a savepoint, marked where it differs from the one before of the same job. */
+function cells(holders: Found[], values: Map<string, unknown>, state: string, { jobs }: Compared): Child[] {
+  const before = new Map<string | undefined, string>();
   return holders.map(({ database }) => {
+    const job = jobs.get(database);
     const text = values.has(database) ? textOf(values.get(database)) : null;
-    const changed = before !== null && text !== before;
-    before = text ?? before;
+    const changed = before.has(job) && text !== before.get(job);
     if (text === null) return h("span", { class: "absent", "aria-label": "not there" }, "–");
+    before.set(job, text);
     return h("span", { class: changed ? "changed" : null, title: changed ? "differs from the one before" : null }, cell(values.get(database), `${state} in ${database}`));
   });
 }

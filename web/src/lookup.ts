@@ -49,14 +49,19 @@ export async function lookup(database: string, key: string, signal: AbortSignal)
   try {
     await read(parts, found, signal);
   } catch (error) {
-    if (signal.aborted || parts.length === 1) throw error;
+    if (signal.aborted) throw error;
+    if (parts.length === 1) {
+      found.errors.push(`${placeOf(parts[0])}: ${messageOf(error)}`);
+      return found;
+    }
     // One that cannot be read must not hide the others.
     found.entries = [];
     for (const part of parts) {
       try {
         await read([part], found, signal);
       } catch (failure) {
-        found.errors.push(`${part.operator.label} · ${part.state.state_name}: ${messageOf(failure)}`);
+        if (signal.aborted) throw failure;
+        found.errors.push(`${placeOf(part)}: ${messageOf(failure)}`);
       }
     }
   }
@@ -129,6 +134,10 @@ function entryOf(operator: Operator, state: StateRow, fields: Fields): Entry {
 function rest(fields: Fields): Fields {
   const facts = new Set(["namespace", "map_key", "list_index", "_key_group", "_subtask", "_undecoded"]);
   return Object.fromEntries(Object.entries(fields).filter(([name]) => !facts.has(name)));
+}
+
+function placeOf({ operator, state }: Part): string {
+  return `${operator.label} · ${state.state_name}`;
 }
 
 function messageOf(error: unknown): string {

@@ -1,6 +1,7 @@
 // The shell: which view is seen, and what is told when something goes wrong that nobody expected.
 import "tabulator-tables/dist/css/tabulator_simple.min.css";
 import "./style.css";
+import { hashOfView, keep, onKept } from "./context";
 import { fill, h } from "./dom";
 import { keysView } from "./keysview";
 import { offsetsView } from "./offsetsview";
@@ -13,8 +14,8 @@ import { timersView } from "./timersview";
 type View = (main: HTMLElement, values: URLSearchParams, signal: AbortSignal) => void;
 
 const VIEWS: Record<string, { title: string; show: View }> = {
-  query: { title: "Query", show: queryView },
   overview: { title: "Overview", show: overviewView },
+  query: { title: "Query", show: queryView },
   keys: { title: "Key explorer", show: keysView },
   timers: { title: "Timers", show: timersView },
   offsets: { title: "Source offsets", show: offsetsView },
@@ -28,12 +29,14 @@ function show(): void {
   seen.abort();
   seen = new AbortController();
   const { view, values } = route();
-  const { title, show: open } = VIEWS[view] ?? VIEWS.query;
+  const { title, show: open } = VIEWS[view] ?? VIEWS.overview;
   document.title = `${title} · savepointdb`;
-  for (const link of nav.children) {
-    if (link.getAttribute("href") === `#/${view}`) link.setAttribute("aria-current", "page");
+  for (const [name, link] of links) {
+    if (name === view) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
+  links.get(view)?.scrollIntoView({ block: "nearest", inline: "center" });
+  keep(Object.fromEntries([...values].filter(([name, value]) => ["db", "dbs", "key"].includes(name) && value)));
   open(main, values, seen.signal);
 }
 
@@ -54,5 +57,9 @@ document.querySelector(".skip")!.addEventListener("click", (event) => {
 });
 applyTheme();
 mountTheme(document.getElementById("theme") as HTMLButtonElement);
-fill(nav, Object.entries(VIEWS).map(([name, { title }]) => h("a", { href: `#/${name}` }, title)));
+const links = new Map(Object.entries(VIEWS).map(([name, { title }]) => [name, h("a", {}, title)]));
+const address = () => links.forEach((link, name) => link.setAttribute("href", hashOfView(name)));
+onKept(address);
+address();
+fill(nav, [...links.values()]);
 show();

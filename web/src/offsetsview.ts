@@ -1,9 +1,10 @@
 // Where the sources stand, checkpoint beside checkpoint.
 import { ApiError } from "./api";
 import { records } from "./asking";
-import { Database, databases } from "./catalog";
+import { Database, schemas } from "./catalog";
 import { cell } from "./cell";
-import { compareBox, comparedOf, comparedText, several } from "./compare";
+import { compareBox, Compared, comparedOf, comparedText, several, sideBySide } from "./compare";
+import { keep, kept } from "./context";
 import { Child, fill, h } from "./dom";
 import { count } from "./format";
 import { empty, loading, plainTable } from "./panel";
@@ -28,56 +29,58 @@ export function offsetsView(main: HTMLElement, values: URLSearchParams, signal: 
   const compared = h("div", {});
   const about = "Up to where each source had read, checkpoint beside checkpoint. Below an offset: how far it came since the one before.";
   fill(main, h("div", { class: "view" }, h("div", { class: "view-head" }, h("h1", {}, "Source offsets")), h("p", { class: "about" }, about), compared, body));
-  const show = (names: string[]) => {
-    remember("offsets", { dbs: comparedText(names) });
-    void loading(body, () => offsets(names, signal), signal);
+  const show = (names: string[], list: Database[]) => {
+    keep({ dbs: comparedText(names) });
+    remember("offsets", { db: kept().db, dbs: comparedText(names) });
+    void loading(body, () => offsets(sideBySide(list, names), signal), signal);
   };
   void loading(
     compared,
     async () => {
-      const list: Database[] = await databases();
-      const names = comparedOf(list, values.get("dbs"));
-      show(names);
-      return compareBox(list, names, show);
+      const list = await schemas();
+      const names = comparedOf(list, values.get("dbs") ?? kept().dbs);
+      show(names, list);
+      return compareBox(list, names, (picked) => show(picked, list));
     },
     signal,
   );
 }
 
-async function offsets(names: string[], signal: AbortSignal): Promise<Child> {
+async function offsets(compared: Compared, signal: AbortSignal): Promise<Child> {
+  const { names, titles } = compared;
   const errors: string[] = [];
-  const found = await several(names, async (name) => {
+  const found = new Map<string, Offset[]>();
+  await several(names, async (name) => {
     try {
-      return await records<Offset>(`SELECT * FROM ${table(name, "source_offsets")}`, signal);
+      found.set(name, await records<Offset>(`SELECT * FROM ${table(name, "source_offsets")}`, signal));
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
-      errors.push(`${name}: ${error.message}`);
-      return [];
+      errors.push(`${titles.get(name) ?? name}: ${error.message}`);
     }
   });
-  const used = names.filter((_, number) => found[number].length);
+  const used = names.filter((name) => found.get(name)?.length);
   const rows = new Map<string, { offset: Offset; values: Map<string, Offset> }>();
-  names.forEach((name, number) => {
-    for (const offset of found[number]) {
+  for (const name of used) {
+    for (const offset of found.get(name)!) {
       const place = JSON.stringify([offset.operator_id, offset.connector, offset.topic, offset.partition, offset.partition === null ? offset.details : null]);
       const row = rows.get(place) ?? { offset, values: new Map<string, Offset>() };
       row.values.set(name, offset);
       rows.set(place, row);
     }
-  });
+  }
   const sorted = [...rows.values()].sort((one, other) => order(one.offset, other.offset));
   return [
     errors.length ? h("div", { class: "error", role: "alert" }, h("strong", {}, "Not everything could be read"), h("ul", {}, errors.map((error) => h("li", {}, error)))) : null,
     sorted.length
       ? plainTable(
           "Source offsets",
-          ["Source", "Connector", "Topic or split", "Partition", ...used],
+          ["Source", "Connector", "Topic or split", "Partition", ...used.map((name) => h("span", { title: name }, titles.get(name)))],
           sorted.map(({ offset, values }) => [
             offset.operator_uid ?? offset.operator_name ?? offset.operator_id,
             offset.connector ?? "",
             offset.topic ?? (offset.details ? cell(offset.details, "details") : ""),
             offset.partition ?? "",
-            ...cells(used, values),
+            ...cells(used, values, compared),
           ]),
         )
       : empty("No source of these savepoints keeps offsets that are known here."),
@@ -89,15 +92,18 @@ function order(one: Offset, other: Offset): number {
   return name(one).localeCompare(name(other)) || (one.partition ?? 0) - (other.partition ?? 0);
 }
 
-function cells(names: string[], values: Map<string, Offset>): Child[] {
-  let before: bigint | null = null;
+/** An offset a savepoint, and how far it came since the one before of the same job. */
+function cells(names: string[], values: Map<string, Offset>, { jobs }: Compared): Child[] {
+  const before = new Map<string | undefined, bigint>();
   return names.map((name) => {
+    const job = jobs.get(name);
+    const last = before.get(job);
     const offset = values.get(name);
     if (!offset) return h("span", { class: "absent", "aria-label": "not there" }, "–");
     if (offset.starting_offset === null) return cell(offset.details, `details in ${name}`);
     const now = BigInt(offset.starting_offset);
-    const step = before === null ? null : now - before;
-    before = now;
-    return h("span", { class: "offset" }, count(now), step === null ? null : h("small", {}, step === 0n ? "no change" : `${step > 0n ? "+" : "−"}${count(step < 0n ? -step : step)}`));
+    const step = last === undefined ? null : now - last;
+    before.set(job, now);
+    return h("span", { class: "offset number" }, count(now), step === null ? null : h("small", {}, step === 0n ? "no change" : `${step > 0n ? "+" : "−"}${count(step < 0n ? -step : step)}`));
   });
 }

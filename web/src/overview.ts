@@ -1,12 +1,16 @@
 // A savepoint at a glance: what is in it, how large, and how evenly it is spread.
-import { records } from "./asking";
-import { columns, contents, Operator, operatorsOf } from "./catalog";
+import { ApiError, Status } from "./api";
+import { recordsOf, Run, records } from "./asking";
+import { columns, contents, Database, Operator, operatorsOf } from "./catalog";
 import { Child, fill, h, select } from "./dom";
-import { bytes, count, plural, skew } from "./format";
-import { databaseView, loading, plainTable } from "./panel";
+import { age, bytes, count, plural, skew } from "./format";
+import { jobsOf } from "./jobs";
+import { databaseView, loading, measure, plainTable, problem } from "./panel";
+import { progressBar } from "./progressbar";
+import { questions } from "./questions";
 import { go } from "./route";
 import { spread } from "./spread";
-import { table } from "./sql";
+import { OWN, table } from "./sql";
 import { colour } from "./theme";
 
 interface OperatorRow {
@@ -30,11 +34,11 @@ const SMALL = 32 * 1024 * 1024;
 const SKEWED = 1.5;
 
 export function overviewView(main: HTMLElement, values: URLSearchParams, signal: AbortSignal): void {
-  const about = "What is in a savepoint, how large it is, and how evenly it is spread over subtasks and key groups.";
-  databaseView(main, "overview", "Overview", about, values, signal, (database) => overview(database, values.get("operator"), signal));
+  const about = "savepointdb shows the savepoints and checkpoints of Apache Flink as tables: a database each, a table each state. This is what is in one, how large it is, and how evenly it is spread over subtasks and key groups.";
+  databaseView(main, "overview", "Overview", about, values, signal, (database, list) => overview(database, list, values.get("operator"), signal));
 }
 
-async function overview(database: string, wanted: string | null, signal: AbortSignal): Promise<Child> {
+async function overview(database: string, list: Database[], wanted: string | null, signal: AbortSignal): Promise<Child> {
   const [listed, files, found] = await Promise.all([
     records<OperatorRow>(`SELECT * FROM ${table(database, "operators")}`, signal),
     records<FileRow>(
@@ -57,7 +61,12 @@ async function overview(database: string, wanted: string | null, signal: AbortSi
   const undecoded = found.states.filter((state) => state.decode_status !== "decoded");
   const missing = files.reduce((sum, file) => sum + file.missing, 0);
   const backends = [...new Set(found.states.map((state) => state.state_backend).filter(Boolean))];
+  const entry = list.find((one) => one.name === database);
+  const own = list.find((one) => one.name === (entry?.alias_of ?? database));
+  const job = own && jobsOf(list).find((one) => one.databases.some(({ name }) => name === own.name));
   const cards: [string, string, string?][] = [
+    ...(job ? [["Job", job.name] as [string, string]] : []),
+    ...(own?.created_at ? [["Written", age(own.created_at)] as [string, string]] : []),
     ["Checkpoint", String(listed[0]?.checkpoint_id ?? "–")],
     ["Size", bytes(sizes.reduce((sum, one) => sum + one.bytes, 0))],
     ["Operators", count(listed.length)],
@@ -81,6 +90,7 @@ async function overview(database: string, wanted: string | null, signal: AbortSi
   );
   return [
     h("dl", { class: "cards" }, cards.map(([name, value, warning]) => h("div", {}, h("dt", {}, name), h("dd", {}, value), warning ? h("dd", { class: "bad" }, warning) : null))),
+    questions(database, found),
     h("div", { class: "pictures" }, sizePictures(sizes, signal)),
     plainTable(
       "Operators",
@@ -90,7 +100,7 @@ async function overview(database: string, wanted: string | null, signal: AbortSi
         row.operator_uid ?? "–",
         found.states.filter((state) => state.operator_id === row.operator_uid_hash).length,
         `${row.operator_parallelism} of ${row.operator_max_parallelism}`,
-        bytes(size),
+        measure(bytes(size)),
         skewText(subtasks),
       ]),
     ),
@@ -170,61 +180,108 @@ async function operatorDetail(database: string, operator: Operator, signal: Abor
   if (!names.includes("_key_group")) return h("p", { class: "empty" }, "This operator has no keyed state: nothing is spread by key.");
   const size = Math.max(...operator.states.map((state) => state.size_bytes));
   const holder = h("div", {});
-  const count_ = () => void loading(holder, () => entries(database, operator, signal), signal);
-  if (size <= SMALL) count_();
-  else fill(holder, h("p", {}, h("button", { type: "button", onclick: count_ }, "Count its entries"), ` reads about ${bytes(size)}`));
+  const offer = () => fill(holder, h("p", {}, h("button", { type: "button", onclick: () => void counted() }, "Count its entries"), ` reads about ${bytes(size)}`));
+  const counted = async () => {
+    try {
+      await count_(holder, database, operator, signal);
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
+      if (error.code === "CANCELLED") offer();
+      else if (!signal.aborted) fill(holder, problem(error));
+    }
+  };
+  if (size <= SMALL) void counted();
+  else offer();
   return holder;
 }
 
-async function entries(database: string, operator: Operator, signal: AbortSignal): Promise<Child> {
+interface LargestKey {
+  key: string;
+  entries: number;
+  bytes: number;
+  key_group: number;
+}
+
+/** Counts with two queries: how the states are spread, and the largest keys. Each answer is shown as it comes. */
+async function count_(holder: HTMLElement, database: string, operator: Operator, signal: AbortSignal): Promise<void> {
   const from = table(database, operator.table);
   const measured = "count(*) AS entries, coalesce(sum(strlen(value::VARCHAR)), 0)::BIGINT AS bytes";
-  const [parts, keys] = await Promise.all([
-    records<Part>(`SELECT state_name, _subtask AS subtask, _key_group AS key_group, ${measured} FROM ${from} WHERE _key_group IS NOT NULL GROUP BY ALL ORDER BY ALL`, signal),
-    records<{ key: string; entries: number; bytes: number; key_group: number }>(
-      `SELECT CASE WHEN typeof(any_value(key)) = 'VARCHAR' THEN key::VARCHAR ELSE to_json(key)::VARCHAR END AS key, ${measured}, any_value(_key_group) AS key_group FROM ${from} WHERE _key_group IS NOT NULL GROUP BY key ORDER BY bytes DESC, entries DESC LIMIT 10`,
-      signal,
-    ),
-  ]);
+  const questions = [
+    `SELECT state_name, _subtask AS subtask, _key_group AS key_group, ${measured} FROM ${from} WHERE _key_group IS NOT NULL GROUP BY ALL ORDER BY ALL`,
+    `SELECT CASE WHEN typeof(any_value(key)) = 'VARCHAR' THEN key::VARCHAR ELSE to_json(key)::VARCHAR END AS key, ${measured}, any_value(_key_group) AS key_group FROM ${from} WHERE _key_group IS NOT NULL GROUP BY key ORDER BY bytes DESC, entries DESC LIMIT 10`,
+  ];
+  const told = new Map<number, Status>();
+  const progress = () => {
+    const sum = (name: "bytes_read" | "bytes_total") => [...told.values()].reduce((total, one) => total + one.progress[name], 0);
+    bar.show(sum("bytes_read"), sum("bytes_total"), `${bytes(sum("bytes_read"))} of ${bytes(sum("bytes_total"))}`);
+  };
+  const runs = questions.map((sql, number) => new Run({ sql: OWN + sql, database }, (status) => (told.set(number, status), progress())));
+  const cancel = () => runs.forEach((run) => run.cancel());
+  signal.addEventListener("abort", cancel);
+  const bar = progressBar("Progress of the count", cancel);
+  const [states, largest] = [h("div", {}), h("div", {})];
+  fill(holder, bar.element, states, largest);
+  const shown = async <T>(run: Run, element: HTMLElement, show: (rows: T[]) => Child) => {
+    try {
+      fill(element, show(recordsOf<T>(await run.answer())));
+    } catch (error) {
+      // What one of them cannot say, the other may.
+      if (!(error instanceof ApiError) || error.code === "CANCELLED") throw error;
+      fill(element, problem(error));
+    }
+  };
+  try {
+    await Promise.all([
+      shown<Part>(runs[0], states, (parts) => statesOf(parts, operator, signal)),
+      shown<LargestKey>(runs[1], largest, (keys) => (keys.length ? largestKeys(keys, database) : null)),
+    ]);
+  } finally {
+    cancel();
+    bar.element.remove();
+    signal.removeEventListener("abort", cancel);
+  }
+}
+
+function statesOf(parts: Part[], operator: Operator, signal: AbortSignal): Child {
   if (!parts.length) return h("p", { class: "empty" }, "Its keyed states are empty.");
   const [first] = operator.states;
   const states = [...new Set(parts.map((part) => part.state_name))];
   const holder = h("div", { class: "pictures wide" });
-  const show = (measure: string) => fill(holder, spreads(parts, states, first.parallelism, first.max_parallelism, measure as "entries" | "bytes", signal));
+  const show = (of: string) => fill(holder, spreads(parts, states, first.parallelism, first.max_parallelism, of as "entries" | "bytes", signal));
   show("entries");
   const measures = [
     { value: "entries", text: "entries" },
     { value: "bytes", text: "bytes of values, as text" },
   ];
-  return [
-    select("Measure", measures, "entries", show),
-    holder,
-    plainTable(
-      "The largest keys",
-      ["Largest keys", "Entries", "Bytes of values, as text", "Key group"],
-      keys.map((row) => [h("button", { type: "button", class: "link", onclick: () => go("keys", { key: row.key, dbs: database }) }, row.key), row.entries, bytes(row.bytes), row.key_group]),
-    ),
-  ];
+  return [select("Measure", measures, "entries", show), holder];
 }
 
-function spreads(parts: Part[], states: string[], parallelism: number, keyGroups: number, measure: "entries" | "bytes", signal: AbortSignal): Child {
-  const gathered = (length: number, of: (part: Part) => number | null) =>
+function largestKeys(keys: LargestKey[], database: string): Child {
+  return plainTable(
+    "The largest keys",
+    ["Largest keys", "Entries", "Bytes of values, as text", "Key group"],
+    keys.map((row) => [h("button", { type: "button", class: "link", onclick: () => go("keys", { key: row.key, dbs: database }) }, row.key), row.entries, measure(bytes(row.bytes)), row.key_group]),
+  );
+}
+
+function spreads(parts: Part[], states: string[], parallelism: number, keyGroups: number, of: "entries" | "bytes", signal: AbortSignal): Child {
+  const gathered = (length: number, placeOf: (part: Part) => number | null) =>
     states.map((state) => {
       const cells = new Array<number>(length).fill(0);
       for (const part of parts) {
-        const at = of(part);
-        if (part.state_name === state && at !== null && at < length) cells[at] += part[measure];
+        const at = placeOf(part);
+        if (part.state_name === state && at !== null && at < length) cells[at] += part[of];
       }
       return cells;
     });
   const subtasks = gathered(parallelism, (part) => part.subtask);
   const groups = gathered(keyGroups, (part) => part.key_group);
   const [bySubtask, byGroup] = [h("div", { class: "canvas" }), h("div", { class: "canvas" })];
-  const told = measure === "bytes" ? bytes : (value: number) => plural(value, "entry").replace(/entrys$/, "entries");
+  const told = of === "bytes" ? bytes : (value: number) => plural(value, "entry").replace(/entrys$/, "entries");
   void import("./charts").then((charts) => {
     if (signal.aborted) return;
-    spread(bySubtask, `${measure} by state and subtask`, states, subtasks, "subtask", told, charts, signal);
-    spread(byGroup, `${measure} by state and key group`, states, groups, "key group", told, charts, signal);
+    spread(bySubtask, `${of} by state and subtask`, states, subtasks, "subtask", told, charts, signal);
+    spread(byGroup, `${of} by state and key group`, states, groups, "key group", told, charts, signal);
   });
   return [
     h("figure", {}, h("figcaption", {}, "By state and subtask; dark is more than the mean"), bySubtask),
@@ -234,8 +291,8 @@ function spreads(parts: Part[], states: string[], parallelism: number, keyGroups
       ["State", "Entries", "Bytes of values, as text", "Largest subtask", "Largest key group"],
       states.map((state, number) => {
         const own = parts.filter((part) => part.state_name === state);
-        const sum = (of: "entries" | "bytes") => own.reduce((total, part) => total + part[of], 0);
-        return [state, sum("entries"), bytes(sum("bytes")), skewText(subtasks[number]), `${skew(groups[number]).toFixed(2)} × the mean`];
+        const sum = (name: "entries" | "bytes") => own.reduce((total, part) => total + part[name], 0);
+        return [state, sum("entries"), measure(bytes(sum("bytes"))), skewText(subtasks[number]), `${skew(groups[number]).toFixed(2)} × the mean`];
       }),
     ),
   ];

@@ -1,6 +1,7 @@
 // What the views besides the query share: the choice of a database, and what is shown while something loads or fails.
 import { ApiError } from "./api";
-import { chosen, optionsOf, schemas } from "./catalog";
+import { chosen, Database, optionsOf, schemas } from "./catalog";
+import { kept } from "./context";
 import { Child, fill, h, select } from "./dom";
 import { count } from "./format";
 import { go } from "./route";
@@ -33,7 +34,7 @@ export function databaseView(
   about: string,
   values: URLSearchParams,
   signal: AbortSignal,
-  load: (database: string) => Promise<Child>,
+  load: (database: string, list: Database[]) => Promise<Child>,
 ): void {
   const picker = h("span", { class: "picker" });
   const body = h("div", { class: "view-body" });
@@ -42,9 +43,9 @@ export function databaseView(
     body,
     async () => {
       const list = await schemas();
-      const name = chosen(list, values.get("db"));
+      const name = chosen(list, values.get("db") ?? kept().db);
       fill(picker, select("Database", optionsOf(list, name), name ?? "", (db) => go(view, { db })));
-      return name === null ? empty("There is no savepoint that can be read.") : await load(name);
+      return name === null ? empty("There is no savepoint that can be read.") : await load(name, list);
     },
     signal,
   );
@@ -54,8 +55,20 @@ export function empty(text: string): HTMLElement {
   return h("p", { class: "empty" }, text);
 }
 
-/** A plain table. Cells are elements or text. */
+/** Whether a cell is a number, or an element that begins with one. */
+function isNumeric(value: Child): boolean {
+  if (!(value instanceof Element)) return typeof value === "number";
+  return value.matches(".number") || (value.firstElementChild?.matches(".number") ?? false);
+}
+
+/** A number with its unit, which stands to the right in a table. */
+export function measure(text: string): HTMLElement {
+  return h("span", { class: "number" }, text);
+}
+
+/** A plain table. Cells are elements or text; numbers stand to the right, and the heads of columns that have them. */
 export function plainTable(caption: string, head: Child[], rows: Child[][]): HTMLElement {
+  const numeric = head.map((_, at) => rows.some((row) => isNumeric(row[at])));
   return h(
     "div",
     { class: "scroll", tabindex: 0, role: "region", "aria-label": caption },
@@ -63,8 +76,8 @@ export function plainTable(caption: string, head: Child[], rows: Child[][]): HTM
       "table",
       { class: "plain" },
       h("caption", { class: "unseen" }, caption),
-      h("thead", {}, h("tr", {}, head.map((name) => h("th", { scope: "col" }, name)))),
-      h("tbody", {}, rows.map((row) => h("tr", {}, row.map((value) => typeof value === "number" ? h("td", { class: "number" }, count(value)) : h("td", {}, value))))),
+      h("thead", {}, h("tr", {}, head.map((name, at) => h("th", { scope: "col", class: numeric[at] ? "number" : null }, name)))),
+      h("tbody", {}, rows.map((row) => h("tr", {}, row.map((value) => h("td", { class: isNumeric(value) ? "number" : null }, typeof value === "number" ? count(value) : value))))),
     ),
   );
 }

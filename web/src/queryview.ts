@@ -2,28 +2,29 @@
 import { ApiError, Status, without } from "./api";
 import { exported, FormatName, FORMATS, Run } from "./asking";
 import { chosen, optionsOf, schema, schemas } from "./catalog";
+import { keep, kept } from "./context";
 import { announce, copy, fill, h, save, select } from "./dom";
 import { Editor } from "./editor";
 import { bytes, count, duration } from "./format";
 import { openHistory } from "./historypanel";
 import { Result } from "./result";
+import { STATES } from "./questions";
 import { hashOf, remember } from "./route";
 import { schemaTree } from "./schematree";
 import { statement } from "./sql";
 
 const VIEW = "query";
-const WELCOME = "SELECT *\nFROM StateMeta";
 
 /** What was written, while another view is seen. */
 let draft: string | null = null;
 
 export function queryView(main: HTMLElement, values: URLSearchParams, signal: AbortSignal): void {
-  let database = values.get("db");
+  let database = values.get("db") ?? kept().db;
   let run: Run | null = null;
   const result = new Result();
   const status = h("div", { class: "progress", hidden: true });
   const first = values.get("sql") ?? draft;
-  const editor: Editor = new Editor(first ?? WELCOME, { run: () => void start(), explain: () => void start("EXPLAIN ") });
+  const editor: Editor = new Editor(first ?? STATES.sql, { run: () => void start(), explain: () => void start("EXPLAIN ") });
   const picker = h("span", { class: "picker" });
   const runButton = h("button", { type: "button", class: "primary", title: "Ctrl+Enter; runs the selection where there is one", onclick: () => void start() }, "▶ Run");
   const cancelButton = h("button", { type: "button", class: "danger", hidden: true, onclick: () => run?.cancel() }, "■ Cancel");
@@ -102,6 +103,7 @@ export function queryView(main: HTMLElement, values: URLSearchParams, signal: Ab
   function use(name: string): void {
     database = name;
     picker.querySelector("select")!.value = name;
+    keep({ db: name });
     note();
     void schema(name).then(
       (tables) => database === name && !signal.aborted && editor.complete(name, tables),

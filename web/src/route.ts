@@ -6,7 +6,7 @@ export interface Route {
 
 export function route(): Route {
   const [view, query = ""] = location.hash.replace(/^#\/?/, "").split(/\?(.*)/s);
-  return { view: view || "query", values: new URLSearchParams(query) };
+  return { view: view || "overview", values: new URLSearchParams(query) };
 }
 
 export function hashOf(view: string, values: Record<string, string | null>): string {

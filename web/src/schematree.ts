@@ -1,8 +1,9 @@
 // The tree of savepoints → operators → states → columns.
-import { columns, contents, factsOf, forget, operatorsOf, StateRow, TableEntry, schemas, viewsOf } from "./catalog";
+import { columns, contents, Database, factsOf, forget, operatorsOf, StateRow, TableEntry, schemas, viewsOf } from "./catalog";
 import { ApiError } from "./api";
 import { fill, h } from "./dom";
-import { bytes } from "./format";
+import { bytes, plural } from "./format";
+import { describe, jobsOf, newestOf, shortName } from "./jobs";
 import { identifier, table } from "./sql";
 import { Tree, TreeNode } from "./tree";
 
@@ -10,6 +11,10 @@ export interface Picks {
   /** Opens a query over a table of a database. */
   query: (sql: string, database: string) => void;
   insert: (text: string) => void;
+}
+interface DatabaseNode extends TreeNode {
+  /** The database, where it is one. */
+  name?: string;
 }
 
 /** The tree with its filter. */
@@ -27,18 +32,9 @@ export function schemaTree(picks: Picks, opened: () => string | null): HTMLEleme
     try {
       const list = await schemas();
       fill(message, list.length ? "" : "There is no savepoint under the folders that are served.");
-      tree.show(
-        list.map((database) => ({
-          label: database.name,
-          kind: "database",
-          detail: database.error ? undefined : `${database.alias_of === null ? "" : `${database.alias_of}, `}${database.kind === "CHECKPOINT" ? "checkpoint" : "savepoint"} ${database.checkpoint_id ?? ""}`,
-          warning: database.error ? "unreadable" : undefined,
-          title: database.error ?? undefined,
-          load: database.error ? undefined : () => operators(database.name, picks),
-        })),
-      );
-      const first = opened() ?? list[0]?.name;
-      if (first) tree.openLabel(first);
+      tree.show(nodesOf(list, picks));
+      const first = opened() ?? newestOf(list)?.name ?? list[0]?.name;
+      tree.openWhere((node: DatabaseNode) => node.name === first);
     } catch (error) {
       fill(message, error instanceof ApiError ? `${error.message} ${error.hint ?? ""}` : String(error));
     }
@@ -59,6 +55,31 @@ export function schemaTree(picks: Picks, opened: () => string | null): HTMLEleme
   );
   void load();
   return h("div", { class: "schema" }, h("div", { class: "filter" }, filter, refresh), message, tree.element);
+}
+
+/** Aliases, then jobs as folders with their databases, the newest first. */
+function nodesOf(list: Database[], picks: Picks): DatabaseNode[] {
+  const node = (database: Database, label: string, facts: string[]): DatabaseNode => ({
+    label,
+    name: database.name,
+    kind: database.alias_of === null ? "database" : "alias",
+    words: database.name,
+    detail: database.error ? undefined : facts.join(" · "),
+    warning: database.error ? "unreadable" : undefined,
+    title: database.error ?? [database.name, database.path, database.created_at].filter(Boolean).join("\n"),
+    load: database.error ? undefined : () => operators(database.name, picks),
+  });
+  const aliases = list.filter((one) => one.alias_of !== null).map((one) => node(one, one.name, [`→ ${one.alias_of}`]));
+  const jobs = jobsOf(list).map(
+    (job): DatabaseNode => ({
+      label: job.name,
+      kind: "job",
+      detail: `${plural(job.databases.length, "savepoint")}${describe(job.databases[0]) && ` · ${describe(job.databases[0])}`}`,
+      title: job.folder,
+      children: job.databases.map((one) => node(one, shortName(one), [describe(one)])),
+    }),
+  );
+  return [...aliases, ...jobs];
 }
 
 async function operators(database: string, picks: Picks): Promise<TreeNode[]> {

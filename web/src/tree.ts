@@ -7,6 +7,10 @@ export interface TreeNode {
   kind: string;
   /** Said after the label, quietly. */
   detail?: string;
+  /** What the filter finds besides. */
+  words?: string;
+  /** Branches that are there from the beginning. */
+  children?: TreeNode[];
   /** What is not as it should be. */
   warning?: string;
   title?: string;
@@ -46,9 +50,9 @@ export class Tree {
 
   async open(item: Item): Promise<void> {
     const { node, element, group } = item;
-    if (!node.load) return;
+    if (!node.load && !node.children) return;
     element.setAttribute("aria-expanded", "true");
-    if (item.children) return;
+    if (item.children || !node.load) return;
     item.children = [];
     fill(group, h("li", { role: "none", class: "note" }, "Loading …"));
     try {
@@ -64,10 +68,17 @@ export class Tree {
     }
   }
 
-  /** Opens the first branch whose label this is. */
-  openLabel(label: string): void {
-    const item = this.items.find((one) => one.node.label === label);
-    if (item) void this.open(item);
+  /** Opens the first branch that is found so, and those above it. */
+  openWhere(is: (node: TreeNode) => boolean): void {
+    const path = (items: Item[]): Item[] => {
+      for (const item of items) {
+        if (is(item.node)) return [item];
+        const below = path(item.children ?? []);
+        if (below.length) return [item, ...below];
+      }
+      return [];
+    };
+    for (const item of path(this.items)) void this.open(item);
   }
 
   private item(node: TreeNode, level: number): Item {
@@ -81,9 +92,10 @@ export class Tree {
       node.warning ? h("span", { class: "warning" }, node.warning) : null,
       node.detail ? h("span", { class: "detail" }, node.detail) : null,
     );
-    const element = h("li", { role: "treeitem", "aria-level": level, tabindex: -1, "aria-expanded": node.load ? "false" : null }, row);
-    if (node.load) element.append(group);
-    const item: Item = { node, element, group, children: null };
+    const element = h("li", { role: "treeitem", "aria-level": level, tabindex: -1, "aria-expanded": node.load || node.children ? "false" : null }, row);
+    if (node.load || node.children) element.append(group);
+    const item: Item = { node, element, group, children: node.children?.map((child) => this.item(child, level + 1)) ?? null };
+    fill(group, ...(item.children ?? []).map((child) => child.element));
     row.addEventListener("click", (event) => {
       this.focus(element);
       const onTwisty = (event.target as Element).classList.contains("twisty");
@@ -100,8 +112,8 @@ export class Tree {
   }
 
   private match(item: Item, underMatch: boolean): boolean {
-    const { label, detail = "" } = item.node;
-    const own = underMatch || `${label} ${detail}`.toLowerCase().includes(this.filterText);
+    const { label, detail = "", words = "" } = item.node;
+    const own = underMatch || `${label} ${detail} ${words}`.toLowerCase().includes(this.filterText);
     const below = (item.children ?? []).map((child) => this.match(child, own)).some(Boolean);
     item.element.hidden = !(own || below);
     if (below && this.filterText && !own) item.element.setAttribute("aria-expanded", "true");
