@@ -13,6 +13,8 @@ from urllib.parse import quote
 
 import httpx
 import pytest
+import trino.dbapi
+import trino.exceptions
 from fastapi import FastAPI
 
 from catalog import Catalog
@@ -159,6 +161,24 @@ def test_a_grant_matches_no_alias(tmp_path: Path) -> None:
 
     assert visible("chk-*", "jobA/*", "latest", "*_latest") == []
     assert visible("prod/*") == visible("prod__*") == ["prod__jobA__chk-4"]
+
+
+def test_clients_of_trino_hear_that_an_alias_is_ambiguous(tmp_path: Path, serving: Serving) -> None:
+    for job in ("jobA", "jobB"):
+        put(tmp_path / job, "chk-4", 1)
+    with over(serving, Root(path=str(tmp_path), label="prod")) as http:
+        connection = trino.dbapi.connect(
+            host=http.base_url.host, port=http.base_url.port or 0, user="u", catalog="flink", schema="chk-4"
+        )
+        cursor = connection.cursor()
+        for sql in ("SELECT count(*) FROM aggregate", "SHOW TABLES", 'USE "chk-4"', "DESCRIBE aggregate"):
+            with pytest.raises(trino.exceptions.TrinoQueryError) as error:
+                cursor.execute(sql)
+            assert "prod__jobA__chk-4" in error.value.message
+            assert error.value.error_type == "USER_ERROR"
+        cursor.execute('USE "prod__jobA__chk-4"')
+        assert cursor.fetchall() is not None
+        connection.close()
 
 
 # ---- command line ----
