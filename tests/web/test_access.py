@@ -86,6 +86,17 @@ def test_a_phone_shows_every_view_without_scrolling_sideways(opened: Opened, wat
     expect(page.get_by_role("link", name="Overview")).to_be_visible()
 
 
+def test_on_a_phone_the_views_scroll_with_a_sign(opened: Opened) -> None:
+    page = opened("#/overview?db=native", **PHONE)
+    nav = page.get_by_role("navigation", name="Views")
+    expect(nav).to_have_class("more-right")
+
+    page.get_by_role("link", name="Source offsets").click()
+
+    expect(nav).to_have_class("more-left")
+    expect(page.get_by_role("link", name="Source offsets")).to_be_in_viewport()
+
+
 def test_on_a_phone_the_tree_is_folded_and_opens(opened: Opened) -> None:
     page = opened(query("SELECT 1 AS n"), **PHONE)
     assert grid_rows(page) == [["1"]]

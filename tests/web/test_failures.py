@@ -110,7 +110,7 @@ def test_a_slow_start_can_be_cancelled(opened: Opened) -> None:
     expect(page.locator(".clock")).not_to_have_text("")
     page.get_by_role("button", name="Cancel").click()
 
-    expect(page.get_by_role("alert")).to_contain_text("Cancelled")
+    expect(page.get_by_role("note")).to_have_text("Cancelled")
     assert len(held) == 1
 
 

@@ -26,6 +26,8 @@ export interface Answer {
   elapsed_ms: number;
   bytes_read: number;
   databases: Source[];
+  /** What the answer lacks, where it was allowed to. */
+  incomplete?: { table: string; message: string }[] | null;
 }
 export interface Status {
   query_id: string;

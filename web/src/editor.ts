@@ -1,6 +1,6 @@
 // The SQL editor. It stands in a shadow tree: CodeMirror's styles are adopted there as objects, which a strict
 // Content-Security-Policy allows, where it forbids <style> elements.
-import { autocompletion, Completion, CompletionContext, CompletionResult, closeBrackets, closeBracketsKeymap, completionKeymap } from "@codemirror/autocomplete";
+import { autocompletion, closeCompletion, Completion, CompletionContext, CompletionResult, closeBrackets, closeBracketsKeymap, completionKeymap } from "@codemirror/autocomplete";
 import { defaultKeymap, history, historyKeymap } from "@codemirror/commands";
 import { PostgreSQL, schemaCompletionSource, sql, keywordCompletionSource } from "@codemirror/lang-sql";
 import { bracketMatching, HighlightStyle, syntaxHighlighting } from "@codemirror/language";
@@ -49,6 +49,12 @@ function typedOverSelection(event: InputEvent, view: EditorView): boolean {
   return true;
 }
 
+/** Ends a completion, also one that is still looked for; the key goes on to what it does. */
+function leave(view: EditorView): boolean {
+  setTimeout(() => closeCompletion(view));
+  return false;
+}
+
 export interface EditorActions {
   run: () => void;
   explain: () => void;
@@ -91,10 +97,11 @@ export class Editor {
             keymap.of([
               { key: "Mod-Enter", run: act(actions.run) },
               { key: "Mod-Shift-Enter", run: act(actions.explain) },
+              { key: "Tab", run: leave, shift: leave },
             ]),
           ),
           keymap.of([...closeBracketsKeymap, ...defaultKeymap, ...historyKeymap, ...completionKeymap]),
-          EditorView.domEventHandlers({ beforeinput: typedOverSelection }),
+          EditorView.domEventHandlers({ beforeinput: typedOverSelection, blur: (_event, view) => leave(view) }),
           EditorView.updateListener.of((update) => {
             if (update.docChanged) this.clearError();
           }),

@@ -62,4 +62,11 @@ const address = () => links.forEach((link, name) => link.setAttribute("href", ha
 onKept(address);
 address();
 fill(nav, [...links.values()]);
+// A sign at each edge behind which there is more.
+const cut = () => {
+  nav.classList.toggle("more-left", nav.scrollLeft > 1);
+  nav.classList.toggle("more-right", nav.scrollLeft + nav.clientWidth < nav.scrollWidth - 1);
+};
+nav.addEventListener("scroll", cut);
+new ResizeObserver(cut).observe(nav);
 show();

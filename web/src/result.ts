@@ -17,6 +17,11 @@ export class Result {
 
   failed(error: ApiError, goTo?: () => void): void {
     this.clear();
+    if (error.code === "CANCELLED") {
+      announce("Cancelled");
+      fill(this.element, h("p", { class: "banner", role: "note" }, "Cancelled"));
+      return;
+    }
     const { position } = error;
     announce(`Failed: ${error.message}`);
     fill(
@@ -24,7 +29,7 @@ export class Result {
       h(
         "div",
         { class: "error", role: "alert" },
-        h("strong", {}, error.code === "CANCELLED" ? "Cancelled" : error.message),
+        h("strong", {}, error.message),
         position && goTo ? h("button", { type: "button", class: "link", onclick: goTo }, `line ${position.line}, column ${position.column}`) : null,
         error.hint ? h("p", {}, error.hint) : null,
         h("p", { class: "note" }, error.code),
@@ -37,7 +42,7 @@ export class Result {
     announce(`${plural(answer.row_count, "row")} in ${duration(answer.elapsed_ms)}`);
     const body = h("div", { class: "result-body", role: "tabpanel", id: "result-body" });
     const isPlan = answer.columns.length === 2 && answer.columns[0].name === "explain_key";
-    fill(this.element, facts(answer), isPlan ? null : this.tabs(answer, body), truncated(answer), body);
+    fill(this.element, facts(answer), isPlan ? null : this.tabs(answer, body), truncated(answer), incomplete(answer), body);
     if (isPlan) fill(body, h("pre", { class: "plan", tabindex: 0, "aria-label": "Plan" }, answer.rows.map((row) => textOf(row[1])).join("\n")));
   }
 
@@ -98,11 +103,17 @@ function facts(answer: Answer): HTMLElement {
   return h(
     "dl",
     { class: "facts" },
-    entries.map(([name, value, why]) => h("div", { title: why }, h("dt", {}, name), h("dd", {}, value, why ? h("span", { class: "why" }, ` — ${why}`) : null))),
+    entries.map(([name, value, why]) => h("div", { title: why }, h("dt", {}, name), h("dd", {}, why ? h("details", { class: "why" }, h("summary", {}, value), why) : value))),
   );
 }
 
 function truncated(answer: Answer): HTMLElement | null {
   if (!answer.truncated) return null;
   return h("p", { class: "banner", role: "note" }, `These are the first ${plural(answer.row_count, "row")}; there are more. Export gives all of them.`);
+}
+
+function incomplete(answer: Answer): HTMLElement | null {
+  if (!answer.incomplete?.length) return null;
+  const lacking = answer.incomplete.map(({ table, message }) => h("li", {}, `${table}: ${message}`));
+  return h("div", { class: "error", role: "alert" }, h("strong", {}, "This answer is incomplete"), h("ul", {}, lacking));
 }
