@@ -344,3 +344,5 @@ SELECT value > 0 AS positive, avg(value), avg(value::FLOAT), count(*) FROM e.typ
 SELECT 'all' AS g, avg(value * 0.7), avg(-value * 100000007000003) FROM w.aggregate__count GROUP BY ALL
 
 SELECT count(*) FROM w.aggregate__count WHERE (value::HUGEINT * 100000007000003 * 1000003)::DOUBLE / 3 > 1e15 AND -value::HUGEINT * 100000007000003 < -1e15
+
+SELECT INTEGER '007'::VARCHAR || key, TIMESTAMP '2020-06-01 01:02:03'::DATE, DATE '2024-01-31'::TIMESTAMP FROM w.aggregate__count ORDER BY key

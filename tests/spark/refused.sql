@@ -103,3 +103,7 @@ SELECT value % 7 AS rest, avg(value) FROM w.aggregate__count GROUP BY 1 HAVING a
 SELECT sum(value)::FLOAT FROM w.aggregate__count
 
 SELECT key, (SELECT avg(b.value) FROM w.aggregate__count b WHERE b.value < a.key) FROM w."mod7-no-uid__seen" a
+
+SELECT 'a' || 'b' ^@ 'a' || 'b'
+
+SELECT date_add(DATE '2024-01-31', 1)

@@ -3,6 +3,7 @@
     engine.py     DuckDBEngine and its executions
     session.py    connections, each with the tables of one statement; kept for the same statement
     guard.py      refuses statements that DuckDB reads differently from the plan
+    meaning.py    whether sqlglot's tree means what DuckDB reads
     unchanged.py  statements whose rows are those of the scan
     errors.py     the texts of DuckDB's errors → errors of the service
 

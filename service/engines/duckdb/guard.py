@@ -70,7 +70,7 @@ def check_statement(plan: Plan, connection: duckdb.DuckDBPyConnection) -> bool:
         ForbiddenError: it is not a statement that may run.
         InvalidQueryError: it has a parameter, or lacks a table of the plan.
     """
-    tree = _tree(plan.text, connection)
+    tree = tree_of(plan.text, connection)
     tables = {reference.name for reference in plan.tables}
     found: set[str] = set()
     for node, commons in _nodes(tree):
@@ -87,7 +87,7 @@ def without_conditions(plan: Plan) -> Plan:
     return replace(plan, tables=tuple(replace(table, predicate=ANYTHING) for table in plan.tables))
 
 
-def _tree(sql: str, connection: duckdb.DuckDBPyConnection) -> _Node:
+def tree_of(sql: str, connection: duckdb.DuckDBPyConnection) -> _Node:
     """Return DuckDB's tree of a statement."""
     tree = connection.execute("SELECT json_serialize_sql(?)", [sql]).fetchall()
     found: _Node = orjson.loads(tree[0][0])
@@ -157,10 +157,10 @@ def _has_conditions(tree: _Node, plan: Plan, connection: duckdb.DuckDBPyConnecti
     if not written:
         return True
     try:
-        select = _tree("SELECT " + ", ".join(f"({condition})" for condition in written), connection)
+        select = tree_of("SELECT " + ", ".join(f"({condition})" for condition in written), connection)
     except QuerySyntaxError:
         return False
-    read = [_canonical(item) for item in select["statements"][0]["node"]["select_list"]]
+    read = [canonical(item) for item in select["statements"][0]["node"]["select_list"]]
     if None in read:
         return False
     known = dict(zip(written, read, strict=True))
@@ -173,7 +173,7 @@ def _has_conditions(tree: _Node, plan: Plan, connection: duckdb.DuckDBPyConnecti
         if not needed:
             continue
         conditions = [source["condition"] for source in sources if source.get("join_type") == "INNER"]
-        if not needed <= set(map(_canonical, _conjuncts([node["where_clause"], *conditions]))):
+        if not needed <= set(map(canonical, _conjuncts([node["where_clause"], *conditions]))):
             return False
     return True
 
@@ -198,7 +198,7 @@ def _conjuncts(conditions: Iterable[_Node | None]) -> Iterator[_Node]:
             yield node
 
 
-def _canonical(node: _Node) -> bytes | None:
+def canonical(node: _Node) -> bytes | None:
     """Return a tree without the places in its text; None if it is too deep to be compared."""
     try:
         return orjson.dumps(_placeless(node), option=orjson.OPT_SORT_KEYS)

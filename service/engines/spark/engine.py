@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from sqlglot import exp
 
+from service.engines.duckdb.meaning import is_meant
 from service.engines.engine import Cluster, Engine, Execution, Progress
 from service.engines.spark.connect import ConnectSessions
 from service.engines.spark.errors import missing_module, spark_error_of
@@ -145,7 +146,7 @@ def translation(plan: Plan, *, in_part: bool = True) -> SparkQuery:
     Raises:
         NotOnSparkError: Spark cannot answer it as DuckDB does.
     """
-    return spark_query(
+    query = spark_query(
         plan.query,
         {reference.name: reference.table.schema for reference in plan.tables},
         {
@@ -155,6 +156,10 @@ def translation(plan: Plan, *, in_part: bool = True) -> SparkQuery:
         [reference.name for reference in plan.tables if is_scanned(reference)],
         in_part=in_part,
     )
+    # Spark's text is made from sqlglot's tree, DuckDB runs the user's own.
+    if not is_meant(plan):
+        raise NotOnSparkError("a part of the statement that DuckDB reads in a way of its own")
+    return query
 
 
 @dataclass(slots=True)

@@ -1,0 +1,91 @@
+"""Whether sqlglot's tree of a statement means what DuckDB reads in its text: for engines that work from that tree.
+
+DuckDB's own parser reads the text, and the text that sqlglot generates from its tree. Both must have the same tree, beside the
+differences that mean nothing: other names of the same function or type, `x IS NOT NULL` for `NOT x IS NULL`, and the like.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import duckdb
+
+from service.engines.duckdb.guard import canonical, tree_of
+from service.errors import QueryError
+from service.sql.parser import generated
+from service.sql.plan import Plan
+
+_Node = dict[str, Any]
+# What only shows how a function was written.
+_WRITTEN = frozenset({"is_operator", "qualified_name"})
+_SYNONYMS = {
+    "**": "pow",
+    "^": "pow",
+    "^@": "starts_with",
+    "array_agg": "list",
+    "array_contains": "list_contains",
+    "array_length": "len",
+    "length": "len",
+    "list_has": "list_contains",
+    "power": "pow",
+    "substring": "substr",
+}
+_UNITS = frozenset({"date_diff", "date_part", "date_sub", "date_trunc", "datediff", "datepart", "datetrunc"})
+_UNIT_SYNONYMS = {"DAYOFWEEK": "DOW", "DAYOFYEAR": "DOY", "DAYOFWEEK_ISO": "ISODOW", "WEEKISO": "WEEK"}
+_CONDITIONS = frozenset({"bool_and", "bool_or"})
+
+
+def is_meant(plan: Plan) -> bool:
+    """Return whether the tree of a plan means what DuckDB reads in its text."""
+    with duckdb.connect(config={"enable_external_access": "false"}) as connection:
+        try:
+            written = tree_of(plan.text, connection)
+            meant = tree_of(generated(plan.query), connection)
+        except QueryError:
+            return False
+    one, other = (canonical(_plain(tree)) for tree in (written, meant))
+    return one is not None and one == other
+
+
+def _plain(node: Any) -> Any:
+    """Return a tree without differences that mean nothing."""
+    if isinstance(node, list):
+        return [_plain(child) for child in node]
+    if not isinstance(node, dict):
+        return node
+    plain = {name: _plain(child) for name, child in node.items()}
+    if isinstance(plain.get("function_name"), str):
+        return _plain_function(plain)
+    # `x IS NOT NULL` and `NOT x IS NULL`.
+    if plain.get("type") == "OPERATOR_IS_NOT_NULL":
+        inner = {**plain, "type": "OPERATOR_IS_NULL", "alias": ""}
+        return {**plain, "type": "OPERATOR_NOT", "children": [inner]}
+    return plain
+
+
+def _plain_function(node: _Node) -> _Node:
+    name = node["function_name"].lower()
+    kept = {key: child for key, child in node.items() if key not in _WRITTEN}
+    kept["function_name"] = name = _SYNONYMS.get(name, name)
+    first = node["arguments"][0]["expression"] if node.get("arguments") else {}
+    if name in _UNITS and first.get("class") == "CONSTANT":
+        unit = str(first["literal"]["text"]).upper()
+        first["literal"]["text"] = _UNIT_SYNONYMS.get(unit, unit)
+    # sqlglot writes bool_and(CAST(x AS BOOLEAN)).
+    elif (
+        name in _CONDITIONS and first.get("class") == "CAST" and first["type_expr"]["type_name"] == "BOOLEAN"
+    ):
+        node["arguments"][0]["expression"] = first["child"]
+    # INTERVAL 1 DAY and INTERVAL '1' DAY.
+    elif name.startswith("to_"):
+        while first.get("class") in ("CAST", "FUNCTION"):
+            first = first["child"] if first["class"] == "CAST" else _argument(first)
+        if first.get("class") == "CONSTANT":
+            first["literal"].pop("kind", None)
+    return kept
+
+
+def _argument(function: _Node) -> _Node:
+    arguments = function["arguments"]
+    expression: _Node = arguments[0]["expression"] if len(arguments) == 1 else {}
+    return expression
