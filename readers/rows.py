@@ -84,7 +84,7 @@ def state_schema(entry: Entry) -> pa.Schema:
         fields.append(("list_index", _INDEX))
     if entry.ttl and not entry.is_raw("value"):
         fields.append(("ttl_timestamp", _TIMESTAMP))
-    if entry.is_open:
+    if entry.has_undecoded:
         fields.append((UNDECODED, pa.binary()))
     if entry.has_outliers:
         fields.append((OUT_OF_RANGE, pa.string()))

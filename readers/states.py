@@ -9,6 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from readers.decode.decoder import Decoder
+from readers.decode.versions import VersionedDecoder
 from readers.errors import CorruptDataError, ReaderError
 from readers.formats.entry import Entry, EntryLayout, StateKind, emit_undivided
 from readers.formats.source import Selection, Source, StateName
@@ -83,12 +85,7 @@ class StatePart:
         target = pa.schema([schema.field(name) for name in schema.names if name in wanted])
         source, entry = self.source, shown(self.entry, wanted)
         layout = EntryLayout(source.columns(entry), entry_columns(entry, wanted))
-        decoder = layout.decoder(
-            lambda program, columns: source.emit(program, columns, entry),
-            (lambda program, columns: source.emit_undescribed(program, columns, entry))
-            if source.frames_values and entry.is_open
-            else None,
-        )
+        decoder = self._decoder(layout, entry)
         # Pages of heap snapshots whose entries cannot be told apart have a layout of their own.
         undivided = layout.decoder(lambda program, columns: emit_undivided(program, columns, entry))
 
@@ -102,6 +99,26 @@ class StatePart:
                     yield rows(batch, layout.names, entry, target)
         except ReaderError as error:
             raise error.within(self.name.name, path=self.source.path) from error
+
+    def _decoder(self, layout: EntryLayout, entry: Entry) -> Decoder | VersionedDecoder:
+        """Return the decoder of the entries: of two versions where one state may hold both."""
+        source = self.source
+
+        def of(entry: Entry) -> Decoder:
+            return layout.decoder(
+                lambda program, columns: source.emit(program, columns, entry),
+                (lambda program, columns: source.emit_undescribed(program, columns, entry))
+                if source.frames_values and entry.is_open
+                else None,
+            )
+
+        def as_bytes(entry: Entry) -> Decoder:
+            return layout.decoder(lambda program, columns: source.emit_undescribed(program, columns, entry))
+
+        older = entry.older if source.keeps_old_bytes else None
+        if older is None:
+            return of(entry)
+        return VersionedDecoder(of(entry), of(older), (as_bytes(entry), as_bytes(older)))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,5 +12,6 @@ Reading order:
     page.py          the input, from a state-file format
     decoder.py       the loop around the interpreter: batches, growth, Python leaves, errors
     outliers.py      values that their columns cannot hold, as text
+    versions.py      entries of two versions of a layout in one page
     loads.py         loads and stores at an address, for compiled code
 """

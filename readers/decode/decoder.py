@@ -137,6 +137,26 @@ class Decoder:
             yield batch.pop()
             start = done
 
+    def batch_end(self, page: Page, start: int) -> int:
+        """Return the end of the batch that begins at entry `start`, if nothing in it is larger than its bytes."""
+        return self._batch_end(page, start)[0]
+
+    def readable(self, page: Page) -> NDArray[np.bool_]:
+        """Return which entries of a page its program can read; an array of its length."""
+        found: NDArray[np.bool_] = np.ones(len(page), dtype=np.bool_)
+        first = 0
+        while first < len(page):
+            try:
+                for _ in self.decode(page.slice(first, len(page))):
+                    pass
+            except (CorruptDataError, UnsupportedSerializerError):
+                first += int(self._registers[ROW])
+                found[first] = False
+                first += 1
+            else:
+                break
+        return found
+
     def _outliers(self, rows: int, end: int, arena: Arena) -> list[Outlier]:
         """Return the outliers of the first `rows` rows, before entry `end`, and make them NULL in the arena."""
         cells = [cell for entry, cell in self._cells if entry < end]
@@ -191,7 +211,7 @@ class Decoder:
             if status == OUT_OF_RANGE:
                 goes_on = self._set_aside(code, page, arena)
             elif status == CALL:
-                goes_on = self._call(page.data, page.path, arena)
+                goes_on = self._call(code, page.data, page.path, arena)
             else:
                 raise self._error(page.data, page.path)
             if not goes_on:
@@ -231,17 +251,17 @@ class Decoder:
         registers[POSITION] = position
         return True
 
-    def _call(self, data: NDArray[np.uint8], path: str, arena: Arena | None) -> bool:
+    def _call(self, code: Code, data: NDArray[np.uint8], path: str, arena: Arena | None) -> bool:
         """Read a Python leaf and let the machine go on behind it; return False if its value does not fit."""
         registers = self._registers
         pc = int(registers[PC])
-        instruction = self.code.instructions[pc]
-        leaf = self.code.leaves[int(instruction[LEAF])]
+        instruction = code.instructions[pc]
+        leaf = code.leaves[int(instruction[LEAF])]
         position, limit = int(registers[POSITION]), int(registers[LIMIT])
         try:
             value, position = leaf.read(memoryview(data), position, limit)
         except ReaderError as error:
-            raise error.within(*self.code.paths[pc], path=path) from error
+            raise error.within(*code.paths[pc], path=path) from error
         column = int(instruction[COLUMN])
         if column != NO_COLUMN and arena is not None and not _append(arena, column, value):
             return False
@@ -288,7 +308,7 @@ class Decoder:
             try:
                 if status != CALL:
                     raise self._error(data, path)
-                self._call(data, path, None)
+                self._call(code, data, path, None)
             except ReaderError:
                 if not open_end:
                     raise
@@ -321,7 +341,7 @@ class Decoder:
                 return ends
             if status != CALL:
                 raise self._error(data, path)
-            self._call(data, path, None)
+            self._call(code, data, path, None)
 
     def _error(self, data: NDArray[np.uint8], path: str) -> ReaderError:
         """Return the error for the machine's status, with the field path and a hex window."""

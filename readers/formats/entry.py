@@ -31,6 +31,7 @@ from readers.errors import CorruptDataError
 from readers.headers.metainfo import BackendStateType, StateMetaInfo
 from readers.serializers.base import OpaqueSerializer, Problem, Serializer
 from readers.serializers.containers import ListSerializer, MapSerializer
+from readers.serializers.kryo.serializer import in_older_version
 from readers.serializers.operators import TimerSerializer, TtlSerializer
 from readers.serializers.primitives import VoidNamespaceSerializer
 
@@ -105,6 +106,17 @@ class Entry:
     def is_open(self) -> bool:
         """True if a value may be of a class that the savepoint does not describe; its bytes have a column of their own."""
         return self.value is not None and self.value.is_open and not self.is_raw("value")
+
+    @property
+    def older(self) -> Entry | None:
+        """The entry as an earlier version of Flink wrote it, if a savepoint can hold both; see `readers.decode.versions`."""
+        older = self.refined(in_older_version)
+        return None if older is self or self.is_raw("key") or self.is_raw("value") else older
+
+    @property
+    def has_undecoded(self) -> bool:
+        """True if a value may have bytes that are not decoded: they have a column of their own."""
+        return self.is_open or (self.value is not None and self.older is not None)
 
     @property
     def has_outliers(self) -> bool:

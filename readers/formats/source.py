@@ -63,6 +63,7 @@ class Source(ABC):
         entries: the serializers of each state's entries.
         backend: `hashmap`, `rocksdb`, `forst`, `changelog`, or `canonical` where all backends write the same layout.
         frames_values: True if the end of a value is known whatever its type.
+        keeps_old_bytes: True if entries may be as an earlier version of Flink wrote them.
         frames_entries: True if the end of an entry is known whatever its types; else entries whose ends are not known
             become one row.
     """
@@ -75,6 +76,7 @@ class Source(ABC):
 
     backend: ClassVar[str] = "canonical"
     frames_values: ClassVar[bool] = False
+    keeps_old_bytes: ClassVar[bool] = False
     frames_entries: ClassVar[bool] = True
 
     @property

@@ -50,7 +50,7 @@ def composite_columns(entry: Entry) -> dict[str, pa.DataType]:
     value = value_type(entry)
     is_list = entry.kind is StateKind.LIST and not entry.is_raw("value")
     columns["value"] = pa.list_(value) if is_list else value
-    return columns | {UNDECODED: pa.binary()} if entry.is_open else columns
+    return columns | {UNDECODED: pa.binary()} if entry.has_undecoded else columns
 
 
 def emit_composite(
@@ -69,7 +69,7 @@ def emit_composite(
         emit_undescribed(program, layout)
         return
     _emit_value(program, layout, entry)
-    if entry.is_open:
+    if UNDECODED in layout.names:
         with layout.column(program, UNDECODED):
             program.null()
 

@@ -23,6 +23,7 @@ class CompositeSource(Source):
     max_parallelism: int
 
     frames_values = True
+    keeps_old_bytes = True  # RocksDB rewrites only what a job touches
 
     def columns(self, entry: Entry) -> dict[str, pa.DataType]:
         return composite.composite_columns(entry)

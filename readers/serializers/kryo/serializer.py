@@ -173,6 +173,17 @@ def inform(
     return rebuild(serializer, inform_node)
 
 
+def in_older_version(serializer: Serializer) -> Serializer:
+    """Return a type tree as the Kryo before its own wrote it; the same one if there was none before."""
+
+    def change(node: Serializer) -> Serializer:
+        if not isinstance(node, KryoSerializer) or node.settings.version != KRYO_5:
+            return node
+        return replace(node, settings=replace(node.settings, version=KRYO_2_24))
+
+    return rebuild(serializer, change)
+
+
 def _kryo(snapshot: Snapshot) -> Serializer:
     type_class = snapshot.cursor.utf("generic type class")
     registrations, versions = [], []
