@@ -11,6 +11,7 @@ import atexit
 import contextlib
 import gc
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -23,6 +24,8 @@ from service.process import memory
 
 # Written out, because importing the formats would import Arrow.
 _FORMATS = ("table", "line", "json", "jsonl", "csv", "arrow", "parquet")
+# `service.commands.outcome` has the same code, and imports Arrow.
+_INTERRUPTED = 130
 _SOURCE = "Savepoint, checkpoint (chk-N), _metadata file, or folder with several savepoints; local or remote."
 _STORAGE_SETTINGS = ("allow_http", "file_cache_directory", "file_cache_bytes")
 _QUERY_SETTINGS = (
@@ -44,11 +47,18 @@ def run() -> NoReturn:
     # short query takes.
     gc.disable()
     memory.keep_little()
+    # Until the command begins, Ctrl-C would end an import in the middle, with a traceback.
+    signal.signal(signal.SIGINT, _interrupted)
     options = parser_of().parse_args()
     command = _loaded(options.command)
     gc.freeze()
     gc.enable()
-    code = _ended(command, options)
+    try:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        code = int(command.main(options))
+    except KeyboardInterrupt:
+        code = _INTERRUPTED
+    signal.signal(signal.SIGINT, _interrupted)
     # The reader of a pipe may be gone.
     with contextlib.suppress(OSError):
         sys.stdout.flush()
@@ -64,6 +74,10 @@ def _ended(command: ModuleType, options: argparse.Namespace) -> int:
         return int(command.main(options))
     except Exception as error:  # the last resort: libraries raise anything
         return int(import_module("service.commands.outcome").unexpected(error, verbose=options.verbose))
+
+
+def _interrupted(*_: object) -> NoReturn:
+    os._exit(_INTERRUPTED)
 
 
 def _loaded(command: str) -> ModuleType:
@@ -90,6 +104,7 @@ def parser_of() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name, (summary, add_arguments) in _COMMANDS.items():
         command = commands.add_parser(name, help=summary, description=summary)
+        command.usage = _USAGES.get(name)
         add_arguments(command)
         command.add_argument("--verbose", action="store_true", help="Show a traceback with every error.")
     return parser
@@ -128,12 +143,7 @@ def _add_query(parser: argparse.ArgumentParser) -> None:
         metavar="[NAME=]PATH",
         help=f"{_SOURCE} May be repeated.",
     )
-    parser.add_argument(
-        "--engine",
-        default=registry.AUTO,
-        choices=registry.choices(),
-        help="Engine that runs the statement.",
-    )
+    _add_output(parser)
     parser.add_argument(
         "--max-rows",
         type=int,
@@ -141,12 +151,17 @@ def _add_query(parser: argparse.ArgumentParser) -> None:
         help="Most rows to return; all rows if not given, of which a terminal shows 40.",
     )
     parser.add_argument(
+        "--engine",
+        default=registry.AUTO,
+        choices=registry.choices(),
+        help="Engine that runs the statement.",
+    )
+    parser.add_argument(
         "--allow-partial",
         action="store_true",
         help="Leave out the rows of files that cannot be read, and list the files; otherwise the query fails.",
     )
     _add_names(parser)
-    _add_output(parser)
     settings.add_arguments(parser, _QUERY_SETTINGS, settings.UNLIMITED)
     _add_no_cache(parser)
 
@@ -255,6 +270,13 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--output", metavar="FILE", help="Output file; standard output if not given.")
 
 
+# For the commands with many options: what every call needs.
+_USAGES = {
+    "serve": "savepointdb serve --root [LABEL=]DIR [--port PORT] [option …]",
+    "query": "savepointdb query SQL --savepoint [NAME=]PATH [--format FORMAT] [--output FILE] [option …]",
+    "inspect": "savepointdb inspect PATH [option …]",
+    "lookup": "savepointdb lookup PATH KEY [option …]",
+}
 _COMMANDS = {
     "serve": ("Serve savepoints over HTTP.", _add_serve),
     "query": ("Run one SQL statement.", _add_query),

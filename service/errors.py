@@ -336,9 +336,9 @@ def query_error_of(error: Exception) -> QueryError:
         if kind in _TRANSLATIONS:
             error_class, code, status = _TRANSLATIONS[kind]
             return error_class(
-                without_folders(_public_message(error)),
+                without_folders(_marked(error, _public_message(error))),
                 hint=near_names_hint(error.near) if isinstance(error, UnknownNameError) else None,
-                detail=str(error),
+                detail=_marked(error, str(error)),
                 code=code,
                 status=status,
             )
@@ -366,6 +366,11 @@ def near_names_hint(near: tuple[str, ...]) -> str | None:
 def without_folders(text: str) -> str:
     """Shorten every path in a text to its last name."""
     return _FOLDERS.sub("…/", text)
+
+
+def _marked(error: Exception, message: str) -> str:
+    """Say first what is wrong with a file: bytes and offsets mean nothing to most users."""
+    return f"damaged or incomplete: {message}" if isinstance(error, CorruptDataError) else message
 
 
 def _public_message(error: Exception) -> str:

@@ -9,6 +9,9 @@ from __future__ import annotations
 
 import re
 
+import pyarrow as pa
+from sqlglot import exp
+
 from catalog.errors import near_names
 from service.errors import (
     ColumnNotFoundError,
@@ -17,6 +20,7 @@ from service.errors import (
     InvalidQueryError,
     InvalidValueError,
     MemoryExceededError,
+    Position,
     QueryCancelledError,
     QueryError,
     QuerySyntaxError,
@@ -30,6 +34,10 @@ _MISSING_COLUMN = re.compile(
     r"|Could not find key \"(?P<key>[^\"]+)\" in struct"
 )
 _MISSING_TABLE = re.compile(r'Referenced table "(?P<name>[^"]+)" not found')
+_TEXT_AS_NUMBER = re.compile(
+    r"Could not convert string .* to \w+ when casting from source column (?P<name>\w+)", re.DOTALL
+)
+_NO_FUNCTION_OF_TEXT = re.compile(r"No function matches .*\bVARCHAR\b|Cannot (?:compare|mix) .*\bVARCHAR\b")
 _CANDIDATES = re.compile(r"Candidate (?:bindings|tables|Entries): (?P<names>[^\n]*)")
 # Kinds may have several words: `Invalid Input Error: …`.
 _KIND = re.compile(r"^(?P<kind>[A-Za-z][A-Za-z ]*?) Error: (?P<message>.*)", re.DOTALL)
@@ -50,6 +58,18 @@ def statement_error_of(text: str, plan: Plan) -> QueryError:
         return _missing_column(missing["name"] or missing["key"], candidates, plan)
     unknown = _MISSING_TABLE.search(message)
     position = plan.position_of(unknown["name"]) if unknown else None
+    text_column = _TEXT_AS_NUMBER.search(message)
+    if text_column is not None:
+        return _text_as_number(plain, text_column["name"], plan, detail=text)
+    untyped = _untyped_table(plan) if _NO_FUNCTION_OF_TEXT.search(message) else None
+    if untyped is not None:
+        return InvalidQueryError(
+            plain.partition("\n")[0],
+            hint=f'the states of "{untyped}" have several types, so its value is text; '
+            f'"{untyped}__<state>" has the type of one state, and StateMeta.table_name lists these tables',
+            position=plan.position_of("value"),
+            detail=text,
+        )
     hint = near_names_hint(tuple(re.findall(r'"([^"]+)"', candidates["names"]))) if candidates else None
     # DuckDB puts its advice into further lines.
     plain, _, advice = plain.partition("\n")
@@ -71,9 +91,31 @@ def _missing_column(name: str, candidates: re.Match[str] | None, plan: Plan) -> 
     known = {column for reference in plan.tables for column in reference.table.schema.names}
     listed = re.findall(r'"([^"]+)"', candidates["names"]) if candidates else []
     near = tuple(dict.fromkeys([*near_names(name, known), *listed]))[:3]
-    return ColumnNotFoundError(
-        f"there is no column {name!r}", hint=near_names_hint(near), position=plan.position_of(name)
+    hint = near_names_hint(near)
+    if f'"{name}"' in plan.sql:
+        advice = f"a text stands in single quotes: {exp.Literal.string(name).sql()}"
+        hint = f"{hint} {advice}" if hint else advice
+    return ColumnNotFoundError(f"there is no column {name!r}", hint=hint, position=plan.position_of(name))
+
+
+def _text_as_number(message: str, name: str, plan: Plan, *, detail: str) -> InvalidValueError:
+    number = re.search(rf"\b{re.escape(name)}\"?\s*(?:=|<>|!=|IN\s*\()\s*(-?\d+)\b", plan.sql, re.IGNORECASE)
+    example = f", such as '{number[1]}'" if number else ""
+    return InvalidValueError(
+        message.partition("\n")[0],
+        hint=f"{name} is a text: compare it with texts in single quotes{example}",
+        position=Position.of(plan.sql, number.start(1)) if number else plan.position_of(name),
+        detail=detail,
     )
+
+
+def _untyped_table(plan: Plan) -> str | None:
+    """Return the table of an operator whose states have several types, if the plan reads one."""
+    for reference in plan.tables:
+        schema = reference.table.schema
+        if {"state_name", "value"} <= set(schema.names) and pa.types.is_string(schema.field("value").type):
+            return reference.table.name
+    return None
 
 
 _ERRORS: dict[str, type[QueryError]] = {

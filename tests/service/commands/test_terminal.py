@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import re
+import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+from service import cli
 from service.settings import UNLIMITED, settings_of
 from tests.support.paths import DATA
 from tests.support.terminal import OnTerminal, run_on_terminal
 
 NATIVE = str(DATA / "flink" / "2.3.0" / "wordcount-rocksdb-savepoints" / "native")
+EVERYTHING = str(DATA / "flink" / "2.3.0" / "everything-rocksdb-savepoints" / "native")
 META = "SELECT operator_id, operator_name, state_name, value_serializer, decode_status FROM StateMeta"
 
 
@@ -126,3 +130,81 @@ def test_a_command_has_no_time_limit_unless_it_is_given() -> None:
     assert settings_of({"timeout_s": 9000.0}, {}, UNLIMITED).queries.timeout_s == 9000
     assert settings_of({}, {"SAVEPOINTDB_TIMEOUT_S": "5"}, UNLIMITED).queries.timeout_s == 5
     assert settings_of({}, {}).queries.timeout_s == 60
+
+
+def test_an_interrupt_while_modules_are_imported_leaves_no_traceback() -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-X", "importtime", *command("SELECT count(*) FROM range(2000000000)")[1:]],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None
+    # The function that loads commands imports this module.
+    for line in process.stderr:
+        if line.rstrip().endswith("service.commands.compile"):
+            break
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+
+    assert process.returncode == 130
+    assert [line for line in errors.splitlines() if not line.startswith("import time:")] == []
+
+
+@pytest.mark.parametrize(
+    ("sql", "message"),
+    [
+        (
+            "SELECT * FROM aggregate WHERE key = 662",
+            "line 1, column 37: Could not convert string 'key_163' to INT32 when casting from source column key "
+            "(key is a text: compare it with texts in single quotes, such as '662')",
+        ),
+        (
+            'SELECT * FROM aggregate WHERE key = "key_662"',
+            "line 1, column 37: there is no column 'key_662' "
+            "(did you mean \"key\"? a text stands in single quotes: 'key_662')",
+        ),
+    ],
+)
+def test_errors_have_a_position_and_say_what_to_write(
+    sql: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["query", sql, "--savepoint", NATIVE]) == 1
+    found = capsys.readouterr().err.removeprefix("savepointdb: ").strip()
+    assert re.sub(r"'key_\d+' to", "'key_163' to", found) == message
+
+
+def test_a_sum_over_states_of_several_types_names_the_typed_tables(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    sql = "SELECT sum(value) FROM kinds"
+
+    assert cli.main(["query", sql, "--savepoint", EVERYTHING]) == 1
+    errors = capsys.readouterr().err
+    assert errors.startswith("savepointdb: line 1, column 12: No function matches")
+    assert '"kinds__<state>" has the type of one state' in errors
+
+
+def test_an_empty_folder_is_unreadable(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["inspect", str(tmp_path)]) == 3
+    assert "found no _metadata in or below it" in capsys.readouterr().err
+
+
+def test_a_cut_metadata_file_is_called_damaged_first(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    content = Path(NATIVE, "_metadata").read_bytes()
+    (tmp_path / "_metadata").write_bytes(content[:300])
+
+    assert cli.main(["inspect", str(tmp_path)]) == 3
+    assert capsys.readouterr().err.startswith("savepointdb: damaged or incomplete: expected ")
+
+
+def test_help_begins_with_what_every_query_needs(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        cli.main(["query", "--help"])
+
+    output = capsys.readouterr().out
+    assert output.startswith("usage: savepointdb query SQL --savepoint [NAME=]PATH [--format FORMAT]")
+    options = re.findall(r"^  (--[a-z-]+)", output, re.MULTILINE)
+    assert options[:5] == ["--savepoint", "--format", "--output", "--max-rows", "--engine"]

@@ -198,7 +198,7 @@ def test_an_error_in_a_split_is_the_answer_and_names_no_folder(read: Any, splits
         read(table, "SELECT sum(value) FROM numbers")
 
     assert caught.value.code == "CORRUPT_SAVEPOINT"
-    assert caught.value.message == "bad (…/state-1, byte 7)"
+    assert caught.value.message == "damaged or incomplete: bad (…/state-1, byte 7)"
     assert "/secret/folder/state-1" in caught.value.detail
     assert isinstance(caught.value.__cause__, CorruptDataError)
 
