@@ -324,6 +324,22 @@ def test_a_shared_link_shows_the_same(opened: Opened) -> None:
     assert other.get_by_role("textbox", name="SQL").locator(".cm-line").all_inner_texts() == sql.split("\n")
 
 
+def test_a_shared_link_shows_the_same_chart(opened: Opened) -> None:
+    sql = "SELECT state_kind, count(*) AS states, max(size_bytes) AS largest FROM StateMeta GROUP BY 1"
+    page = opened(query(sql, "states"))
+    page.get_by_role("tab", name="Chart").click()
+    page.get_by_role("combobox", name="Y").select_option("largest")
+    page.get_by_role("combobox", name="Chart").select_option("pie")
+    expect(page.get_by_role("img", name="pie chart of largest by state_kind")).to_be_visible()
+
+    page.get_by_role("button", name="Share").click()
+    expect(page.get_by_role("button", name="✓ Copied")).to_be_visible()
+    link = page.evaluate("navigator.clipboard.readText()")
+
+    other = opened("#" + link.partition("#")[2])
+    expect(other.get_by_role("img", name="pie chart of largest by state_kind")).to_be_visible()
+
+
 def test_a_link_without_run_only_shows_the_query(opened: Opened, service: str) -> None:
     sql = "SELECT 'shown, not run'"
     page = opened(query(sql, run=False))

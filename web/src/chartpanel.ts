@@ -6,7 +6,27 @@ import { fill, h, select } from "./dom";
 const KINDS = ["bar", "line", "scatter", "pie"] as const;
 const MOST = 2000;
 
-export function chartPanel(answer: Answer, signal: AbortSignal): HTMLElement {
+interface Chart {
+  kind: string;
+  x: string;
+  y: string;
+  by: string;
+}
+
+/** A chart as text for the address: its kind, and the numbers of the columns of x, y and series. */
+function textOfChart({ kind, x, y, by }: Chart): string {
+  return [kind, x, y, by].join(" ");
+}
+
+/** The chart that a text says, where it fits the columns. */
+function chartOf(text: string, columns: number, numeric: number[]): Chart | null {
+  const [kind, x, y, by] = text.split(" ");
+  const isColumn = (value: string) => /^-?\d+$/.test(value ?? "") && Number(value) >= -1 && Number(value) < columns;
+  return KINDS.some((one) => one === kind) && isColumn(x) && isColumn(by) && numeric.includes(Number(y)) ? { kind, x, y, by } : null;
+}
+
+/** `given` is a chart as `onChange` is told it. */
+export function chartPanel(answer: Answer, signal: AbortSignal, given: string, onChange: (text: string) => void): HTMLElement {
   const numeric = answer.columns.map((column, number) => (isNumber(column) ? number : -1)).filter((number) => number >= 0 && !answer.columns[number].name.startsWith("_"));
   if (!numeric.length || !answer.rows.length) {
     return h("p", { class: "empty" }, "A chart needs rows with a column of numbers: try GROUP BY with count(*).");
@@ -14,7 +34,7 @@ export function chartPanel(answer: Answer, signal: AbortSignal): HTMLElement {
   const others = answer.columns.map((_, number) => number).filter((number) => !numeric.includes(number));
   const times = others.filter((number) => /^(TIMESTAMP|DATE|TIME)/.test(answer.columns[number].type));
   const first = times[0] ?? others[0] ?? (numeric.length > 1 ? numeric[0] : -1);
-  const state = {
+  const state: Chart = chartOf(given, answer.columns.length, numeric) ?? {
     kind: times.length ? "line" : "bar",
     x: String(first),
     y: String(numeric.find((number) => number !== first) ?? numeric[0]),
@@ -28,6 +48,7 @@ export function chartPanel(answer: Answer, signal: AbortSignal): HTMLElement {
   signal.addEventListener("abort", () => drawn.abort());
 
   const show = async () => {
+    onChange(textOfChart(state));
     drawn.abort();
     drawn = new AbortController();
     const canvas = h("div", { class: "canvas" });
@@ -54,7 +75,7 @@ export function chartPanel(answer: Answer, signal: AbortSignal): HTMLElement {
   return h("div", { class: "chart-area" }, controls, holder, note);
 }
 
-function optionOf(answer: Answer, state: { kind: string; x: string; y: string; by: string }, axis: (more: object) => object): Record<string, unknown> {
+function optionOf(answer: Answer, state: Chart, axis: (more: object) => object): Record<string, unknown> {
   const [x, y, by] = [Number(state.x), Number(state.y), Number(state.by)];
   const rows = answer.rows.slice(0, MOST);
   const xOf = (row: unknown[], number: number) => (x < 0 ? String(number + 1) : row[x] === null ? "NULL" : textOf(row[x]));

@@ -21,7 +21,7 @@ let draft: string | null = null;
 export function queryView(main: HTMLElement, values: URLSearchParams, signal: AbortSignal): void {
   let database = values.get("db") ?? kept().db;
   let run: Run | null = null;
-  const result = new Result();
+  const result = new Result(values.get("chart") ?? "", () => note());
   const status = h("div", { class: "progress", hidden: true });
   const first = values.get("sql") ?? draft;
   const editor: Editor = new Editor(first ?? STATES.sql, { run: () => void start(), explain: () => void start("EXPLAIN ") });
@@ -72,11 +72,11 @@ export function queryView(main: HTMLElement, values: URLSearchParams, signal: Ab
   }
 
   function note(): void {
-    remember(VIEW, { db: database, sql: editor.text });
+    remember(VIEW, { db: database, sql: editor.text, chart: result.chart });
   }
 
   async function share(): Promise<void> {
-    const address = new URL(hashOf(VIEW, { db: database, sql: editor.text, run: "1" }), location.href);
+    const address = new URL(hashOf(VIEW, { db: database, sql: editor.text, run: "1", chart: result.chart }), location.href);
     await copy(address.href);
     announce("The link is copied");
     shareButton.textContent = "✓ Copied";
@@ -117,6 +117,7 @@ export function queryView(main: HTMLElement, values: URLSearchParams, signal: Ab
   const picks = {
     query: (sql: string, from: string) => {
       editor.text = sql;
+      result.chart = "";
       use(from);
       void start();
     },

@@ -9,6 +9,12 @@ export class Result {
   readonly element = h("section", { class: "result", "aria-label": "Result" });
   private ended = new AbortController();
 
+  /** `chart` is the one that is seen, as the address has it; empty where the table is. */
+  constructor(
+    public chart: string,
+    private readonly onView: () => void,
+  ) {}
+
   clear(): void {
     this.ended.abort();
     this.ended = new AbortController();
@@ -46,6 +52,11 @@ export class Result {
     if (isPlan) fill(body, h("pre", { class: "plan", tabindex: 0, "aria-label": "Plan" }, answer.rows.map((row) => textOf(row[1])).join("\n")));
   }
 
+  private seen(chart: string): void {
+    this.chart = chart;
+    this.onView();
+  }
+
   private tabs(answer: Answer, body: HTMLElement): HTMLElement {
     let panel = new AbortController();
     this.ended.signal.addEventListener("abort", () => panel.abort());
@@ -56,9 +67,10 @@ export class Result {
         signal.addEventListener("abort", destroy);
         return element;
       },
-      Chart: (signal) => Promise.resolve(chartPanel(answer, signal)),
+      Chart: (signal) => Promise.resolve(chartPanel(answer, signal, this.chart, (text) => this.seen(text))),
     };
     const open = async (name: string) => {
+      if (name === "Table") this.seen("");
       panel.abort();
       panel = new AbortController();
       const { signal } = panel;
@@ -86,7 +98,7 @@ export class Result {
       },
       names.map((name) => h("button", { type: "button", role: "tab", "aria-controls": "result-body", onclick: () => void open(name) }, name)),
     );
-    void open("Table");
+    void open(this.chart ? "Chart" : "Table");
     return h("div", { class: "result-bar" }, list, h("button", { type: "button", class: "quiet", onclick: () => void copy(tsv([answer.columns.map((column) => column.name), ...answer.rows])) }, "Copy all"));
   }
 }
