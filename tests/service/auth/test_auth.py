@@ -530,7 +530,7 @@ def certificate(directory: Path) -> tuple[Path, Path]:
 def secure(tmp_path: Path) -> Iterator[tuple[int, Path, str]]:
     """Port, certificate and key of `bi` of a service that the command line started with TLS."""
     chain, key = certificate(tmp_path)
-    secret = KeyFile(tmp_path / "keys.json").create("bi", ["native"])
+    secret = KeyFile(tmp_path / "keys.json").create("bi", ["wordcount-rocksdb-savepoints/native"])
     process = subprocess.Popen(
         [
             *(sys.executable, "-m", "service.cli", "serve", "--root", str(FLINK), "--port", "0"),
@@ -575,7 +575,7 @@ def test_trinos_client_comes_in_over_tls_with_a_password(
     cursor.execute("SELECT value FROM aggregate WHERE key = 'key_662'")
     assert cursor.fetchall() == [[11290]]
     cursor.execute("SHOW SCHEMAS")
-    assert cursor.fetchall() == [["information_schema"], ["native"]]
+    assert cursor.fetchall() == [["information_schema"], ["wordcount-rocksdb-savepoints__native"]]
     connection.close()
     with pytest.raises(httpx.ConnectError):
         httpx.get(f"https://localhost:{port}/healthz")
