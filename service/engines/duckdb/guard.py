@@ -71,7 +71,8 @@ def check_statement(plan: Plan, connection: duckdb.DuckDBPyConnection) -> bool:
         InvalidQueryError: it has a parameter, or lacks a table of the plan.
     """
     tree = tree_of(plan.text, connection)
-    tables = {reference.name for reference in plan.tables}
+    # DuckDB's names have no case, and Spark's translation writes them in small letters.
+    tables = {reference.name.casefold() for reference in plan.tables}
     found: set[str] = set()
     for node, commons in _nodes(tree):
         _check_node(node)
@@ -142,11 +143,11 @@ def _check_node(node: _Node) -> None:
 
 
 def _table(node: _Node, tables: set[str], commons: frozenset[str]) -> str:
-    """Return the name of a table that the plan allows here."""
+    """Return the name of a table that the plan allows here, casefolded."""
     path: list[str] = node["qualified_name"]["path"]
-    if len(path) != 1 or (path[0] not in tables and path[0].casefold() not in commons):
+    if len(path) != 1 or (path[0].casefold() not in tables and path[0].casefold() not in commons):
         raise ForbiddenError("the statement names a table in a way that is not understood")
-    return path[0]
+    return path[0].casefold()
 
 
 def _has_conditions(tree: _Node, plan: Plan, connection: duckdb.DuckDBPyConnection) -> bool:
