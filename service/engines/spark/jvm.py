@@ -219,9 +219,14 @@ class JvmSessions(Sessions):
 
 def _running_tasks(session: SparkSession) -> int:
     """Return the number of tasks that run, killed ones that have not ended included."""
+    # The status tracker is seconds late on a machine that is busy; the scheduler counts by itself.
     with contextlib.suppress(Exception):
-        java: Any = session.sparkContext._jsc.sc().statusTracker()
-        return sum(executor.numRunningTasks() for executor in java.getExecutorInfos())
+        scheduler: Any = session.sparkContext._jsc.sc().taskScheduler()
+        counts = scheduler.runningTasksByExecutors().valuesIterator()
+        running = 0
+        while counts.hasNext():
+            running += counts.next()
+        return running
     return 0
 
 
