@@ -135,6 +135,15 @@ class Catalog:
         names = self.databases
         return self.database(names[0]) if len(names) == 1 else None
 
+    @property
+    def newest(self) -> Database | None:
+        """The newest database under the roots that can be read: what `latest` stands for; None if there is none under them.
+
+        If none can be read, it is the newest one all the same, and its own error says why.
+        """
+        schema = self._alias(LATEST)
+        return None if schema is None else schema.database
+
     def database(self, name: str) -> Database:
         """Return a database by name or alias, in any case; its `name` is its own one.
 

@@ -134,7 +134,7 @@ def _add_query(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "sql",
         metavar="SQL",
-        help="One SELECT, EXPLAIN, SHOW or DESCRIBE statement; - reads it from standard input.",
+        help="One SELECT, EXPLAIN, SHOW, DESCRIBE or SUMMARIZE statement; - reads it from standard input.",
     )
     parser.add_argument(
         "--savepoint",
@@ -142,6 +142,11 @@ def _add_query(parser: argparse.ArgumentParser) -> None:
         action="append",
         metavar="[NAME=]PATH",
         help=f"{_SOURCE} May be repeated.",
+    )
+    parser.add_argument(
+        "--database",
+        metavar="NAME",
+        help="Database of tables that name none; if not given, the only one, or else the newest one.",
     )
     _add_output(parser)
     parser.add_argument(

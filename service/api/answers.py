@@ -106,6 +106,10 @@ class QueryAnswer(BaseModel):
         default=None,
         description="files that the answer lacks; only if there are any, and with `allow_partial`",
     )
+    warnings: list[str] | None = Field(
+        default=None,
+        description="what the service assumed, such as the database of tables that name none; only if there are any",
+    )
     explanation: ExplanationBody | None = Field(default=None, description="only for EXPLAIN")
 
 
@@ -244,6 +248,8 @@ def _around(query: Query, rows: AnswerBuffer) -> tuple[bytes, bytes]:
     }
     if query.incomplete:
         facts["incomplete"] = query.incomplete
+    if query.plan.warnings:
+        facts["warnings"] = query.plan.warnings
     if query.explanation is not None:
         facts["explanation"] = query.explanation.as_json()
     # The first match is the member: quotes inside values are escaped.

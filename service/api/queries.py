@@ -64,6 +64,9 @@ class QueryStatus(BaseModel):
     progress: ProgressBody
     databases: list[DatabaseBody] = Field(description="savepoints that the query reads")
     incomplete: list[UnreadFileBody] = Field(description="files that the answer lacks, with `allow_partial`")
+    warnings: list[str] = Field(
+        description="what the service assumed, such as the database of tables without one"
+    )
     error: ErrorBody | None = None
 
 
@@ -158,5 +161,6 @@ def _status(record: QueryRecord) -> QueryStatus:
             UnreadFileBody(table=file.table, path=file.path, code=file.code, message=file.message)
             for file in record.incomplete
         ],
+        warnings=list(record.warnings),
         error=error_body(record.error) if record.error else None,
     )

@@ -32,7 +32,7 @@ class QueryBody(BaseModel):
     # A misspelt limit must not be ignored.
     model_config = ConfigDict(extra="forbid")
 
-    sql: str = Field(description="one SELECT, EXPLAIN, SHOW or DESCRIBE")
+    sql: str = Field(description="one SELECT, EXPLAIN, SHOW, DESCRIBE or SUMMARIZE")
     engine: str = Field(
         default=AUTO,
         description=f"{choices_text()}; {AUTO} is {local_engine().title}, "
@@ -55,7 +55,7 @@ class QueryBody(BaseModel):
     database: str | None = Field(
         None,
         max_length=1000,
-        description="database whose tables need no qualifier; if not given, the only one",
+        description="database whose tables need no qualifier; if not given, the only one, or the newest one, which a warning names",
     )
 
     def request_of(

@@ -42,9 +42,12 @@ def _query(options: Namespace) -> None:
             engine=options.engine,
             max_rows=options.max_rows,
             timeout_s=options.timeout_s,
+            schema=options.database,
             allow_partial=options.allow_partial,
         )
         with queries.start(request) as query:
+            for warning in query.plan.warnings:
+                print(f"savepointdb: {warning}; --database names another", file=sys.stderr)
             with ProgressLine(query) as progress:
                 _write(query, progress, options)
             for file in query.incomplete:
@@ -55,7 +58,7 @@ def _query(options: Namespace) -> None:
 
 def _write(query: Query, progress: ProgressLine, options: Namespace) -> None:
     columns, schema = query.columns, query.schema
-    if query.plan.prefix.startswith("EXPLAIN") and options.format in (TABLE, LINE):
+    if query.plan.is_text and options.format in (TABLE, LINE):
         write_lines(plan_lines(columns, query.batches()), options.output, progress)
         return
     write_rows(

@@ -35,6 +35,7 @@ class QueryRecord:
         progress: what it has read so far.
         origins: the savepoints that it reads.
         incomplete: files of which its answer has no rows, or not all.
+        warnings: what the planner assumed.
         error: why it failed; None if it did not.
     """
 
@@ -53,6 +54,7 @@ class QueryRecord:
     progress: Progress
     origins: tuple[Origin, ...]
     incomplete: tuple[UnreadFile, ...]
+    warnings: tuple[str, ...]
     error: QueryError | None
 
 

@@ -218,6 +218,7 @@ class Query:
             progress=self.progress,
             origins=self.origins,
             incomplete=self.incomplete,
+            warnings=self.plan.warnings,
             error=copy.copy(self.lifecycle.error),
         )
 

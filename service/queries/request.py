@@ -28,7 +28,7 @@ class QueryRequest:
         user: name of the owner of the query.
         principal: the databases that the user may see.
         source: the client, as it calls itself.
-        schema: the database of tables without one; None for the only database.
+        schema: the database of tables without one; None for the only or the newest database.
         explain: True to answer as if EXPLAIN stood before the statement.
         system_tables: tables beside those of the catalog.
         constants: values of `current_user` and the like, for dialects that have them.

@@ -11,7 +11,7 @@ from service.errors import ForbiddenError, InvalidQueryError, Position, QueryErr
 from service.sql.functions import ALLOWED_TABLE_FUNCTIONS, is_allowed_function, is_allowed_table_function
 
 QUERY_WORDS = frozenset({"SELECT", "WITH", "VALUES", "FROM", "TABLE", "("})
-ALLOWED_STATEMENTS = "SELECT, EXPLAIN, SHOW and DESCRIBE are allowed"
+ALLOWED_STATEMENTS = "SELECT, EXPLAIN, SHOW, DESCRIBE and SUMMARIZE are allowed"
 
 
 def check_tree(tree: exp.Expr) -> None:
@@ -129,7 +129,6 @@ _REFUSED_WORDS = frozenset(
         "ROLLBACK",
         "SET",
         "START",
-        "SUMMARIZE",
         "TRUNCATE",
         "UNPIVOT",
         "UPDATE",

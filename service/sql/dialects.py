@@ -97,7 +97,7 @@ def planned(
         catalog: its databases.
         dialect: `duckdb` or `trino`.
         max_sql_bytes: length of the longest statement.
-        schema: the database of tables without one; the only database if None.
+        schema: the database of tables without one; the only or the newest database if None.
         system_tables: tables that hide those of the catalog.
         constants: values of `current_user` and the like, for dialects that have them.
 

@@ -150,8 +150,8 @@ def _names_to_quote(sql: str, catalog: Catalog, schema: str | None) -> Iterator[
         databases = [catalog.database(name) for name in meant]
         if not databases and schema is not None:
             databases = [catalog.database(schema)]
-        elif not databases and catalog.default is not None:
-            databases = [catalog.default]
+        elif not databases:
+            databases = [one for one in [catalog.default or catalog.newest] if one is not None]
         for database in databases:
             yield from (name for name in database.tables if not _PLAIN_NAME.fullmatch(name))
     except (CatalogError, ReaderError):

@@ -61,8 +61,10 @@ class Plan:
         query: the parsed query; it calls its tables by the names in `tables`.
         text: the query in DuckDB's dialect: the text as it was given, with the same names of tables as `query`.
         tables: the tables that the query reads.
-        prefix: `EXPLAIN`, `EXPLAIN ANALYZE`, `DESCRIBE` or empty.
+        prefix: `EXPLAIN`, `EXPLAIN ANALYZE`, `DESCRIBE`, `SUMMARIZE` or empty.
         is_translated: True if the query was parsed from a translation of the text.
+        is_definition: True for SHOW CREATE TABLE.
+        warnings: what the planner assumed, in sentences for the client.
     """
 
     sql: str
@@ -71,6 +73,13 @@ class Plan:
     tables: tuple[TableReference, ...]
     prefix: str = ""
     is_translated: bool = False
+    is_definition: bool = False
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def is_text(self) -> bool:
+        """True if the last column of the answer is a text of several lines."""
+        return self.is_definition or self.prefix.startswith("EXPLAIN")
 
     def partial(self) -> Plan:
         """Return the plan that leaves out the rows of files that cannot be read."""

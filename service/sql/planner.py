@@ -3,15 +3,17 @@
 | statement | plan |
 |---|---|
 | SELECT, WITH, VALUES, FROM, TABLE, set operations | the query |
-| EXPLAIN [ANALYZE] query, DESCRIBE query | the query, to be explained or described |
-| DESCRIBE table, SHOW COLUMNS FROM table | DESCRIBE SELECT * FROM table |
-| SHOW TABLES [FROM database], SHOW ALL TABLES, SHOW SCHEMAS, SHOW DATABASES | a query of `information_schema` |
+| EXPLAIN [ANALYZE] query, DESCRIBE query, SUMMARIZE query | the query, to be explained, described or summarized |
+| DESCRIBE table, SHOW COLUMNS FROM table, SUMMARIZE table | DESCRIBE or SUMMARIZE SELECT * FROM table |
+| SHOW TABLES [FROM database] [LIKE pattern], SHOW ALL TABLES, SHOW SCHEMAS or DATABASES [LIKE pattern] | a query of `information_schema` |
+| SHOW CREATE TABLE table | a query of one constant |
 
 Everything else is refused.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -21,10 +23,12 @@ from sqlglot.tokenizer_core import Token, TokenType
 from catalog import Catalog
 from service.errors import ForbiddenError, Position, QuerySyntaxError
 from service.sql.allowlist import ALLOWED_STATEMENTS, QUERY_WORDS, refusal_of
+from service.sql.edits import quoted
 from service.sql.information_schema import CATALOG
 from service.sql.parser import DIALECT, blanked, check_length, parsed, tokens_of, too_deep
 from service.sql.plan import Plan
 from service.sql.resolver import Resolver, SystemTables
+from service.sql.types import sql_type
 
 
 def plan(
@@ -41,7 +45,7 @@ def plan(
         sql: the statement.
         catalog: its databases.
         max_sql_bytes: length of the longest statement.
-        schema: the database of tables without one; the only database if None.
+        schema: the database of tables without one; the only or the newest database if None.
         system_tables: tables that hide those of the catalog.
 
     Raises:
@@ -69,8 +73,8 @@ class _Planner:
         word = tokens[0].text.upper() if tokens else ""
         if word == "SHOW" and not prefix:
             return self._show(tokens[1:])
-        if word in ("DESCRIBE", "DESC") and not prefix:
-            return self._describe(tokens)
+        if word in _ABOUT and not prefix:
+            return self._about(tokens, _ABOUT[word])
         return self._query(tokens, prefix)
 
     def _prefix(self, tokens: list[Token]) -> tuple[str, list[Token]]:
@@ -102,22 +106,52 @@ class _Planner:
 
     def _show(self, tokens: Sequence[Token]) -> Plan:
         words = [token.text.upper() for token in tokens]
-        if words in (["SCHEMAS"], ["DATABASES"]):
-            return self._own("SELECT schema_name AS database_name FROM information_schema.schemata")
+        if words[:1] in (["SCHEMAS"], ["DATABASES"]):
+            return self._show_schemas(tokens[1:])
         if words == ["ALL", "TABLES"]:
             return self._own(
                 "SELECT table_schema AS database_name, table_name AS name FROM information_schema.tables"
             )
-        if words[:1] == ["TABLES"] and (len(words) == 1 or words[1] in ("FROM", "IN")):
-            return self._show_tables(tokens[2:])
+        if words[:1] == ["TABLES"] and (len(words) == 1 or words[1] in ("FROM", "IN", "LIKE", "ILIKE")):
+            return self._show_tables(tokens[1:])
         if words[:1] == ["COLUMNS"] and words[1:2] in (["FROM"], ["IN"]) and len(words) > 2:
-            return self._describe_table(tokens[2])
+            return self._about_table(tokens[2], "DESCRIBE")
+        if words[:2] == ["CREATE", "TABLE"] and len(words) > 2:
+            return self._show_create(tokens[2])
         raise QuerySyntaxError(
             f"expected something to show, found {' '.join(words) or 'nothing'!r}",
-            hint="SHOW TABLES [FROM database], SHOW ALL TABLES, SHOW SCHEMAS, SHOW COLUMNS FROM table",
+            hint="SHOW TABLES [FROM database] [LIKE pattern], SHOW ALL TABLES, SHOW SCHEMAS, SHOW COLUMNS FROM table, "
+            "SHOW CREATE TABLE table",
         )
 
+    def _show_schemas(self, tokens: Sequence[Token]) -> Plan:
+        like, rest = self._like("schema_name", tokens)
+        if rest:
+            raise QuerySyntaxError("expected nothing or LIKE and a pattern", position=self._position(rest[0]))
+        return self._own(
+            f"SELECT schema_name AS database_name FROM information_schema.schemata WHERE {like or 'TRUE'}"
+        )
+
+    def _like(self, column: str, tokens: Sequence[Token]) -> tuple[str, Sequence[Token]]:
+        """Return the condition of `LIKE pattern` at the end, or an empty text, and the tokens before it.
+
+        Names are compared without their case, as they are everywhere in the catalog.
+        """
+        words = [token.text.upper() for token in tokens if token.token_type in _LIKE]
+        if not words:
+            return "", tokens
+        if len(tokens) < 2 or tokens[-2].token_type not in _LIKE or tokens[-1].token_type != TokenType.STRING:
+            raise QuerySyntaxError(
+                "expected a pattern in single quotes behind LIKE", position=self._position(tokens[-1])
+            )
+        pattern = exp.Literal.string(tokens[-1].text).sql(DIALECT)
+        return f"{column} ILIKE {pattern}", tokens[:-2]
+
     def _show_tables(self, tokens: Sequence[Token]) -> Plan:
+        like, named = self._like("table_name", tokens)
+        tokens = named[1:]
+        if named and not tokens:
+            raise QuerySyntaxError("expected the name of a database", position=self._position(named[0]))
         parts = [token.text for token in tokens if token.text != "."]
         if parts and parts[0].casefold() == CATALOG and len(parts) == 2:
             parts = parts[1:]
@@ -130,17 +164,29 @@ class _Planner:
         name = exp.Literal.string(database.name).sql(DIALECT)
         return self._own(
             f"SELECT table_name AS name FROM information_schema.tables WHERE table_schema = {name}"
+            + (f" AND {like}" if like else "")
         )
 
-    def _describe(self, tokens: Sequence[Token]) -> Plan:
-        if len(tokens) < 2:
-            raise QuerySyntaxError("expected a table or a query behind DESCRIBE")
-        if tokens[1].text.upper() in QUERY_WORDS:
-            return self._query(tokens[1:], "DESCRIBE")
-        return self._describe_table(tokens[1])
+    def _show_create(self, token: Token) -> Plan:
+        (reference,) = self._about_table(token, "").tables
+        columns = ",\n".join(
+            f"    {_identifier(column.name)} {sql_type(column.type)}" for column in reference.table.schema
+        )
+        path = [] if reference.database is None else [reference.database.name]
+        name = ".".join(map(_identifier, [*path, reference.table.name]))
+        definition = exp.Literal.string(f"CREATE TABLE {name} (\n{columns}\n)").sql(DIALECT)
+        return replace(self._own(f"SELECT {definition} AS sql"), is_definition=True)
 
-    def _describe_table(self, token: Token) -> Plan:
-        """Plan DESCRIBE SELECT * FROM the table that is named from this token on."""
+    def _about(self, tokens: Sequence[Token], prefix: str) -> Plan:
+        """Plan DESCRIBE or SUMMARIZE of a query or a table."""
+        if len(tokens) < 2:
+            raise QuerySyntaxError(f"expected a table or a query behind {prefix}")
+        if tokens[1].text.upper() in QUERY_WORDS:
+            return self._query(tokens[1:], prefix)
+        return self._about_table(tokens[1], prefix)
+
+    def _about_table(self, token: Token, prefix: str) -> Plan:
+        """Plan SELECT * FROM the table that is named from this token on, with a prefix."""
         start = "SELECT * FROM "
         try:
             tree = parsed(start + self._sql[token.start :])
@@ -158,11 +204,21 @@ class _Planner:
         if not isinstance(table, exp.Table) or len(list(tree.walk())) != len(list(table.walk())) + 3:
             raise QuerySyntaxError("expected the name of a table", position=self._position(token))
         assert isinstance(tree, exp.Select)
-        return self._resolver.plan(tree, "DESCRIBE", None)
+        return self._resolver.plan(tree, prefix, None)
 
     def _own(self, sql: str) -> Plan:
         """Plan a statement in place of the given one."""
-        return replace(_Planner(sql, *self._context).plan(), sql=self._sql)
+        return replace(_Planner(sql, *self._context).plan(), sql=self._sql, warnings=self._resolver.warnings)
 
     def _position(self, token: Token) -> Position:
         return Position.of(self._sql, token.start)
+
+
+def _identifier(name: str) -> str:
+    """Return a name as SQL writes it: in quotes where it needs them."""
+    return name if re.fullmatch("[a-z_][a-z0-9_]*", name) else quoted(name)
+
+
+# A word before a table or a query → what it asks.
+_ABOUT = {"DESCRIBE": "DESCRIBE", "DESC": "DESCRIBE", "SUMMARIZE": "SUMMARIZE"}
+_LIKE = (TokenType.LIKE, TokenType.ILIKE)

@@ -2,7 +2,7 @@
 
 | name | table |
 |---|---|
-| `table` | of the default database: the one that the session names, or the only one |
+| `table` | of the default database: the one that the session names, or the only one, or the newest one under the roots |
 | `"database".table`, `flink."database".table` | of that database |
 | `information_schema.table` | lists the catalog |
 
@@ -63,8 +63,11 @@ class Resolver:
     Args:
         sql: the text, for positions in errors.
         catalog: its databases.
-        schema: the database of tables without one; the only database if None.
+        schema: the database of tables without one; the only or the newest database if None.
         system_tables: tables that hide those of the catalog.
+
+    Attributes:
+        warnings: what it assumed so far, in sentences for the client.
     """
 
     def __init__(
@@ -74,6 +77,7 @@ class Resolver:
         self._catalog = catalog
         self._schema = schema
         self._system_tables = system_tables
+        self.warnings: tuple[str, ...] = ()
 
     def plan(self, query: exp.Query, prefix: str, text: str | None) -> Plan:
         """Return the plan of a query; its tree is changed.
@@ -105,6 +109,7 @@ class Resolver:
         names = used_names(query)
         return Plan(
             sql=self._sql,
+            warnings=self.warnings,
             prefix=prefix,
             query=query,
             text=generated(query) if text is None else edited(text, edits),
@@ -131,14 +136,14 @@ class Resolver:
             raise _at(query_error_of(error), position) from error
 
     def default_database(self, name: str, position: Position | None = None) -> Database:
-        """Return the database of tables without one.
+        """Return the database of tables without one; warn if nothing but its age says that it is meant.
 
         Args:
             name: the table, for the error.
             position: of the table in the text.
 
         Raises:
-            InvalidQueryError: the catalog has several databases, and the session names none.
+            InvalidQueryError: the session names no database, and there are several, none of them under a root.
             DatabaseNotFoundError: the catalog has no database.
         """
         if self._schema is not None:
@@ -149,6 +154,12 @@ class Resolver:
         known = self._catalog.databases
         if not known:
             raise DatabaseNotFoundError("there is no database: no savepoint was found", position=position)
+        newest = self._catalog.newest
+        if newest is not None:
+            self.warnings = (
+                f'tables that name no database are read from "{newest.name}", the newest of {len(known)}',
+            )
+            return newest
         raise InvalidQueryError(
             f"{name!r} names no database, and there are {len(known)}",
             hint=f'name one, such as "{known[0]}"; SHOW SCHEMAS lists them',

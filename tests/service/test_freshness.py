@@ -128,6 +128,27 @@ def test_the_next_query_answers_from_the_new_checkpoint_and_says_so(
     assert after["databases"] == [{"name": "prod__chk-2", "checkpoint_id": 2, "path": str(job / "chk-2")}]
 
 
+def test_an_answer_of_the_newest_database_says_so(moved_on: httpx.Client) -> None:
+    bare = "SELECT value FROM aggregate WHERE key = 'key_662'"
+    found, named = asked(moved_on, bare), asked(moved_on, bare, database="prod__chk-1")
+    status = moved_on.get(f"/api/queries/{found['query_id']}").json()
+    page = moved_on.post("/v1/statement", content=bare, headers={"X-Trino-User": "u"}).json()
+    warnings: list[dict[str, Any]] = []
+    while "nextUri" in page:
+        page = moved_on.get(page["nextUri"], headers={"X-Trino-User": "u"}).json()
+        warnings = page["warnings"] or warnings
+
+    assert found["rows"] == [[SECOND]]
+    assert (
+        found["warnings"]
+        == status["warnings"]
+        == [warning["message"] for warning in warnings]
+        == ['tables that name no database are read from "prod__chk-2", the newest of 2']
+    )
+    assert named["rows"] == [[FIRST]]
+    assert "warnings" not in named
+
+
 def test_an_alias_is_a_schema_wherever_one_is_named(moved_on: httpx.Client) -> None:
     for sql, body, rows in NAMED:
         assert (sql, asked(moved_on, sql, **body).get("rows")) == (sql, rows)

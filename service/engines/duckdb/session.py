@@ -32,6 +32,8 @@ _LONGEST_TEXT = 10_000
 # `COUNT(*)` reads the first column of the dataset: no value is decoded for these.
 _CHEAPEST = (SUBTASK, KEY_GROUP)
 _RUNS_AGAIN = "QUERY_RELATION"
+_SUMMARIZE = "SUMMARIZE "
+_UNAVERAGED = "TIME_NS"
 
 
 class ScanReader(Protocol):
@@ -102,13 +104,33 @@ class Session:
             duckdb.Error: DuckDB cannot parse or bind it.
         """
         if self.relation is None:
-            relation = self.connection.sql(self.key.text)
+            relation = self.connection.sql(self._text())
             self.columns = tuple(
                 Column(name, str(kind).replace('"NULL"', "NULL"))
                 for name, kind in zip(relation.columns, relation.types, strict=True)
             )
             self.relation = relation
         return self.relation
+
+    def _text(self) -> str:
+        """Return the text to bind: that of the statement, but DuckDB's SUMMARIZE has no average of times in nanoseconds."""
+        query = self.key.text.removeprefix(_SUMMARIZE)
+        if query == self.key.text:
+            return query
+        relation = self.connection.sql(query)
+        times = [
+            name
+            for name, kind in zip(relation.columns, relation.types, strict=True)
+            if str(kind) == _UNAVERAGED
+        ]
+        if not times:
+            return self.key.text
+        texts = ", ".join(f"CAST({quoted(name)} AS VARCHAR) AS {quoted(name)}" for name in times)
+        names = ", ".join("'" + name.replace("'", "''") + "'" for name in times)
+        return (
+            f"SELECT * REPLACE (CASE WHEN column_name IN ({names}) THEN '{_UNAVERAGED}' ELSE column_type END AS column_type) "
+            f"FROM (SUMMARIZE SELECT * REPLACE ({texts}) FROM ({query}\n))"
+        )
 
     @property
     def can_run_again(self) -> bool:

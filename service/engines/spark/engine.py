@@ -273,6 +273,9 @@ class SparkExecution(Execution):
         Raises:
             QueryError: the statement means nothing, or Spark cannot answer it.
         """
+        # Bound on DuckDB, it would be read there already.
+        if self._plan.prefix == "SUMMARIZE":
+            raise NotOnSparkError("SUMMARIZE")
         try:
             query = self._translation()
         except NotOnSparkError:

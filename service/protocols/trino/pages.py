@@ -42,6 +42,7 @@ _SLICE_ROWS = 4096
 _PLAN = "Query Plan"
 # The code of a warning means nothing to clients: they show the message.
 _PARTIAL = 1
+_ASSUMED = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -253,12 +254,14 @@ class Statement:
         return {"id": self.id, "stats": self._stats(state), "warnings": self._warnings()}
 
     def _warnings(self) -> list[dict[str, Any]]:
-        """Return a warning for each file that the answer lacks; clients show them."""
-        files = () if self._query is None else self._query.incomplete
-        return [
-            {"warningCode": {"code": _PARTIAL, "name": "PARTIAL_RESULT"}, "message": file.text()}
-            for file in files
+        """Return a warning for each file that the answer lacks, and for each assumption; clients show them."""
+        if self._query is None:
+            return []
+        found = [
+            *((_ASSUMED, "DEFAULT_SCHEMA", text) for text in self._query.plan.warnings),
+            *((_PARTIAL, "PARTIAL_RESULT", file.text()) for file in self._query.incomplete),
         ]
+        return [{"warningCode": {"code": code, "name": name}, "message": text} for code, name, text in found]
 
     def _stats(self, state: str) -> dict[str, Any]:
         query = self._query

@@ -232,13 +232,13 @@ class ShowStatements:
         return [*self._catalog.schema_names, INFORMATION_SCHEMA]
 
     def _named_schema(self, path: tuple[str, ...]) -> str:
-        """Return the schema that a path names, else that of the session, else the only one."""
+        """Return the schema that a path names, else that of the session, else the only or the newest one."""
         if len(path) > 2:
             raise QuerySyntaxError("expected the name of a schema")
         catalog = path[0] if len(path) == 2 else self._session.catalog or CATALOG
         if path or self._session.schema is not None:
             return self.schema(catalog, path[-1] if path else str(self._session.schema))
-        default = self._catalog.default
+        default = self._catalog.default or self._catalog.newest
         if default is None:
             raise InvalidQueryError("the session names no schema", hint="USE one, or SHOW TABLES FROM schema")
         return default.name

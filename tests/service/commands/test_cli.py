@@ -581,6 +581,33 @@ def test_a_lookup_answers_beside_a_broken_savepoint_and_names_it(run: Any, broke
     assert missed[:2] == (3, b"")
 
 
+def test_a_query_that_names_no_database_takes_the_newest_readable_one(
+    run: Any, broken_neighbour: Path
+) -> None:
+    code, output, errors = run("query", ONE_KEY, "--savepoint", f"job={broken_neighbour}", "--format", "csv")
+    other = run("query", ONE_KEY, "--savepoint", str(broken_neighbour), "--database", "chk-2")
+    named = run("query", ONE_KEY, "--savepoint", str(broken_neighbour), "--database", "chk-1")
+
+    assert (code, output) == (0, b'"key","value"\r\n"key_662",11290\r\n')
+    assert errors.splitlines()[-1] == (
+        'savepointdb: tables that name no database are read from "job__chk-1", the newest of 2; '
+        "--database names another"
+    )
+    assert other[0] == 3
+    assert (named[0], named[2]) == (0, "")
+
+
+def test_show_create_table_is_shown_as_lines(run: Any) -> None:
+    code, output, _ = run("query", "SHOW CREATE TABLE aggregate__count", "--savepoint", NATIVE)
+
+    assert code == 0
+    assert output.decode().splitlines()[:3] == [
+        "CREATE TABLE native.aggregate__count (",
+        "    key VARCHAR,",
+        "    namespace VARCHAR,",
+    ]
+
+
 def test_an_inspection_goes_on_beside_a_broken_savepoint(run: Any, broken_neighbour: Path) -> None:
     code, output, errors = run("inspect", str(broken_neighbour))
 

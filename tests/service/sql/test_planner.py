@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from service.errors import (
     DatabaseNotFoundError,
     ForbiddenError,
-    InvalidQueryError,
     LimitExceededError,
     Position,
     QueryError,
@@ -91,13 +90,6 @@ def test_an_unknown_table_comes_with_near_names(native: Any) -> None:
 
     assert caught.value.hint is not None
     assert '"aggregate"' in caught.value.hint
-
-
-def test_a_bare_table_among_several_databases_asks_for_one(two: Any) -> None:
-    with pytest.raises(InvalidQueryError, match="names no database") as caught:
-        plan("SELECT * FROM aggregate", two.catalog)
-
-    assert "canonical" in str(caught.value.hint)
 
 
 @pytest.mark.parametrize(

@@ -321,8 +321,9 @@ def test_an_unknown_catalog_is_an_error(trino: Any) -> None:
     assert error["errorName"] == "CATALOG_NOT_FOUND"
 
 
-def test_without_a_schema_the_query_names_it(trino: Any) -> None:
+def test_without_a_schema_the_newest_is_taken_and_named(trino: Any) -> None:
     headers = {"X-Trino-Schema": "", "X-Trino-Catalog": ""}
 
     assert trino.rows("SELECT count(*) FROM native.aggregate", **headers) == [[1000]]
-    assert trino.error("SELECT * FROM aggregate", **headers)["errorName"] == "GENERIC_USER_ERROR"
+    last = trino.pages("SELECT count(*) FROM aggregate", **headers)[-1]
+    assert [warning["warningCode"]["name"] for warning in last["warnings"]] == ["DEFAULT_SCHEMA"]
