@@ -13,7 +13,8 @@
 
 `_out_of_range` is an object of paths: `{"value.valid_to":"9999-12-31T00:00:00.000000000"}`, `{"value.days[3]":…}`, `{"key":…}`.
 
-Each element of a list is a row, and so is each entry of a map: a value of any size can be streamed.
+Each element of a list is a row, and so is each entry of a map: a value of any size can be streamed. Where an element is of a class that
+the savepoint does not describe, the end of it is not known: one row has its bytes with those of all elements behind it.
 """
 
 from __future__ import annotations
@@ -176,9 +177,11 @@ def rows(batch: Batch, names: list[str], entry: Entry, schema: pa.Schema) -> pa.
             columns[name] = pa.array(numbers)
     if parents is not None:
         repeated = pa.array(parents)
-        for name in (KEY_GROUP, SUBTASK, "key", "namespace", UNDECODED):
+        for name in (KEY_GROUP, SUBTASK, "key", "namespace"):
             if name in columns:
                 columns[name] = columns[name].take(repeated)
+        if UNDECODED in columns:
+            columns[UNDECODED] = columns[UNDECODED].take(_last_rows(parents))
     if entry.ttl and "value" in columns and not entry.is_raw("value"):
         columns["ttl_timestamp"] = _child(columns["value"], 1)
         columns["value"] = _child(columns["value"], 0)
@@ -276,6 +279,11 @@ def _explode(columns: dict[str, pa.Array], entry: Entry, page: Page) -> NDArray[
         positions = np.arange(len(parents), dtype=np.int64) - offsets[:-1][parents] + page.first_index
         columns["list_index"] = pa.array(positions.astype(np.int32))
     return parents
+
+
+def _last_rows(parents: NDArray[np.int64]) -> pa.Array:
+    """Return the entry of the last row of each entry, null for its other rows: only there stand bytes that are not decoded."""
+    return pa.array(parents, mask=np.append(parents[1:] == parents[:-1], [False])[: len(parents)])
 
 
 def _explode_around(columns: dict[str, pa.Array], lists: pa.ListArray, entry: Entry) -> NDArray[np.int64]:

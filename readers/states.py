@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from readers.decode.decoder import Decoder
 from readers.decode.versions import VersionedDecoder
-from readers.errors import CorruptDataError, ReaderError
+from readers.errors import CorruptDataError, ReaderError, UnsupportedSerializerError
 from readers.formats.entry import Entry, EntryLayout, StateKind, emit_undivided
 from readers.formats.source import Selection, Source, StateName
 from readers.keygroups import key_group_of
@@ -30,6 +30,13 @@ from readers.rows import (
 from readers.stateinfo.refinement import Contradiction
 
 _UNDIVIDED = "native heap snapshots do not record where entries end: where that is not certain, one row holds all entries of a key group"
+# Whether a value holds an object of a class that the savepoint does not describe shows only in the entries. A question for the
+# status of all states must stay cheap, so it reads those of small states only.
+_LOOKED_BYTES = 4 << 20
+_UNLOOKED = (
+    "values of classes that the savepoint does not describe, which _undecoded would hold, are looked for only in states of "
+    f"less than {_LOOKED_BYTES >> 20} MiB"
+)
 DECODED, PARTIAL, RAW, UNREADABLE = "decoded", "partial", "raw", "unreadable"
 
 
@@ -100,6 +107,35 @@ class StatePart:
         except ReaderError as error:
             raise error.within(self.name.name, path=self.source.path) from error
 
+    @property
+    def is_open(self) -> bool:
+        """True if it may hold objects of classes that the savepoint does not describe."""
+        return self.entry.is_open and not self.source.describes_all
+
+    def undescribed(self) -> ReaderError | None:
+        """Return the error of its first object of a class that the savepoint does not describe; None if there is none.
+
+        Reads the entries up to that one. Entries that cannot be read for other reasons count as none.
+        """
+        source, entry = self.source, self.entry
+        if not self.is_open:
+            return None
+        layout = EntryLayout(source.columns(entry))
+        decoder = layout.decoder(lambda program, columns: source.emit(program, columns, entry))
+        try:
+            for page in source.pages(self.name, Selection()):
+                if page.undivided:
+                    return UnsupportedSerializerError(
+                        "expected classes that the savepoint describes, found another"
+                    )
+                for _ in decoder.decode(page):
+                    pass
+        except UnsupportedSerializerError as error:
+            return error
+        except ReaderError:
+            return None
+        return None
+
     def _decoder(self, layout: EntryLayout, entry: Entry) -> Decoder | VersionedDecoder:
         """Return the decoder of the entries: of two versions where one state may hold both."""
         source = self.source
@@ -113,7 +149,9 @@ class StatePart:
             )
 
         def as_bytes(entry: Entry) -> Decoder:
-            return layout.decoder(lambda program, columns: source.emit_undescribed(program, columns, entry))
+            return layout.decoder(
+                lambda program, columns: source.emit_undescribed(program, columns, entry, whole=True)
+            )
 
         older = entry.older if source.keeps_old_bytes else None
         if older is None:
@@ -186,11 +224,22 @@ class State:
         return tuple(error for part in self.parts if (error := part.source.damage()))
 
     @property
+    def _is_looked_at(self) -> bool:
+        return self.size_bytes < _LOOKED_BYTES
+
+    @cached_property
+    def _undescribed(self) -> tuple[ReaderError, ...]:
+        """The errors of parts that hold objects of classes that the savepoint does not describe; of small states."""
+        if not self._is_looked_at:
+            return ()
+        return tuple(error for part in self.parts if (error := part.undescribed()))
+
+    @property
     def status(self) -> str:
         """One of four words.
 
-        `decoded`; `partial` if a part of a value is shown as bytes; `raw` if a whole key or value is; `unreadable` if a file
-        that may have a part of the state cannot be read.
+        `decoded`; `partial` if a part of a value, or some values, are shown as bytes; `raw` if a whole key or value is;
+        `unreadable` if a file that may have a part of the state cannot be read.
         """
         if self.unread or self.damages:
             return UNREADABLE
@@ -199,7 +248,7 @@ class State:
         problems = list(self.entry.problems())
         if any(not problem.sized for problem in problems):
             return RAW
-        return PARTIAL if problems else DECODED
+        return PARTIAL if problems or self._undescribed else DECODED
 
     @property
     def note(self) -> str:
@@ -210,6 +259,9 @@ class State:
             part.source.frames_entries for part in self.parts
         ):
             reasons.append(_UNDIVIDED)
+        reasons += [f"{'.'.join(error.breadcrumbs)}: {error.message}" for error in self._undescribed]
+        if not self._is_looked_at and any(part.is_open for part in self.parts):
+            reasons.append(_UNLOOKED)
         failures = [str(error) for error in (*(handle.error for handle in self.unread), *self.damages)]
         return "; ".join(dict.fromkeys([*reasons, *failures, *map(str, self.contradictions)]))
 

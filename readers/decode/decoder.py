@@ -33,11 +33,14 @@ from readers.decode.instructions import COLUMN, LEAF
 from readers.decode.machine import execute as machine
 from readers.decode.machine.frames import FRAME_REGION, FRAME_SLOTS, FRAME_WORDS
 from readers.decode.machine.registers import (
+    ALL_ELEMENTS,
     DETAIL_A,
     DETAIL_B,
+    KEPT,
     LIMIT,
     PC,
     POSITION,
+    READ,
     REGISTERS,
     ROW,
     STATUS,
@@ -83,8 +86,8 @@ class Decoder:
     Args:
         tree: the columns.
         code: the program that fills them.
-        undescribed: the program for an entry whose value is of a class that the savepoint does not describe; if None,
-            such an entry is an error.
+        undescribed: the program for an entry that holds an object of a class that the savepoint does not describe; if None,
+            such an entry is an error. Its ELEMENTS are those before the object.
         batch_entries, batch_bytes: the limits of a batch. A longer entry is a batch of its own.
     """
 
@@ -186,14 +189,29 @@ class Decoder:
             except UnsupportedSerializerError:
                 if self._undescribed is None:
                     raise
-                # The entry is read again by the other program: what it wrote by now goes.
                 first = int(registers[ROW])
-                arena.cut(first - start)
-                self._cells = [(entry, cell) for entry, cell in self._cells if entry < first]
-            done = self._execute(self._undescribed, page, first, first + 1, arena)
+                self._cut(first, start, arena)
+            done = self._run_undescribed(self._undescribed, page, first, start, arena)
             if done == first:
                 return first
             first = done
+
+    def _run_undescribed(self, code: Code, page: Page, entry: int, start: int, arena: Arena) -> int:
+        """Decode an entry by the program for undescribed values; return the next entry, or the same one if it did not fit."""
+        registers = self._registers
+        registers[READ], registers[KEPT] = 0, ALL_ELEMENTS
+        try:
+            return self._execute(code, page, entry, entry + 1, arena)
+        except UnsupportedSerializerError:
+            # The first run counts the elements that can be read. The second one reads no more than these.
+            registers[KEPT] = registers[READ]
+            self._cut(entry, start, arena)
+        return self._execute(code, page, entry, entry + 1, arena)
+
+    def _cut(self, entry: int, start: int, arena: Arena) -> None:
+        """Take back what an entry has written: it is read again, by another program."""
+        arena.cut(entry - start)
+        self._cells = [(number, cell) for number, cell in self._cells if number < entry]
 
     def _execute(self, code: Code, page: Page, start: int, stop: int, arena: Arena) -> int:
         """Run the machine on entries `start` to `stop`; return the first that did not fit, or `stop`."""
@@ -213,7 +231,7 @@ class Decoder:
             elif status == CALL:
                 goes_on = self._call(code, page.data, page.path, arena)
             else:
-                raise self._error(page.data, page.path)
+                raise self._error(code, page.data, page.path)
             if not goes_on:
                 return int(registers[ROW])
 
@@ -239,7 +257,7 @@ class Decoder:
         )
         text_and_end = value_text(unread)
         if text_and_end is None:
-            raise self._error(page.data, page.path)
+            raise self._error(code, page.data, page.path)
         text, position = text_and_end
         column = int(instruction[COLUMN])
         index = int(arena.table[column][LENGTH])
@@ -307,7 +325,7 @@ class Decoder:
                 return starts, ends
             try:
                 if status != CALL:
-                    raise self._error(data, path)
+                    raise self._error(code, data, path)
                 self._call(code, data, path, None)
             except ReaderError:
                 if not open_end:
@@ -340,26 +358,28 @@ class Decoder:
             if status == DONE:
                 return ends
             if status != CALL:
-                raise self._error(data, path)
+                raise self._error(code, data, path)
             self._call(code, data, path, None)
 
-    def _error(self, data: NDArray[np.uint8], path: str) -> ReaderError:
+    def _error(self, code: Code, data: NDArray[np.uint8], path: str) -> ReaderError:
         """Return the error for the machine's status, with the field path and a hex window."""
         registers = self._registers
         status = int(registers[STATUS])
         position = int(registers[POSITION])
         if status == BAD_CLASS:
-            return self._unknown_class(data, path, position, int(registers[DETAIL_A]))
+            return self._unknown_class(code, data, path, position, int(registers[DETAIL_A]))
         kind = ValueOutOfRangeError if status == OUT_OF_RANGE else CorruptDataError
         text = MESSAGES[status].format(a=int(registers[DETAIL_A]), b=int(registers[DETAIL_B]))
         at = max(position, 0)
         window = hex_window(memoryview(data), min(at, len(data)))
-        crumbs = self.code.paths[int(registers[PC])]
+        crumbs = code.paths[int(registers[PC])]
         return kind(f"{text}; bytes {window}", path=path, position=at, breadcrumbs=crumbs)
 
-    def _unknown_class(self, data: NDArray[np.uint8], path: str, position: int, length: int) -> ReaderError:
+    def _unknown_class(
+        self, code: Code, data: NDArray[np.uint8], path: str, position: int, length: int
+    ) -> ReaderError:
         """Return the error for a class that no snapshot describes, or for corruption if the bytes name no class."""
-        crumbs = self.code.paths[int(self._registers[PC])]
+        crumbs = code.paths[int(self._registers[PC])]
         name = data[position + 2 : position + 2 + length].tobytes().decode("utf-8", "replace")
         if _CLASS_NAME.fullmatch(name):
             message = f"expected a class that the savepoint describes, found an object of {name}"

@@ -47,6 +47,7 @@ Structure:
 | LIST … LIST_NEXT | i4 count, elements | LIST: LEAST_BYTES, BEHIND |
 | BLOCKS … BLOCKS_NEXT | blocks of varint count and elements, the last of count 0 (Avro) | LEAST_BYTES; BLOCKS: BEHIND |
 | DELIMITED … DELIMITED_NEXT | elements joined by 0x2C up to the end of the segment | DELIMITED: BEHIND |
+| ELEMENTS … ELEMENTS_NEXT | the first elements of LIST (COUNTED) or DELIMITED; null for the others | COUNTED; ELEMENTS: BEHIND |
 | MASKED_LIST, ELEMENT_MASKED … LIST_NEXT | i4 count, a bit an element (1 is null), the elements of bit 0 | BEHIND: the list; the element |
 | MASK … MASK_END | BYTES of bits, the most significant first (`RowSerializer`) | MASK: BYTES |
 | MASK_NULL | none; tests a bit of the mask | BIT, BEHIND |
@@ -147,6 +148,8 @@ ARRAY_NEXT = 68
 BINARY_KEYS = 69
 BINARY_VALUES = 70
 MAP_END = 71
+ELEMENTS = 72
+ELEMENTS_NEXT = 73
 
 # Words of an instruction. An operand has the same word in every instruction that takes it, so that one name serves
 # the builder, the interpreter and what else runs programs; operands that no instruction takes together share a word.
@@ -169,6 +172,7 @@ BOUND = 3  # the number is at least 0 and less than this; 0 for no bound
 CASES = 3  # entries of the table
 COMPACT = 3  # 1 if the unscaled number is an i8
 CONSTANT_BYTES = 3
+COUNTED = 3  # 1 if an i4 count stands before the elements, 0 if 0x2C joins them
 IN_MAP = 3  # 1 if the array is one of the two of a map, whose list MAP_END closes
 NANOS_A_UNIT = 3  # of the column
 PADDING = 3  # bytes behind a flag that means null

@@ -315,6 +315,23 @@ class Program:
         self._land(start)
 
     @contextmanager
+    def first_elements(self, *, counted: bool) -> Iterator[None]:
+        """The elements before the first one that cannot be read, of a `list` if counted, else of a `delimited`: emit one inside.
+
+        An element that is null stands for the rest, whose bytes follow.
+        """
+        operands = {op.COUNTED: int(counted)}
+        start = self._emit(op.ELEMENTS, operands, least=4 if counted else 0)
+        self._enter()
+        outer = self._least_bytes
+        with self._child(0, "[]"):
+            yield
+        self._least_bytes = outer
+        self._leave()
+        self._emit(op.ELEMENTS_NEXT, operands)
+        self._land(start)
+
+    @contextmanager
     def mask(self, bits: int) -> Iterator[None]:
         """A mask of `bits` bits in whole bytes, most significant first (`RowSerializer`, `MaskUtils#writeMask`)."""
         length = (bits + 7) // 8

@@ -210,10 +210,30 @@ def emit_namespace(program: Program, layout: EntryLayout, namespace: Serializer)
         namespace.emit(program)
 
 
-def emit_undescribed(program: Program, layout: EntryLayout, value: str = "value") -> None:
-    """Declare a value of a class that the savepoint does not describe: null, and the bytes to the end of the segment."""
+def emit_undescribed(
+    program: Program,
+    layout: EntryLayout,
+    value: str = "value",
+    *,
+    emit_element: Callable[[Program], None] | None = None,
+    counted: bool = False,
+) -> None:
+    """Declare a value of a class that the savepoint does not describe: null, and the bytes to the end of the segment.
+
+    With `emit_element` the value is a list: the elements before the first undescribed one, then null for those whose bytes follow.
+
+    Args:
+        program, layout: of the entry.
+        value: the column.
+        emit_element: declares an element; None if the value is no list.
+        counted: True if a count stands before the elements, False if a delimiter joins them.
+    """
     with layout.column(program, value):
-        program.null()
+        if emit_element is None:
+            program.null()
+        else:
+            with program.first_elements(counted=counted):
+                emit_element(program)
     with layout.column(program, UNDECODED):
         program.rest()
 

@@ -66,6 +66,7 @@ class Source(ABC):
         keeps_old_bytes: True if entries may be as an earlier version of Flink wrote them.
         frames_entries: True if the end of an entry is known whatever its types; else entries whose ends are not known
             become one row.
+        describes_all: True if the serializers that wrote the values wrote the snapshots too, so that these describe every class.
     """
 
     # Compared by identity (eq=False): a source holds arrays and open files, and the parts of several states share it.
@@ -78,6 +79,7 @@ class Source(ABC):
     frames_values: ClassVar[bool] = False
     keeps_old_bytes: ClassVar[bool] = False
     frames_entries: ClassVar[bool] = True
+    describes_all: ClassVar[bool] = False
 
     @property
     def key_group_range(self) -> KeyGroupRange | None:
@@ -101,10 +103,13 @@ class Source(ABC):
     def emit(self, program: Program, layout: EntryLayout, entry: Entry) -> None:
         """Declare the layout of an entry."""
 
-    def emit_undescribed(self, program: Program, layout: EntryLayout, entry: Entry) -> None:
-        """Declare the layout of an entry whose value is of a class that the savepoint does not describe.
+    def emit_undescribed(
+        self, program: Program, layout: EntryLayout, entry: Entry, *, whole: bool = False
+    ) -> None:
+        """Declare the layout of an entry that holds an object of a class that the savepoint does not describe.
 
-        Only sources that frame values can: see `frames_values`.
+        Only sources that frame values can: see `frames_values`. With `whole` a list is shown as bytes too, without the
+        elements before the object.
         """
         raise NotImplementedError
 

@@ -250,8 +250,11 @@ def _gathered(rows: list[dict[str, Any]], *, unordered: bool) -> list[dict[str, 
         lists[json_text([row["key"], row["namespace"]])].append(row)
     gathered = []
     for elements in lists.values():
-        if elements[0]["value"] == _BYTES:
-            gathered += [{name: value for name, value in row.items() if name != "index"} for row in elements]
+        if any(row["value"] == _BYTES for row in elements):
+            # The elements behind an undescribed one are bytes, too: that there is one is all that can be compared.
+            gathered.append(
+                {name: value for name, value in elements[0].items() if name != "index"} | {"value": _BYTES}
+            )
             continue
         elements.sort(key=lambda row: int(row["index"]))
         assert [row["index"] for row in elements] == list(range(len(elements)))

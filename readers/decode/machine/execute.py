@@ -66,10 +66,12 @@ from readers.decode.machine.frames import (
 from readers.decode.machine.registers import (
     DETAIL_A,
     DETAIL_B,
+    KEPT,
     LIMIT,
     MARKED,
     PC,
     POSITION,
+    READ,
     ROW,
     STATUS,
     TOP,
@@ -390,6 +392,49 @@ def execute(
                     continue
                 top -= 1
                 if column >= 0 and close_list(table, memory, column):
+                    status = FULL
+                    break
+            elif opcode == op.ELEMENTS:
+                count = register(registers, KEPT)
+                set_register(registers, READ, 0)
+                if word(instructions, pc, op.COUNTED):
+                    if limit - position < 4:
+                        status, detail_a = TOO_SHORT, 4
+                        break
+                    count = min(count, load_i4(data, position))
+                    position += 4
+                elif position >= limit:
+                    count = 0
+                if count <= 0:
+                    if column >= 0 and (
+                        put_nulls(table, memory, column + 1) or close_list(table, memory, column)
+                    ):
+                        status = FULL
+                        break
+                    pc = word(instructions, pc, op.BEHIND)
+                    continue
+                top += 1
+                set_frame(stack, top, FRAME_LOOP, pc + 1)
+                set_frame(stack, top, FRAME_LEFT, count)
+            elif opcode == op.ELEMENTS_NEXT:
+                set_register(registers, READ, register(registers, READ) + 1)
+                count = frame(stack, top, FRAME_LEFT) - 1
+                set_frame(stack, top, FRAME_LEFT, count)
+                if not word(instructions, pc, op.COUNTED):
+                    if position >= limit:
+                        count = 0
+                    elif load_u1(data, position) != _DELIMITER:
+                        status, detail_a = BAD_DELIMITER, load_u1(data, position)
+                        break
+                    else:
+                        position += 1
+                if count > 0:
+                    pc = frame(stack, top, FRAME_LOOP)
+                    continue
+                top -= 1
+                if column >= 0 and (
+                    put_nulls(table, memory, column + 1) or close_list(table, memory, column)
+                ):
                     status = FULL
                     break
             elif opcode == op.PRIMITIVES:

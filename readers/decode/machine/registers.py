@@ -18,7 +18,11 @@ TOP = 5  # the frame in use, -1 for none
 MARKED = 6  # the position of the last MARK
 DETAIL_A = 7  # numbers for the error message
 DETAIL_B = 8
-REGISTERS = 9
+KEPT = 9  # the elements that ELEMENTS reads; ALL_ELEMENTS before it is known how many can be read
+READ = 10  # the elements that ELEMENTS has read
+REGISTERS = 11
+
+ALL_ELEMENTS = 2**31 - 1
 
 
 @subroutine

@@ -54,9 +54,18 @@ def composite_columns(entry: Entry) -> dict[str, pa.DataType]:
 
 
 def emit_composite(
-    program: Program, layout: EntryLayout, entry: Entry, max_parallelism: int, *, undescribed: bool = False
+    program: Program,
+    layout: EntryLayout,
+    entry: Entry,
+    max_parallelism: int,
+    *,
+    undescribed: bool = False,
+    whole: bool = False,
 ) -> None:
-    """Declare an entry: segment 0 is the composite key, segment 1 the value. An undescribed value is shown as bytes."""
+    """Declare an entry: segment 0 is the composite key, segment 1 the value.
+
+    An undescribed value is shown as bytes; of a list, only the elements from the first undescribed one on, unless `whole`.
+    """
     assert entry.key is not None
     assert entry.namespace is not None
     program.skip(key_group_bytes(max_parallelism))
@@ -66,7 +75,9 @@ def emit_composite(
     _emit_key(program, layout, entry)
     program.segment(1)
     if undescribed:
-        emit_undescribed(program, layout)
+        assert entry.value is not None
+        elements = entry.kind is StateKind.LIST and not whole
+        emit_undescribed(program, layout, emit_element=entry.value.emit if elements else None)
         return
     _emit_value(program, layout, entry)
     if UNDECODED in layout.names:

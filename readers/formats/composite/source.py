@@ -31,8 +31,10 @@ class CompositeSource(Source):
     def emit(self, program: Program, layout: EntryLayout, entry: Entry) -> None:
         composite.emit_composite(program, layout, entry, self.max_parallelism)
 
-    def emit_undescribed(self, program: Program, layout: EntryLayout, entry: Entry) -> None:
-        composite.emit_composite(program, layout, entry, self.max_parallelism, undescribed=True)
+    def emit_undescribed(
+        self, program: Program, layout: EntryLayout, entry: Entry, *, whole: bool = False
+    ) -> None:
+        composite.emit_composite(program, layout, entry, self.max_parallelism, undescribed=True, whole=whole)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -67,10 +67,10 @@ class EntryReader:
 
     def __init__(self, entry: Entry, emit: _Emit, emit_scope: _Emit, path: str) -> None:
         layout = EntryLayout({})
-        self._entry = entry
         self._whole = walker(lambda program: emit(program, layout, entry))
         self._scope = walker(lambda program: emit_scope(program, layout, entry))
-        self._element = walker(self._emit_element) if _has_elements(entry) else None
+        emit_element = element_of(entry)
+        self._element = walker(emit_element) if emit_element else None
         self._path = path
 
     def ranges(
@@ -145,16 +145,12 @@ class EntryReader:
                 yield EntryRange(starts=ends[:0], ends=ends[:0], behind=behind)
             position, index = behind, index + len(ends)
 
-    def _emit_element(self, program: Program) -> None:
-        assert self._entry.value is not None
-        if self._entry.kind is StateKind.MAP:
-            map_serializer(self._entry).emit_entry(program)
-        else:
-            self._entry.value.emit(program)
 
-
-def _has_elements(entry: Entry) -> bool:
-    return entry.kind in (StateKind.LIST, StateKind.MAP)
+def element_of(entry: Entry) -> Callable[[Program], None] | None:
+    """Return what declares an element of a list or an entry of a map; None if values are neither."""
+    if entry.kind is StateKind.MAP:
+        return map_serializer(entry).emit_entry
+    return entry.value.emit if entry.kind is StateKind.LIST and entry.value is not None else None
 
 
 def _partial_entry(

@@ -44,7 +44,7 @@ from readers.formats.entry import (
     value_type,
 )
 from readers.formats.full.layout import is_key_group
-from readers.formats.heap.entries import EntryReader, PartialEntry
+from readers.formats.heap.entries import EntryReader, PartialEntry, element_of
 from readers.formats.heap.gaps import BLOCK_HEADER_BYTES, Bounds, Gaps, Region, UncertainEndError
 from readers.serializers.base import Problem
 from readers.storage.filesystems import Stream
@@ -79,11 +79,13 @@ def emit_heap(
     entry: Entry,
     *,
     undescribed: bool = False,
+    whole: bool = False,
     by_namespace: bool = False,
 ) -> None:
     """Emit one segment: namespace, key, value; for a timer timestamp, key, namespace.
 
-    A part without a known end takes all bytes that follow, and so does an undescribed value. With `by_namespace` the
+    A part without a known end takes all bytes that follow, and so does an undescribed value; of a list or map, the elements from
+    the first undescribed one on, unless `whole`. With `by_namespace` the
     namespace is a segment of its own.
     """
     if by_namespace:
@@ -91,7 +93,9 @@ def emit_heap(
         program.segment(1)
     if undescribed:
         _emit_parts(program, layout, entry, ("key",) if by_namespace else ("namespace", "key"))
-        emit_undescribed(program, layout, WHOLE_MAP if entry.kind is StateKind.MAP else "value")
+        emit_element = None if whole else element_of(entry)
+        value = WHOLE_MAP if entry.kind is StateKind.MAP else "value"
+        emit_undescribed(program, layout, value, emit_element=emit_element, counted=True)
         return
     if by_namespace:
         emit_key_and_value(program, layout, entry)

@@ -44,8 +44,10 @@ class HeapSource(KeyedStreamSource):
     def emit(self, program: Program, layout: EntryLayout, entry: Entry) -> None:
         heap.emit_heap(program, layout, entry, by_namespace=self._by_namespace)
 
-    def emit_undescribed(self, program: Program, layout: EntryLayout, entry: Entry) -> None:
-        heap.emit_heap(program, layout, entry, undescribed=True, by_namespace=self._by_namespace)
+    def emit_undescribed(
+        self, program: Program, layout: EntryLayout, entry: Entry, *, whole: bool = False
+    ) -> None:
+        heap.emit_heap(program, layout, entry, undescribed=True, whole=whole, by_namespace=self._by_namespace)
 
     @property
     def _by_namespace(self) -> bool:

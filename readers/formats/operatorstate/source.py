@@ -70,7 +70,10 @@ class OperatorSource(Source):
     def emit(self, program: Program, layout: EntryLayout, entry: Entry) -> None:
         operatorstate.emit_operator(program, layout, entry)
 
-    def emit_undescribed(self, program: Program, layout: EntryLayout, entry: Entry) -> None:
+    def emit_undescribed(
+        self, program: Program, layout: EntryLayout, entry: Entry, *, whole: bool = False
+    ) -> None:
+        # An element is an entry of its own: there are no others before it.
         operatorstate.emit_operator(program, layout, entry, undescribed=True)
 
     def cost_bytes(self, state: StateName) -> int:

@@ -116,6 +116,9 @@ class RocksSource(FilesSource):
     header: KeyedHeader
     instance: RocksInstance
 
+    # One thread writes all entries, with the very serializers that write the snapshots.
+    describes_all = True
+
     @cached_property
     def backend(self) -> str:  # type: ignore[override]  # read from a file, so not of the class
         """`forst` or `rocksdb`."""
