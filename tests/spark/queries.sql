@@ -346,3 +346,19 @@ SELECT 'all' AS g, avg(value * 0.7), avg(-value * 100000007000003) FROM w.aggreg
 SELECT count(*) FROM w.aggregate__count WHERE (value::HUGEINT * 100000007000003 * 1000003)::DOUBLE / 3 > 1e15 AND -value::HUGEINT * 100000007000003 < -1e15
 
 SELECT INTEGER '007'::VARCHAR || key, TIMESTAMP '2020-06-01 01:02:03'::DATE, DATE '2024-01-31'::TIMESTAMP FROM w.aggregate__count ORDER BY key
+
+SELECT CASE WHEN NULL THEN 1 ELSE 2 END AS a, CASE WHEN NULL THEN 3 END AS b, CASE 1 WHEN NULL THEN 6 ELSE 7 END AS d
+
+SELECT key, CASE WHEN NULL THEN key ELSE 'none' END AS a, NULL AND value > 2 AS b, NULL OR value > 2 AS c, NOT NULL AS d FROM w.aggregate__count
+
+SELECT a.key, b.key FROM w."mod7-no-uid__seen" a JOIN w."mod7-no-uid__seen" b ON NULL
+
+SELECT a.key, b.key FROM w."mod7-no-uid__seen" a LEFT JOIN w."mod7-no-uid__seen" b ON NULL ORDER BY a.key
+
+SELECT count(*) FILTER (WHERE NULL) AS n, count(*) FROM w.aggregate__count HAVING NULL OR count(*) > 1
+
+SELECT epoch_ms(t), epoch(t), epoch(t::DATE), extract(epoch FROM t) FROM (SELECT TIMESTAMP '1969-12-31 23:59:59.999999' AS t) x
+
+SELECT epoch_ms(t), epoch(t), extract(second FROM t), extract(year FROM t), date_trunc('second', t) FROM (SELECT TIMESTAMP '1969-12-31 23:59:58.0005' AS t) x
+
+SELECT epoch(value), value + INTERVAL 1 MONTH, value::TIMESTAMP, value::DATE, date_trunc('second', value), date_diff('day', value, TIMESTAMP '1970-01-01') FROM e.types__v_instant ORDER BY value

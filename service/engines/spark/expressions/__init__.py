@@ -19,6 +19,8 @@ node that it translates (`knows`); a node with another argument is refused. The 
 | `concat` skips NULL | is NULL | `concat_ws` |
 | a text is cast to a number leniently (`'1e3'::INT`) | strictly | plain digits only, else an error |
 | LOWER, UPPER change each letter into one | `ß` → `SS`, `ς` at the end of words | an error for a text with such letters |
+| NULL is a condition | a condition is a BOOLEAN | NULL cast to BOOLEAN |
+| `epoch_ms`, and TIMESTAMP_NS as TIMESTAMP, round halves away from zero | round down | `thousandths` |
 | timestamps and times of nanoseconds | none | BIGINT, see `service/spark/types.py` |
 
 Sums of floating-point numbers depend on the order of the rows, on both engines.

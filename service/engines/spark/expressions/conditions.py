@@ -9,6 +9,7 @@ from service.engines.spark.expressions.terms import (
     BOOLEAN,
     Handler,
     Scope,
+    as_type,
     call,
     cast,
     if_else,
@@ -121,7 +122,8 @@ def truth(node: exp.Expr, scope: Scope) -> exp.Expr:
     condition = translate(node, scope)
     if condition.type not in (BOOLEAN, pa.null()):
         raise NotOnSparkError(f"{condition.type} as a condition")
-    return condition.node
+    # Spark takes no untyped NULL for a condition.
+    return as_type(condition.node, BOOLEAN) if condition.type == pa.null() else condition.node
 
 
 def _exists(node: exp.Expr, scope: Scope) -> Term:

@@ -183,11 +183,21 @@ def parsed(text: str, target: pa.DataType) -> exp.Expr:
 
 
 def microseconds(nanoseconds: exp.Expr) -> exp.Expr:
-    """Return a timestamp[ns] as TIMESTAMP. DuckDB truncates towards zero, as `div` does."""
-    micros = call(
-        "timestamp_micros", exp.Paren(this=exp.IntDiv(this=nanoseconds, expression=number_of(1000)))
+    """Return a timestamp[ns] as TIMESTAMP."""
+    return as_type(call("timestamp_micros", thousandths(nanoseconds)), TIMESTAMP)
+
+
+def thousandths(number: exp.Expr) -> exp.Expr:
+    """Return a thousandth of a BIGINT, with halves rounded away from zero: so DuckDB makes coarser timestamps of finer ones.
+
+    Spark's own functions round down, and `div` truncates towards zero.
+    """
+    rest = binary(exp.Mod, number.copy(), number_of(1000))
+    return binary(
+        exp.Add,
+        exp.IntDiv(this=number, expression=number_of(1000)),
+        exp.IntDiv(this=rest, expression=number_of(500)),
     )
-    return as_type(micros, TIMESTAMP)
 
 
 def _nanoseconds(instant: exp.Expr) -> exp.Expr:

@@ -20,6 +20,7 @@ from service.engines.spark.expressions.terms import (
     knows,
     number_of,
     text_of,
+    thousandths,
     translate,
 )
 from service.engines.spark.refusal import NotOnSparkError
@@ -96,7 +97,8 @@ def _epoch_ms(node: exp.Expr, scope: Scope) -> Term:
         or is_nanoseconds(value.type)
     ):
         raise NotOnSparkError("this conversion of an epoch")
-    return Term(call("unix_millis", as_type(instant_of(value), pa.timestamp("us", tz="UTC"))), BIGINT)
+    micros = call("unix_micros", as_type(instant_of(value), pa.timestamp("us", tz="UTC")))
+    return Term(thousandths(micros), BIGINT)
 
 
 def _date_trunc(node: exp.Expr, scope: Scope) -> Term:
