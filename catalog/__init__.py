@@ -17,7 +17,7 @@ Reading order:
     statetables.py  the tables of states: one state, all states of an operator, timers
     sqlviews.py     the states of SQL jobs, with a column a field
     statemeta.py    the rows of StateMeta, operators, files, source_offsets
-    keys.py         keys as people write them
+    keys/           keys as people write them; the states that have keys
     predicate.py    the conditions that save reading
     scan.py         Scan → Split: what an engine reads
     splits.py       the splits of states, of the cache and of facts
@@ -32,8 +32,14 @@ Reading order:
 
 from catalog.catalog import Catalog, Root, connect
 from catalog.database import Database
-from catalog.errors import CatalogError, NoSuchColumnError, NoSuchDatabaseError, NoSuchTableError
-from catalog.keys import Key, parse_key, shown_key
+from catalog.errors import (
+    CatalogError,
+    NoSuchColumnError,
+    NoSuchDatabaseError,
+    NoSuchTableError,
+    NotAKeyError,
+)
+from catalog.keys import Key, KeyedState, keyed_states, parse_key, shown_key, unread_operators, value_of_text
 from catalog.predicate import Predicate
 from catalog.scan import Scan, Split
 from catalog.table import FactsTable, PlannedTable, Table
@@ -44,9 +50,11 @@ __all__ = [
     "Database",
     "FactsTable",
     "Key",
+    "KeyedState",
     "NoSuchColumnError",
     "NoSuchDatabaseError",
     "NoSuchTableError",
+    "NotAKeyError",
     "PlannedTable",
     "Predicate",
     "Root",
@@ -54,6 +62,9 @@ __all__ = [
     "Split",
     "Table",
     "connect",
+    "keyed_states",
     "parse_key",
     "shown_key",
+    "unread_operators",
+    "value_of_text",
 ]

@@ -187,6 +187,18 @@ class Database:
         metadata = operator.metadata
         return metadata.uid or self.uids.get(operator.operator_id) or metadata.name or operator.operator_id
 
+    def state_tables(self) -> Iterator[tuple[str, StateTable]]:
+        """Yield the table of each state but timers, with the id of its operator.
+
+        Raises:
+            ReaderError: `_metadata` or the headers of an operator cannot be read.
+        """
+        self._read_ahead()
+        for operator in self.savepoint.operators:
+            for table in self._tables_of(operator):
+                if isinstance(table, StateTable):
+                    yield operator.operator_id, table
+
     # ---- finding tables ----
 
     def _all_tables(self) -> Iterable[Table]:

@@ -9,6 +9,7 @@
       DuplicateDatabaseError   the name is taken, or may be taken by a savepoint under a root
       ConflictingRootsError    carries: suggestions; two roots have one label, or a root is inside another
       InvalidDatabaseNameError a name that a URL would have to escape
+      NotAKeyError             a text stands for no key of a type; carries: is_close
       CorruptCacheError        the bytes of a cache file have changed
 
 `near` are the known names that are most like `name`.
@@ -29,6 +30,19 @@ class CatalogError(Exception):
 
 class CorruptCacheError(CatalogError):
     """The bytes of a cache file are not those that were written."""
+
+
+class NotAKeyError(CatalogError):
+    """A text stands for no key of a type.
+
+    Args:
+        message: the reason.
+        is_close: True if the text is a struct as the keys are, so that the reason is worth showing.
+    """
+
+    def __init__(self, message: str, *, is_close: bool = False) -> None:
+        self.is_close = is_close
+        super().__init__(message)
 
 
 class UnknownNameError(CatalogError):

@@ -10,6 +10,7 @@ import struct
 from collections.abc import Iterable
 from decimal import Decimal, InvalidOperation
 
+_MOST_DIGITS = 4000
 _M32 = 0xFFFFFFFF
 _M64 = (1 << 64) - 1
 MAX_ONE_BYTE_KEY_GROUPS = 128
@@ -87,7 +88,8 @@ def hash_big_decimal(text: str) -> int | None:
         sign, digits, exponent = Decimal(text).as_tuple()
     except InvalidOperation:
         return None
-    if not isinstance(exponent, int) or exponent > 0:
+    # Python refuses to make integers of more digits.
+    if not isinstance(exponent, int) or exponent > 0 or len(digits) > _MOST_DIGITS:
         return None
     unscaled = int("".join(map(str, digits)))
     signed = -unscaled if sign else unscaled

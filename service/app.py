@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from fastapi import FastAPI
 
 from catalog import Catalog
-from service.api import databases, docs, health, queries, query
+from service.api import databases, docs, health, keys, queries, query
 from service.api.state import ServiceState
 from service.auth.gate import Authenticator, Gate, loopback_hosts
 from service.engines.registry import open_engines
@@ -78,7 +78,7 @@ def create_app(
     )
     app.add_middleware(Gate, authenticator=authenticator, hosts=hosts)
     install_error_handlers(app)
-    for module in (query, queries, databases, docs, health, trino):
+    for module in (query, queries, databases, keys, docs, health, trino):
         app.include_router(module.router)
     app.include_router(page_router())
     return app

@@ -8,6 +8,7 @@ In reading order:
     answers.py    the rows of a query → an HTTP answer
     buffer.py     the rows of a JSON answer, until it is sent
     databases.py  /api/databases: the catalog
+    keys.py       POST /api/databases/{database}/keys: a key as people write it → queries
     health.py     GET /healthz, /readyz and /metrics
     docs.py       GET /docs
 """

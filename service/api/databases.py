@@ -19,11 +19,11 @@ from service.errors import ForbiddenError, InvalidRequestError, query_error_of
 from service.http.errors import ErrorAnswer
 from service.sql.types import sql_type
 
-_FAILURES: dict[int | str, dict[str, Any]] = {
+FAILURES: dict[int | str, dict[str, Any]] = {
     "4XX": {"model": ErrorAnswer, "description": "it does not exist, or the request is wrong"}
 }
 
-router = APIRouter(prefix="/api/databases", tags=["catalog"], responses=_FAILURES)
+router = APIRouter(prefix="/api/databases", tags=["catalog"], responses=FAILURES)
 
 
 class DatabaseEntry(BaseModel):

@@ -10,22 +10,28 @@ from __future__ import annotations
 import sys
 from argparse import Namespace
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from itertools import chain
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from catalog import Database, Key, Predicate, Table, parse_key, shown_key
-from catalog.statetables import StatesTable, timer_service_of
-from readers import ReaderError, State, conform, json_text
+from catalog import (
+    Database,
+    Key,
+    KeyedState,
+    NotAKeyError,
+    Predicate,
+    keyed_states,
+    shown_key,
+    unread_operators,
+)
+from readers import ReaderError, json_text
 from service.commands.outcome import NothingFoundError, ended
 from service.commands.output import check_output, write_rows
 from service.commands.sources import catalog_of
 from service.encode.columns import JSON_TEXT
 from service.sql.types import Column, sql_type
 
-_TIMERS = "timers"
 _MOST_EXAMPLES = 4
 _TEXT = pa.string()
 _ANSWER = pa.schema(
@@ -44,33 +50,6 @@ _AS_JSON = frozenset({"namespace", "map_key", "value"})
 _COLUMNS = [
     Column(field.name, JSON_TEXT if field.name in _AS_JSON else sql_type(field.type)) for field in _ANSWER
 ]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _KeyedState:
-    """A state with a row per key.
-
-    Attributes:
-        table: a table with a column `key`.
-        key_type: of the state's own keys; the table of several states may show them as text.
-        unquoted: columns of the state's texts that never begin with a quotation mark.
-        operator, state, kind: as shown.
-        value: the column with the value.
-        facts: columns that have these values in the rows of the state.
-    """
-
-    table: Table
-    key_type: pa.DataType
-    unquoted: frozenset[str]
-    operator: str
-    state: str
-    kind: str
-    value: str = "value"
-    facts: dict[str, str] = field(default_factory=dict)
-
-    def parse(self, text: str) -> Key | None:
-        """Return the key that a text stands for; None if the state has no such keys."""
-        return parse_key(text, self.key_type, is_unquoted="key" in self.unquoted)
 
 
 def main(options: Namespace) -> int:
@@ -99,7 +78,7 @@ def _lookup(options: Namespace) -> None:
 
 
 def _batches(
-    states: list[tuple[Database, _KeyedState]], text: str, failures: list[tuple[str, ReaderError]]
+    states: list[tuple[Database, KeyedState]], text: str, failures: list[tuple[str, ReaderError]]
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of the key; what cannot be read is added to `failures`, and hides nothing else."""
     for database, state in states:
@@ -109,14 +88,15 @@ def _batches(
             failures.append((database.name, error))
 
 
-def _readable_states(database: Database, failures: list[tuple[str, ReaderError]]) -> Iterator[_KeyedState]:
+def _readable_states(database: Database, failures: list[tuple[str, ReaderError]]) -> Iterator[KeyedState]:
     try:
-        yield from _states(database)
+        yield from keyed_states(database)
+        failures += [(database.name, error) for _, error in unread_operators(database)]
     except ReaderError as error:
         failures.append((database.name, error))
 
 
-def _nothing(text: str, states: list[_KeyedState]) -> str:
+def _nothing(text: str, states: list[KeyedState]) -> str:
     examples: dict[str, str] = {}
     for state in states:
         kind = str(state.key_type)
@@ -124,12 +104,28 @@ def _nothing(text: str, states: list[_KeyedState]) -> str:
             example = _example(state)
             if example is not None:
                 examples[kind] = f"{example} ({state.operator})"
+    told = f"no state has the key {text!r}"
+    reasons = [f"{reason} ({operator})" for reason, operator in _near_misses(text, states).items()]
+    if reasons:
+        told = f"{told}: {', or '.join(reasons[:_MOST_EXAMPLES])}"
     if not examples:
-        return f"no state has the key {text!r}; no state here has keys"
-    return f"no state has the key {text!r}; keys here look like: {', '.join(examples.values())}"
+        return f"{told}; no state here has keys"
+    return f"{told}; keys here look like: {', '.join(examples.values())}"
 
 
-def _example(state: _KeyedState) -> str | None:
+def _near_misses(text: str, states: list[KeyedState]) -> dict[str, str]:
+    """Return why a struct is no key of states with structs → the first operator for which this is so."""
+    reasons: dict[str, str] = {}
+    for state in states:
+        try:
+            state.parse(text)
+        except NotAKeyError as error:
+            if error.is_close:
+                reasons.setdefault(str(error), state.operator)
+    return reasons
+
+
+def _example(state: KeyedState) -> str | None:
     """Return a key of a state; None if it has none."""
     scan = state.table.scan(["key"], Predicate({name: (value,) for name, value in state.facts.items()}))
     for split in scan.splits:
@@ -140,49 +136,16 @@ def _example(state: _KeyedState) -> str | None:
     return None
 
 
-def _states(database: Database) -> Iterator[_KeyedState]:
-    """Yield the keyed states of a database, its timers last."""
-    for row in database.table("StateMeta").scan().to_arrow().to_pylist():
-        if row["key_type"] is not None and row["table_name"] not in (None, _TIMERS):
-            table = database.table(row["table_name"])
-            if "key" in table.schema.names:
-                yield _KeyedState(
-                    table=table,
-                    key_type=table.schema.field("key").type,
-                    unquoted=table.unquoted,
-                    operator=database.operator_names[row["operator_id"]],
-                    state=row["state_name"],
-                    kind=row["state_kind"],
-                )
-    timers = database.table(_TIMERS)
-    if isinstance(timers, StatesTable):
-        for known in timers.states:
-            yield _timers(database, timers, known.state)
-
-
-def _timers(database: Database, table: StatesTable, state: State) -> _KeyedState:
-    domain, service = timer_service_of(state.name)
-    return _KeyedState(
-        table=table,
-        key_type=state.schema.field("key").type,
-        unquoted=state.unquoted,
-        operator=database.operator_names[state.operator_id],
-        state=service,
-        kind=f"{domain} TIMER",
-        value="timestamp",
-        facts={"operator_id": state.operator_id, "timer_service": service, "time_domain": domain},
-    )
-
-
-def _rows(database: Database, state: _KeyedState, text: str) -> Iterator[pa.RecordBatch]:
-    key = state.parse(text)
-    if key is None:
+def _rows(database: Database, state: KeyedState, text: str) -> Iterator[pa.RecordBatch]:
+    try:
+        key = state.parse(text)
+    except NotAKeyError:
         return
-    column = state.table.schema.field("key").type
-    # A column of several types of keys is text: texts are as they are, other keys are JSON text.
+    column = state.column_type
+    # Compared as text, because Arrow cannot compare nested values.
     is_text = pa.types.is_string(column)
-    shown = key.array if is_text else conform(key.array, column)
-    wanted = key.value if pa.types.is_string(state.key_type) else Key(shown).json
+    shown = state.in_column(key)
+    wanted = shown[0].as_py() if is_text else Key(shown).json
     predicate = Predicate({name: (value,) for name, value in state.facts.items()})
     if column.equals(state.key_type) and key.value is not None:
         predicate = predicate.and_("key", (key.value,))
@@ -190,7 +153,6 @@ def _rows(database: Database, state: _KeyedState, text: str) -> Iterator[pa.Reco
     scan = state.table.scan(names, predicate)
     for split in scan.splits:
         for batch in scan.read(split):
-            # Compared as text, because Arrow cannot compare nested values.
             keys = batch.column("key")
             kept = pc.equal(keys if is_text else json_text(keys), wanted)
             for name, value in state.facts.items():
@@ -200,7 +162,7 @@ def _rows(database: Database, state: _KeyedState, text: str) -> Iterator[pa.Reco
                 yield _answer(database, state, rows)
 
 
-def _answer(database: Database, state: _KeyedState, batch: pa.RecordBatch) -> pa.RecordBatch:
+def _answer(database: Database, state: KeyedState, batch: pa.RecordBatch) -> pa.RecordBatch:
     def repeated(text: str) -> pa.Array:
         return pa.repeat(pa.scalar(text, pa.string()), batch.num_rows)
 

@@ -1,4 +1,6 @@
-"""Constants of a statement → the values of a column that `column = constant` looks for.
+"""Constants of a statement → the values of a column that `column = constant` looks for, and values → constants.
+
+Both read and write values as keys are read (`catalog.keys`).
 
 A constant is used only if DuckDB compares it with the column without a conversion that could make other values of the
 column equal to it, or this value unequal.
@@ -19,9 +21,10 @@ NULL equals nothing, so it is no value here.
 
 from __future__ import annotations
 
+import base64
 import datetime
+import math
 import re
-import struct
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any
@@ -29,11 +32,16 @@ from typing import Any
 import pyarrow as pa
 from sqlglot import exp
 
+from catalog import NotAKeyError, parse_key
+from readers import json_text
+from service.sql.types import sql_type
+
 _INTEGER = re.compile(r"-?\d{1,20}")
 _NUMBER = re.compile(r"\d{1,40}(?:\.\d{0,40})?|\.\d{1,40}")
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _TIMESTAMP = re.compile(r"\d{4}-\d{2}-\d{2}(?:[ T]\d{2}:\d{2}:\d{2}(?:\.\d{1,6})?)?")
-_MICROSECONDS = {"s": 1_000_000, "ms": 1_000, "us": 1, "ns": 1}
+_MARK = '"'
+_SIGNS = {1: "", -1: "-"}
 _TIMESTAMPS = frozenset(
     {
         exp.DataType.Type.TIMESTAMP,
@@ -66,6 +74,16 @@ def value_of(node: exp.Expr, column: pa.DataType, *, strict: bool = False) -> An
     return None
 
 
+def condition_of(column: str, value: pa.Array) -> str:
+    """Return the condition that is true where a column has the value that an array holds; where it can prune, it does."""
+    return f"{column} = {_constant(value)}"
+
+
+def text_constant(text: str) -> str:
+    """Return the constant of a text."""
+    return "'" + text.replace("'", "''") + "'"
+
+
 def _text(node: exp.Expr, _column: pa.DataType) -> str | None:
     return node.this if isinstance(node, exp.Literal) and node.is_string else None
 
@@ -74,56 +92,49 @@ def _integer(node: exp.Expr, column: pa.DataType) -> int | None:
     literal, sign = _signed(node)
     if literal is None or not _INTEGER.fullmatch(literal.this):
         return None
-    value = sign * int(literal.this)
-    least = -(1 << (column.bit_width - 1)) if pa.types.is_signed_integer(column) else 0
-    return value if least <= value < least + (1 << column.bit_width) else None
+    value: int | None = _value(str(sign * int(literal.this)), column)
+    return value
 
 
 def _decimal(node: exp.Expr, column: pa.DataType) -> Decimal | None:
     literal, sign = _signed(node)
     if literal is None or literal.is_string or not _NUMBER.fullmatch(literal.this):
         return None
-    value = sign * Decimal(literal.this)
-    digits = value.as_tuple()
-    assert isinstance(digits.exponent, int)
-    whole = len(digits.digits) + digits.exponent
-    fits = -digits.exponent <= column.scale and whole <= column.precision - column.scale
-    return Decimal(f"{value:.{column.scale}f}") if fits else None
+    value: Decimal | None = _value(f"{_SIGNS[sign]}{literal.this}", column)
+    return value
 
 
 def _floating(node: exp.Expr, column: pa.DataType) -> float | None:
     literal, sign = _signed(node)
     if literal is None or literal.is_string or not _NUMBER.fullmatch(literal.this):
         return None
-    value = float(literal.this)
+    value: float | None = _value(f"{_SIGNS[sign]}{literal.this}", column)
     # A number that the type cannot hold is rounded before it is compared; the engine decides what matches then.
-    exact = Decimal(value) == Decimal(literal.this)
-    if column.bit_width == 32:
-        exact = exact and value < 2**127 and struct.unpack("f", struct.pack("f", value))[0] == value
     # Zero has two encodings, and a lookup would find one of them.
-    return sign * value if exact and value else None
+    is_exact = value and math.isfinite(value) and Decimal(value) == sign * Decimal(literal.this)
+    return value if is_exact else None
 
 
-def _date(node: exp.Expr, _column: pa.DataType) -> datetime.date | None:
-    text = _text(node, _column)
-    if text is None or not _DATE.fullmatch(text):
-        return None
-    try:
-        return datetime.date.fromisoformat(text)
-    except ValueError:
-        return None
+def _date(node: exp.Expr, column: pa.DataType) -> datetime.date | None:
+    text = _text(node, column)
+    value: datetime.date | None = _value(text, column) if text and _DATE.fullmatch(text) else None
+    return value
 
 
 def _timestamp(node: exp.Expr, column: pa.DataType) -> datetime.datetime | None:
     text = _text(node, column)
-    if text is None or column.tz is not None or not _TIMESTAMP.fullmatch(text):
-        return None
+    is_known = text and column.tz is None and _TIMESTAMP.fullmatch(text)
+    # The engine decides about constants that are finer than the unit of the column: they are no keys.
+    value: datetime.datetime | None = _value(str(text), column) if is_known else None
+    return value
+
+
+def _value(text: str, column: pa.DataType) -> Any:
+    """Return the value that a text is, as keys are read; None if it is none."""
     try:
-        value = datetime.datetime.fromisoformat(text)
-    except ValueError:
+        return parse_key(text, column).value
+    except NotAKeyError:
         return None
-    # The engine decides about constants that are finer than the unit of the column.
-    return value if value.microsecond % _MICROSECONDS[column.unit] == 0 else None
 
 
 def _struct(node: exp.Expr, column: pa.DataType) -> dict[str, Any] | None:
@@ -189,4 +200,69 @@ _VALUES: tuple[tuple[Callable[[pa.DataType], bool], Callable[[exp.Expr, pa.DataT
     (pa.types.is_timestamp, _timestamp),
     (pa.types.is_struct, _struct),
     (pa.types.is_list, _list),
+)
+
+
+def _constant(value: pa.Array) -> str:
+    """Return the constant for a value: of an array that holds nothing else."""
+    if value.null_count:
+        return "NULL"
+    for test, written in _CONSTANTS:
+        if test(value.type):
+            return written(value)
+    return _cast(value)
+
+
+def _cast(value: pa.Array) -> str:
+    text: str = json_text(value)[0].as_py()
+    return f"TRY_CAST({text_constant(text.strip(_MARK))} AS {sql_type(value.type)})"
+
+
+def _floating_constant(value: pa.Array) -> str:
+    text = repr(value[0].as_py())
+    is_plain = _NUMBER.fullmatch(text.removeprefix("-")) and Decimal(text) == Decimal(value[0].as_py())
+    return text if is_plain else _cast(value)
+
+
+def _time_constant(value: pa.Array) -> str:
+    """Return a constant that prunes, if its text has no more digits than DuckDB keeps."""
+    text = json_text(value)[0].as_py().strip(_MARK)
+    text = text.removesuffix("000") if value.type.unit == "ns" else text
+    is_plain = value.type.tz is None and _TIMESTAMP.fullmatch(text.replace("T", " "))
+    return f"TIMESTAMP {text_constant(text.replace('T', ' '))}" if is_plain else _cast(value)
+
+
+def _struct_constant(value: pa.Array) -> str:
+    fields = (f"{text_constant(field.name)}: {_constant(value.field(field.name))}" for field in value.type)
+    return "{" + ", ".join(fields) + "}"
+
+
+def _list_constant(value: pa.Array) -> str:
+    elements = value.flatten()
+    constants = ", ".join(_constant(elements.slice(at, 1)) for at in range(len(elements)))
+    return f"[{constants}]" if constants else f"CAST([] AS {sql_type(value.type)})"
+
+
+def _map_constant(value: pa.Array) -> str:
+    # The keys of a slice are those of the whole array.
+    whole = value.take(pa.array([0]))
+    keys, items = whole.keys, whole.items
+    entries = (f"{_constant(keys.slice(at, 1))}: {_constant(items.slice(at, 1))}" for at in range(len(keys)))
+    return f"CAST(MAP {{{', '.join(entries)}}} AS {sql_type(value.type)})"
+
+
+_CONSTANTS: tuple[tuple[Callable[[pa.DataType], bool], Callable[[pa.Array], str]], ...] = (
+    (pa.types.is_string, lambda value: text_constant(value[0].as_py())),
+    (pa.types.is_integer, lambda value: str(value[0].as_py())),
+    (pa.types.is_boolean, lambda value: str(value[0].as_py()).upper()),
+    (pa.types.is_decimal, lambda value: str(value[0].as_py())),
+    (pa.types.is_floating, _floating_constant),
+    (pa.types.is_timestamp, _time_constant),
+    (
+        pa.types.is_binary,
+        lambda value: f"from_base64({text_constant(base64.b64encode(value[0].as_py()).decode())})",
+    ),
+    (pa.types.is_struct, _struct_constant),
+    (pa.types.is_map, _map_constant),
+    (pa.types.is_list, _list_constant),
 )

@@ -192,6 +192,7 @@ def test_a_time_that_python_cannot_hold_has_no_hash():
         (INT, "1"),
         (primitives.BigDecSerializer(), "1E+5"),
         (primitives.BigDecSerializer(), "x"),
+        (primitives.BigDecSerializer(), "9" * 5000),
         (primitives.CharSerializer(), "ab"),
         (temporal.LocalDateSerializer(), NOON),
         (tuple_of(INT), f("a")),

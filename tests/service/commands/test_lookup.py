@@ -16,6 +16,7 @@ from tests.support.paths import DATA
 
 WORDCOUNT = str(DATA / "flink" / "2.3.0" / "wordcount-rocksdb-savepoints" / "native")
 ALL_STATES = str(DATA / "corpus" / "1.20.3" / "allstates-hashmap-compressed" / "canonical")
+SQL = str(DATA / "corpus" / "1.20.3" / "sql-window-hashmap" / "canonical")
 KINDS = ("uuid-kryo", "tuple2", "tuple-nested", "row", "instant", "pojo", "local-date", "bigdec")
 UUID = "00000000-0000-0001-ffff-ffffffffffff"
 
@@ -44,6 +45,8 @@ def run(capfdbinary: pytest.CaptureFixture[bytes], tmp_path: Path) -> Any:
         ("instant", "1970-01-01T00:00:01.000000001Z", 18, 9),
         ("tuple2", '{"f0": "t1", "f1": 1}', 18, 9),
         ("tuple2", '["t1", 1]', 18, 9),
+        ("tuple2", "(t1,1)", 18, 9),
+        ("row", "+I[r1, 1]", 18, 9),
         ("row", '{"f0": "r1", "f1": 1}', 18, 9),
         ("row", '{"__row_kind": "+I", "f0": "r1", "f1": 1}', 18, 9),
         ("pojo", '{"b": "p1", "a": 1}', 18, 9),
@@ -70,13 +73,39 @@ def test_an_unknown_key_fails_and_shows_what_keys_look_like(run: Any) -> None:
     )
 
 
-@pytest.mark.parametrize("key", ['{"f0": "t1"', '{"f0": "t1"}', "(t1,1)", '["t1"]'])
+@pytest.mark.parametrize("key", ['{"f0": "t1"', "(t1,1", "no such key"])
 def test_what_is_no_key_of_any_operator_is_not_found(run: Any, key: str) -> None:
     code, rows, errors = run(ALL_STATES, key)
 
     assert (code, rows) == (1, [])
     assert errors.startswith(f"savepointdb: no state has the key {key!r}; keys here look like: ")
     assert len(errors.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("key", "reason"),
+    [
+        ('{"f0": "t1"}', "expected the fields f0, f1; f1 is missing"),
+        ('["t1"]', "expected the fields f0, f1, found 1 value"),
+        ("(t1,x)", "f1: expected an integer, found 'x'"),
+    ],
+)
+def test_part_of_a_struct_is_told_what_is_missing(run: Any, key: str, reason: str) -> None:
+    code, rows, errors = run(ALL_STATES, key)
+
+    assert (code, rows) == (1, [])
+    assert errors.startswith(f"savepointdb: no state has the key {key!r}: ")
+    assert f"{reason} (kinds-" in errors
+    assert "; keys here look like: " in errors
+    assert len(errors.splitlines()) == 1
+
+
+def test_a_key_of_a_sql_job_is_found_in_its_states_and_timers(run: Any) -> None:
+    for key in ("k1", '{"f0": "k1"}', '["k1"]'):
+        code, rows, errors = run(SQL, key)
+
+        assert (code, errors) == (0, "")
+        assert [row["state"] for row in rows] == ["window-aggs"] * 5 + ["window-timers"] * 5
 
 
 def test_an_error_that_nobody_expects_is_one_line(monkeypatch: pytest.MonkeyPatch, run: Any) -> None:

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlglot import parse_one
 
-from service.sql.literals import value_of
+from service.sql.literals import condition_of, value_of
 
 PAIR = pa.struct([("f0", pa.string()), ("f1", pa.int64())])
 NESTED = pa.struct([("day", pa.date32()), ("pair", PAIR), ("tags", pa.list_(pa.int32()))])
@@ -101,3 +101,59 @@ def test_only_the_value_of_a_constant_is_equal_to_it(column: pa.DataType, consta
 
     assert found
     assert all(one == (value,) for one in found)
+
+
+DAY = datetime.date(2024, 2, 29)
+NOON = datetime.datetime(2024, 2, 29, 12, 0, 0, 123000)
+VALUES: list[tuple[pa.DataType, list[Any]]] = [
+    (pa.string(), ["a", "it's", "", '"q"']),
+    (pa.int8(), [-128, 127, 0]),
+    (pa.int64(), [-(1 << 63), (1 << 63) - 1, 5]),
+    (pa.bool_(), [True, False]),
+    (pa.float32(), [0.1, 1.5, -2.0, float("inf"), float("nan")]),
+    (pa.float64(), [0.1, 1.5, 1e300, -5e-324, 0.0, float("-inf"), float("nan")]),
+    (pa.decimal128(38, 3), [Decimal("1.500"), Decimal("-" + "9" * 35 + ".999"), Decimal("0.001")]),
+    (pa.date32(), [DAY, datetime.date(1, 1, 1), datetime.date(9999, 12, 31)]),
+    (pa.time32("ms"), [1, 86_399_999]),
+    (pa.time64("ns"), [1000, 86_399_999_999_000, 1]),
+    (pa.timestamp("s"), [0, -1, 4_000_000_000]),
+    (pa.timestamp("ms"), [0, 1, -1]),
+    (pa.timestamp("us"), [0, 1, -1]),
+    (pa.timestamp("ns"), [0, 1, 1000, -1]),
+    (pa.timestamp("ms", "UTC"), [0, 1]),
+    (pa.binary(), [b"", b"\x00\xff", b"text"]),
+    (PAIR, [{"f0": "a", "f1": 1}, {"f0": "it's", "f1": None}, {"f0": None, "f1": None}]),
+    (NESTED, [{"day": DAY, "pair": {"f0": "x", "f1": 2}, "tags": [3, None]}, {"day": None, "pair": None, "tags": []}]),
+    (pa.struct([("a b'", pa.timestamp("ms")), ("t", pa.float32())]), [{"a b'": NOON, "t": 0.1}]),
+    (pa.list_(pa.int32()), [[], [1], [1, 2]]),
+    (pa.map_(pa.string(), pa.int64()), [[], [("a", 1)], [("b", None)]]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("column", "values"), VALUES, ids=lambda value: str(value) if isinstance(value, pa.DataType) else ""
+)
+def test_the_condition_of_a_value_finds_it_and_no_other(column: pa.DataType, values: list[Any]) -> None:
+    rows = pa.array(values, column)
+
+    with duckdb.connect() as connection:
+        connection.register("t", pa.table({"x": rows, "n": list(range(len(rows)))}))
+        for number in range(len(rows)):
+            condition = condition_of("x", rows.slice(number, 1))
+            assert connection.execute(f"SELECT n FROM t WHERE {condition}").fetchall() == [(number,)], (
+                condition
+            )
+
+
+def test_conditions_prune_as_constants_of_people_do() -> None:
+    for column, value in (
+        (pa.string(), "a"),
+        (pa.int32(), -5),
+        (pa.float64(), 1.5),
+        (pa.date32(), DAY),
+        (pa.timestamp("ns"), NOON),
+        (PAIR, {"f0": "a", "f1": 1}),
+        (pa.list_(pa.int32()), [1, 2]),
+    ):
+        condition = parse_one(condition_of("x", pa.array([value], column)), read="duckdb")
+        assert value_of(condition.expression, column) == value
