@@ -16,6 +16,7 @@
       ForbiddenError                 403 FORBIDDEN            SQL that does more than read tables of the catalog
       ConflictError                  409 CONFLICT             a database name that is taken
       LimitExceededError             413 LIMIT_EXCEEDED       request, statement or scan too large
+        ScanLimitExceededError       413 LIMIT_EXCEEDED       the scan is too large
       RequestTimeoutError            408 REQUEST_TIMEOUT      the request did not arrive in time
       TooManyQueriesError            429 TOO_MANY_QUERIES     the queue is full; carries the time of a retry
       ServiceBusyError               503 SERVICE_BUSY         too many connections or bodies; carries the time of a retry
@@ -24,6 +25,7 @@
       ResultGoneError                410 RESULT_GONE          the answer was already read, or dropped unread
       QueryTimeoutError              504 EXCEEDED_TIME_LIMIT
       QueryCancelledError            409 CANCELLED
+        QueryKilledError             409 KILLED               ended through another connection, with a reason
         ReaderStalledError           409 STALLED              the client did not read the answer
       MemoryExceededError            507 EXCEEDED_MEMORY
       EngineError                    500 ENGINE_ERROR
@@ -222,6 +224,10 @@ class LimitExceededError(QueryError):
     code = "LIMIT_EXCEEDED"
 
 
+class ScanLimitExceededError(LimitExceededError):
+    """The query would read more bytes than allowed."""
+
+
 class TooManyQueriesError(QueryError):
     """The queue of queries is full.
 
@@ -287,6 +293,12 @@ class QueryCancelledError(QueryError):
 
     status = 409
     code = "CANCELLED"
+
+
+class QueryKilledError(QueryCancelledError):
+    """The query was ended through another connection, which may have given a reason."""
+
+    code = "KILLED"
 
 
 class ReaderStalledError(QueryCancelledError):

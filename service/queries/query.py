@@ -277,14 +277,14 @@ class Query:
 
     def close(self) -> None:
         """End it and release everything."""
-        self.cancel(QueryCancelledError("the query was closed"))
+        self.cancel(QueryCancelledError("the query was cancelled"))
         # A thread cannot be joined before it starts, nor by itself.
         if self._thread.ident is not None and self._thread is not threading.current_thread():
             self._thread.join()
         with self._close_lock:
             was_closed, self._is_closed = self._is_closed, True
         if not was_closed:
-            self.results.abort(self.lifecycle.error or QueryCancelledError("the query was closed"))
+            self.results.abort(self.lifecycle.error or QueryCancelledError("the query was cancelled"))
             self._keeper.closed(self)
 
     def check(self, now: float) -> None:

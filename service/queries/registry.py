@@ -27,8 +27,8 @@ from service.engines.registry import AUTO, local_engine
 from service.errors import (
     ConflictError,
     InvalidRequestError,
-    LimitExceededError,
     QueryNotFoundError,
+    ScanLimitExceededError,
     ServiceEndingError,
     TooManyQueriesError,
     query_error_of,
@@ -308,7 +308,7 @@ class Queries:
             if limit is not None
         ]
         if limits and size_bytes > min(limits):
-            raise LimitExceededError(
+            raise ScanLimitExceededError(
                 f"expected a query that reads at most {min(limits)} bytes, found one of {size_bytes}",
                 hint="ask for single keys, or for fewer tables",
             )

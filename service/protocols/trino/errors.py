@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from service.errors import QueryError
+from service.errors import QueryError, ScanLimitExceededError
 
 _USER, _INTERNAL, _RESOURCES = "USER_ERROR", "INTERNAL_ERROR", "INSUFFICIENT_RESOURCES"
 _GENERIC = ("GENERIC_INTERNAL_ERROR", 65_536, _INTERNAL)
@@ -17,6 +17,8 @@ def error_of(error: QueryError) -> dict[str, Any]:
     """Return the error object of the protocol."""
     # Our code for a division by zero is that of any invalid value; Trino has one of its own.
     code = "DIVISION_BY_ZERO" if error.message.startswith("Division by zero") else error.code
+    # So is the code of a scan that is too large.
+    code = "EXCEEDED_SCAN_LIMIT" if isinstance(error, ScanLimitExceededError) else code
     name, number, kind = _ERRORS.get(code) or _BY_STATUS.get(error.status // 100, _GENERIC)
     message = error.message if error.hint is None else f"{error.message} ({error.hint})"
     position = error.position
@@ -47,9 +49,11 @@ _ERRORS: dict[str, tuple[str, int, str]] = {
     "FUNCTION_NOT_FOUND": ("FUNCTION_NOT_FOUND", 6, _USER),
     "DIVISION_BY_ZERO": ("DIVISION_BY_ZERO", 8, _USER),
     "INVALID_VALUE": ("INVALID_CAST_ARGUMENT", 9, _USER),
+    "INVALID_FUNCTION_ARGUMENT": ("INVALID_FUNCTION_ARGUMENT", 7, _USER),
     "NOT_SUPPORTED": ("NOT_SUPPORTED", 13, _USER),
     "INVALID_SESSION_PROPERTY": ("INVALID_SESSION_PROPERTY", 14, _USER),
-    "LIMIT_EXCEEDED": ("QUERY_TEXT_TOO_LARGE", 29, _USER),
+    "LIMIT_EXCEEDED": ("QUERY_TEXT_TOO_LARGE", 35, _USER),
+    "KILLED": ("ADMINISTRATIVELY_KILLED", 38, _USER),
     "CATALOG_NOT_FOUND": ("CATALOG_NOT_FOUND", 44, _USER),
     "DATABASE_NOT_FOUND": ("SCHEMA_NOT_FOUND", 45, _USER),
     "TABLE_NOT_FOUND": ("TABLE_NOT_FOUND", 46, _USER),
@@ -61,4 +65,5 @@ _ERRORS: dict[str, tuple[str, int, str]] = {
     "EXCEEDED_MEMORY": ("EXCEEDED_LOCAL_MEMORY_LIMIT", 131_079, _RESOURCES),
     "TOO_MANY_QUERIES": ("QUERY_QUEUE_FULL", 131_074, _RESOURCES),
     "EXCEEDED_TIME_LIMIT": ("EXCEEDED_TIME_LIMIT", 131_075, _RESOURCES),
+    "EXCEEDED_SCAN_LIMIT": ("EXCEEDED_SCAN_LIMIT", 131_081, _RESOURCES),
 }

@@ -149,6 +149,9 @@ class Statement:
             if not done:
                 return Page(facts=self._facts("PLANNING"), rows=None, is_last=False)
             answer = self._started.result()
+            # A query reports its own end: it may have failed before it was cancelled.
+            if self._is_cancelled and self._query is None:
+                raise QueryCancelledError("the query was cancelled")
             if isinstance(answer, QueryError):
                 return await self._failed(answer)
             return await self._of_query() if answer is None else self._immediate(answer)

@@ -183,6 +183,8 @@ def _response(request: Request, statement: Statement, token: int, page: Page) ->
     addresses = {"infoUri": f"{base}/api/queries/{statement.id}"}
     if not page.is_last:
         addresses["nextUri"] = f"{base}/v1/statement/executing/{statement.id}/{statement.slug}/{token + 1}"
+        # Trino ends the reading and answers with the rows so far, which may be wrong: here it cancels the whole query.
+        addresses["partialCancelUri"] = addresses["nextUri"]
     return Response(
         page.content(addresses),
         media_type="application/json",

@@ -37,6 +37,7 @@ from service.errors import (
     InvalidQueryError,
     InvalidRequestError,
     Position,
+    QueryKilledError,
     QuerySyntaxError,
     query_error_of,
 )
@@ -349,7 +350,12 @@ class Interpreter:
             raise _expected("the argument query_id", sql, words)
         query = self.queries.find(query_id, self.session.principal)
         if query is not None:  # else its answer was already read, or dropped
-            query.cancel()
+            message = named.get("message")
+            query.cancel(
+                QueryKilledError(
+                    f"Query killed. {f'Message: {message}' if message else 'No message provided.'}"
+                )
+            )
         return ImmediateAnswer(update_type="CALL")
 
 

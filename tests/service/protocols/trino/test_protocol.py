@@ -129,8 +129,62 @@ def test_a_query_is_cancelled_by_delete(trino: Any) -> None:
 
     assert trino.http.delete(page["nextUri"]).status_code == 204
     error = trino.http.get(page["nextUri"]).json()["error"]
-    assert error["errorName"] == "USER_CANCELED"
+    assert facts(error) == ("USER_CANCELED", 3, "USER_ERROR", "the query was cancelled")
     assert state(trino, page["id"]) == "FAILED"
+
+
+def test_a_request_that_waits_for_a_page_hears_of_the_cancel(trino: Any) -> None:
+    page = trino.post(ENDLESS).json()
+    page = trino.http.get(page["nextUri"]).json()
+
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(trino.http.get, page["nextUri"])
+        trino.http.delete(page["nextUri"])
+        page = waiting.result().json()
+    # The page may have been on its way already.
+    page = page if "error" in page else trino.http.get(page["nextUri"]).json()
+
+    assert facts(page["error"]) == ("USER_CANCELED", 3, "USER_ERROR", "the query was cancelled")
+
+
+def test_a_partial_cancel_ends_the_whole_query(trino: Any) -> None:
+    page = trino.post(ENDLESS).json()
+    page = trino.http.get(page["nextUri"]).json()
+
+    assert trino.http.delete(page["partialCancelUri"]).status_code == 204
+    error = trino.http.get(page["nextUri"]).json()["error"]
+    assert facts(error) == ("USER_CANCELED", 3, "USER_ERROR", "the query was cancelled")
+
+
+def test_a_cancel_between_rows_is_an_error_not_an_early_end(trino: Any) -> None:
+    page = trino.post("SELECT * FROM range(3000000) t(x)").json()
+    while "data" not in page:
+        page = trino.http.get(page["nextUri"]).json()
+
+    trino.http.delete(page["nextUri"])
+    while "nextUri" in page:
+        page = trino.http.get(page["nextUri"]).json()
+
+    assert facts(page["error"]) == ("USER_CANCELED", 3, "USER_ERROR", "the query was cancelled")
+
+
+def test_a_statement_of_the_session_is_cancelled_too(trino: Any) -> None:
+    page = trino.post("SHOW CATALOGS").json()
+
+    trino.http.delete(page["nextUri"])
+
+    assert trino.http.get(page["nextUri"]).json()["error"]["errorName"] == "USER_CANCELED"
+
+
+def test_a_delete_through_the_api_is_a_cancel(trino: Any) -> None:
+    # Without keys a client of the API has the name of its address.
+    me = {"X-Trino-User": "127.0.0.1"}
+    page = trino.post(ENDLESS, **me).json()
+    page = trino.http.get(page["nextUri"], headers=me).json()
+
+    assert trino.http.delete(f"/api/queries/{page['id']}").status_code == 204
+    error = trino.http.get(page["nextUri"], headers=me).json()["error"]
+    assert facts(error) == ("USER_CANCELED", 3, "USER_ERROR", "the query was cancelled")
 
 
 def test_a_query_that_was_not_planned_yet_is_cancelled_too(trino: Any) -> None:
@@ -149,20 +203,27 @@ def test_a_query_is_ended_by_kill_query(trino: Any) -> None:
     )[-1]
 
     assert "error" not in killed
-    assert trino.http.get(page["nextUri"]).json()["error"]["errorName"] == "USER_CANCELED"
+    error = trino.http.get(page["nextUri"]).json()["error"]
+    assert facts(error) == (
+        "ADMINISTRATIVELY_KILLED",
+        38,
+        "USER_ERROR",
+        "Query killed. Message: Superset",
+    )
 
 
 def test_the_deadline_of_the_session_holds_and_can_only_be_lower(small: Any) -> None:
     error = small.error(ENDLESS, **{"X-Trino-Session": "query_max_run_time=0.5s,unknown=1"})
 
-    assert error["errorName"] == "EXCEEDED_TIME_LIMIT"
-    assert error["errorType"] == "INSUFFICIENT_RESOURCES"
+    assert facts(error)[:3] == ("EXCEEDED_TIME_LIMIT", 131_075, "INSUFFICIENT_RESOURCES")
 
 
 def test_a_scan_larger_than_the_session_allows_is_refused(trino: Any) -> None:
     session = {"X-Trino-Session": "query_max_scan_physical_bytes=1kB"}
+    error = trino.error("SELECT * FROM aggregate", **session)
 
-    assert "at most 1024 bytes" in trino.error("SELECT * FROM aggregate", **session)["message"]
+    assert "at most 1024 bytes" in error["message"]
+    assert facts(error)[:3] == ("EXCEEDED_SCAN_LIMIT", 131_081, "INSUFFICIENT_RESOURCES")
     assert trino.rows("SELECT 1", **session) == [[1]]
 
 
@@ -236,7 +297,9 @@ def test_bodies_that_are_too_long_or_no_text_are_refused(trino: Any, body: bytes
 
 
 def test_a_statement_nested_too_deeply_is_refused(trino: Any) -> None:
-    assert trino.error("SELECT " + "(" * 5000 + "1" + ")" * 5000)["errorType"] == "USER_ERROR"
+    error = trino.error("SELECT " + "(" * 5000 + "1" + ")" * 5000)
+
+    assert facts(error)[:3] == ("QUERY_TEXT_TOO_LARGE", 35, "USER_ERROR")
     assert trino.rows("SELECT 1") == [[1]]
 
 
@@ -256,6 +319,11 @@ def test_a_client_without_parametric_types_gets_milliseconds(trino: Any) -> None
 
     assert page["columns"][0]["type"] == "timestamp"
     assert page["data"] == [["2026-01-02 03:04:05.123"]]
+
+
+def facts(error: dict[str, Any]) -> tuple[str, int, str, str]:
+    """Name, number, type and message of an error."""
+    return error["errorName"], error["errorCode"], error["errorType"], error["message"]
 
 
 def state(trino: Any, query_id: str) -> Any:
