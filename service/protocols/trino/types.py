@@ -14,8 +14,8 @@
 | null | unknown | null |
 
 A client without the capability PARAMETRIC_DATETIME does not know `timestamp(6)`: it gets timestamps and times in
-milliseconds. A HUGEINT of DuckDB arrives here as decimal(38,0). Values without a type in Trino, such as intervals, are
-text.
+milliseconds, and half of one is rounded up, as in Trino. A HUGEINT of DuckDB arrives here as decimal(38,0). Values without
+a type in Trino, such as intervals, are text.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from service.sql.types import Column
 _PRECISIONS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 _UNBOUNDED = 2_147_483_647  # Trino's length of varchar without a limit
 _SECONDS_A_DAY = 86_400
+_MILLISECONDS_A_DAY = 86_400_000
 # Types of DuckDB that arrive as text in Arrow.
 _TEXT_TYPES = {"JSON": "json", "UUID": "uuid"}
 _ZONE = " UTC"
@@ -173,21 +174,27 @@ def _timestamp_values(array: pa.Array, parametric: bool) -> list[Any]:
     unit = array.type.unit
     zone = _ZONE if array.type.tz else ""
     numbers = array.cast(pa.int64())
+    if not parametric and unit != "ms":
+        numbers, unit = pa.array(_milliseconds(numbers, unit), pa.int64()), "ms"
     texts = _texts(numbers.cast(pa.timestamp(unit)).cast(pa.string()))
     found = _moments(numbers, texts, lambda value: _iso(value, unit))
-    if parametric:
-        return [value and value + zone for value in found] if zone else found
-    return [value and _in_milliseconds(value) + zone for value in found]
+    return [value and value + zone for value in found] if zone else found
 
 
 def _time_values(array: pa.Array, parametric: bool) -> list[Any]:
-    texts = _texts(array.cast(pa.string()))
-    return texts if parametric else [value and _in_milliseconds(value) for value in texts]
+    if not parametric and array.type.unit != "ms":
+        numbers = array.cast(pa.int32() if array.type.bit_width == 32 else pa.int64()).cast(pa.int64())
+        rounded = [value and value % _MILLISECONDS_A_DAY for value in _milliseconds(numbers, array.type.unit)]
+        array = pa.array(rounded, pa.int32()).cast(pa.time32("ms"))
+    return _texts(array.cast(pa.string()))
 
 
-def _in_milliseconds(text: str) -> str:
-    whole, _, fraction = text.partition(".")
-    return f"{whole}.{fraction[:3]:0<3}"
+def _milliseconds(numbers: pa.Array, unit: str) -> list[int | None]:
+    """Return whole milliseconds; half of one is rounded up, as in Trino."""
+    if unit == "s":
+        return [value and value * 1000 for value in numbers.to_pylist()]
+    factor: int = 10 ** (_PRECISIONS[unit] - 3)
+    return [None if value is None else (value + factor // 2) // factor for value in numbers.to_pylist()]
 
 
 def _moments(numbers: pa.Array, texts: list[str | None], convert: Callable[[int], str]) -> list[Any]:

@@ -65,6 +65,11 @@ public class Probe {
             print("type", row.getMetaData().getColumnTypeName(6));
         }
         try (Statement statement = connection.createStatement();
+                ResultSet row = statement.executeQuery("SELECT TIMESTAMP '2026-01-02 03:04:05.123456789'")) {
+            row.next();
+            print("nanoseconds", row.getMetaData().getColumnTypeName(1) + " " + row.getTimestamp(1));
+        }
+        try (Statement statement = connection.createStatement();
                 ResultSet found = statement.executeQuery("SELECT * FROM range(200000) t(x)")) {
             long sum = 0;
             while (found.next()) {
@@ -143,6 +148,18 @@ public class Probe {
             statement.executeQuery(ENDLESS);
         } catch (SQLException error) {
             print("cancelled", (System.nanoTime() - started) / 1e9 < 5);
+        }
+        try (Statement statement = connection.createStatement()) {
+            later.schedule(() -> { ((io.trino.jdbc.TrinoStatement) statement).partialCancel(); return null; }, 1, TimeUnit.SECONDS);
+            statement.executeQuery(ENDLESS);
+        } catch (SQLException error) {
+            print("partially cancelled", error.getErrorCode() + " " + error.getMessage().endsWith("the query was cancelled"));
+        }
+        try (Statement statement = connection.createStatement()) {
+            later.schedule(() -> { kill(connection); return null; }, 1, TimeUnit.SECONDS);
+            statement.executeQuery(ENDLESS);
+        } catch (SQLException error) {
+            print("killed", error.getErrorCode() + " " + error.getMessage().endsWith("Message: too long"));
         } finally {
             later.shutdownNow();
         }
@@ -151,6 +168,15 @@ public class Probe {
             found.next();
         }
         print("closed early", true);
+    }
+
+    static void kill(Connection connection) throws Exception {
+        try (Statement statement = connection.createStatement();
+                ResultSet found = statement.executeQuery(
+                        "SELECT query_id FROM system.runtime.queries WHERE state = 'RUNNING' AND query = '" + ENDLESS + "'")) {
+            found.next();
+            statement.execute("CALL system.runtime.kill_query(query_id => '" + found.getString(1) + "', message => 'too long')");
+        }
     }
 
     static void rows(String name, ResultSet found, int... columns) throws Exception {

@@ -102,6 +102,7 @@ def test_metadata_that_savepoints_do_not_have_is_empty(answers: dict[str, list[s
         ("infinity", "Infinity"),
         ("unnamed", "_col2"),
         ("type", "timestamp(6)"),
+        ("nanoseconds", "timestamp(9) 2026-01-02 03:04:05.123456789"),
         ("sum", "19999900000"),
     ],
 )
@@ -134,4 +135,6 @@ def test_limits_timeout_and_cancel(answers: dict[str, list[str]]) -> None:
     assert answers["at most three"] == ["3"]
     assert answers["timeout"] == ["131075 true"]
     assert answers["cancelled"] == ["true"]
+    assert answers["partially cancelled"] == ["3 true"]
+    assert answers["killed"] == ["38 true"]
     assert answers["closed early"] == ["true"]

@@ -311,14 +311,65 @@ def test_the_service_says_what_it_is(trino: Any) -> None:
     assert info["nodeVersion"]["version"]
 
 
-def test_a_client_without_parametric_types_gets_milliseconds(trino: Any) -> None:
-    pages = trino.pages(
-        "SELECT TIMESTAMP '2026-01-02 03:04:05.123456' AS moment", **{"X-Trino-Client-Capabilities": ""}
-    )
+@pytest.mark.parametrize(
+    ("capability", "types", "row"),
+    [
+        (
+            "PARAMETRIC_DATETIME",
+            ["timestamp(9)", "time(9)", "timestamp(9)", "array(timestamp(9))", "map(timestamp(9), time(6))"],
+            [
+                "2023-11-14 22:13:20.123456789",
+                "23:59:58.123456789",
+                "2024-02-29 12:34:56.000000007",
+                ["2023-11-14 22:13:20.123456789"],
+                {"2023-11-14 22:13:20.123456789": "01:02:03.123456"},
+            ],
+        ),
+        (
+            "",
+            ["timestamp", "time", "timestamp", "array(timestamp)", "map(timestamp, time)"],
+            [
+                "2023-11-14 22:13:20.123",
+                "23:59:58.123",
+                "2024-02-29 12:34:56.000",
+                ["2023-11-14 22:13:20.123"],
+                {"2023-11-14 22:13:20.123": "01:02:03.123"},
+            ],
+        ),
+    ],
+)
+def test_nanoseconds_are_for_clients_that_know_them(
+    everything: str, trino: Any, capability: str, types: list[str], row: list[Any]
+) -> None:
+    sql = """SELECT i.value, t.value, d.value, ARRAY[i.value], MAP(ARRAY[i.value], ARRAY[TIME '01:02:03.123456'])
+        FROM types__v_instant i, types__v_local_time t, types__v_local_date_time d
+        WHERE i.key = 'k0' AND t.key = 'k0' AND d.key = 'k0'"""
+    with type(trino)(everything, **{"X-Trino-Schema": "canonical"}) as speaker:
+        pages = speaker.pages(sql, **{"X-Trino-Client-Capabilities": capability})
     [page] = [page for page in pages if "data" in page]
 
-    assert page["columns"][0]["type"] == "timestamp"
-    assert page["data"] == [["2026-01-02 03:04:05.123"]]
+    assert [column["type"] for column in page["columns"]] == types
+    assert page["data"] == [row]
+
+
+@pytest.mark.parametrize(
+    ("moment", "shown"),
+    [
+        ("TIMESTAMP '2026-01-02 03:04:05.123456'", "2026-01-02 03:04:05.123"),
+        ("TIMESTAMP '2026-01-02 03:04:05.1235'", "2026-01-02 03:04:05.124"),
+        ("TIMESTAMP '2026-12-31 23:59:59.999999999'", "2027-01-01 00:00:00.000"),
+        ("TIMESTAMP '1969-12-31 23:59:59.9995'", "1970-01-01 00:00:00.000"),
+        ("TIMESTAMP '1969-12-31 23:59:59.99949'", "1969-12-31 23:59:59.999"),
+        ("TIMESTAMP '2026-01-02 03:04:05'", "2026-01-02 03:04:05.000"),
+        ("TIMESTAMP '2026-01-02 03:04:05.1235 UTC'", "2026-01-02 03:04:05.124 UTC"),
+        ("TIME '03:04:05.9996'", "03:04:06.000"),
+        ("TIME '23:59:59.9996'", "00:00:00.000"),
+    ],
+)
+def test_a_client_without_parametric_types_gets_rounded_milliseconds(
+    trino: Any, moment: str, shown: str
+) -> None:
+    assert trino.rows(f"SELECT {moment}, NULL", **{"X-Trino-Client-Capabilities": ""}) == [[shown, None]]
 
 
 def facts(error: dict[str, Any]) -> tuple[str, int, str, str]:
