@@ -171,3 +171,45 @@ def test_an_untranslated_function_never_reaches_spark(sql: str, savepoints: Cata
 
     assert "savepoint_table_" in text or " FROM " not in sql or "FROM (SELECT" in sql
     assert not any(name in text.lower() for name in ("reflect(", "java_method(", "using savepoint"))
+
+
+def test_of_tied_rows_both_engines_take_one(
+    savepoints: Catalog, duckdb_engine: DuckDBEngine, spark_engine: SparkEngine
+) -> None:
+    """DuckDB does not say which."""
+    table = "w.aggregate__count"
+    tied = plan(f"SELECT key FROM {table} WHERE value % 5 = (SELECT max(value % 5) FROM {table})", savepoints)
+    one = plan(f"SELECT max_by(key, value % 5), arg_min(key, -(value % 5)) FROM {table}", savepoints)
+    no_tie = plan(f"SELECT arg_max(key, {{'v': value % 5, 'k': key}}) FROM {table}", savepoints)
+
+    keys = answer(duckdb_engine.execution(tied))[0][0].to_pylist()
+    found = [
+        column.to_pylist()
+        for engine in (duckdb_engine, spark_engine)
+        for column in answer(engine.execution(one, 10))[0]
+    ]
+
+    assert len(keys) > 1
+    assert len(found) == 4
+    assert all(key in keys for (key,) in found)
+    assert answer(duckdb_engine.execution(no_tie))[0][0].to_pylist() == [max(keys)]
+
+
+@pytest.mark.parametrize("value", ["value / 7", "value * 1e9 / 3 - 5e10", "(value / 7)::FLOAT", "value"])
+def test_sums_of_floating_point_numbers_have_the_same_first_digits(
+    value: str, savepoints: Catalog, duckdb_engine: DuckDBEngine, spark_engine: SparkEngine
+) -> None:
+    """The last digits depend on the order of the rows; docs/tables.md says how many of them."""
+    names = ("sum", "avg", "stddev", "variance", "stddev_pop", "var_pop")
+    aggregates = ", ".join(f"{name}({value}) AS {name}" for name in names)
+    planned = plan(f"SELECT {aggregates} FROM w.aggregate__count", savepoints)
+    values = plan(f"SELECT sum(abs({value})::DOUBLE) AS total FROM w.aggregate__count", savepoints)
+
+    (expected,) = answer(duckdb_engine.execution(planned))[0].to_pylist()
+    (found,) = answer(spark_engine.execution(planned, 10))[0].to_pylist()
+
+    (absolute,) = answer(duckdb_engine.execution(values))[0][0].to_pylist()
+    error = 1000 * 2**-52
+    for name in names:
+        size = absolute if name in ("sum", "avg") else abs(expected[name])
+        assert abs(found[name] - expected[name]) <= error * size

@@ -22,13 +22,20 @@ _SYNONYMS = {
     "**": "pow",
     "^": "pow",
     "^@": "starts_with",
+    "argmax": "arg_max",
+    "argmin": "arg_min",
     "array_agg": "list",
     "array_contains": "list_contains",
     "array_length": "len",
+    "countif": "count_if",
     "length": "len",
     "list_has": "list_contains",
+    "max_by": "arg_max",
+    "min_by": "arg_min",
     "power": "pow",
+    "stddev_samp": "stddev",
     "substring": "substr",
+    "var_samp": "variance",
 }
 _UNITS = frozenset({"date_diff", "date_part", "date_sub", "date_trunc", "datediff", "datepart", "datetrunc"})
 _UNIT_SYNONYMS = {"DAYOFWEEK": "DOW", "DAYOFYEAR": "DOY", "DAYOFWEEK_ISO": "ISODOW", "WEEKISO": "WEEK"}

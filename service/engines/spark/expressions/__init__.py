@@ -23,7 +23,8 @@ node that it translates (`knows`); a node with another argument is refused. The 
 | `epoch_ms`, and TIMESTAMP_NS as TIMESTAMP, round halves away from zero | round down | `thousandths` |
 | timestamps and times of nanoseconds | none | BIGINT, see `service/spark/types.py` |
 
-Sums of floating-point numbers depend on the order of the rows, on both engines.
+What depends on the order of the rows does so on both engines: sums of floating-point numbers, `arg_max` with ties, and what else
+docs/tables.md lists.
 
     table.py       all expressions that are translated, and their handlers
     terms.py       calls, casts and literals of Spark's SQL, and `translate`, which finds the handler
