@@ -153,6 +153,7 @@ class SavepointLocation:
         self._file_systems: dict[tuple[str, str], FileSystem] = {}
         self._expected: dict[StreamStateHandle, Future[FetchedRanges]] = {}
         self._found_at = 0
+        self._listings: dict[Location, Mapping[str, int]] = {}
         if filesystem is not None:
             self._file_systems[given[:2]] = RemoteFileSystem(Client(filesystem))
         self._connect(given, query)
@@ -284,7 +285,7 @@ class SavepointLocation:
 
     def __getstate__(self) -> dict[str, Any]:
         # Requests under way cannot be pickled; the copy sends its own.
-        return self.__dict__ | {"_expected": {}}
+        return self.__dict__ | {"_expected": {}, "_listings": {}}
 
     def exists(self, handle: StreamStateHandle) -> bool:
         """Return whether `open_stream` would find the file: listings name missing files instead of failing."""
@@ -295,6 +296,46 @@ class SavepointLocation:
         except ReaderError:
             return False
         return True
+
+    def first_missing(self, handles: Iterable[StreamStateHandle]) -> ReaderError | None:
+        """Return the error of the first of these handles whose file is not there, or is too short; None if all are there.
+
+        Of remote files it lists each folder once: a request lists a thousand files. Only files that no listing shows are asked for.
+        """
+        unlisted = [handle for handle in handles if handle.path is not None and not self._is_listed(handle)]
+        return next((error for error in self.each(self._error_of, unlisted) if error is not None), None)
+
+    def _error_of(self, handle: StreamStateHandle) -> ReaderError | None:
+        try:
+            self.resolve(handle)
+        except ReaderError as error:
+            return error
+        return None
+
+    def _is_listed(self, handle: StreamStateHandle) -> bool:
+        """Return whether a listing shows the file of a remote handle, with the bytes of the handle in it."""
+        with suppress(PathOutsideRootError):
+            check_recorded(handle.path or "")
+            for _, location in self._ordered(handle.path or "", relative=handle.is_relative):
+                if self._is_reachable(location) and self._paths.allows(location):
+                    size_bytes = self._listed_sizes(location.parent).get(location.name)
+                    if size_bytes is not None:
+                        return sum(handle.range_in_file(size_bytes)) <= size_bytes
+        return False
+
+    def _listed_sizes(self, folder: Location) -> Mapping[str, int]:
+        """Return name → size of the files in a remote folder; empty where it cannot be listed."""
+        system = self._system(folder)
+        if folder not in self._listings:
+            self._listings[folder] = {}
+            if isinstance(system, RemoteFileSystem):
+                with suppress(ReaderError):
+                    self._listings[folder] = {
+                        entry.names[0]: entry.size_bytes
+                        for entry in system.below(folder, recursive=False)
+                        if not entry.is_folder
+                    }
+        return self._listings[folder]
 
     def identity(self, location: Location | str) -> FileIdentity:
         """Return size and time of a file inside the roots.

@@ -119,12 +119,14 @@ _Result = TypeVar("_Result")
 class RemoteEntry(NamedTuple):
     """An entry of a listing: a file or a folder.
 
-    `names` is the path from the listed folder; `modified_ns` counts from 1970, 0 if the store does not report it.
+    `names` is the path from the listed folder; `modified_ns` counts from 1970, 0 if the store does not report it; a folder has
+    no size.
     """
 
     names: tuple[str, ...]
     is_folder: bool
     modified_ns: int
+    size_bytes: int = 0
 
 
 class _RemoteFile(NamedTuple):
@@ -277,6 +279,7 @@ class RemoteFileSystem(FileSystem):
                 names=tuple(info.path.strip("/").split("/")[skipped:]),
                 is_folder=info.type.name == "Directory",
                 modified_ns=info.mtime_ns or 0,
+                size_bytes=info.size or 0,
             )
             for info in infos
         ]

@@ -15,6 +15,7 @@ import pytest
 import catalog
 from catalog import Catalog
 from catalog.catalog import Root
+from catalog.references import open_savepoint
 from readers.errors import AccessDeniedError, SavepointGoneError, StorageError
 from readers.formats import beginning
 from readers.jsontext import json_text
@@ -203,13 +204,45 @@ def test_one_key_reads_its_key_group_or_blocks(wordcount: tuple[str, Catalog], p
 STATEMETA = {
     "hashmap-savepoints/canonical": (8, 7, 5242),
     "hashmap-savepoints/native": (8, 9, 5415),
-    "rocksdb-savepoints/native": (10, 9, 27946),
+    # One more: the folder is listed, for the tables that no header names.
+    "rocksdb-savepoints/native": (10, 10, 33442),
 }
 LOOKUP = {
     "hashmap-savepoints/canonical": (0, 1, 280),
     "hashmap-savepoints/native": (0, 1, 196),
     "rocksdb-savepoints/native": (3, 3, 8555),
 }
+
+
+@pytest.mark.parametrize("listable", [True, False], ids=["listed", "asked for"])
+@pytest.mark.parametrize("damage", ["missing", "cut"])
+def test_statemeta_knows_missing_tables_of_rocksdb(
+    store: ObjectStore, proxy: Proxy, outlined: Callable[[str], Path], damage: str, listable: bool
+) -> None:
+    folder = outlined("wordcount-rocksdb-checkpoint-incremental/checkpoint")
+    prefix = store.upload(folder, f"damaged/{damage}-{listable}")
+    url = proxy.url(f"{prefix}/chk-2")
+    whole = catalog.connect(url).default
+    assert whole is not None
+    [operator] = [one for one in whole.savepoint.operators if one.metadata.uid == "aggregate"]
+    files = whole.table("files").scan(operator_id=operator.operator_id).to_arrow().to_pylist()
+    shared = {path.name for path in (folder / "shared").iterdir()}
+    file = next(name for row in files if (name := row["path"].rpartition("/")[2]) in shared)
+    if damage == "missing":
+        store.delete(f"{prefix}/shared/{file}")
+    else:
+        store.put(f"{prefix}/shared/{file}", (folder / "shared" / file).read_bytes()[:-1])
+    if not listable:
+        proxy.faults.append(Fault(status(403, "AccessDenied"), key="list-type"))
+    open_savepoint.cache_clear()
+    database = catalog.connect(url).default
+    assert database is not None
+
+    states = {row["state_name"]: row for row in database.table("StateMeta").scan().to_arrow().to_pylist()}
+
+    assert states["count"]["decode_status"] == "unreadable"
+    assert file in states["count"]["decode_note"]
+    assert states["seen"]["decode_status"] == "decoded"
 
 
 # --- discovery ---

@@ -70,12 +70,12 @@ class RocksInstance:
         }
 
     def missing(self) -> ReaderError | None:
-        """Return the error of a file that is not there; None if there is none, or to ask would be requests to another machine."""
+        """Return the error of a file that is not there, or is too short; None if all are there."""
         try:
-            self._files()
+            files = self._files()
         except ReaderError as error:
             return error
-        return None
+        return None if files.is_local else self._location.first_missing(files_of(self._handle).values())
 
     def database(self) -> RocksDatabase:
         """Return the open instance.
