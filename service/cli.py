@@ -37,7 +37,7 @@ _QUERY_SETTINGS = (
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command that the arguments name, and return its exit code."""
-    options = parser_of().parse_args(arguments)
+    options = _parsed(arguments)
     return _ended(_loaded(options.command), options)
 
 
@@ -49,7 +49,10 @@ def run() -> NoReturn:
     memory.keep_little()
     # Until the command begins, Ctrl-C would end an import in the middle, with a traceback.
     signal.signal(signal.SIGINT, _interrupted)
-    options = parser_of().parse_args()
+    try:
+        options = _parsed(None)
+    except SystemExit as ended:  # help, version or wrong usage
+        _end(ended.code if isinstance(ended.code, int) else 0)
     command = _loaded(options.command)
     gc.freeze()
     gc.enable()
@@ -59,12 +62,17 @@ def run() -> NoReturn:
     except KeyboardInterrupt:
         code = _INTERRUPTED
     signal.signal(signal.SIGINT, _interrupted)
+    # Exit handlers close the engines; os._exit does not call them.
+    atexit._run_exitfuncs()
+    _end(code)
+
+
+def _end(code: int) -> NoReturn:
+    """End the process without taking its modules apart."""
     # The reader of a pipe may be gone.
     with contextlib.suppress(OSError):
         sys.stdout.flush()
         sys.stderr.flush()
-    # Exit handlers close the engines; os._exit does not call them.
-    atexit._run_exitfuncs()
     os._exit(code)
 
 
@@ -74,6 +82,13 @@ def _ended(command: ModuleType, options: argparse.Namespace) -> int:
         return int(command.main(options))
     except Exception as error:  # the last resort: libraries raise anything
         return int(import_module("service.commands.outcome").unexpected(error, verbose=options.verbose))
+
+
+def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
+    words = sys.argv[1:] if arguments is None else arguments
+    # The options before a command take no value.
+    command = next((word for word in words if not word.startswith("-")), "")
+    return parser_of(command).parse_args(words)
 
 
 def _interrupted(*_: object) -> NoReturn:
@@ -95,8 +110,12 @@ class _Version(argparse.Action):
         parser.exit()
 
 
-def parser_of() -> argparse.ArgumentParser:
-    """Return the parser of all commands."""
+def parser_of(only: str | None = None) -> argparse.ArgumentParser:
+    """Return the parser of all commands.
+
+    Args:
+        only: the command that needs its arguments, because adding those of all takes 6 ms; None for all.
+    """
     parser = argparse.ArgumentParser(
         prog="savepointdb", description="SQL over Apache Flink savepoints and checkpoints, without Flink."
     )
@@ -104,9 +123,10 @@ def parser_of() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name, (summary, add_arguments) in _COMMANDS.items():
         command = commands.add_parser(name, help=summary, description=summary)
-        command.usage = _USAGES.get(name)
-        add_arguments(command)
-        command.add_argument("--verbose", action="store_true", help="Show a traceback with every error.")
+        if only in (None, name):
+            command.usage = _USAGES.get(name)
+            add_arguments(command)
+            command.add_argument("--verbose", action="store_true", help="Show a traceback with every error.")
     return parser
 
 
@@ -124,9 +144,9 @@ def _add_serve(parser: argparse.ArgumentParser) -> None:
         help=f"{_SOURCE} The label, or else the name of the folder, begins the names of its databases. "
         "May be repeated; if not given, the roots of the settings file are served.",
     )
-    _add_config(parser)
     _add_names(parser)
-    settings.add_arguments(parser, settings.keys_of())
+    settings.add_arguments(parser, settings.keys_of(), first=("port", "host", "keys_file"))
+    _add_config(parser)
     _add_no_cache(parser)
 
 
@@ -143,11 +163,6 @@ def _add_query(parser: argparse.ArgumentParser) -> None:
         metavar="[NAME=]PATH",
         help=f"{_SOURCE} May be repeated.",
     )
-    parser.add_argument(
-        "--database",
-        metavar="NAME",
-        help="Database of tables that name none; if not given, the only one, or else the newest one.",
-    )
     _add_output(parser)
     parser.add_argument(
         "--max-rows",
@@ -162,6 +177,11 @@ def _add_query(parser: argparse.ArgumentParser) -> None:
         help="Engine that runs the statement.",
     )
     parser.add_argument(
+        "--database",
+        metavar="NAME",
+        help="Database of tables that name none; if not given, the only one, or else the newest one.",
+    )
+    parser.add_argument(
         "--allow-partial",
         action="store_true",
         help="Leave out the rows of files that cannot be read, and list the files; otherwise the query fails.",
@@ -173,16 +193,16 @@ def _add_query(parser: argparse.ArgumentParser) -> None:
 
 def _add_inspect(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("path", metavar="PATH", help=_SOURCE)
-    _add_names(parser)
     parser.add_argument("--format", default="table", choices=("table", "json"), help="Format of the output.")
+    _add_names(parser)
     settings.add_arguments(parser, _STORAGE_SETTINGS)
 
 
 def _add_lookup(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("path", metavar="PATH", help=_SOURCE)
     parser.add_argument("key", metavar="KEY", help="Text, number, or JSON if the key has several fields.")
-    _add_names(parser)
     _add_output(parser)
+    _add_names(parser)
     settings.add_arguments(parser, _STORAGE_SETTINGS)
 
 
@@ -245,18 +265,19 @@ def _add_compile(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_names(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
+    group = parser.add_argument_group("names of operators, places of files")
+    group.add_argument(
         "--uids",
         metavar="FILE",
         help="File of operator uids, one per line, for savepoints that record only ids.",
     )
-    parser.add_argument(
+    group.add_argument(
         "--state-info", metavar="FILE", help="stateInfo file to use instead of the one beside the savepoint."
     )
-    _add_path_map(parser)
+    _add_path_map(group)
 
 
-def _add_path_map(parser: argparse.ArgumentParser) -> None:
+def _add_path_map(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
         "--path-map",
         action="append",

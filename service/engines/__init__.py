@@ -3,6 +3,7 @@
     registry.py  all engines, one line each, by name and role; light to import
     engine.py    the seam between queries and engines: Engine, Execution, Progress, Cluster
     choose.py    the engine of a query whose request names none
+    later.py     an engine that is opened at its first use
     parallel.py  reads the splits of a scan by several threads
     spill.py     folders for what engines spill
     duckdb/      DuckDB, in this process

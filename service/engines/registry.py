@@ -70,7 +70,7 @@ def local_engine() -> RegisteredEngine:
 
 
 def open_engines(settings: Settings, local: Engine | None = None) -> dict[str, Engine]:
-    """Open all engines and return them by name, the local one first.
+    """Open all engines and return them by name, the local one first; those that nobody has set up wait for their first query.
 
     Args:
         settings: of the service.
@@ -82,8 +82,19 @@ def open_engines(settings: Settings, local: Engine | None = None) -> dict[str, E
     # The local engine is opened first: the others get it.
     first = local_engine()
     local = first.load()(settings) if local is None else local
-    others = {engine.name: engine.load()(settings, local) for engine in ENGINES if engine is not first}
+    others = {engine.name: _opened(engine, settings, local) for engine in ENGINES if engine is not first}
     return {first.name: local, **others}
+
+
+def _opened(engine: RegisteredEngine, settings: Settings, local: Engine) -> Engine:
+    group = getattr(settings, engine.name, None)
+    # Without settings it has no cluster, so only requests that name it need it.
+    if group is None or group != type(group)():
+        return engine.load()(settings, local)
+    later: Engine = import_module("service.engines.later").LaterEngine(
+        engine.name, lambda: engine.load()(settings, local)
+    )
+    return later
 
 
 def names() -> tuple[str, ...]:

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import argparse
 import math
-import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
+from importlib import import_module
 from itertools import groupby
 from typing import Any
 
@@ -73,6 +72,8 @@ def read_config(path: str) -> Config:
     Raises:
         InvalidSettingError: the file is missing or not TOML, or has an unknown setting or a value of the wrong type.
     """
+    # Few commands read a file of settings.
+    tomllib = import_module("tomllib")
     try:
         with open(path, "rb") as file:
             document = tomllib.load(file)
@@ -91,7 +92,7 @@ def read_config(path: str) -> Config:
 
 def _check_value(path: str, key: str, value: Any) -> None:
     if key not in SETTINGS:
-        near = get_close_matches(key, SETTINGS, 1)
+        near = import_module("difflib").get_close_matches(key, SETTINGS, 1)
         raise InvalidSettingError(
             f"{path}: expected a setting, found {key}{f'; is it {near[0]}?' if near else ''}"
         )
@@ -114,7 +115,10 @@ def path_map_of(options: Mapping[str, Any], settings: Settings) -> dict[str, str
 
 
 def add_arguments(
-    parser: argparse.ArgumentParser, chosen: Iterable[str], defaults: Mapping[str, Any] | None = None
+    parser: argparse.ArgumentParser,
+    chosen: Iterable[str],
+    defaults: Mapping[str, Any] | None = None,
+    first: Sequence[str] = (),
 ) -> None:
     """Add an option for each of the chosen keys, in the order and under the titles of the table.
 
@@ -122,15 +126,23 @@ def add_arguments(
         parser: the parser of a command.
         chosen: the keys.
         defaults: those that the command passes to `settings_of`.
+        first: those of the chosen keys that stand among the command's own options, in this order.
     """
-    wanted = set(chosen) - {_REPEATED}
+    for key in first:
+        _add_argument(parser, SETTINGS[key], defaults)
+    wanted = set(chosen) - {_REPEATED, *first}
     known = (setting for setting in SETTINGS.values() if setting.key in wanted)
     for title, settings in groupby(known, key=lambda setting: setting.title):
         group = parser.add_argument_group(title)
         for setting in settings:
-            default = (defaults or {}).get(setting.key, setting.default)
-            meaning = _help(setting, default).replace("%", "%%")
-            group.add_argument(setting.option, help=meaning, **_argument(setting))
+            _add_argument(group, setting, defaults)
+
+
+def _add_argument(
+    container: argparse._ActionsContainer, setting: Setting, defaults: Mapping[str, Any] | None
+) -> None:
+    meaning = _help(setting, (defaults or {}).get(setting.key, setting.default)).replace("%", "%%")
+    container.add_argument(setting.option, help=meaning, **_argument(setting))
 
 
 def _help(setting: Setting, default: Any) -> str:

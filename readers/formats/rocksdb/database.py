@@ -17,11 +17,11 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import rocksdict
 from numpy.typing import NDArray
 
 from readers.errors import CorruptDataError, ReaderError, StorageError
@@ -36,6 +36,9 @@ from readers.formats.rocksdb.sst import (
 from readers.metadata import IncrementalRemoteKeyedStateHandle, StreamStateHandle
 from readers.storage.filesystems import storage_errors
 from readers.storage.location import SavepointLocation
+
+if TYPE_CHECKING:
+    import rocksdict
 
 _FILE_NAME = re.compile(r"\d+\.sst|MANIFEST-\d+|CURRENT|OPTIONS-\d+|IDENTITY|\d+\.blob")
 # Folders of the machine that wrote the OPTIONS: RocksDB would create and use them on this one.
@@ -125,24 +128,27 @@ class RocksDatabase:
 
     def _opened(self) -> rocksdict.Rdict:
         """Return the instance in RocksDB, opened read-only on first use."""
+        # To load RocksDB takes 10 ms, and hardly any savepoint needs it.
+        rocksdb = import_module("rocksdict")
         with self._lock:
             if self._database is None:
                 try:
                     directory = str(self._files.directory())
-                    options, families = rocksdict.Options.load_latest(directory)
+                    options, families = rocksdb.Options.load_latest(directory)
                     self._families = frozenset(families)
-                    self._database = rocksdict.Rdict(
+                    self._database = rocksdb.Rdict(
                         directory,
                         options=options,
                         column_families=families,
-                        access_type=rocksdict.AccessType.read_only(),
+                        access_type=rocksdb.AccessType.read_only(),
                     )
                 except ReaderError:
                     raise
                 except Exception as error:  # rocksdict raises plain Exception
                     message = f"expected a RocksDB database: {_first_line(error)}"
                     raise CorruptDataError(message, path=self._path) from error
-            return self._database
+            database: rocksdict.Rdict = self._database
+            return database
 
 
 def read_only_copy(

@@ -429,7 +429,7 @@ LOADED = """
 import json, sys
 from service.cli import main
 code = main(sys.argv[1:])
-names = ("numba", "pandas", "fastapi", "uvicorn", "pyspark")
+names = ("numba", "pandas", "fastapi", "uvicorn", "pyspark", "rocksdict", "tomllib", "service.engines.spark.sql")
 print(json.dumps([code, [name for name in names if name in sys.modules]]), file=sys.stderr)
 """
 

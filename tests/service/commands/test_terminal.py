@@ -208,3 +208,24 @@ def test_help_begins_with_what_every_query_needs(capsys: pytest.CaptureFixture[s
     assert output.startswith("usage: savepointdb query SQL --savepoint [NAME=]PATH [--format FORMAT]")
     options = re.findall(r"^  (--[a-z-]+)", output, re.MULTILINE)
     assert options[:5] == ["--savepoint", "--format", "--output", "--max-rows", "--engine"]
+
+
+@pytest.mark.parametrize(
+    ("name", "first"),
+    [
+        ("serve", ["--root", "--port", "--host", "--keys-file"]),
+        ("inspect", ["--format", "--verbose"]),
+        ("lookup", ["--format", "--output", "--verbose"]),
+    ],
+)
+def test_help_begins_with_what_every_call_needs(
+    capsys: pytest.CaptureFixture[str], name: str, first: list[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        cli.main([name, "--help"])
+
+    own, *groups = re.split(
+        r"\n\n(?=[a-zA-Z][a-zA-Z ,]+:\n)", capsys.readouterr().out.partition("options:")[2]
+    )
+    assert re.findall(r"^  (--[a-z-]+)", own, re.MULTILINE)[: len(first)] == first
+    assert groups[0].startswith("names of operators, places of files:")

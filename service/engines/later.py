@@ -1,0 +1,50 @@
+"""An engine that is opened at its first use: to load Spark's modules takes longer than a short query."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from service.engines.engine import Engine, Execution
+from service.errors import QueryError
+from service.sql.plan import Plan
+
+
+class LaterEngine(Engine):
+    """An engine without a cluster, so nothing but a request that names it asks for it.
+
+    Args:
+        name: of the engine.
+        opened: opens it.
+    """
+
+    def __init__(self, name: str, opened: Callable[[], Engine]) -> None:
+        self._name = name
+        self._open = opened
+        self._lock = threading.Lock()
+        self._engine: Engine | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of the engine; see `Engine`."""
+        return self._name
+
+    def refusal(self, plan: Plan) -> QueryError | None:
+        """Implement `Engine.refusal`."""
+        return self._opened().refusal(plan)
+
+    def execution(self, plan: Plan, max_rows: int | None = None) -> Execution:
+        """Implement `Engine.execution`."""
+        return self._opened().execution(plan, max_rows)
+
+    def close(self) -> None:
+        """Implement `Engine.close`."""
+        with self._lock:
+            if self._engine is not None:
+                self._engine.close()
+
+    def _opened(self) -> Engine:
+        with self._lock:
+            if self._engine is None:
+                self._engine = self._open()
+            return self._engine
