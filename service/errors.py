@@ -122,6 +122,14 @@ class QueryError(Exception):
         self.code = code or self.code
         self.status = status or self.status
 
+    @property
+    def told(self) -> str:
+        """The error for the owner of the service: where in the text, what was expected and found, and the advice."""
+        position = f"line {self.position.line}, column {self.position.column}: " if self.position else ""
+        hint = f" ({self.hint})" if self.hint else ""
+        message = self.detail if isinstance(self, _TOLD_IN_DETAIL) else self.message
+        return f"{position}{message}{hint}"
+
 
 class InvalidRequestError(QueryError):
     """The request is not as documented."""
@@ -394,6 +402,8 @@ def _public_message(error: Exception) -> str:
     return str(error)
 
 
+# Their messages for every client leave out the paths that the owner looks for.
+_TOLD_IN_DETAIL = (SavepointError, NotFoundError)
 _Translation = tuple[type[QueryError], str | None, int | None]
 _TRANSLATIONS: dict[type[BaseException], _Translation] = {
     MemoryError: (MemoryExceededError, None, None),

@@ -25,7 +25,8 @@ def test_the_reference_is_that_of_the_code() -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_what_a_page_names_in_the_project_is_there(page: Path) -> None:
     named = re.findall(
-        r"`((?:docs|examples|tests|readers|catalog|service|tools|benchmarks)/[\w./-]+)`", page.read_text()
+        r"`((?:docs|examples|tests|readers|catalog|service|savepointdb|tools|benchmarks)/[\w./-]+)`",
+        page.read_text(),
     )
 
     assert [name for name in named if not (PROJECT / name).exists()] == []

@@ -18,11 +18,11 @@ from packaging.utils import canonicalize_name
 from tests.support.paths import PROJECT
 
 # A room imports itself and the rooms to its right.
-ROOMS = ("service", "catalog", "readers")
+ROOMS = ("savepointdb", "service", "catalog", "readers")
 
 # Slow to load or not always installed: these, and these alone, are imported where they are used.
 # Of pyarrow it is `pyarrow.fs`, with the clients of all object stores in it.
-OPTIONAL_DEPENDENCIES = {"fsspec", "jwt", "pandas", "pyarrow", "pyspark"}
+OPTIONAL_DEPENDENCIES = {"fsspec", "jwt", "pandas", "polars", "pyarrow", "pyspark"}
 # Our own modules that stand on one of them.
 OPTIONAL_MODULES = ("service.spark",)
 

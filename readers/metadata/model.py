@@ -493,9 +493,24 @@ class SavepointMetadata(StateObject):
     properties: CheckpointProperties | None = None
 
     @property
+    def flink_versions(self) -> str:
+        """The versions of Flink that write this version of the file: no file names its own."""
+        return _FLINK_VERSIONS[self.version]
+
+    @property
     def size_bytes(self) -> int:
         return sum(operator.size_bytes for operator in self.operators)
 
     def streams(self) -> Iterator[StreamStateHandle]:
         for operator in self.operators:
             yield from operator.streams()
+
+
+_FLINK_VERSIONS = {
+    1: "1.2",
+    2: "1.3 – 1.10",
+    3: "1.11 – 1.15",
+    4: "1.16 – 1.20",
+    5: "2.0",
+    6: "2.1 or newer",
+}

@@ -23,7 +23,7 @@ def _compile(options: Namespace) -> None:
 
 def log_compilation() -> None:
     """Show on a terminal what is compiled from now on: it takes seconds."""
-    if sys.stderr.isatty():
+    if sys.stderr.isatty() and not compile_log.handlers:
         handler = logging.StreamHandler()
         handler.setFormatter(logging.Formatter("savepointdb: %(message)s"))
         compile_log.addHandler(handler)

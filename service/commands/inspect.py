@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from catalog import Database
-from readers import NotASavepointError, ReaderError, json_text
+from readers import ReaderError, json_text
 from service.commands.outcome import ended
 from service.commands.output import screen_width
-from service.commands.sources import catalog_of
+from service.commands.sources import catalog_of, no_savepoint
 from service.encode import age_text, fitting_columns, size_text, table_lines
 from service.sql.types import Column, sql_type
 
@@ -29,9 +29,7 @@ def _inspect(options: Namespace) -> None:
     catalog = catalog_of([options.path], options)
     databases = [catalog.database(name) for name in catalog.databases]
     if not databases:
-        raise NotASavepointError(
-            f"{options.path}: expected a savepoint, a checkpoint or a folder with some, found no _metadata in or below it"
-        )
+        raise no_savepoint(options.path)
     shown = _as_json if options.format == "json" else _as_text
     texts: list[str] = []
     failures: list[ReaderError] = []

@@ -19,7 +19,7 @@ from collections.abc import Callable
 
 from catalog import CatalogError
 from readers import ReaderError
-from service.errors import NotFoundError, QueryError, SavepointError, query_error_of
+from service.errors import QueryError, SavepointError, query_error_of
 from service.settings import InvalidSettingError
 
 OK, FAILED, WRONG_USAGE, UNREADABLE, INTERRUPTED = 0, 1, 2, 3, 130
@@ -44,7 +44,7 @@ def ended(command: Callable[[Namespace], None], options: Namespace) -> int:
     except (QueryError, CatalogError, ReaderError) as error:
         failure = query_error_of(error)
         code = UNREADABLE if isinstance(failure, SavepointError) else FAILED
-        return _reported(_described(failure), code, options)
+        return _reported(failure.told, code, options)
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
@@ -62,13 +62,6 @@ def unexpected(error: Exception, *, verbose: bool) -> int:
     hint = "" if verbose else " (--verbose shows where; please report it)"
     print(f"savepointdb: unexpected {type(error).__name__}: {message}{hint}", file=sys.stderr)
     return FAILED
-
-
-def _described(error: QueryError) -> str:
-    position = f"line {error.position.line}, column {error.position.column}: " if error.position else ""
-    hint = f" ({error.hint})" if error.hint else ""
-    message = error.detail if isinstance(error, SavepointError | NotFoundError) else error.message
-    return f"{position}{message}{hint}"
 
 
 def _reported(message: str, code: int, options: Namespace) -> int:

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from service.commands.outcome import WrongUsageError
 from service.commands.progress import ProgressLine
-from service.encode import FORMATS, fitting_columns, table_lines, value_lines
+from service.encode import FORMATS, fitting_columns, printable, table_lines, value_lines
 from service.sql.types import Column
 
 TABLE, LINE = "table", "line"
@@ -122,7 +122,7 @@ class _Screen:
         if limit is not None:
             self._tell_rows(rest, row_count, limit)
         if left_out:
-            names = ", ".join(left_out)
+            names = printable(", ".join(left_out))
             _tell(f"{_counted(len(left_out), 'column')} left out: {names} (--format line shows every column)")
 
     def _show_table(self, first: Sequence[pa.RecordBatch], shown: Iterable[pa.RecordBatch]) -> list[str]:

@@ -13,7 +13,7 @@ from catalog.cache.states import StateCache
 from catalog.catalog import Root
 from catalog.errors import ConflictingRootsError
 from catalog.stateinfo import read_uids
-from readers import StorageOptions, cache_directory
+from readers import NotASavepointError, StorageOptions, cache_directory
 from service.commands.outcome import WrongUsageError
 from service.settings import InvalidSettingError, Settings, path_map_of, settings_of
 
@@ -82,6 +82,13 @@ def cache_of(settings: Settings, *, writes: bool) -> StateCache | None:
         return None
     directory = Path(settings.cache.directory) if settings.cache.directory else cache_directory() / "states"
     return StateCache(directory, settings.cache.size_bytes, writes=writes)
+
+
+def no_savepoint(path: str) -> NotASavepointError:
+    """Return the error of a folder in which nothing was found."""
+    return NotASavepointError(
+        f"{path}: expected a savepoint, a checkpoint or a folder with some, found no _metadata in or below it"
+    )
 
 
 def roots_of(sources: Iterable[str]) -> list[Root]:

@@ -12,7 +12,7 @@ Modules:
 from service.encode.ages import age_text
 from service.encode.formats import FORMATS, SPREADSHEET_CSV, Format, json_rows
 from service.encode.sizes import size_text
-from service.encode.table import fitting_columns, plan_lines, table_lines, value_lines
+from service.encode.table import fitting_columns, plan_lines, printable, table_lines, text_rows, value_lines
 
 __all__ = [
     "FORMATS",
@@ -22,7 +22,9 @@ __all__ = [
     "fitting_columns",
     "json_rows",
     "plan_lines",
+    "printable",
     "size_text",
     "table_lines",
+    "text_rows",
     "value_lines",
 ]

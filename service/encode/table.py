@@ -42,17 +42,17 @@ def table_lines(
     remaining = iter(batches)
     rows: list[_Row] = []
     for batch in remaining:
-        rows += _cells(columns, batch)
+        rows += text_rows(columns, batch)
         if len(rows) >= _ROWS_FOR_WIDTHS:
             break
-    names = [column.name for column in columns]
+    names = [printable(column.name) for column in columns]
     widths = _widths(names, rows)
     if width is not None:
         widths = _cut(widths, _least(names, rows, schema), width)
     right = [is_number(field.type) for field in schema]
     yield _line(names, widths, right)
     yield _GAP.join("─" * width for width in widths)
-    for row in chain(rows, chain.from_iterable(_cells(columns, batch) for batch in remaining)):
+    for row in chain(rows, chain.from_iterable(text_rows(columns, batch) for batch in remaining)):
         yield _line(row, widths, right)
 
 
@@ -63,8 +63,8 @@ def fitting_columns(
 
     Room goes to columns from left to right, then to those that are NULL in every row, then to those that scans add (`_key_group`).
     """
-    names = [column.name for column in columns]
-    rows = [row for batch in batches for row in _cells(columns, batch)]
+    names = [printable(column.name) for column in columns]
+    rows = [row for batch in batches for row in text_rows(columns, batch)]
     least = _least(names, rows, schema)
     everywhere = range(len(names))
     is_empty = [bool(rows) and all(row[number] == _NULL for row in rows) for number in everywhere]
@@ -80,12 +80,12 @@ def fitting_columns(
 
 def value_lines(columns: Sequence[Column], batches: Iterable[pa.RecordBatch]) -> Iterator[str]:
     """Yield a line for each value of each row, and an empty line between rows."""
-    names = [column.name for column in columns]
+    names = [printable(column.name) for column in columns]
     widest = max(map(_width, names), default=0)
     titles = [" " * (widest - _width(name)) + name for name in names]
     is_first = True
     for batch in batches:
-        for row in _cells(columns, batch):
+        for row in text_rows(columns, batch):
             if not is_first:
                 yield ""
             is_first = False
@@ -100,7 +100,8 @@ def plan_lines(columns: Sequence[Column], batches: Iterable[pa.RecordBatch]) -> 
             yield from map(_cell, (text or "").splitlines())
 
 
-def _cells(columns: Sequence[Column], batch: pa.RecordBatch) -> list[_Row]:
+def text_rows(columns: Sequence[Column], batch: pa.RecordBatch) -> list[_Row]:
+    """Return the rows of a batch as texts without control characters."""
     texts = [
         text_column(array, column.type).to_pylist()
         for column, array in zip(columns, batch.columns, strict=True)
@@ -108,13 +109,15 @@ def _cells(columns: Sequence[Column], batch: pa.RecordBatch) -> list[_Row]:
     return [tuple(map(_cell, row)) for row in zip(*texts, strict=True)]
 
 
-def _cell(text: str | None) -> str:
-    if text is None:
-        return _NULL
+def printable(text: str) -> str:
+    """Return a text with the codes of its control characters: the terminal would obey those of a state."""
     if text.isprintable():
         return text
-    # Control characters in a state must not reach the terminal, which would obey them.
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+
+
+def _cell(text: str | None) -> str:
+    return _NULL if text is None else printable(text)
 
 
 def _width(text: str) -> int:

@@ -105,8 +105,8 @@ class Queries:
         try:
             visible = self.catalog.visible(request.principal.sees)
             plan = request.plan(visible, self._settings.queries.max_sql_bytes)
-            if request.explain and not plan.prefix:
-                plan = replace(plan, prefix="EXPLAIN")
+            if (request.explain or request.describe) and not plan.prefix:
+                plan = replace(plan, prefix="EXPLAIN" if request.explain else "DESCRIBE")
             size_bytes = plan.size_bytes
             origins = tuple(map(Origin.of, plan.databases))
             explanation = explanation_of(plan) if plan.prefix.startswith("EXPLAIN") else None

@@ -30,6 +30,7 @@ class QueryRequest:
         source: the client, as it calls itself.
         schema: the database of tables without one; None for the only or the newest database.
         explain: True to answer as if EXPLAIN stood before the statement.
+        describe: True to answer as if DESCRIBE stood before the statement.
         system_tables: tables beside those of the catalog.
         constants: values of `current_user` and the like, for dialects that have them.
         abandoned_after_s: seconds without a request for the query after which it is cancelled; None for never.
@@ -48,6 +49,7 @@ class QueryRequest:
     source: str = ""
     schema: str | None = None
     explain: bool = False
+    describe: bool = False
     system_tables: SystemTables | None = None
     constants: Mapping[str, str] = field(default_factory=dict)
     abandoned_after_s: float | None = None

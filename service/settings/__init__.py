@@ -11,6 +11,7 @@ from service.settings.groups import ENVIRONMENT_PREFIX, SETTINGS, Setting, Setti
 from service.settings.loading import (
     UNLIMITED,
     add_arguments,
+    check_value,
     config_path,
     keys_of,
     path_map_of,
@@ -28,6 +29,7 @@ __all__ = [
     "Settings",
     "add_arguments",
     "bytes_of",
+    "check_value",
     "config_path",
     "keys_of",
     "parsed_flag",

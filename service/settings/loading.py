@@ -86,21 +86,26 @@ def read_config(path: str) -> Config:
     if not isinstance(roots, list) or not all(isinstance(root, str) for root in roots):
         raise InvalidSettingError(f"{path}: expected roots as a list of texts")
     for key, value in document.items():
-        _check_value(path, key, value)
+        check_value(path, key, value)
     return Config(settings=document, roots=tuple(roots))
 
 
-def _check_value(path: str, key: str, value: Any) -> None:
+def check_value(where: str, key: str, value: Any) -> None:
+    """Check a setting that does not come as text.
+
+    Raises:
+        InvalidSettingError: `where` gives an unknown setting, or a value of the wrong type.
+    """
     if key not in SETTINGS:
         near = import_module("difflib").get_close_matches(key, SETTINGS, 1)
         raise InvalidSettingError(
-            f"{path}: expected a setting, found {key}{f'; is it {near[0]}?' if near else ''}"
+            f"{where}: expected a setting, found {key}{f'; is it {near[0]}?' if near else ''}"
         )
     kind = SETTINGS[key].kind
     # The exact type: `isinstance` would take true for the integer 1.
     if type(value) is not kind and not (kind is float and type(value) is int):
         raise InvalidSettingError(
-            f"{path}: {key}: expected a value of type {kind.__name__}, found {value!r:.100}"
+            f"{where}: {key}: expected a value of type {kind.__name__}, found {value!r:.100}"
         )
 
 

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from service.encode import FORMATS, SPREADSHEET_CSV, json_rows, size_text, table_lines
+from service.encode import FORMATS, SPREADSHEET_CSV, json_rows, size_text, table_lines, value_lines
 from service.encode.columns import JSON_TEXT, json_column, text_column
 from service.queries.request import QueryRequest
 from service.sql.types import Column, sql_type
@@ -395,3 +395,11 @@ def test_parquet_has_dictionaries_where_values_repeat() -> None:
 )
 def test_sizes_for_people(size_bytes: int, text: str) -> None:
     assert size_text(size_bytes) == text
+
+
+def test_control_characters_in_names_do_not_reach_the_terminal() -> None:
+    batch = pa.record_batch({"\x1b[2J": pa.array([1])})
+    columns = [Column("\x1b[2J", "BIGINT")]
+
+    assert list(table_lines(columns, batch.schema, [batch])) == ["\\x1b[2J", "───────", "      1"]
+    assert list(value_lines(columns, [batch])) == ["\\x1b[2J = 1"]

@@ -1,0 +1,88 @@
+"""Savepoints as a SQL database, in Python: `connect` a path, ask, and take the answer as a frame.
+
+In: the path of a savepoint, or of a folder with several. Out: `Connection`, its `Table`s, and `Answer`s as Python values, Arrow,
+pandas or polars. A statement runs in this process as `savepointdb query` runs it: by `service.queries`, with the same checks,
+limits and errors. To import this package loads none of that; the first name that is used does.
+
+Reading order:
+
+    connection.py  connect; Connection: savepoints, opened together
+    processes.py   what a connection has open in this process, and what a fork leaves of it
+    table.py       Table: one table of a database
+    answer.py      Answer: a statement that runs when its rows are wanted
+    stream.py      the rows of one running query
+    values.py      Arrow → Python values, pandas, polars
+    display.py     what a session shows: texts, and HTML in notebooks
+    errors.py      the errors of the service, as they are raised here
+
+    >>> import savepointdb
+    >>> db = savepointdb.connect("/savepoints/savepoint-42")
+    >>> db.sql("SELECT key, value FROM aggregate WHERE value < 0").df()
+    >>> db["aggregate"].scan(key="key_662").to_polars()
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from savepointdb.answer import Answer
+    from savepointdb.connection import Connection, connect
+    from savepointdb.errors import IncompleteWarning, MissingPackageError, QueryWarning
+    from savepointdb.table import Table
+    from service.errors import (
+        ColumnNotFoundError,
+        DatabaseNotFoundError,
+        InvalidQueryError,
+        InvalidRequestError,
+        QueryCancelledError,
+        QueryError,
+        QueryTimeoutError,
+        SavepointError,
+        TableNotFoundError,
+    )
+
+__all__ = [
+    "Answer",
+    "ColumnNotFoundError",
+    "Connection",
+    "DatabaseNotFoundError",
+    "IncompleteWarning",
+    "InvalidQueryError",
+    "InvalidRequestError",
+    "MissingPackageError",
+    "QueryCancelledError",
+    "QueryError",
+    "QueryTimeoutError",
+    "QueryWarning",
+    "SavepointError",
+    "Table",
+    "TableNotFoundError",
+    "connect",
+]
+
+_HOMES = {
+    "Answer": "savepointdb.answer",
+    "Connection": "savepointdb.connection",
+    "IncompleteWarning": "savepointdb.errors",
+    "MissingPackageError": "savepointdb.errors",
+    "QueryWarning": "savepointdb.errors",
+    "Table": "savepointdb.table",
+    "connect": "savepointdb.connection",
+}
+
+
+# A type checker would take every name for one of the package.
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        """Load a public name when it is first used: Arrow, DuckDB and the rooms take half a second."""
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = getattr(import_module(_HOMES.get(name, "service.errors")), name)
+        globals()[name] = value
+        return value
+
+
+def __dir__() -> list[str]:
+    """Return the public names, loaded or not."""
+    return sorted({*globals(), *__all__})

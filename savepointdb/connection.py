@@ -1,0 +1,289 @@
+"""`connect` → `Connection`: savepoints, opened together, as one asks them."""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from types import TracebackType
+
+import pyarrow as pa
+
+from catalog import Database, NoSuchTableError, Root
+from savepointdb.answer import Answer
+from savepointdb.display import counted, html_list
+from savepointdb.errors import translated
+from savepointdb.processes import OpenSavepoints, Sources
+from savepointdb.table import Table
+from service.commands.sources import no_savepoint
+from service.encode import age_text, printable, size_text, table_lines
+from service.engines.registry import AUTO
+from service.errors import QueryError
+from service.queries.request import QueryRequest
+from service.settings import UNLIMITED, check_value, settings_of
+from service.sql.parser import DIALECT
+from service.sql.types import Column, sql_type
+
+_TABLES_SHOWN = 30
+_DATABASES_SHOWN = 20
+# A person reads the answers, and stops the queries: none is too late, and none stalls.
+_DEFAULTS: Mapping[str, float | int] = {**UNLIMITED, "stall_timeout_s": math.inf, "max_stalled": sys.maxsize}
+
+Path = str | os.PathLike[str]
+
+
+def connect(
+    path: Path | Mapping[str, Path],
+    *,
+    database: str | None = None,
+    name: str | None = None,
+    roots: Sequence[str] = (),
+    path_map: Mapping[str, str] | None = None,
+    uids: Sequence[str] = (),
+    state_info: Path | None = None,
+    config: Path | None = None,
+    **settings: str | int | float | bool,
+) -> Connection:
+    """Open a savepoint, a checkpoint, or a folder with several, at any depth; local, `s3://`, `gs://`, `hdfs://`, `abfs://`.
+
+    Args:
+        path: where it is; or several, by name: `{"before": "…/chk-41", "after": "…/chk-42"}`.
+        database: the database of tables without one, if not given, the newest, with a warning if there are several.
+        name: the name of the database, or of a folder's label; if not given, that of its last folder.
+        roots: more directories that savepoints may refer to.
+        path_map: recorded path prefixes and the present ones.
+        uids: uids of operators of which savepoints store only the ids.
+        state_info: a `stateInfo` file in place of that beside the savepoint.
+        config: a TOML file of settings.
+        **settings: any setting of the program by its key, such as `threads=4`, `memory_limit="4GB"`, `cache="off"`,
+            `allow_http=True`; they win over the environment (`SAVEPOINTDB_THREADS`), and that over the file.
+
+    Raises:
+        SavepointError: nothing is there, or no savepoint.
+        DatabaseNotFoundError: there is no such database.
+        InvalidRequestError: a setting is unknown or has a wrong value.
+    """
+    with translated():
+        for key, value in settings.items():
+            check_value("connect", key, value)
+        given: dict[str, object] = dict(settings)
+        if config is not None:
+            given["config"] = os.fspath(config)
+        paths = path if isinstance(path, Mapping) else {name or "": path}
+        sources = Sources(
+            roots=tuple(Root(path=_expanded(one), label=label) for label, one in paths.items()),
+            allowed_roots=tuple(roots),
+            path_map=dict(path_map or {}),
+            uids=tuple(uids),
+            state_info=None if state_info is None else os.fspath(state_info),
+            settings=settings_of(given, os.environ, _DEFAULTS),
+        )
+        return _connection(sources, database)
+
+
+class Connection:
+    """Savepoints as a SQL database. Safe to share between threads; use it in `with`, or `close` it.
+
+    Args:
+        opened: the savepoints.
+        database: the database of tables without one; None for the newest.
+    """
+
+    def __init__(self, opened: OpenSavepoints, database: str | None = None) -> None:
+        self._opened = opened
+        self._database = database
+
+    def sql(
+        self,
+        statement: str,
+        *,
+        engine: str = AUTO,
+        dialect: str = DIALECT,
+        timeout_s: float | None = None,
+        allow_partial: bool = False,
+    ) -> Answer:
+        """Return the answer to a statement: SELECT, EXPLAIN, DESCRIBE or SHOW. It runs when its rows are wanted.
+
+        Args:
+            statement: one statement.
+            engine: `auto`, `duckdb` or `spark`.
+            dialect: `duckdb` or `trino`.
+            timeout_s: seconds that each run may take; None for no limit.
+            allow_partial: whether rows of files that cannot be read are left out; an `IncompleteWarning` names the files.
+        """
+        request = QueryRequest(
+            sql=statement,
+            engine=engine,
+            dialect=dialect,
+            timeout_s=timeout_s,
+            allow_partial=allow_partial,
+            schema=self._database,
+            source="savepointdb",
+        )
+        return Answer(self._opened, request)
+
+    @property
+    def databases(self) -> list[str]:
+        """The names of all databases, and `latest`, if there are several; each savepoint is one.
+
+        Raises:
+            QueryError: the connection is closed, or its folder cannot be listed any more.
+        """
+        with translated():
+            return self._opened.catalog.schema_names
+
+    def database(self, name: str = "latest") -> Connection:
+        """Return the same connection with another database of tables without one.
+
+        Args:
+            name: a name of `databases`, or any other by which the database goes.
+
+        Raises:
+            DatabaseNotFoundError: near names in the error.
+        """
+        with translated():
+            self._opened.catalog.database(name)
+            return Connection(self._opened, name)
+
+    @property
+    def tables(self) -> list[str]:
+        """The names of the tables; reads the headers of all state files.
+
+        Raises:
+            QueryError: the savepoint cannot be read.
+        """
+        with translated():
+            return self._default().tables
+
+    def table(self, name: str, *, database: str | None = None) -> Table:
+        """Return a table by name, in any case; operators answer to uid, name and id.
+
+        Args:
+            name: of the table.
+            database: of the table; None for the database of this connection.
+
+        Raises:
+            TableNotFoundError: near names in the error.
+            QueryError: the savepoint cannot be read.
+        """
+        with translated():
+            found = self._default() if database is None else self._opened.catalog.database(database)
+            return Table(self._opened, found, found.table(name))
+
+    def __getitem__(self, name: str) -> Table:
+        return self.table(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.tables)
+
+    def __contains__(self, name: object) -> bool:
+        if not isinstance(name, str):
+            return False
+        with translated():
+            try:
+                self._default().table(name)
+            except NoSuchTableError:
+                return False
+            return True
+
+    def _ipython_key_completions_(self) -> list[str]:
+        return self.tables
+
+    def close(self) -> None:
+        """End all queries of the connection; its answers end with it."""
+        self._opened.close()
+
+    def __enter__(self) -> Connection:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _connection, (self._opened.sources, self._database)
+
+    def __repr__(self) -> str:
+        return "\n".join(self._lines())
+
+    def _repr_html_(self) -> str:
+        title, *lines = self._lines()
+        return html_list(title, lines)
+
+    def _default(self) -> Database:
+        """Return the database of tables without one: the chosen one, or the newest, as in SQL."""
+        catalog = self._opened.catalog
+        found = catalog.newest if self._database is None else catalog.database(self._database)
+        if found is None:
+            raise no_savepoint(self._paths)
+        return found
+
+    @property
+    def _paths(self) -> str:
+        return ", ".join(root.path for root in self._opened.sources.roots)
+
+    def _lines(self) -> list[str]:
+        """Return what a session shows; what cannot be read says so."""
+        try:
+            with translated():
+                catalog = self._opened.catalog
+                one = catalog.default if self._database is None else catalog.database(self._database)
+                if one is not None:
+                    return list(_database_lines(one))
+                names = catalog.schema_names
+        except QueryError as error:
+            return [f"savepointdb: {printable(str(error))}"]
+        title = f"savepointdb: {counted(len(catalog.databases), 'database')} in {printable(self._paths)}"
+        return [title, *(f"  {printable(name)}" for name in names[-_DATABASES_SHOWN:])]
+
+
+def _connection(sources: Sources, database: str | None) -> Connection:
+    opened = OpenSavepoints(sources)
+    if database is not None:
+        opened.catalog.database(database)
+    return Connection(opened, database)
+
+
+def _expanded(path: Path) -> str:
+    text = os.fspath(path)
+    return os.path.expanduser(text) if text.startswith("~") else text
+
+
+def _database_lines(database: Database) -> Iterator[str]:
+    yield f"savepointdb: {printable(database.path)}"
+    kind = (database.kind or "savepoint or checkpoint").lower()
+    facts = [f"{kind} {database.checkpoint_id}"]
+    made = database.created_at
+    if made is not None:
+        facts.append(f"{age_text(made, datetime.now(UTC))} ({made:%Y-%m-%d %H:%M:%S} UTC)")
+    if database.job:
+        facts.append(f"job {printable(database.job)}")
+    facts.append(f"written by Flink {database.savepoint.metadata.flink_versions}")
+    yield ", ".join(facts)
+    states = database.table("StateMeta").scan().to_arrow()
+    states = states.filter(states["table_name"].is_valid())
+    if len(states):
+        shown = _state_rows(states.slice(0, _TABLES_SHOWN))
+        columns = [Column(field.name, sql_type(field.type)) for field in shown.schema]
+        yield from (f"  {line}" for line in table_lines(columns, shown.schema, shown.to_batches()))
+    if len(states) > _TABLES_SHOWN:
+        yield f"  and {counted(len(states) - _TABLES_SHOWN, 'more state')}"
+    known = {name.casefold() for name in states["table_name"].to_pylist()}
+    others = [name for name in database.tables if name.casefold() not in known]
+    yield f"  also: {printable(', '.join(others[:_TABLES_SHOWN]))}{', …' if len(others) > _TABLES_SHOWN else ''}"
+
+
+def _state_rows(states: pa.Table) -> pa.Table:
+    sizes = ["" if size is None else size_text(size) for size in states["size_bytes"].to_pylist()]
+    columns = {
+        "table": states["table_name"],
+        "kind": states["state_kind"],
+        "key": states["key_type"].fill_null(""),
+        "value": states["value_type"].fill_null(""),
+        "size": pa.array(sizes, pa.string()),
+        "decoded": states["decode_status"],
+    }
+    return pa.table(columns).combine_chunks()

@@ -1,0 +1,60 @@
+"""The errors of the service, as they are raised in Python: the text has the position, the path and the hint.
+
+QueryError              service.errors: the tree, with a stable `code`, a `hint` and a `position`
+  MissingPackageError   pandas or polars is not installed; an ImportError, too
+IncompleteWarning       an answer that was allowed to be partial lacks rows
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from catalog import CatalogError
+from readers import ReaderError
+from service.errors import InvalidRequestError, QueryError, query_error_of
+from service.settings import InvalidSettingError
+
+
+class MissingPackageError(QueryError, ImportError):
+    """An optional package is not installed."""
+
+    code = "MISSING_PACKAGE"
+
+    def __str__(self) -> str:
+        # An ImportError shows the text that it was made with.
+        return self.told
+
+
+class QueryWarning(UserWarning):
+    """The service assumed something about a statement."""
+
+
+class IncompleteWarning(QueryWarning):
+    """Rows of files that cannot be read are left out of an answer."""
+
+
+def warn(text: str, category: type[QueryWarning]) -> None:
+    """Warn at the line that called this package: Python shows a warning once a line."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("savepointdb."):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(text, category, stacklevel=level)
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Raise errors of all rooms as errors of the service that tell everything in their text."""
+    try:
+        yield
+    except QueryError as error:
+        error.args = (error.told,)
+        raise
+    except InvalidSettingError as error:
+        raise InvalidRequestError(str(error)) from error
+    except (CatalogError, ReaderError) as error:
+        known = query_error_of(error)
+        known.args = (known.told,)
+        raise known from error

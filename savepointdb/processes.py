@@ -1,0 +1,176 @@
+"""What a connection has open in this process: its catalog, and the queries with their engines.
+
+A fork copies the memory of a process but not its threads: a child that asks opens everything anew, and never closes what its
+parent has open.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+import weakref
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from catalog import Catalog, Root
+from readers import load_machine
+from savepointdb.errors import QueryWarning, warn
+from savepointdb.stream import Closer, Stream
+from service.commands.compile import log_compilation
+from service.commands.sources import cache_of, no_savepoint, storage_options
+from service.engines.registry import open_engines
+from service.errors import InvalidRequestError
+from service.queries.registry import Queries
+from service.queries.request import QueryRequest
+from service.settings import Settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sources:
+    """The savepoints of a connection, and how they are read; picklable.
+
+    Attributes:
+        roots: savepoints, or folders with several.
+        allowed_roots: more directories that savepoints may refer to.
+        path_map: recorded path prefixes and the present ones.
+        uids: uids of operators of which savepoints store only the ids.
+        state_info: a `stateInfo` file in place of those beside the savepoints; None for those.
+        settings: limits, engines and storage.
+    """
+
+    roots: tuple[Root, ...]
+    allowed_roots: tuple[str, ...] = ()
+    path_map: Mapping[str, str] = field(default_factory=dict)
+    uids: tuple[str, ...] = ()
+    state_info: str | None = None
+    settings: Settings = field(default_factory=Settings)
+
+    def catalog(self) -> Catalog:
+        """Open the catalog.
+
+        Raises:
+            ReaderError: a root does not exist, or nothing was found.
+            CatalogError: two roots have one name, or one is inside another.
+        """
+        catalog = Catalog(
+            self.roots,
+            allowed_roots=self.allowed_roots,
+            path_map=self.path_map,
+            uids=self.uids,
+            state_info=self.state_info,
+            rescan_after_s=self.settings.storage.rescan_after_s,
+            cache=cache_of(self.settings, writes=False),
+            options=storage_options(self.settings),
+        )
+        if not catalog.databases:
+            raise no_savepoint(", ".join(root.path for root in self.roots))
+        return catalog
+
+
+@dataclass(frozen=True, slots=True)
+class _Running:
+    """The queries, with what ends them if their connection is dropped."""
+
+    queries: Queries
+    closer: Closer
+    finalizer: weakref.finalize[..., object]
+
+
+class OpenSavepoints:
+    """The catalog and the queries of a connection. Safe to share between threads.
+
+    Args:
+        sources: what to open.
+
+    Raises:
+        ReaderError: a root does not exist, or nothing was found.
+        CatalogError: two roots have one name, or one is inside another.
+    """
+
+    def __init__(self, sources: Sources) -> None:
+        self.sources = sources
+        self._is_closed = False
+        self._lock = threading.Lock()
+        self._catalog: Catalog | None = sources.catalog()
+        self._running: _Running | None = None
+        _OPEN.add(self)
+
+    @property
+    def catalog(self) -> Catalog:
+        """The databases.
+
+        Raises:
+            InvalidRequestError: the connection is closed.
+        """
+        with self._lock:
+            self._check_open()
+            if self._catalog is None:
+                self._catalog = self.sources.catalog()
+            return self._catalog
+
+    def start(self, request: QueryRequest) -> Stream:
+        """Start a query.
+
+        Raises:
+            QueryError: the statement means nothing or is not allowed, or the connection is closed.
+        """
+        running = self._queries()
+        stream = Stream(running.queries.start(request), running.closer, self)
+        for warning in stream.assumptions:
+            warn(f"{warning}; connect(…, database=…) names another", QueryWarning)
+        return stream
+
+    def prefix_of(self, request: QueryRequest) -> str:
+        """Return what stands before the query of a statement: EXPLAIN, DESCRIBE or nothing.
+
+        Raises:
+            QueryError: the statement means nothing or is not allowed, or the connection is closed.
+        """
+        return request.plan(self.catalog, self.sources.settings.queries.max_sql_bytes).prefix
+
+    def close(self) -> None:
+        """End all queries and close the engines."""
+        with self._lock:
+            self._is_closed = True
+            running, self._running = self._running, None
+            self._catalog = None
+        if running is not None and running.finalizer.detach():
+            running.queries.close()
+            running.closer.stop()
+
+    def _queries(self) -> _Running:
+        catalog = self.catalog
+        with self._lock:
+            self._check_open()
+            if self._running is None:
+                # Before the deadline of a query counts: if the decoder is not compiled yet, this takes seconds.
+                log_compilation()
+                load_machine()
+                settings = self.sources.settings
+                queries, closer = Queries(catalog, open_engines(settings), settings), Closer()
+                self._running = _Running(queries, closer, closer.on_drop(self, queries.close, is_last=True))
+            return self._running
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise InvalidRequestError("the connection is closed", hint="connect again")
+
+    def forget_parent(self) -> None:
+        """Open everything anew in a process that was forked; its parent has it open."""
+        self._lock = threading.Lock()
+        if self._running is not None:
+            atexit.unregister(self._running.queries.close)
+            # Never freed: to close an engine is to wait for threads that are not there.
+            _OF_PARENT.append(self._running)
+        self._catalog, self._running = None, None
+
+
+def _after_fork() -> None:
+    for one in list(_OPEN):
+        one.forget_parent()
+
+
+_OPEN: weakref.WeakSet[OpenSavepoints] = weakref.WeakSet()
+_OF_PARENT: list[_Running] = []
+os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,136 @@
+"""`Table`: one table of a database."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from catalog import Database, NoSuchColumnError
+from catalog.table import Table as CatalogTable
+from savepointdb.answer import Answer
+from savepointdb.display import counted, html_list
+from savepointdb.errors import translated
+from savepointdb.processes import OpenSavepoints
+from service.encode import printable, size_text
+from service.engines.registry import AUTO
+from service.queries.request import QueryRequest
+from service.sql.edits import quoted
+from service.sql.types import sql_type
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+
+
+class Table:
+    """A table of a database; made by `Connection.table`.
+
+    Args:
+        opened: runs its scans.
+        database: the database.
+        table: the table.
+    """
+
+    def __init__(self, opened: OpenSavepoints, database: Database, table: CatalogTable) -> None:
+        self._opened = opened
+        self._database = database
+        self._table = table
+
+    @property
+    def name(self) -> str:
+        """Its name, as listed."""
+        return self._table.name
+
+    @property
+    def comment(self) -> str:
+        """A sentence on what it holds."""
+        return self._table.comment
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Its columns, with Arrow's types."""
+        return self._table.schema
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of its columns."""
+        return list(self.schema.names)
+
+    def scan(
+        self,
+        *,
+        columns: Sequence[str] | None = None,
+        where: str | None = None,
+        engine: str = AUTO,
+        timeout_s: float | None = None,
+        allow_partial: bool = False,
+    ) -> Answer:
+        """Return the rows that meet the conditions; they are read when they are wanted.
+
+        Args:
+            columns: their names, in any case; all if None.
+            where: a condition in SQL, such as `value > 100 AND key LIKE 'a%'`.
+            engine: `auto`, `duckdb` or `spark`.
+            timeout_s: seconds that each run may take; None for no limit.
+            allow_partial: whether rows of files that cannot be read are left out; an `IncompleteWarning` names the files.
+
+        Raises:
+            ColumnNotFoundError: near names in the error.
+        """
+        with translated():
+            names = self.columns if columns is None else [self._column(name) for name in columns]
+        conditions = [] if where is None else [where]
+        sql = f"SELECT {', '.join(map(quoted, names))} FROM {quoted(self._database.name)}.{quoted(self.name)}"
+        if conditions:
+            # On lines of their own: a condition may end with a comment.
+            sql += " WHERE " + " AND ".join(f"(\n{condition}\n)" for condition in conditions)
+        request = QueryRequest(
+            sql=sql, engine=engine, timeout_s=timeout_s, allow_partial=allow_partial, source="savepointdb"
+        )
+        return Answer(self._opened, request)
+
+    def to_arrow(self) -> pa.Table:
+        """Return all rows as an Arrow table; see `scan`."""
+        return self.scan().to_arrow()
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """Return all rows as a data frame of pandas; see `scan`."""
+        return self.scan().to_pandas()
+
+    def to_polars(self) -> polars.DataFrame:
+        """Return all rows as a data frame of polars; see `scan`."""
+        return self.scan().to_polars()
+
+    # The names that DuckDB's relations have.
+    arrow = to_arrow
+    df = to_pandas
+    pl = to_polars
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Return all rows by Arrow's C stream interface, batch by batch."""
+        return self.scan().__arrow_c_stream__(requested_schema)
+
+    def __repr__(self) -> str:
+        return "\n".join((self._title, *self._lines()))
+
+    def _repr_html_(self) -> str:
+        return html_list(self._title, self._lines())
+
+    @property
+    def _title(self) -> str:
+        size = self._table.size_bytes
+        about = f", about {size_text(size)} to read" if size else ""
+        columns = counted(len(self.schema), "column")
+        return f'"{printable(self._database.name)}"."{printable(self.name)}": {printable(self.comment)}; {columns}{about}'
+
+    def _lines(self) -> list[str]:
+        widest = max((len(printable(name)) for name in self.columns), default=0)
+        return [f"  {printable(field.name):<{widest}}  {sql_type(field.type)}" for field in self.schema]
+
+    def _column(self, name: str) -> str:
+        for known in self.columns:
+            if known.casefold() == name.casefold():
+                return known
+        raise NoSuchColumnError(name, self.columns, self.name)

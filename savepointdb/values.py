@@ -1,0 +1,171 @@
+"""Arrow → Python values, pandas and polars, without loss.
+
+| value | Python | pandas | polars |
+|---|---|---|---|
+| integers, some of them NULL | int, None | `Int64` and its like, where NaN would make them floating point | as Arrow has them |
+| HUGEINT: sums of integers | int | int64 if all fit, else int objects | Int64 if all fit, else decimals |
+| times beyond Python's classes: nanoseconds, the year 10000 | ISO 8601 text | as Arrow has them, or text | as Arrow has them |
+| structs | dict | dict | struct |
+| maps | list of (key, value): keys of a map may be dicts | the same | list of structs |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import orjson
+import pyarrow as pa
+
+from readers import json_text
+from savepointdb.errors import MissingPackageError
+from service.encode.columns import plain, plain_type
+from service.sql.types import Column
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+
+_HUGE = frozenset({"HUGEINT", "UHUGEINT"})
+# A time or date beyond Python's classes; with pandas hidden, nanoseconds.
+_UNFIT = (ValueError, OverflowError, pa.ArrowException)
+
+
+def rows_of(columns: Sequence[Column], batch: pa.RecordBatch) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows of a batch as Python values."""
+    values = [values_of(array, column.type) for column, array in zip(columns, batch.columns, strict=True)]
+    # Without columns there are no rows to yield: DuckDB answers no such statement.
+    return zip(*values, strict=True)
+
+
+def values_of(array: pa.Array, sql_type: str = "") -> list[Any]:
+    """Return the values of a column.
+
+    Args:
+        array: the column.
+        sql_type: distinguishes HUGEINT from decimals.
+    """
+    array = plain(array)
+    if sql_type in _HUGE:
+        return [None if value is None else int(value) for value in array.to_pylist()]
+    try:
+        # Nanoseconds would become pandas' timestamps where it is installed.
+        return list(_in_microseconds(array).to_pylist())
+    except _UNFIT:
+        return [_value(array.slice(index, 1)) for index in range(len(array))]
+
+
+def to_pandas(columns: Sequence[Column], table: pa.Table) -> pandas.DataFrame:
+    """Return a data frame.
+
+    Raises:
+        MissingPackageError: pandas is not installed.
+    """
+    try:
+        import pandas
+    except ImportError as error:
+        raise _missing("pandas") from error
+    series = [_series(column.type, array) for column, array in zip(columns, table.columns, strict=True)]
+    # Numbers as names first: two columns may have one name.
+    frame = pandas.DataFrame(dict(enumerate(series)), index=pandas.RangeIndex(len(table)), copy=False)
+    frame.columns = pandas.Index([column.name for column in columns])
+    return frame
+
+
+def to_polars(columns: Sequence[Column], table: pa.Table) -> polars.DataFrame:
+    """Return a data frame.
+
+    Raises:
+        MissingPackageError: polars is not installed.
+    """
+    try:
+        import polars
+    except ImportError as error:
+        raise _missing("polars") from error
+    frame = polars.from_arrow(_known_to_polars(columns, table))
+    assert isinstance(frame, polars.DataFrame)
+    return frame
+
+
+def _series(sql_type: str, column: pa.ChunkedArray) -> Any:
+    import pandas
+
+    if sql_type in _HUGE:
+        column = _narrow(column)
+    kinds = {} if not column.null_count else _nullable_types()
+    try:
+        return column.to_pandas(types_mapper=kinds.get)
+    except _UNFIT:
+        values = [value for chunk in column.chunks for value in values_of(chunk, sql_type)]
+        return pandas.Series(values, dtype=object)
+
+
+def _nullable_types() -> dict[pa.DataType, Any]:
+    import pandas
+
+    return {
+        pa.int8(): pandas.Int8Dtype(),
+        pa.int16(): pandas.Int16Dtype(),
+        pa.int32(): pandas.Int32Dtype(),
+        pa.int64(): pandas.Int64Dtype(),
+        pa.uint8(): pandas.UInt8Dtype(),
+        pa.uint16(): pandas.UInt16Dtype(),
+        pa.uint32(): pandas.UInt32Dtype(),
+        pa.uint64(): pandas.UInt64Dtype(),
+    }
+
+
+def _known_to_polars(columns: Sequence[Column], table: pa.Table) -> pa.Table:
+    for index, column in enumerate(columns):
+        array = table.column(index)
+        if column.type in _HUGE:
+            array = _narrow(array)
+        elif pa.types.is_interval(array.type) or pa.types.is_union(array.type):
+            array = pa.chunked_array([plain(chunk) for chunk in array.chunks], plain_type(array.type))
+        table = table.set_column(index, table.field(index).name, array)
+    return table
+
+
+def _narrow(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return integers that came as decimals as 64-bit integers, if all of them fit."""
+    try:
+        return column.cast(pa.int64())
+    except pa.ArrowInvalid:
+        return column
+
+
+def _in_microseconds(array: pa.Array) -> pa.Array:
+    kind = _microseconds(array.type)
+    return array if kind.equals(array.type) else array.cast(kind)
+
+
+def _microseconds(kind: pa.DataType) -> pa.DataType:
+    """Return a type with microseconds in place of nanoseconds; a cast to it fails where that loses digits."""
+    if pa.types.is_timestamp(kind) and kind.unit == "ns":
+        return pa.timestamp("us", kind.tz)
+    if pa.types.is_time64(kind):
+        return pa.time64("us")
+    if pa.types.is_duration(kind) and kind.unit == "ns":
+        return pa.duration("us")
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_microseconds(field.type)) for field in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(_microseconds(kind.key_type), _microseconds(kind.item_type))
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(_microseconds(kind.value_type)))
+    return kind
+
+
+def _value(array: pa.Array) -> Any:
+    """Return the only value of an array; as answers show it in JSON if Python's classes cannot hold it."""
+    try:
+        return _in_microseconds(array).to_pylist()[0]
+    except _UNFIT:
+        return orjson.loads(json_text(array)[0].as_py())
+
+
+def _missing(package: str) -> MissingPackageError:
+    return MissingPackageError(
+        f"expected the package {package}, found that it is not installed",
+        hint=f"pip install {package}; to_arrow needs neither",
+    )
