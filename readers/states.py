@@ -31,11 +31,11 @@ from readers.stateinfo.refinement import Contradiction
 
 _UNDIVIDED = "native heap snapshots do not record where entries end: where that is not certain, one row holds all entries of a key group"
 # Whether a value holds an object of a class that the savepoint does not describe shows only in the entries. A question for the
-# status of all states must stay cheap, so it reads those of small states only.
+# status of all states must stay cheap, so it reads those of small states only, and sends no requests.
 _LOOKED_BYTES = 4 << 20
 _UNLOOKED = (
     "values of classes that the savepoint does not describe, which _undecoded would hold, are looked for only in states of "
-    f"less than {_LOOKED_BYTES >> 20} MiB"
+    f"less than {_LOOKED_BYTES >> 20} MiB on this machine"
 )
 DECODED, PARTIAL, RAW, UNREADABLE = "decoded", "partial", "raw", "unreadable"
 
@@ -225,7 +225,7 @@ class State:
 
     @property
     def _is_looked_at(self) -> bool:
-        return self.size_bytes < _LOOKED_BYTES
+        return self.size_bytes < _LOOKED_BYTES and all(part.source.is_near for part in self.parts)
 
     @cached_property
     def _undescribed(self) -> tuple[ReaderError, ...]:

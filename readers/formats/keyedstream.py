@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from readers.cursor import Cursor
 from readers.decode.page import Page
-from readers.formats.beginning import first_offset, keyed_entries, read_header
+from readers.formats.beginning import first_offset, is_small, keyed_entries, read_header
 from readers.formats.source import HandleSource, Selection, StateName
 from readers.formats.unpacked import Release, unpack
 from readers.headers.keyed import KeyedHeader, read_keyed_header, read_known_keyed_header
@@ -80,6 +80,10 @@ class KeyedStreamSource(HandleSource):
     @property
     def key_serializer(self) -> Serializer:
         return self.header.key_serializer
+
+    @property
+    def is_near(self) -> bool:
+        return not self.stream.is_remote or is_small(self.handle.delegate)
 
     @cached_property
     def _names(self) -> tuple[StateName, ...]:

@@ -91,6 +91,11 @@ class Source(ABC):
         """Serializer of the keys of all states; None where the source does not record it."""
         return None
 
+    @property
+    def is_near(self) -> bool:
+        """True if reading its entries takes no request to another machine."""
+        return True
+
     def streams(self) -> Iterator[StreamStateHandle]:
         """Yield the handles of all streams that it reads; none if it also reads others, or bytes that have no handle."""
         yield from ()

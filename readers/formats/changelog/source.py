@@ -66,6 +66,10 @@ class ChangelogSource(FilesSource):
             yield from replayed.add(key_group, entries(key_group, [], ranges[key_group]))
         yield from replayed.rest()
 
+    @property
+    def is_near(self) -> bool:
+        return all(base.is_near for base in self.bases)
+
     def damage(self) -> ReaderError | None:
         return next((error for base in self.bases if (error := base.damage())), None)
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from readers.decode.page import Page
 from readers.decode.program import Program
-from readers.formats.beginning import read_header, small_or_header
+from readers.formats.beginning import is_small, read_header, small_or_header
 from readers.formats.entry import Entry, EntryLayout, StateKind, operator_entry
 from readers.formats.opener import Opener, OpeningContext
 from readers.formats.operatorstate import layout as operatorstate
@@ -63,6 +63,10 @@ class OperatorSource(Source):
             stream=stream,
             header=header,
         )
+
+    @property
+    def is_near(self) -> bool:
+        return not self.stream.is_remote or is_small(self.handle.delegate)
 
     def columns(self, entry: Entry) -> dict[str, pa.DataType]:
         return operatorstate.operator_columns(entry)

@@ -69,6 +69,13 @@ class RocksInstance:
             for family, tables in families.items()
         }
 
+    def is_local(self) -> bool:
+        """Return whether no file is on another machine; False if one is missing."""
+        try:
+            return self._files().is_local
+        except ReaderError:
+            return False
+
     def missing(self) -> ReaderError | None:
         """Return the error of a file that is not there, or is too short; None if all are there."""
         try:
@@ -135,6 +142,10 @@ class RocksSource(FilesSource):
     @property
     def key_serializer(self) -> Serializer:
         return self.header.key_serializer
+
+    @property
+    def is_near(self) -> bool:
+        return self.instance.is_local()
 
     def damage(self) -> ReaderError | None:
         return self._damage
