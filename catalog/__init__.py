@@ -12,7 +12,8 @@ Reading order:
     freshness.py    names that follow a job: `latest`
     aliases.py      all other names by which a database is called
     catalog.py      Catalog: all databases; `connect`
-    database.py     Database: one savepoint and its tables
+    database.py     Database: one savepoint, its age and its tables
+    savepointtables.py  the tables of an open savepoint, by name
     table.py        Table; the tables that need no state
     statetables.py  the tables of states: one state, all states of an operator, timers
     sqlviews.py     the states of SQL jobs, with a column a field

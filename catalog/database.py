@@ -1,55 +1,25 @@
-"""`Database`: one savepoint as tables.
-
-`_metadata` names all operators, so the names of their tables are known without a state file. The tables of an operator are
-made from the headers of its own state files, when a name leads to that operator. Only listings read all headers.
-"""
+"""`Database`: one savepoint, its age and its tables."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
-from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
 
 from catalog.cache.states import StateCache
-from catalog.errors import NoSuchTableError
-from catalog.naming import unique_names
 from catalog.references import SavepointReference, is_gone, open_savepoint
+from catalog.savepointtables import SavepointTables
 from catalog.scan import Scan
-from catalog.sqlviews import View, ViewTable, view_of
-from catalog.statemeta import (
-    FILES,
-    OPERATORS,
-    STATE_META,
-    file_rows,
-    operator_rows,
-    source_offset_rows,
-    state_meta_rows,
-)
-from catalog.statetables import OperatorTable, StateTable, TableState, TimersTable, UnreadOperator
-from catalog.table import FactsTable, ReadFactsTable, Table
+from catalog.statetables import StateTable
+from catalog.table import Table
 from readers import (
-    SOURCE_OFFSETS,
-    Operator,
-    ReaderError,
     Savepoint,
-    State,
-    StateKind,
     operator_id_of,
 )
 
-STATE_META_NAME = "StateMeta"
-OPERATORS_NAME = "operators"
-FILES_NAME = "files"
-SOURCE_OFFSETS_NAME = "source_offsets"
-TIMERS_NAME = "timers"
-_RESERVED = (STATE_META_NAME, OPERATORS_NAME, FILES_NAME, SOURCE_OFFSETS_NAME, TIMERS_NAME)
-_SEPARATOR = "__"
-# The families of handles that may hold timers: RocksDB's timers on the heap are raw keyed state.
-_WITH_TIMERS = frozenset({StateKind.VALUE, StateKind.RAW_KEYED})
 _NANOSECONDS = 1_000_000_000
 
 
@@ -85,8 +55,7 @@ class Database:
         self.uids: Mapping[str, str] = {operator_id_of(uid): uid for uid in uids}
         self._description: tuple[int, str | None] | None = None
         self._lock = threading.Lock()
-        self._operator_tables: dict[str, tuple[Table, ...]] = {}
-        self._fetched_ahead: set[str] = set()
+        self._tables: SavepointTables | None = None
 
     @property
     def savepoint(self) -> Savepoint:
@@ -95,6 +64,10 @@ class Database:
         Raises:
             ReaderError: it cannot be opened.
         """
+        known = self._tables
+        # While its tables are used it stays open, however many others the process opens.
+        if known is not None and not known.savepoint.has_failed:
+            return known.savepoint
         return open_savepoint(self.reference)
 
     @property
@@ -143,12 +116,12 @@ class Database:
     @property
     def tables(self) -> list[str]:
         """Names of its tables; reads the headers of all state files."""
-        return [table.name for table in self._all_tables()]
+        return [table.name for table in self._opened().all()]
 
     @property
     def table_schemas(self) -> Iterator[tuple[str, pa.Schema]]:
         """(table, its columns) of all tables."""
-        return ((table.name, table.schema) for table in self._all_tables())
+        return ((table.name, table.schema) for table in self._opened().all())
 
     def table(self, name: str) -> Table:
         """Return a table by name, in any case; reads the headers of the operators that the name may mean, mostly one.
@@ -159,33 +132,7 @@ class Database:
             NoSuchTableError: near names in the error; reads the headers of all state files for them.
             ReaderError: a file that may hold the state of this name cannot be read.
         """
-        table = self._find(name.casefold()) or self._by_alias(name)
-        if table is None:
-            self._check_headers(name)
-            raise NoSuchTableError(name, self.tables, f"database {self.name!r}")
-        return table
-
-    def scan(self, table: str, **arguments: Any) -> Scan:  # as Table.scan
-        """Return `table(table).scan(…)`."""
-        return self.table(table).scan(**arguments)
-
-    @cached_property
-    def operator_names(self) -> dict[str, str]:
-        """Operator id → the name of its table."""
-        savepoint = self.savepoint
-        wanted = [(self._label(operator), operator.operator_id) for operator in savepoint.operators]
-        # An operator may be called `files`: the table of facts keeps its name.
-        reserved = {name.casefold() for name in _RESERVED}
-        free = [(f"{name}_{tail}" if name.casefold() in reserved else name, tail) for name, tail in wanted]
-        return dict(zip((tail for _, tail in wanted), unique_names(free), strict=True))
-
-    @cached_property
-    def _folded_names(self) -> dict[str, str]:
-        return {operator_id: name.casefold() for operator_id, name in self.operator_names.items()}
-
-    def _label(self, operator: Operator) -> str:
-        metadata = operator.metadata
-        return metadata.uid or self.uids.get(operator.operator_id) or metadata.name or operator.operator_id
+        return self._opened().find(name)
 
     def state_tables(self) -> Iterator[tuple[str, StateTable]]:
         """Yield the table of each state but timers, with the id of its operator.
@@ -193,175 +140,21 @@ class Database:
         Raises:
             ReaderError: `_metadata` or the headers of an operator cannot be read.
         """
-        self._read_ahead()
-        for operator in self.savepoint.operators:
-            for table in self._tables_of(operator):
-                if isinstance(table, StateTable):
-                    yield operator.operator_id, table
+        return self._opened().state_tables()
 
-    # ---- finding tables ----
+    def scan(self, table: str, **arguments: Any) -> Scan:  # as Table.scan
+        """Return `table(table).scan(…)`."""
+        return self.table(table).scan(**arguments)
 
-    def _all_tables(self) -> Iterable[Table]:
-        """Return all tables in the order of their listing; of several with one name the last, as `_find` does."""
-        self._read_ahead()
-        tables: list[Table] = [*self._own_tables.values()]
-        for operator in self.savepoint.operators:
-            tables += self._tables_of(operator)
-        return {table.name.casefold(): table for table in tables}.values()
+    @property
+    def operator_names(self) -> dict[str, str]:
+        """Operator id → the name of its table."""
+        return self._opened().operator_names
 
-    def _find(self, folded: str) -> Table | None:
-        """Return the table of a casefolded name; None if there is none."""
-        if folded in self._own_tables:
-            return self._own_tables[folded]
-        # `a__b__c` may be state `b__c` of operator `a` and state `c` of operator `a__b`: the last operator wins.
-        for operator in reversed(self.savepoint.operators):
-            own = self._folded_names[operator.operator_id]
-            if folded == own or folded.startswith(own + _SEPARATOR):
-                for table in reversed(self._tables_of(operator)):
-                    if table.name.casefold() == folded:
-                        return table
-        return None
-
-    def _by_alias(self, name: str) -> Table | None:
-        """Return the table of an operator by another of its names, with or without a state; None if there is none."""
-        label, separator, state = name.partition(_SEPARATOR)
-        while True:
-            for operator in self.savepoint.operators:
-                if operator.answers_to(label):
-                    known = self.operator_names[operator.operator_id]
-                    return self._find((known + separator + state).casefold())
-            if not separator:
-                return None
-            before, separator, state = state.partition(_SEPARATOR)
-            label = label + _SEPARATOR + before
-
-    def _check_headers(self, name: str) -> None:
-        """Raise the error of a file that may name the state of an unknown table, so that the state does not seem to be absent."""
-        label, separator, rest = name.partition(_SEPARATOR)
-        while separator:
-            for operator in self.savepoint.operators:
-                is_meant = label.casefold() == self._folded_names[operator.operator_id]
-                if operator.unread and (is_meant or operator.answers_to(label)):
-                    raise operator.unread[0].error
-            before, separator, rest = rest.partition(_SEPARATOR)
-            label = label + _SEPARATOR + before
-
-    def _tables_of(self, operator: Operator) -> tuple[Table, ...]:
-        """Return the tables of an operator, made the first time; engines know a table again by being the same object."""
-        known = self._operator_tables.get(operator.operator_id)
-        if known is not None:
-            return known
-        self._fetched_ahead.add(operator.operator_id)
-        made = tuple(self._made_tables(operator))
+    def _opened(self) -> SavepointTables:
+        """Return the tables of the open savepoint: the same ones as long as it stays open, by which engines know them again."""
+        savepoint = self.savepoint
         with self._lock:
-            return self._operator_tables.setdefault(operator.operator_id, made)
-
-    def _read_ahead(self) -> None:
-        """Fetch the headers of all operators at the same time, except those that were read already."""
-        for operator in self.savepoint.operators:
-            if operator.operator_id not in self._fetched_ahead:
-                self._fetched_ahead.add(operator.operator_id)
-                operator.read_ahead()
-
-    # ---- making tables ----
-
-    @cached_property
-    def _own_tables(self) -> dict[str, Table]:
-        """Casefolded name → the tables that are of no single operator."""
-        return {table.name.casefold(): table for table in (*self._facts(), self._timers())}
-
-    def _facts(self) -> Iterator[Table]:
-        savepoint, uids = self.savepoint, self.uids
-
-        def state_meta() -> pa.RecordBatch:
-            self._read_ahead()
-            return state_meta_rows(savepoint, uids, self._table_name)
-
-        def source_offsets(failed: Callable[[ReaderError], None]) -> pa.RecordBatch:
-            self._read_ahead()
-            return source_offset_rows(savepoint, uids, failed)
-
-        yield FactsTable(STATE_META_NAME, "what states there are, and in which types", STATE_META, state_meta)
-        yield FactsTable(OPERATORS_NAME, "the operators", OPERATORS, lambda: operator_rows(savepoint, uids))
-        yield FactsTable(FILES_NAME, "the files and inline parts", FILES, lambda: file_rows(savepoint))
-        yield ReadFactsTable(SOURCE_OFFSETS_NAME, "where the sources stand", SOURCE_OFFSETS, source_offsets)
-
-    def _timers(self) -> Table:
-        def find() -> tuple[TableState, ...]:
-            self._read_ahead()
-            return tuple(
-                state
-                for operator in self.savepoint.operators
-                for state in self._states(operator, lambda state: state.kind is StateKind.TIMER)
-            )
-
-        def find_unread() -> tuple[UnreadOperator, ...]:
-            return tuple(
-                UnreadOperator(operator.operator_id, self._uid(operator), unread)
-                for operator in self.savepoint.operators
-                for unread in [tuple(handle for handle in operator.unread if handle.family in _WITH_TIMERS)]
-                if unread
-            )
-
-        comment = "the registered timers of all operators"
-        return TimersTable(TIMERS_NAME, comment, self.reference, find, self.cache, find_unread)
-
-    def _made_tables(self, operator: Operator) -> Iterator[Table]:
-        states = self._states(operator, lambda state: state.kind is not StateKind.TIMER)
-        if not states:
-            return
-        name = self.operator_names[operator.operator_id]
-        yield OperatorTable(
-            name,
-            f"all states of operator {name}",
-            self.reference,
-            lambda: states,
-            self.cache,
-            lambda: (UnreadOperator(operator.operator_id, self._uid(operator), operator.unread),),
-        )
-        for known in states:
-            if known.state.parts:
-                table = self._state_table_name(operator, known.number)
-                comment = f"state {known.state.name} of operator {name}"
-                yield StateTable(table, comment, self.reference, _just(known), self.cache)
-        for number, (view_name, view) in self._views(operator).items():
-            state = operator.states[number]
-            comment = f"state {state.name} of operator {name}, with a column a field"
-            yield ViewTable(view_name, comment, TableState(state, number), self.reference, view, self.cache)
-
-    def _states(self, operator: Operator, wanted: Callable[[State], bool]) -> tuple[TableState, ...]:
-        uid = self._uid(operator)
-        return tuple(
-            TableState(state, number, uid) for number, state in enumerate(operator.states) if wanted(state)
-        )
-
-    def _uid(self, operator: Operator) -> str | None:
-        return operator.metadata.uid or self.uids.get(operator.operator_id)
-
-    def _table_name(self, operator: Operator, number: int) -> str:
-        """Return the name of the table of a state that is the easiest to read: of its view if it has one."""
-        if operator.states[number].kind is StateKind.TIMER:
-            return TIMERS_NAME
-        view = self._views(operator).get(number)
-        return self._state_table_name(operator, number) if view is None else view[0]
-
-    def _views(self, operator: Operator) -> dict[int, tuple[str, View]]:
-        """Return the number of a state of a SQL operator → the name of its view, and the view."""
-        found = [(number, view_of(state)) for number, state in enumerate(operator.states)]
-        prefix = self.operator_names[operator.operator_id] + _SEPARATOR
-        # A state keeps its own name: a view that would take it is left out.
-        taken = {state.name.casefold() for state in operator.states}
-        named: dict[int, tuple[str, View]] = {}
-        for number, view in found:
-            if view is not None and view.name.casefold() not in taken:
-                taken.add(view.name.casefold())
-                named[number] = prefix + view.name, view
-        return named
-
-    def _state_table_name(self, operator: Operator, number: int) -> str:
-        names = unique_names((state.name, state.kind.value.lower()) for state in operator.states)
-        return self.operator_names[operator.operator_id] + _SEPARATOR + names[number]
-
-
-def _just(state: TableState) -> Callable[[], tuple[TableState, ...]]:
-    return lambda: (state,)
+            if self._tables is None or self._tables.savepoint is not savepoint:
+                self._tables = SavepointTables(self.name, savepoint, self.reference, self.uids, self.cache)
+            return self._tables

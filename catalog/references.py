@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -60,13 +61,53 @@ class SavepointReference:
         )
 
 
-@lru_cache(maxsize=_OPEN_SAVEPOINTS)
-def open_savepoint(reference: SavepointReference) -> Savepoint:
-    """Return the open savepoint of a reference; opens it once.
+class OpenSavepoints:
+    """The savepoints that this process keeps open, the last ones asked for.
 
-    Raises:
-        ReaderError: it cannot be opened, or its `state_info` cannot be read.
+    An open savepoint keeps the errors of its files. One that failed for a reason that may pass, such as the network, is opened
+    anew when it is asked for again.
     """
+
+    def __init__(self, most: int) -> None:
+        self._place = lru_cache(maxsize=most)(_Place)
+
+    def __call__(self, reference: SavepointReference) -> Savepoint:
+        """Return the open savepoint of a reference; opens it once.
+
+        Raises:
+            ReaderError: it cannot be opened, or its `state_info` cannot be read.
+        """
+        place = self._place(reference)
+        # One thread opens it, the others wait: each would read the same headers.
+        with place.lock:
+            known = place.savepoint
+            if known is None or known.is_stale:
+                try:
+                    known = place.savepoint = _opened(reference)
+                except ReaderError as error:
+                    if known is None:
+                        raise
+                    # What is open answers better than nothing; the next time for a try comes as after any failure.
+                    known.location.note_failure(error)
+            return known
+
+    def cache_clear(self) -> None:
+        """Forget all, as another process would know nothing."""
+        self._place.cache_clear()
+
+
+class _Place:
+    """The place of one open savepoint; empty if it could not be opened."""
+
+    def __init__(self, reference: SavepointReference) -> None:
+        self.lock = threading.Lock()
+        self.savepoint: Savepoint | None = None
+
+
+open_savepoint = OpenSavepoints(_OPEN_SAVEPOINTS)
+
+
+def _opened(reference: SavepointReference) -> Savepoint:
     return Savepoint(
         reference.path,
         roots=reference.roots,

@@ -148,8 +148,16 @@ class ReadFactsTable(FactsTable):
         super().__init__(name, comment, schema, lambda: self._found[0])
         self._read = read
 
-    @cached_property
+    @property
     def _found(self) -> tuple[pa.RecordBatch, tuple[ReaderError, ...]]:
+        """Its rows and the errors; read again if an error may have passed."""
+        found = self._read_once
+        if any(error.may_pass for error in found[1]):
+            self.__dict__.pop("_read_once", None)
+        return found
+
+    @cached_property
+    def _read_once(self) -> tuple[pa.RecordBatch, tuple[ReaderError, ...]]:
         unread: list[ReaderError] = []
         batch = self._read(unread.append)
         return batch, tuple(unread)

@@ -20,6 +20,8 @@ Every message says what was expected, what was found and where. `path` is the fi
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 _HEX_WINDOW_BYTES = 16  # on each side of the position
 
 
@@ -31,7 +33,12 @@ class ReaderError(Exception):
         path: the file concerned, as the savepoint names it.
         position: byte offset in that file.
         breadcrumbs: from the outermost (operator) to the innermost (field).
+
+    Attributes:
+        may_pass: True if the same request may succeed later, as the file itself is not at fault.
     """
+
+    may_pass: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -117,6 +124,8 @@ class PathOutsideRootError(ReaderError):
 
 class StorageError(ReaderError):
     """The file system failed: permissions, network, a wrong answer of a server."""
+
+    may_pass = True
 
 
 class AccessDeniedError(StorageError):

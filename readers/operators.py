@@ -155,6 +155,7 @@ class StateCollector:
                 lambda _, entry: entry.refined(self.knowledge.inform)
             )
         except ReaderError as error:
+            context.location.note_failure(error)
             reason = error.within(self.operator.operator_id)
             self.unread.append(UnreadHandle(family=opener.family, key_groups=handle.key_groups, error=reason))
             return

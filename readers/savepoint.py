@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
@@ -38,6 +39,8 @@ from readers.stateinfo.refinement import Contradiction, Knowledge, kryo_of
 from readers.states import State, StatePart
 from readers.storage.location import DEFAULT_OPTIONS, ReadCounter, SavepointLocation, StorageOptions
 
+# Less than what a person needs to ask again, more than a query needs from its first file to the last.
+_MOMENT_S = 1.0
 _STREAM_ELEMENT = re.compile(r"StreamElement<(.*)>")
 
 
@@ -106,6 +109,17 @@ class Savepoint:
     def path(self) -> str:
         """The directory of the savepoint."""
         return str(self.location.exclusive_directory)
+
+    @property
+    def has_failed(self) -> bool:
+        """True if something of it could not be read for a reason that may pass: it keeps the error until it is opened anew."""
+        return self.location.failed_at is not None
+
+    @property
+    def is_stale(self) -> bool:
+        """True if it has failed, and not in this moment: the requests of a query need not all fail one after the other."""
+        failed_at = self.location.failed_at
+        return failed_at is not None and time.monotonic() - failed_at >= _MOMENT_S
 
     def read_ahead(self) -> None:
         """Fetch the headers of all operators' remote state files at the same time."""

@@ -23,7 +23,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from catalog.catalog import Catalog, Root
-from catalog.database import STATE_META_NAME, TIMERS_NAME, Database
+from catalog.database import Database
+from catalog.savepointtables import STATE_META_NAME, TIMERS_NAME
 from readers.errors import ReaderError
 from readers.states import DECODED, PARTIAL, RAW
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from catalog.database import TIMERS_NAME, Database
+from catalog.database import Database
 from catalog.keys.parsing import Key, parse_key
+from catalog.savepointtables import TIMERS_NAME
 from catalog.statetables import StatesTable, timer_service_of
 from catalog.table import Table
 from readers import ReaderError, State, conform

@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
@@ -154,6 +155,7 @@ class SavepointLocation:
         self._expected: dict[StreamStateHandle, Future[FetchedRanges]] = {}
         self._found_at = 0
         self._listings: dict[Location, Mapping[str, int]] = {}
+        self._failed_at: float | None = None
         if filesystem is not None:
             self._file_systems[given[:2]] = RemoteFileSystem(Client(filesystem))
         self._connect(given, query)
@@ -296,6 +298,17 @@ class SavepointLocation:
         except ReaderError:
             return False
         return True
+
+    def note_failure(self, error: ReaderError) -> None:
+        """Note an error that is kept in place of what it prevented: if it may pass, that must be tried again some time."""
+        if error.may_pass:
+            self._failed_at = time.monotonic()
+
+    @property
+    def failed_at(self) -> float | None:
+        """When something failed last for a reason that may pass, by the monotonic clock; None if nothing did."""
+        times = [self._failed_at, *(system.failed_at for system in self._remote_systems())]
+        return max((at for at in times if at is not None), default=None)
 
     def first_missing(self, handles: Iterable[StreamStateHandle]) -> ReaderError | None:
         """Return the error of the first of these handles whose file is not there, or is too short; None if all are there.

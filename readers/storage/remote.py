@@ -186,12 +186,16 @@ class RemoteFileSystem(FileSystem):
     Args:
         client: shared by all savepoints.
         remade: arguments of `of` that make an equal file system in another process; without them the client is pickled.
+
+    Attributes:
+        failed_at: when a request failed for a reason that may pass, by the monotonic clock; None if none did.
     """
 
     def __init__(self, client: Client, remade: tuple[Any, ...] | None = None) -> None:
         self._client = client
         self._arrow = client.arrow
         self._remade = remade
+        self.failed_at: float | None = None
         self._lock = threading.Lock()
         self._files: dict[Location, _RemoteFile] = {}
         self._expected: dict[Location, Future[_RemoteFile]] = {}
@@ -362,6 +366,7 @@ class RemoteFileSystem(FileSystem):
                 passes = isinstance(error, ConnectionError | TimeoutError) or _TRANSIENT.search(text)
                 if not passes or _UNKNOWN_HOST.search(text) or number == _TRIES - 1:
                     tries = f" ({number + 1} times)" if number else ""
+                    self.failed_at = time.monotonic()
                     message = f"expected to read{tries}: {_SECRETS.sub(_HIDDEN, str(error))}"
                     raise StorageError(message, path=str(location)) from error
             time.sleep(random.uniform(0, min(_FIRST_WAIT_S * 2**number, _LONGEST_WAIT_S)))

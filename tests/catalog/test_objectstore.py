@@ -30,6 +30,7 @@ from tests.support.objectstore import Fault, ObjectStore, Proxy, Request, status
 from tests.support.paths import DATA
 from tests.support.thorough import thorough
 from tests.support.unpacked import unpacked
+from tests.support.waiting import wait_until
 
 FLINK = DATA / "flink" / "2.3.0"
 ONE_ROW = [{"key": "key_662", "value": 11290}]
@@ -243,6 +244,48 @@ def test_statemeta_knows_missing_tables_of_rocksdb(
     assert states["count"]["decode_status"] == "unreadable"
     assert file in states["count"]["decode_note"]
     assert states["seen"]["decode_status"] == "decoded"
+
+
+@pytest.mark.parametrize("table", ["aggregate__count", "aggregate", "timers", "source_offsets", "StateMeta"])
+def test_what_the_network_prevented_is_tried_again(
+    store: ObjectStore, proxy: Proxy, outlined: Callable[[str], Path], table: str
+) -> None:
+    folder = outlined("everything-hashmap-savepoints/native" if table == "timers" else FOLDERS[1])
+    database = catalog.connect(proxy.url(store.upload(folder, f"passing/{table}"))).default
+    expected = catalog.connect(folder).table(table).scan().to_arrow()
+    assert database is not None
+    assert database.checkpoint_id
+    # The answers to all requests for state files fail, at once and not for good.
+    fault = Fault(status(400, "InvalidRequest"), method="HEAD")
+    proxy.faults.append(fault)
+    if table == "StateMeta":
+        statuses = database.table(table).scan(["decode_status"]).to_arrow()
+        assert set(statuses["decode_status"].to_pylist()) == {"unreadable"}
+    else:
+        with pytest.raises(StorageError):
+            database.table(table).scan().to_arrow()
+    assert fault.met
+    proxy.faults.clear()
+
+    def answer() -> list[tuple[str | None, ...]]:
+        try:
+            return texts(database.table(table).scan().to_arrow())
+        except StorageError:
+            return []
+
+    wait_until(lambda: answer() == texts(expected))
+
+
+def test_a_savepoint_that_did_not_fail_stays_open(
+    store: ObjectStore, proxy: Proxy, outlined: Callable[[str], Path]
+) -> None:
+    database = catalog.connect(proxy.url(store.upload(outlined(FOLDERS[1]), "open"))).default
+    assert database is not None
+    known = database.table("aggregate__count"), database.savepoint
+
+    open_savepoint.cache_clear()
+
+    assert (database.table("aggregate__count"), database.savepoint) == known
 
 
 # --- discovery ---
