@@ -8,7 +8,7 @@ result has too many values, never too few.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from sqlglot import exp
 
@@ -32,6 +32,19 @@ def constants_of(node: exp.Expr | None) -> Constants | None:
     if isinstance(node, exp.Union):
         return _of_union(node)
     return _of_select(node) if isinstance(node, exp.Select) else None
+
+
+def commons_of(nodes: Iterable[exp.Expr]) -> Iterator[exp.CTE]:
+    """Yield the common tables of constants that some nodes name, and those that these name."""
+    waiting = list(nodes)
+    found: set[int] = set()
+    while waiting:
+        for table in waiting.pop().find_all(exp.Table):
+            common = _common_table(table)
+            if common is not None and id(common) not in found and constants_of(table) is not None:
+                found.add(id(common))
+                waiting.append(common.this)
+                yield common
 
 
 def _of_rows(values: exp.Values) -> Constants | None:

@@ -42,6 +42,8 @@ _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _TIMESTAMP = re.compile(r"\d{4}-\d{2}-\d{2}(?:[ T]\d{2}:\d{2}:\d{2}(?:\.\d{1,6})?)?")
 _MARK = '"'
 _SIGNS = {1: "", -1: "-"}
+# sqlglot counts BIT '101' among them, which is no hundred and one.
+_INTEGERS = exp.DataType.INTEGER_TYPES - {exp.DataType.Type.BIT}
 _TIMESTAMPS = frozenset(
     {
         exp.DataType.Type.TIMESTAMP,
@@ -188,7 +190,7 @@ def _is_type_of(target: exp.DataType, column: pa.DataType) -> bool:
         return bool(target.this is exp.DataType.Type.DATE)
     if pa.types.is_timestamp(column):
         return target.this in _TIMESTAMPS
-    return pa.types.is_integer(column) and target.this in exp.DataType.INTEGER_TYPES
+    return pa.types.is_integer(column) and target.this in _INTEGERS
 
 
 _VALUES: tuple[tuple[Callable[[pa.DataType], bool], Callable[[exp.Expr, pa.DataType], Any]], ...] = (

@@ -14,6 +14,24 @@ from service.sql.incomplete import UnreadFile, unread_files
 from service.sql.parser import position_of_word
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PredicateGrounds:
+    """The parts of a statement that imply the predicate of a table, as texts of SQL.
+
+    Attributes:
+        conditions: conjuncts of WHERE and ON.
+        source: what stands behind FROM, if the predicate depends on joins.
+        commons: the common tables of constants that both name: what stands behind WITH.
+    """
+
+    conditions: tuple[str, ...] = ()
+    source: str = ""
+    commons: tuple[str, ...] = ()
+
+
+NO_GROUNDS = PredicateGrounds()
+
+
 # No slots: a cached property needs a dictionary.
 @dataclass(frozen=True, kw_only=True)
 class TableReference:
@@ -25,7 +43,7 @@ class TableReference:
         table: the table to read.
         columns: the columns that the statement may need; None for all.
         predicate: the conditions that save reading.
-        conditions: the same conditions as texts of SQL; DuckDB must read them in the same place.
+        grounds: the parts of the statement that imply them; DuckDB must read them in the same place.
         allow_partial: whether rows of files that cannot be read may be left out.
     """
 
@@ -34,7 +52,7 @@ class TableReference:
     table: Table
     columns: tuple[str, ...] | None = None
     predicate: Predicate = ANYTHING
-    conditions: tuple[str, ...] = ()
+    grounds: PredicateGrounds = NO_GROUNDS
     allow_partial: bool = False
 
     @property

@@ -30,7 +30,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from catalog import Predicate
-from service.sql.constants import Constants, constants_of
+from service.sql.constants import Constants, commons_of, constants_of
 from service.sql.literals import value_of
 
 _SIDES = frozenset({"", "LEFT", "RIGHT", "FULL"})
@@ -41,10 +41,25 @@ _Condition = tuple[tuple[_Column, ...], tuple[Any, ...]]
 _Values = dict[_Column, tuple[Any, ...]]
 
 
+@dataclass(frozen=True, slots=True)
+class Grounds:
+    """The parts of a SELECT that imply predicates.
+
+    Attributes:
+        conditions: conjuncts of WHERE and ON.
+        sources: FROM and the joins, if the predicates depend on them; else nothing.
+        commons: the common tables of constants that both name.
+    """
+
+    conditions: Sequence[exp.Expr] = ()
+    sources: Sequence[exp.Expr] = ()
+    commons: Sequence[exp.CTE] = ()
+
+
 def predicates_of(
     select: exp.Select, schemas: Mapping[str, pa.Schema]
-) -> tuple[dict[str, Predicate], list[exp.Expr]]:
-    """Return the predicates that the conditions of a SELECT imply for its tables, and these conditions.
+) -> tuple[dict[str, Predicate], Grounds]:
+    """Return the predicates that a SELECT implies for its tables, and the parts of it that do.
 
     Args:
         select: its columns have no qualifier but an alias.
@@ -52,7 +67,7 @@ def predicates_of(
     """
     joins: list[exp.Join] = select.args.get("joins") or []
     if not schemas or not _keeps_rows(select, joins):
-        return {}, []
+        return {}, Grounds()
     scope = _scope_of(select, joins, schemas)
     all_inner = all(not join.side and join.kind in ("", "INNER", "CROSS") for join in joins)
     conditions = [select.args["where"].this] if select.args.get("where") else []
@@ -63,8 +78,11 @@ def predicates_of(
     fields, by_fields = _field_values(conjuncts, scope)
     for column, allowed in fields.items():
         values[column] = _both(values.get(column), allowed)
+    sources: list[exp.Expr] = []
     if all_inner:
         constants = _joined_constants(select, joins)
+        if constants or scope.merged:
+            sources = [select.args["from_"], *joins]
         _meet_constants(values, [*_equal_sides(conjuncts), *_merged_sides(select, joins)], constants, scope)
         _share(values, [*_equalities(conjuncts, scope), *scope.merged_pairs()], scope)
     predicates = {
@@ -72,7 +90,7 @@ def predicates_of(
         for alias in schemas
     }
     used = [conjunct for conjunct in conjuncts if _is_used(conjunct, scope) or conjunct in by_fields]
-    return predicates, used
+    return predicates, Grounds(used, sources, list(commons_of([*used, *sources])))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -334,7 +352,9 @@ def _merged_sides(select: exp.Select, joins: Sequence[exp.Join]) -> Iterator[tup
     source = select.args.get("from_")
     if source is not None and len(joins) == 1:
         for name in joins[0].args.get("using") or []:
-            one, other = (exp.column(name.name, table=table.alias) for table in (source.this, joins[0].this))
+            one, other = (
+                exp.column(name.name, table=table.alias_or_name) for table in (source.this, joins[0].this)
+            )
             yield one, other
 
 

@@ -37,7 +37,7 @@ from service.sql.information_schema import CATALOG, INFORMATION_SCHEMA, informat
 from service.sql.listings import requested_databases
 from service.sql.names import TablesBySelect, is_common_table, rename_tables, used_columns, used_names
 from service.sql.parser import generated
-from service.sql.plan import Plan, TableReference
+from service.sql.plan import NO_GROUNDS, Plan, PredicateGrounds, TableReference
 from service.sql.pruning import is_plain, predicates_of
 from service.sql.spellings import respell
 
@@ -105,7 +105,7 @@ class Resolver:
         edits = rename_tables(query, tables)
         edits += respell(query, tables, text)
         predicates = _predicates(query, tables)
-        nothing = ANYTHING, ()
+        nothing = ANYTHING, NO_GROUNDS
         names = used_names(query)
         return Plan(
             sql=self._sql,
@@ -118,7 +118,7 @@ class Resolver:
                     reference,
                     columns=used_columns(reference.table.schema, names),
                     predicate=predicates.get(reference.name, nothing)[0],
-                    conditions=predicates.get(reference.name, nothing)[1],
+                    grounds=predicates.get(reference.name, nothing)[1],
                 )
                 for reference in references
             ),
@@ -222,9 +222,9 @@ class Resolver:
             raise failure from error
 
 
-def _predicates(query: exp.Query, tables: TablesBySelect) -> dict[str, tuple[Predicate, tuple[str, ...]]]:
-    """Return the predicates of the tables and the conditions that imply them, by their names in the plan."""
-    predicates: dict[str, tuple[Predicate, tuple[str, ...]]] = {}
+def _predicates(query: exp.Query, tables: TablesBySelect) -> dict[str, tuple[Predicate, PredicateGrounds]]:
+    """Return the predicates of the tables and what implies them, by their names in the plan."""
+    predicates: dict[str, tuple[Predicate, PredicateGrounds]] = {}
     for select in query.find_all(exp.Select):
         references = {
             node.alias.casefold(): reference
@@ -232,10 +232,20 @@ def _predicates(query: exp.Query, tables: TablesBySelect) -> dict[str, tuple[Pre
             if is_plain(node)
         }
         schemas = {alias: reference.table.schema for alias, reference in references.items()}
-        found, conditions = predicates_of(select, schemas)
-        texts = tuple(map(generated, conditions))
+        found, grounds = predicates_of(select, schemas)
+        if all(predicate == ANYTHING for predicate in found.values()):
+            continue
+        try:
+            texts = PredicateGrounds(
+                conditions=tuple(map(generated, grounds.conditions)),
+                source=" ".join(map(generated, grounds.sources)).strip(),
+                commons=tuple(map(generated, grounds.commons)),
+            )
+        except QueryError:  # what has no text cannot be compared, so all rows are read
+            continue
         for alias, predicate in found.items():
-            predicates[references[alias].name] = predicate, texts if predicate != ANYTHING else ()
+            if predicate != ANYTHING:
+                predicates[references[alias].name] = predicate, texts
     return predicates
 
 

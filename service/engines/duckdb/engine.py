@@ -27,6 +27,7 @@ from catalog import Scan
 from service.encode.columns import decoded, decoded_schema
 from service.engines.duckdb.errors import statement_error_of
 from service.engines.duckdb.guard import check_statement, without_conditions
+from service.engines.duckdb.meaning import is_meant
 from service.engines.duckdb.session import IdleSessions, Session, SessionKey
 from service.engines.duckdb.unchanged import answer_schema, as_they_are, unchanged_columns
 from service.engines.engine import Engine, Execution, Progress
@@ -193,13 +194,16 @@ class DuckDBExecution(Execution):
             session = self._taken(SessionKey(f"{self._plan.prefix} {sql}", tables))
             if session.relation is None:
                 session.is_as_planned = check_statement(self._plan, session.connection)
+                session.unchanged = self._unchanged_columns(session.connection)
             if not session.is_as_planned:
                 self._plan = without_conditions(self._plan)
             session.attach(self._plan.tables, self)
             relation = session.bind()
             self._columns = session.columns
             self._check_not_cancelled()
-            self._reader = reader = self._unchanged() or relation.to_arrow_reader(_VECTOR_ROWS)
+            self._reader = reader = self._unchanged(session.unchanged) or relation.to_arrow_reader(
+                _VECTOR_ROWS
+            )
         return pa.RecordBatchReader.from_batches(decoded_schema(reader.schema), self._batches(reader))
 
     def cancel(self, error: QueryError) -> None:
@@ -272,9 +276,13 @@ class DuckDBExecution(Execution):
             if batch.num_rows:
                 return batch
 
-    def _unchanged(self) -> pa.RecordBatchReader | None:
-        """Return the rows of the scan if they are those of the statement; None if DuckDB must compute them."""
+    def _unchanged_columns(self, connection: duckdb.DuckDBPyConnection) -> list[str] | None:
+        """Return the columns of the scan that are the answer; None if DuckDB must compute it."""
         columns = unchanged_columns(self._plan)
+        return columns if columns is not None and is_meant(self._plan, connection) else None
+
+    def _unchanged(self, columns: list[str] | None) -> pa.RecordBatchReader | None:
+        """Return the rows of the scan if they are those of the statement; None if DuckDB must compute them."""
         if columns is None:
             return None
         (reference,) = self._plan.tables

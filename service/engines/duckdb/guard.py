@@ -4,8 +4,8 @@ sqlglot has parsed and checked the statement, but DuckDB parses the text again. 
 (`json_serialize_sql`), and everything in the tree must be something that the plan allows: its tables, common table
 expressions where they are known, allowed functions, and the parts of queries in `_QUERIES` and `_SOURCES`.
 
-The conditions that leave out rows of a scan come from sqlglot's tree, too. They count only if DuckDB's tree has the same
-conditions in the same place:
+The predicates that leave out rows of a scan come from sqlglot's tree, too. They count only if DuckDB's tree has what implies them
+in the same place: conditions, joins, tables of constants.
 
     WHERE j -> true AND key = 'a'        sqlglot: (j -> true) AND (key = 'a')     DuckDB: j -> (true AND key = 'a')
 """
@@ -17,12 +17,12 @@ from dataclasses import replace
 from typing import Any
 
 import duckdb
-import orjson
 
 from catalog.predicate import ANYTHING
-from service.errors import ForbiddenError, InvalidQueryError, QuerySyntaxError, without_folders
+from service.engines.duckdb.meaning import canonical, tree_of
+from service.errors import ForbiddenError, InvalidQueryError, QuerySyntaxError
 from service.sql.functions import is_allowed_function, is_allowed_table_function
-from service.sql.plan import Plan
+from service.sql.plan import Plan, PredicateGrounds
 
 # Nodes of DuckDB's tree are dictionaries.
 _Node = dict[str, Any]
@@ -42,21 +42,6 @@ _SOURCES = frozenset(
     }
 )
 _MODIFIERS = frozenset({"DISTINCT_MODIFIER", "LIMIT_MODIFIER", "LIMIT_PERCENT_MODIFIER", "ORDER_MODIFIER"})
-# Names of types that sqlglot replaces by one of their synonyms.
-_TYPES = {
-    synonym: name
-    for name, synonyms in {
-        "VARCHAR": ("BPCHAR", "CHAR", "NVARCHAR", "STRING", "TEXT"),
-        "TINYINT": ("INT1",),
-        "SMALLINT": ("INT2", "INT16", "SHORT"),
-        "INTEGER": ("INT", "INT4", "INT32", "SIGNED"),
-        "HUGEINT": ("INT128",),
-        "BIGINT": ("INT8", "INT64", "LONG", "OID"),
-        "TIMESTAMP": ("DATETIME", "TIMESTAMP_US"),
-    }.items()
-    for synonym in synonyms
-}
-_PLACES = frozenset({"query_location", "query_location_length"})
 
 
 def check_statement(plan: Plan, connection: duckdb.DuckDBPyConnection) -> bool:
@@ -80,24 +65,12 @@ def check_statement(plan: Plan, connection: duckdb.DuckDBPyConnection) -> bool:
             found.add(_table(node, tables, commons))
     if not found >= tables:
         raise InvalidQueryError("the statement can be read in two ways: put its parts in parentheses")
-    return _has_conditions(tree, plan, connection)
+    return _has_grounds(tree, plan, connection)
 
 
 def without_conditions(plan: Plan) -> Plan:
     """Return a plan that reads all rows of its tables."""
     return replace(plan, tables=tuple(replace(table, predicate=ANYTHING) for table in plan.tables))
-
-
-def tree_of(sql: str, connection: duckdb.DuckDBPyConnection) -> _Node:
-    """Return DuckDB's tree of a statement."""
-    tree = connection.execute("SELECT json_serialize_sql(?)", [sql]).fetchall()
-    found: _Node = orjson.loads(tree[0][0])
-    if found.get("error", True):
-        text = str(found.get("error_message", ""))
-        raise QuerySyntaxError(without_folders(text) or "expected one query")
-    if len(found["statements"]) != 1:
-        raise ForbiddenError("expected one statement, found several")
-    return found
 
 
 def _nodes(tree: _Node) -> Iterator[tuple[_Node, frozenset[str]]]:
@@ -150,33 +123,70 @@ def _table(node: _Node, tables: set[str], commons: frozenset[str]) -> str:
     return path[0].casefold()
 
 
-def _has_conditions(tree: _Node, plan: Plan, connection: duckdb.DuckDBPyConnection) -> bool:
-    """Return whether the conditions of the scans are conditions of each SELECT that reads their tables."""
-    wanted = {table.name: table.conditions for table in plan.tables if table.predicate != ANYTHING}
-    written = list(dict.fromkeys(condition for conditions in wanted.values() for condition in conditions))
-    # A table that USING joins to constants has a predicate, but no condition.
-    if not written:
-        return True
+def _has_grounds(tree: _Node, plan: Plan, connection: duckdb.DuckDBPyConnection) -> bool:
+    """Return whether DuckDB reads what implies the predicates of the scans in each SELECT that reads their tables."""
+    wanted = {table.name: table.grounds for table in plan.tables if table.predicate != ANYTHING}
     try:
-        select = tree_of("SELECT " + ", ".join(f"({condition})" for condition in written), connection)
+        read = {grounds: _ReadGrounds(grounds, connection) for grounds in dict.fromkeys(wanted.values())}
     except QuerySyntaxError:
         return False
-    read = [canonical(item) for item in select["statements"][0]["node"]["select_list"]]
-    if None in read:
+    if not all(grounds.is_complete for grounds in read.values()):
         return False
-    known = dict(zip(written, read, strict=True))
-    for node, _ in _nodes(tree):
+    for node, _ in _nodes(tree) if wanted else ():
+        for common in node.get("cte_map", {}).get("map", ()):
+            if not all(grounds.allow(common) for grounds in read.values()):
+                return False
         if node.get("type") != "SELECT_NODE":
             continue
         sources = list(_joined(node["from_table"]))
         names = {source["table_name"] for source in sources if source["type"] == "BASE_TABLE"}
-        needed = {known[condition] for name in names & wanted.keys() for condition in wanted[name]}
+        needed = {wanted[name] for name in names & wanted.keys()}
         if not needed:
             continue
         conditions = [source["condition"] for source in sources if source.get("join_type") == "INNER"]
-        if not needed <= set(map(canonical, _conjuncts([node["where_clause"], *conditions]))):
+        written = set(map(canonical, _conjuncts([node["where_clause"], *conditions])))
+        source = canonical(node["from_table"]) if any(grounds.source for grounds in needed) else None
+        if not all(read[grounds].are_in(written, source) for grounds in needed):
             return False
     return True
+
+
+class _ReadGrounds:
+    """What implies a predicate, as canonical trees of DuckDB's.
+
+    Raises:
+        QuerySyntaxError: DuckDB cannot read its texts.
+    """
+
+    def __init__(self, grounds: PredicateGrounds, connection: duckdb.DuckDBPyConnection) -> None:
+        commons = f"WITH {', '.join(grounds.commons)} " if grounds.commons else ""
+        items = ", ".join(f"({condition})" for condition in grounds.conditions) or "1"
+        text = f"{commons}SELECT {items} {grounds.source}"
+        node = tree_of(text, connection)["statements"][0]["node"]
+        self._conditions = set(map(canonical, node["select_list"])) if grounds.conditions else set()
+        self._source = canonical(node["from_table"]) if grounds.source else None
+        self._commons = {
+            common["key"].casefold(): canonical(common["value"]) for common in node["cte_map"]["map"]
+        }
+        trees = [*self._conditions, *self._commons.values(), *([self._source] if grounds.source else [])]
+        self.is_complete = None not in trees
+
+    def are_in(self, conditions: set[bytes | None], source: bytes | None) -> bool:
+        """Return whether a SELECT has them.
+
+        Args:
+            conditions: canonical trees of the conjuncts of its WHERE and inner joins.
+            source: the canonical tree of its FROM.
+        """
+        return self._conditions <= conditions and self._source in (None, source)
+
+    def allow(self, common: _Node) -> bool:
+        """Return whether a common table of the statement is what a predicate takes it for; others may be anything.
+
+        The name decides: where two common tables have one name, and one of them is not known, all rows are read.
+        """
+        name = common["key"].casefold()
+        return name not in self._commons or canonical(common["value"]) == self._commons[name]
 
 
 def _joined(source: _Node) -> Iterator[_Node]:
@@ -197,20 +207,3 @@ def _conjuncts(conditions: Iterable[_Node | None]) -> Iterator[_Node]:
             waiting += node["children"]
         elif node is not None:
             yield node
-
-
-def canonical(node: _Node) -> bytes | None:
-    """Return a tree without the places in its text; None if it is too deep to be compared."""
-    try:
-        return orjson.dumps(_placeless(node), option=orjson.OPT_SORT_KEYS)
-    except (RecursionError, orjson.JSONEncodeError):
-        return None
-
-
-def _placeless(node: Any) -> Any:
-    if isinstance(node, dict):
-        if node.get("class") == "TYPE" and len(node["qualified_name"]["path"]) == 1:
-            name = node["type_name"].upper()
-            return _TYPES.get(name, name), _placeless(node["children"])
-        return {name: _placeless(child) for name, child in node.items() if name not in _PLACES}
-    return [_placeless(child) for child in node] if isinstance(node, list) else node

@@ -80,6 +80,7 @@ class Session:
         relation: the bound statement; None before `bind`.
         columns: columns of the answer.
         is_as_planned: False if DuckDB reads conditions of the statement differently from its plan.
+        unchanged: the columns of the only table that are the answer; None if DuckDB computes it.
     """
 
     def __init__(self, key: SessionKey, connection: duckdb.DuckDBPyConnection) -> None:
@@ -88,6 +89,7 @@ class Session:
         self.relation: duckdb.DuckDBPyRelation | None = None
         self.columns: tuple[Column, ...] = ()
         self.is_as_planned = True
+        self.unchanged: list[str] | None = None
         self._datasets: dict[str, _TableDataset] = {}
 
     def attach(self, references: Sequence[TableReference], reader: ScanReader) -> None:

@@ -33,6 +33,8 @@ CASES: list[tuple[str, list[dict[str, tuple[Any, ...]]]]] = [
     ),
     ("FROM aggregate WHERE _key_group = '7'", [{"_key_group": (7,)}]),
     ("FROM aggregate WHERE _key_group = 7::BIGINT", [{}]),
+    ("FROM aggregate WHERE _key_group = BIT '101'", [{}]),
+    ("FROM aggregate WHERE _key_group = INTEGER '101'", [{"_key_group": (101,)}]),
     ("FROM aggregate WHERE _key_group = 7.0", [{}]),
     ("FROM aggregate WHERE _key_group = 99999999999", [{}]),
     ("FROM aggregate WHERE key = 5", [{}]),
@@ -103,6 +105,8 @@ WITHS = [
     ("WITH w AS (SELECT 'key_1' AS k) SELECT a.* FROM aggregate a JOIN w ON w.k = a.key", [ONE]),
     ("WITH w(k) AS (VALUES ('key_1'), ('key_2')) SELECT * FROM aggregate WHERE key IN (SELECT k FROM w)", [TWO]),
     ("WITH w(k) AS (VALUES ('key_1'), ('key_2')) SELECT * FROM aggregate WHERE key IN (FROM w)", [TWO]),
+    ("WITH w(key) AS (VALUES ('key_1'), ('key_2')) SELECT * FROM aggregate JOIN w USING (key)", [TWO]),
+    ("WITH w(key) AS MATERIALIZED (VALUES ('key_1')) SELECT * FROM w JOIN aggregate USING (key)", [ONE]),
     ("WITH w(k) AS (VALUES ('key_1'), ('key_2')), v AS (SELECT k AS m FROM w WHERE k > 'key_1')"
      " SELECT a.* FROM aggregate a, v x WHERE x.m = a.key", [TWO]),
     ("WITH w AS (VALUES ('key_1')) SELECT a.* FROM (SELECT * FROM aggregate b WHERE b.key IN (FROM w)) a", [ONE]),

@@ -12,7 +12,7 @@ import pytest
 from service.engines.duckdb.guard import check_statement
 from service.errors import ForbiddenError, InvalidQueryError, QueryError
 from service.sql.planner import plan
-from tests.service.sql.test_pruning import CASES
+from tests.service.sql.test_pruning import CASES, WITHS
 
 KEY = "WHERE key = 'key_662'"
 
@@ -158,10 +158,16 @@ def test_a_statement_that_lacks_a_planned_table_is_refused(native: Any) -> None:
         check_statement(planned, connection)
 
 
-@pytest.mark.parametrize("tail", [tail for tail, _ in CASES if tail.startswith("FROM")])
-def test_duckdb_reads_the_conditions_that_save_reading(native: Any, tail: str) -> None:
+@pytest.mark.parametrize(
+    "sql",
+    [
+        *(f"SELECT * {tail}" for tail, _ in CASES if tail.startswith("FROM")),
+        *(sql for sql, _ in WITHS if sql.count(" w AS") < 2),
+    ],
+)
+def test_duckdb_reads_the_conditions_that_save_reading(native: Any, sql: str) -> None:
     with duckdb.connect() as connection:
-        assert check_statement(plan(f"SELECT * {tail}", native.catalog), connection)
+        assert check_statement(plan(sql, native.catalog), connection)
 
 
 @pytest.mark.parametrize(
@@ -182,3 +188,48 @@ def test_conditions_that_duckdb_does_not_read_leave_out_no_row(native: Any, text
     count = native.rows(text.format("aggregate"))
 
     assert [tuple(row.values()) for row in rows] == count
+
+
+_VALUES = "SELECT count(*) FROM {} AS a JOIN (VALUES ('key_1')) AS v(key) USING (key)"
+_COMMON = (
+    "WITH w(key) AS (VALUES ('key_1')) SELECT count(*) FROM {} AS a WHERE a.key IN (SELECT w.key FROM w)"
+)
+
+
+@pytest.mark.parametrize(
+    ("planned", "written"),
+    [
+        (_VALUES, _VALUES.replace("'key_1'", "'key_' || '2'")),
+        (_VALUES, _VALUES.replace("USING (key)", "ON true")),
+        (_VALUES, _VALUES.replace("JOIN", "LEFT JOIN")),
+        (_VALUES, _VALUES.replace("(VALUES ('key_1'))", "(SELECT upper('key_1') UNION ALL SELECT 'key_3')")),
+        (_COMMON, _COMMON.replace("'key_1'", "'key_1'), ('key_2'")),
+        (_COMMON, _COMMON.replace("VALUES ('key_1')", "SELECT 'key_' || range FROM range(9)")),
+        (
+            _COMMON,
+            _COMMON.replace("WITH w(key)", "WITH w(key, other)").replace("'key_1'", "'key_2', 'key_1'"),
+        ),
+    ],
+)
+def test_constants_that_duckdb_reads_differently_leave_out_no_row(
+    native: Any, planned: str, written: str
+) -> None:
+    known = plan(planned.format("aggregate"), native.catalog)
+    assert known.tables[0].predicate.values
+    execution = native.engine.execution(replace(known, text=written.format('"1: native.aggregate"')))
+    rows = execution.open().read_all().to_pylist()
+    execution.close()
+
+    assert [tuple(row.values()) for row in rows] == native.rows(written.format("aggregate"))
+
+
+def test_columns_that_duckdb_reads_differently_are_duckdbs(native: Any) -> None:
+    planned = plan("SELECT key, value FROM aggregate", native.catalog)
+    other = replace(planned, text='SELECT upper(key) AS key, value FROM "1: native.aggregate"')
+    execution = native.engine.execution(other)
+    rows = execution.open().read_all().to_pylist()
+    execution.close()
+
+    assert sorted(tuple(row.values()) for row in rows) == sorted(
+        native.rows("SELECT upper(key), value FROM aggregate")
+    )
