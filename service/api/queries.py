@@ -53,6 +53,7 @@ class QueryStatus(BaseModel):
     state: QueryState
     result_ready: bool = Field(description="rows, or their end, are ready to be read")
     sql: str
+    database: str | None = Field(default=None, description="database of tables without one, as it was asked")
     user: str
     source: str
     engine: str
@@ -138,6 +139,7 @@ def _status(record: QueryRecord) -> QueryStatus:
         state=record.state,
         result_ready=record.is_ready,
         sql=record.sql,
+        database=record.database,
         user=record.owner.name,
         source=record.source,
         engine=record.engine,

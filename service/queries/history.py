@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+import secrets
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,8 +14,12 @@ from service.auth.principal import Identity
 from service.engines.engine import Progress
 from service.errors import QueryError
 from service.queries.origin import Origin
+from service.queries.request import QueryRequest
 from service.queries.state import QueryState
 from service.sql.incomplete import UnreadFile
+
+# Characters of a statement that its record keeps: the history holds a thousand of them.
+LISTED_SQL = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +31,7 @@ class QueryRecord:
         owner: the user who asked.
         source: the client, as it calls itself.
         sql: the statement, cut if it is long.
+        database: the database of tables without one, as it was asked; None if it was not.
         state: its state.
         engine: the engine that runs it.
         engine_reason: why this engine.
@@ -43,6 +51,7 @@ class QueryRecord:
     owner: Identity
     source: str
     sql: str
+    database: str | None
     state: QueryState
     engine: str
     engine_reason: str
@@ -56,6 +65,30 @@ class QueryRecord:
     incomplete: tuple[UnreadFile, ...]
     warnings: tuple[str, ...]
     error: QueryError | None
+
+
+def refused_record(request: QueryRequest, error: QueryError) -> QueryRecord:
+    """Return the record of a statement that was refused before it ran."""
+    return QueryRecord(
+        id=request.query_id or secrets.token_hex(16),
+        owner=request.owner,
+        source=request.source,
+        sql=request.sql[:LISTED_SQL],
+        database=request.schema,
+        state=QueryState.FAILED,
+        engine=request.engine,
+        engine_reason="",
+        created=time.time(),
+        queued_ms=0.0,
+        elapsed_ms=0.0,
+        row_count=0,
+        is_ready=False,
+        progress=Progress(),
+        origins=(),
+        incomplete=(),
+        warnings=(),
+        error=copy.copy(error),
+    )
 
 
 class History:

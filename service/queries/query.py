@@ -19,7 +19,7 @@ import pyarrow as pa
 from service.engines.engine import Engine, Progress
 from service.errors import QueryCancelledError, QueryError
 from service.queries.attendance import Attendance
-from service.queries.history import QueryRecord
+from service.queries.history import LISTED_SQL, QueryRecord
 from service.queries.lifecycle import Lifecycle
 from service.queries.origin import Origin, metadata_of
 from service.queries.request import QueryRequest
@@ -31,9 +31,6 @@ from service.sql.explain import Explanation
 from service.sql.incomplete import UnreadFile
 from service.sql.plan import Plan
 from service.sql.types import Column
-
-# Characters of a statement that its record keeps: the history holds a thousand of them.
-_LISTED_SQL = 10_000
 
 
 class Keeper(Protocol):
@@ -206,7 +203,8 @@ class Query:
             id=self.id,
             owner=self.owner,
             source=self.request.source,
-            sql=self.request.sql[:_LISTED_SQL],
+            sql=self.request.sql[:LISTED_SQL],
+            database=self.request.schema,
             state=self.state,
             engine=self.engine,
             engine_reason=self.engine_reason,

@@ -27,6 +27,7 @@ from service.engines.registry import AUTO, local_engine
 from service.errors import (
     ConflictError,
     InvalidRequestError,
+    QueryError,
     QueryNotFoundError,
     ScanLimitExceededError,
     ServiceEndingError,
@@ -35,7 +36,7 @@ from service.errors import (
 )
 from service.process import machine
 from service.queries.attendance import stalled
-from service.queries.history import History, QueryRecord
+from service.queries.history import History, QueryRecord, refused_record
 from service.queries.origin import Origin, may_read
 from service.queries.query import Query
 from service.queries.request import QueryRequest
@@ -110,9 +111,14 @@ class Queries:
             size_bytes = plan.size_bytes
             origins = tuple(map(Origin.of, plan.databases))
             explanation = explanation_of(plan) if plan.prefix.startswith("EXPLAIN") else None
+            self._check_scan(size_bytes, request)
         except (CatalogError, ReaderError) as error:
-            raise query_error_of(error) from error
-        self._check_scan(size_bytes, request)
+            refused = query_error_of(error)
+            self._history.add(refused_record(request, refused))
+            raise refused from error
+        except QueryError as error:
+            self._history.add(refused_record(request, error))
+            raise
         engine, reason = self._engine(request.engine, plan, size_bytes)
         is_replaceable = request.engine == AUTO and engine is not self._local
         query = Query(

@@ -15,12 +15,15 @@ from service.app import create_app
 from service.auth.gate import Authenticator
 from service.auth.keys import KeyFile
 from service.settings import Settings
+from tests.support.damaged import write_in_files
+from tests.support.paths import DATA
 from tests.web.asking import Watch, grid_rows, query, tree_item, write
 from tests.web.conftest import ROOTS, listening
 
 pytestmark = pytest.mark.browser
 
 Opened = Callable[..., Page]
+WORDCOUNT = DATA / "flink" / "2.3.0" / "wordcount-hashmap-savepoints" / "canonical"
 RESULT = "**/api/queries/*/result"
 
 
@@ -123,6 +126,61 @@ def test_an_export_that_fails_says_why(opened: Opened, watch: Watch) -> None:
 
     expect(page.get_by_role("alert")).to_contain_text("there is no column 'nope'")
     expect(page.locator(".cm-lintRange-error")).to_have_text("nope")
+
+
+@pytest.fixture(scope="module")
+def damaged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a service over a savepoint of which a file with half of the aggregates is missing."""
+    savepoint = write_in_files(WORDCOUNT, tmp_path_factory.mktemp("files") / "damaged")
+    next(savepoint.glob("aggregate-0*")).unlink()
+    with listening(create_app(Settings(), Catalog([Root(path=str(savepoint))]))) as address:
+        yield address
+
+
+def test_a_query_of_a_missing_file_is_answered_without_it_on_request(
+    opened: Opened, watch: Watch, damaged: str
+) -> None:
+    watch.address = damaged
+    watch.expected.add("410")
+    page = opened(query("SELECT count(*) AS n FROM aggregate", "damaged"), at=damaged)
+    alert = page.get_by_role("alert")
+    expect(alert).to_contain_text("MISSING_FILE")
+
+    page.get_by_role("button", name="Answer without what cannot be read").click()
+
+    assert grid_rows(page) == [["491"]]
+    expect(alert).to_contain_text("This answer is incomplete")
+    expect(alert).to_contain_text("Rows are missing in damaged.aggregate.")
+    page.get_by_label("Export all rows").select_option("CSV")
+    expect(alert).to_contain_text("MISSING_FILE")
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Answer without what cannot be read").click()
+    assert Path(download.value.path()).read_text() == '"n"\n491\n'
+    expect(page.get_by_role("note")).to_have_text("The file lacks the rows of what cannot be read.")
+
+    page.get_by_role("button", name="History").click()
+    expect(page.locator(".history li").filter(has_text="◐ incomplete").first).to_contain_text("damaged")
+
+
+def test_the_views_say_what_they_lack(opened: Opened, watch: Watch, damaged: str) -> None:
+    watch.address = damaged
+    watch.expected.add("410")
+    page = opened("#/overview?db=damaged", at=damaged)
+    expect(page.get_by_text("Not all of this savepoint can be read")).to_be_visible()
+
+    page.get_by_role("button", name="Answer without what cannot be read").click()
+
+    rows = page.get_by_role("region", name="States of the operator").locator("tbody tr")
+    expect(rows).to_have_count(1)
+    assert rows.locator("td").all_inner_texts()[:2] == ["count", "491"]
+    expect(page.get_by_text("This answer is incomplete")).to_be_visible()
+
+    page.goto(f"{damaged}/#/keys?key=key_662&dbs=damaged")
+    expect(page.get_by_role("alert")).to_contain_text("Not everything could be read")
+    expect(page.get_by_text("What could be read has no state for this key.")).to_be_visible()
+    page.get_by_role("button", name="Answer without what cannot be read").click()
+    expect(page.get_by_role("alert")).to_contain_text("Rows are missing in damaged.aggregate__count.")
+    expect(page.get_by_text("What could be read has no state for this key.")).to_be_visible()
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ import pyarrow.ipc as ipc
 import pyarrow.json as pj
 import pyarrow.parquet as pq
 import pytest
-from playwright.sync_api import Page, Route, expect
+from playwright.sync_api import Page, expect
 
 from tests.web.asking import HOSTILE, Watch, facts, grid_rows, header, query, tree_item, write
 from tests.web.conftest import ROOTS
@@ -350,18 +350,30 @@ def test_a_link_without_run_only_shows_the_query(opened: Opened, service: str) -
     assert sql not in asked
 
 
-def test_history_has_what_people_asked_and_brings_it_back(opened: Opened) -> None:
-    page = opened(query("SELECT 'for the history' AS text"))
+def test_history_has_what_people_asked_and_brings_it_back_with_its_database(
+    opened: Opened, watch: Watch
+) -> None:
+    watch.expected.add("404")
+    page = opened(query("SELECT 'for the history' AS text", "words"))
     assert grid_rows(page) == [["for the history"]]
-    write(page, "SELECT 2")
+    write(page, "SELECT * FROM misremembered")
+    page.keyboard.press("Control+Enter")
+    expect(page.get_by_role("alert")).to_be_visible()
+    page.get_by_label("Database").select_option("native")
 
     page.get_by_role("button", name="History").click()
-    entries = page.locator(".history button")
-    expect(entries.first).to_contain_text("finished · 1 row")
+    entries = page.locator(".history li")
+    expect(entries.first).to_contain_text("there is no table 'misremembered' in database 'words'")
+    expect(entries.first.locator(".mark")).to_have_text("✗ failed")
     assert not any("/* page */" in text for text in entries.all_inner_texts())
-    entries.filter(has_text="for the history").first.click()
+    page.get_by_role("searchbox", name="Search the history").fill("History words")
+    expect(entries).to_have_count(1)
+    expect(entries).to_contain_text("1 row")
+    expect(entries.locator(".mark")).to_have_count(0)
+    entries.get_by_role("button").click()
 
     expect(page.get_by_role("textbox", name="SQL")).to_have_text("SELECT 'for the history' AS text")
+    expect(page.get_by_label("Database")).to_have_value("words")
 
 
 READERS = {
@@ -416,22 +428,6 @@ def test_tab_leaves_the_editor_and_closes_the_completion(opened: Opened) -> None
 
     expect(page.locator(".cm-tooltip-autocomplete")).to_have_count(0)
     expect(page.get_by_role("textbox", name="SQL")).not_to_be_focused()
-
-
-def test_an_answer_says_what_it_lacks(opened: Opened) -> None:
-    page = opened(query("SELECT 1 AS n", run=False))
-    lacking = [{"table": "native.timers", "path": "a", "code": "FILE_NOT_FOUND", "message": "a is missing"}]
-
-    def partly(route: Route) -> None:
-        response = route.fetch()
-        route.fulfill(response=response, json=response.json() | {"incomplete": lacking})
-
-    page.route("**/api/queries/*/result", partly)
-    page.get_by_role("button", name="Run").click()
-
-    expect(page.get_by_role("alert")).to_contain_text("This answer is incomplete")
-    expect(page.get_by_role("alert")).to_contain_text("native.timers: a is missing")
-    assert grid_rows(page) == [["1"]]
 
 
 def test_tables_are_completed_and_quoted(opened: Opened) -> None:

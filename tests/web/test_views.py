@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from urllib.parse import urlencode
 
@@ -13,6 +14,8 @@ from tests.web.asking import Watch
 pytestmark = pytest.mark.browser
 
 Opened = Callable[..., Page]
+UUID = "00000000-0000-0001-ffff-ffffffffffff"
+OF_UUIDS = "6bb72153642da68b6c6a1b86154be702"
 
 
 def view(name: str, **values: str) -> str:
@@ -45,7 +48,7 @@ def test_the_overview_says_what_is_in_a_savepoint(opened: Opened) -> None:
     assert cards == {
         "Job": "wordcount-rocksdb-savepoints",
         "Checkpoint": "2",
-        "Size": "68.2 KiB",
+        "Size": "70 kB",
         "Operators": "3",
         "States": "3",
         "Files": "22",
@@ -55,11 +58,11 @@ def test_the_overview_says_what_is_in_a_savepoint(opened: Opened) -> None:
     head, rows = table(page, "Operators")
     assert head == ["Operator", "uid", "States", "Parallelism", "Size", "Largest subtask"]
     assert rows == [
-        ["aggregate", "aggregate", "1", "2 of 128", "40.4 KiB", "1.01 × the mean"],
-        ["mod7-no-uid", "–", "1", "2 of 128", "26.7 KiB", "1.00 × the mean"],
-        ["Source: word-source", "source", "1", "2 of 128", "1.1 KiB", "1.00 × the mean"],
+        ["aggregate", "aggregate", "1", "2 of 128", "41 kB", "1.01 × the mean"],
+        ["mod7-no-uid", "–", "1", "2 of 128", "27 kB", "1.00 × the mean"],
+        ["Source: word-source", "source", "1", "2 of 128", "1.1 kB", "1.00 × the mean"],
     ]
-    sizes = page.get_by_role("img", name="Sizes: aggregate 40.4 KiB")
+    sizes = page.get_by_role("img", name="Sizes: aggregate 41 kB")
     expect(sizes).to_be_visible()
     expect(page.get_by_role("img", name="Bytes by operator and subtask.")).to_be_visible()
 
@@ -68,7 +71,7 @@ def test_inside_an_operator_skew_and_large_keys_are_seen(opened: Opened) -> None
     page = opened(view("overview", db="native"))
 
     _, states = table(page, "States of the operator")
-    assert states == [["count", "1,000", "2.4 KiB", "1.02 × the mean", "2.18 × the mean"]]
+    assert states == [["count", "1,000", "2.5 kB", "1.02 × the mean", "2.18 × the mean"]]
     _, keys = table(page, "The largest keys")
     assert keys[0] == ["key_662", "1", "5 B", "41"]
     expect(page.get_by_role("img", name="entries by state and key group.")).to_be_visible()
@@ -146,6 +149,28 @@ def test_a_struct_has_states_lists_maps_and_timers(opened: Opened) -> None:
     assert ["processing timer of user-timers", "TIMER", "2100-01-01T00:00:00.001", "registered"] in rows
 
 
+def test_a_uuid_is_found_in_both_spellings_with_its_timers(opened: Opened) -> None:
+    page = opened(view("keys", key=UUID, dbs="states"))
+
+    _, rows = table(page, f"Entries of {OF_UUIDS}")
+    assert len(rows) == 27
+    assert sum(row[1] == "TIMER" for row in rows) == 9
+
+    page.get_by_role("textbox", name="Key").fill(f'"{UUID}"')
+    page.get_by_role("button", name="Find").click()
+
+    expect(page).to_have_url(re.compile("key=%22"))
+    assert table(page, f"Entries of {OF_UUIDS}")[1] == rows
+
+
+def test_part_of_a_struct_is_told_what_is_missing_and_how_keys_look(opened: Opened) -> None:
+    page = opened(view("keys", key='{"f0": "t1"}', dbs="states"))
+
+    expect(page.get_by_text(": expected the fields f0, f1; f1 is missing.")).to_be_visible()
+    page.get_by_role("button", name='{"f0":"t', exact=False).first.click()
+    expect(page.get_by_role("region", name="Entries of").first).to_be_visible()
+
+
 def test_a_key_in_windows_has_a_row_a_window(opened: Opened) -> None:
     page = opened(view("keys", key="w1", dbs="states"))
 
@@ -174,6 +199,9 @@ def test_a_key_that_nothing_has_is_told(opened: Opened, key: str, told: str) -> 
     page = opened(view("keys", key=key, dbs="native"))
 
     expect(page.get_by_text(told)).to_be_visible()
+    expect(page.locator(".likeness")).to_contain_text(
+        re.compile(r"Keys here look like \d \(mod7-no-uid\), key_\d+ \(aggregate\)")
+    )
     page.get_by_text("1 operator with keys of another type").click()
     expect(page.get_by_role("region", name="Operators with keys of another type")).to_contain_text("INTEGER")
 

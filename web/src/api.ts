@@ -15,6 +15,11 @@ export interface Source {
   checkpoint_id: number;
   path: string;
 }
+/** A file that an answer has no rows of. */
+export interface Unread {
+  table: string;
+  message: string;
+}
 export interface Answer {
   query_id: string;
   columns: Column[];
@@ -27,12 +32,17 @@ export interface Answer {
   bytes_read: number;
   databases: Source[];
   /** What the answer lacks, where it was allowed to. */
-  incomplete?: { table: string; message: string }[] | null;
+  incomplete?: Unread[] | null;
 }
 export interface Status {
   query_id: string;
   state: "queued" | "running" | "finished" | "failed" | "cancelled";
   sql: string;
+  /** The one of tables without a database, as it was asked. */
+  database: string | null;
+  /** The ones that were read. */
+  databases: Source[];
+  incomplete: Unread[];
   created: number;
   elapsed_ms: number;
   row_count: number;
@@ -71,6 +81,13 @@ export class ApiError extends Error {
     this.hint = told.hint;
     this.position = told.position;
   }
+}
+
+const UNREADABLE = new Set(["MISSING_FILE", "CORRUPT_SAVEPOINT", "UNREADABLE_SAVEPOINT", "UNSUPPORTED_VERSION", "UNSUPPORTED_SERIALIZER", "UNSUPPORTED_STATE", "PATH_OUTSIDE_ROOT", "STORAGE_ERROR", "STORAGE_ACCESS_DENIED", "SAVEPOINT_CHANGED"]);
+
+/** Whether an answer without the files that cannot be read may be had. */
+export function mayLeaveOut(code: string): boolean {
+  return UNREADABLE.has(code);
 }
 
 /** The same error of a text that a prefix was put before. */

@@ -1,15 +1,28 @@
 // Queries: those of people, with progress and an end on request, and the page's own.
-import { Answer, ApiError, get, post, remove, request, Status } from "./api";
+import { Answer, ApiError, get, post, remove, request, Status, Unread } from "./api";
 import { OWN } from "./sql";
 
+/** How the page asks for what it shows: whether what cannot be read may be left out, and what was. */
+export interface Reading {
+  signal?: AbortSignal;
+  partial: boolean;
+  lacking: Unread[];
+}
+
+export function reading(signal?: AbortSignal, partial = false): Reading {
+  return { signal, partial, lacking: [] };
+}
+
 /** The rows of a query that the page itself asks. */
-export function ask(sql: string, signal?: AbortSignal, maxRows?: number): Promise<Answer> {
-  return post<Answer>("api/query", { sql: OWN + sql, max_rows: maxRows }, signal);
+export async function ask(sql: string, how: Reading = reading()): Promise<Answer> {
+  const answer = await post<Answer>("api/query", { sql: OWN + sql, allow_partial: how.partial }, how.signal);
+  how.lacking.push(...(answer.incomplete ?? []));
+  return answer;
 }
 
 /** As objects by the name of the column. */
-export async function records<T>(sql: string, signal?: AbortSignal): Promise<T[]> {
-  return recordsOf(await ask(sql, signal));
+export async function records<T>(sql: string, how?: Reading): Promise<T[]> {
+  return recordsOf(await ask(sql, how));
 }
 
 export function recordsOf<T>(answer: Answer): T[] {
@@ -20,6 +33,8 @@ export function recordsOf<T>(answer: Answer): T[] {
 export interface Question {
   sql: string;
   database: string | null;
+  /** Whether what cannot be read is left out of the answer, which says so. */
+  allow_partial: boolean;
 }
 
 const FIRST_LOOK_MS = 120;

@@ -31,7 +31,7 @@ export interface StateRow {
   parallelism: number;
   max_parallelism: number;
   size_bytes: number;
-  decode_status: "decoded" | "partial" | "raw";
+  decode_status: "decoded" | "partial" | "raw" | "unreadable";
   decode_note: string | null;
   table_name: string | null;
 }

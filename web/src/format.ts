@@ -1,15 +1,17 @@
 // Numbers and names for people.
-const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+const UNITS = ["B", "kB", "MB", "GB", "TB", "PB"];
+const STEP = 1000;
 
+/** A size with a decimal unit, as the command line writes it. */
 export function bytes(size: number | null | undefined): string {
   if (size === null || size === undefined) return "";
   let value = size;
   let unit = 0;
-  while (value >= 1024 && unit < UNITS.length - 1) {
-    value /= 1024;
+  while (value >= STEP && unit < UNITS.length - 1) {
+    value /= STEP;
     unit += 1;
   }
-  return `${unit && value < 100 ? value.toFixed(1) : Math.round(value)} ${UNITS[unit]}`;
+  return `${unit && value < 10 ? value.toFixed(1) : Math.round(value)} ${UNITS[unit]}`;
 }
 
 export function count(value: number | bigint): string {
@@ -24,10 +26,6 @@ export function duration(ms: number): string {
   if (ms < 1000) return `${Math.round(ms)} ms`;
   if (ms < 60_000) return `${(ms / 1000).toFixed(ms < 10_000 ? 2 : 1)} s`;
   return `${Math.floor(ms / 60_000)} min ${Math.round((ms % 60_000) / 1000)} s`;
-}
-
-export function time(secondsSinceEpoch: number): string {
-  return new Date(secondsSinceEpoch * 1000).toLocaleTimeString("en-GB");
 }
 
 /** How much more the largest has than the mean; 1 is even. */

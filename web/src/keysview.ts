@@ -6,8 +6,8 @@ import { compareBox, Compared, comparedOf, comparedText, several, sideBySide } f
 import { keep, kept } from "./context";
 import { announce, Child, fill, h } from "./dom";
 import { bytes, plural } from "./format";
-import { Entry, Found, lookup, MOST } from "./lookup";
-import { empty, plainTable, problem } from "./panel";
+import { Entry, exampleOf, Found, Keyed, lookup, MOST } from "./lookup";
+import { empty, lackingBox, leaveOutButton, plainTable, problem } from "./panel";
 import { progressBar } from "./progressbar";
 import { remember } from "./route";
 
@@ -20,7 +20,7 @@ export function keysView(main: HTMLElement, values: URLSearchParams, signal: Abo
   const compared = h("div", {});
   const body = h("div", { class: "view-body" });
 
-  const find = async () => {
+  const find = async (partial = false) => {
     keep({ key: key.value, dbs: comparedText(names) });
     remember("keys", { db: kept().db, key: key.value, dbs: comparedText(names) });
     search.abort();
@@ -44,13 +44,13 @@ export function keysView(main: HTMLElement, values: URLSearchParams, signal: Abo
     const show = (done: boolean) => {
       const all = compared.names.flatMap((name) => found.get(name) ?? []);
       bar.show(all.length, compared.names.length, told());
-      fill(results, shown(all, compared, done));
+      fill(results, shown(all, compared, done, partial ? null : () => void find(true)));
     };
     fill(body, bar.element, results);
     show(false);
     try {
       await several(compared.names, async (name) => {
-        found.set(name, await lookup(name, key.value, own));
+        found.set(name, await lookup(name, key.value, own, partial));
         if (!own.aborted) show(false);
       });
     } catch (error) {
@@ -61,7 +61,11 @@ export function keysView(main: HTMLElement, values: URLSearchParams, signal: Abo
     if (own.aborted && !cancelled) return;
     bar.element.remove();
     if (cancelled) body.prepend(h("p", { class: "banner", role: "note" }, `Cancelled: ${told()} were searched.`));
-    else if (found.size === compared.names.length) show(true);
+    else if (found.size === compared.names.length) {
+      show(true);
+      const all = [...found.values()];
+      if (!all.some(({ entries }) => entries.length)) results.querySelector(".likeness")?.append(await likeness(all, own, (text) => ((key.value = text), void find())));
+    }
   };
   const form = h(
     "form",
@@ -76,7 +80,7 @@ export function keysView(main: HTMLElement, values: URLSearchParams, signal: Abo
     key,
     h("button", { class: "primary" }, "Find"),
   );
-  const about = "Every state, timer and window of one key, in every operator, checkpoint beside checkpoint. The key is read as the type of each operator’s keys; structs are written as JSON.";
+  const about = "Every state, timer and window of one key, in every operator, checkpoint beside checkpoint. The key is read as the type of each operator’s keys; a struct may be written as JSON or as (a,1).";
   fill(main, h("div", { class: "view" }, h("div", { class: "view-head" }, h("h1", {}, "Key explorer")), h("p", { class: "about" }, about), form, compared, body));
   void schemas().then(
     (schemas) => {
@@ -91,22 +95,70 @@ export function keysView(main: HTMLElement, values: URLSearchParams, signal: Abo
   );
 }
 
-/** What was found; that nothing was is only known when all have been searched. */
-function shown(all: Found[], compared: Compared, done: boolean): Child {
+/** What was found; that nothing was is only known when all have been searched. `withoutThem` searches again in what can be read; null where this is done. */
+function shown(all: Found[], compared: Compared, done: boolean, withoutThem: (() => void) | null): Child {
   const total = all.reduce((sum, found) => sum + found.entries.length, 0);
   const read = all.reduce((sum, found) => sum + found.bytesRead, 0);
-  const errors = all.flatMap((found) => found.errors.map((error) => `${compared.titles.get(found.database) ?? found.database}: ${error}`));
+  const titleOf = ({ database }: Found) => compared.titles.get(database) ?? database;
+  const errors = all.flatMap((found) => found.errors.map((error) => `${titleOf(found)}: ${error}`));
+  const lacking = all.flatMap((found) => found.lacking.map((one) => ({ ...one, message: `${titleOf(found)}: ${one.message}` })));
   if (done) announce(total ? `${total} entries found` : "Nothing was found");
-  const others = new Map(all.flatMap((found) => [...found.others]));
-  const nothing = errors.length ? "What could be read has no state for this key." : "No operator has state for this key.";
+  const isWhole = !errors.length && !lacking.length;
+  const fits = all.some(({ states }) => states.some(({ sql }) => sql !== null));
+  const nothing = isWhole && !fits ? "No operator has keys of a type that this text could be." : isWhole ? "No operator has state for this key." : "What could be read has no state for this key.";
+  const others = othersOf(all);
   return [
     h("p", { class: "note" }, total ? `${plural(total, "value")} in ${plural(all.filter((found) => found.entries.length).length, "savepoint")}; ${bytes(read)} read.` : ""),
-    errors.length ? h("div", { class: "error", role: "alert" }, h("strong", {}, "Not everything could be read"), h("ul", {}, errors.map((error) => h("li", {}, error)))) : null,
-    total ? tables(all, compared) : done ? empty(errors.length || all.some((found) => found.fitting) ? nothing : "No operator has keys of a type that this text could be.") : null,
-    others.size
-      ? h("details", { class: "compare" }, h("summary", {}, `${plural(others.size, "operator")} with keys of another type`), plainTable("Operators with keys of another type", ["Operator", "Type of its keys"], [...others]))
+    errors.length
+      ? h(
+          "div",
+          { class: "error", role: "alert" },
+          h("strong", {}, "Not everything could be read"),
+          h("ul", {}, errors.map((error) => h("li", {}, error))),
+          withoutThem && done && all.some((found) => found.mayLeaveOut) ? leaveOutButton(withoutThem) : null,
+        )
+      : null,
+    lackingBox(lacking),
+    total ? tables(all, compared) : done ? empty(nothing) : null,
+    total ? null : h("div", { class: "likeness" }, closeOnes(others)),
+    others.length
+      ? h(
+          "details",
+          { class: "compare" },
+          h("summary", {}, `${plural(others.length, "operator")} with keys of another type`),
+          plainTable("Operators with keys of another type", ["Operator", "Type of its keys", "Why this is none"], others.map((one) => [one.operator, one.key_type, one.reason ?? ""])),
+        )
       : null,
   ];
+}
+
+/** One state an operator whose keys the text is none of. */
+function othersOf(all: Found[]): Keyed[] {
+  const states = all.flatMap((found) => found.states).filter(({ sql }) => sql === null);
+  return [...new Map(states.map((state) => [state.operator_id, state])).values()];
+}
+
+const MOST_EXAMPLES = 4;
+
+/** Why a struct is no key of operators with structs. */
+function closeOnes(others: Keyed[]): Child {
+  const reasons = [...new Map(others.filter((one) => one.is_close).map((one) => [one.reason, one.operator]))].slice(0, MOST_EXAMPLES);
+  return reasons.length ? reasons.map(([reason, operator]) => h("p", {}, `It is no key of ${operator}: ${reason}.`)) : null;
+}
+
+/** Keys that are there, each type once, to be searched with a click. */
+async function likeness(all: Found[], signal: AbortSignal, pick: (key: string) => void): Promise<HTMLElement> {
+  const states = all.flatMap((found) => found.states);
+  const kinds = new Map(states.reverse().map((state) => [state.key_type, state]));
+  const element = h("p", {});
+  const keys: Child[] = [];
+  for (const state of [...kinds.values()].reverse()) {
+    if (keys.length === MOST_EXAMPLES || signal.aborted) break;
+    const key = await exampleOf(state, signal);
+    if (key !== null) keys.push([keys.length ? ", " : "Keys here look like ", h("button", { type: "button", class: "link", onclick: () => pick(key) }, key), ` (${state.operator})`]);
+  }
+  fill(element, keys);
+  return element;
 }
 
 /** A table an operator: a row an entry, a column a savepoint. */

@@ -1,8 +1,8 @@
-// Every entry of a key in one database: one query, that reads only the key's key groups where their hash is known.
-import { ApiError, Column } from "./api";
-import { ask } from "./asking";
-import { contents, Operator, operatorsOf, schema, StateRow } from "./catalog";
-import { identifier, keyCondition, keyJson, literal, table } from "./sql";
+// Every entry of a key in one database: the service reads the key, and one query finds it in all states, in its key groups where their hash is known.
+import { ApiError, mayLeaveOut, post, Unread } from "./api";
+import { ask, reading } from "./asking";
+import { jsonText } from "./exact";
+import { identifier, literal } from "./sql";
 
 /** What is shown of one entry; the value is the only thing that differs between checkpoints. */
 export interface Entry {
@@ -20,127 +20,121 @@ export interface Found {
   entries: Entry[];
   /** What could not be read, and why. */
   errors: string[];
-  /** Types of keys that the text is none of. */
-  others: Map<string, string>;
-  fitting: number;
+  /** Whether there is an answer without what could not be read. */
+  mayLeaveOut: boolean;
+  /** What was left out of the answer, where that was allowed. */
+  lacking: Unread[];
+  states: Keyed[];
   bytesRead: number;
 }
-interface Part {
-  operator: Operator;
-  state: StateRow;
-  sql: string;
+/** A state with keys, as `POST /api/databases/…/keys` tells it. */
+export interface Keyed {
+  operator_id: string;
+  operator: string;
+  state_name: string;
+  state_kind: string;
+  key_type: string;
+  columns: string[];
+  /** The query of the key's rows; null where the text is no key of this type. */
+  sql: string | null;
+  reason: string | null;
+  is_close: boolean;
+  example_sql: string;
+}
+interface Read {
+  states: Keyed[];
+  unread: { operator: string; code: string; message: string }[];
 }
 type Fields = Record<string, unknown>;
 
 export const MOST = 1000;
+const ROW_KIND = "__row_kind";
 
-export async function lookup(database: string, key: string, signal: AbortSignal): Promise<Found> {
-  const found: Found = { database, entries: [], errors: [], others: new Map(), fitting: 0, bytesRead: 0 };
-  let parts: Part[];
+export async function lookup(database: string, key: string, signal: AbortSignal, partial: boolean): Promise<Found> {
+  const found: Found = { database, entries: [], errors: [], mayLeaveOut: false, lacking: [], states: [], bytesRead: 0 };
   try {
-    const [listed, tables] = await Promise.all([contents(database), schema(database)]);
-    parts = operatorsOf(listed).flatMap((operator) => partsOf(database, operator, tables, listed.states, key, found));
+    const { states, unread } = await post<Read>(`api/databases/${encodeURIComponent(database)}/keys`, { key }, signal);
+    found.states = states;
+    for (const { operator, code, message } of unread) {
+      if (partial) found.lacking.push({ table: operator, message });
+      else failed(found, `${operator}: ${message}`, code);
+    }
   } catch (error) {
-    found.errors.push(messageOf(error));
+    note(found, error, "", signal);
     return found;
   }
-  found.fitting = parts.length;
-  if (!parts.length) return found;
+  const fitting = found.states.filter((state) => state.sql !== null);
+  if (!fitting.length) return found;
   try {
-    await read(parts, found, signal);
+    await read(fitting, found, signal, partial);
   } catch (error) {
     if (signal.aborted) throw error;
-    if (parts.length === 1) {
-      found.errors.push(`${placeOf(parts[0])}: ${messageOf(error)}`);
+    if (fitting.length === 1) {
+      note(found, error, placeOf(fitting[0]), signal);
       return found;
     }
     // One that cannot be read must not hide the others.
     found.entries = [];
-    for (const part of parts) {
-      try {
-        await read([part], found, signal);
-      } catch (failure) {
-        if (signal.aborted) throw failure;
-        found.errors.push(`${placeOf(part)}: ${messageOf(failure)}`);
-      }
-    }
+    for (const state of fitting) await read([state], found, signal, partial).catch((failure: unknown) => note(found, failure, placeOf(state), signal));
   }
   return found;
 }
 
-function partsOf(database: string, operator: Operator, tables: Map<string, Column[]>, all: StateRow[], key: string, found: Found): Part[] {
-  const parts: Part[] = [];
-  const named = new Map([...tables].map(([name, columns]) => [name.toLowerCase(), { name, columns }]));
-  for (const state of operator.states) {
-    if (state.key_type === null || state.table_name === null) continue;
-    const isTimer = state.state_kind === "TIMER";
-    // The table of a SQL operator's state may be a view without a key; the state itself stands beside it.
-    const candidates = [state.table_name, `${operator.table}__${state.state_name}`].map((name) => named.get(name.toLowerCase()));
-    const known = candidates.find((one) => one?.columns.some((column) => column.name === "key"));
-    const type = known?.columns.find((column) => column.name === "key")?.type;
-    if (!known || !type) continue;
-    const condition = isTimer ? timerCondition(key, type, operator, all, named) : keyCondition("key", key, type);
-    if (condition === null) {
-      if (!isTimer) found.others.set(operator.label, type);
-      continue;
-    }
-    const fields = known.columns.filter((column) => column.name !== "key").map(({ name }) => `${literal(name)}: ${identifier(name)}`);
-    const only = isTimer ? ` AND operator_id = ${literal(operator.id)} AND timer_service = ${literal(serviceOf(state))} AND time_domain = ${literal(domainOf(state))}` : "";
-    parts.push({ operator, state, sql: `(SELECT list({${fields.join(", ")}}) FROM (SELECT * FROM ${table(database, known.name)} WHERE ${condition}${only} LIMIT ${MOST}))` });
-  }
-  return parts;
+function note(found: Found, error: unknown, place: string, signal: AbortSignal): void {
+  if (signal.aborted || !(error instanceof ApiError)) throw error;
+  failed(found, place ? `${place}: ${error.message}` : error.message, error.code);
 }
 
-/** Where operators with keys of several types have timers, the column has their keys as JSON text. */
-function timerCondition(key: string, type: string, operator: Operator, all: StateRow[], named: Map<string, { columns: Column[] }>): string | null {
-  const kinds = new Set(all.filter((state) => state.state_kind === "TIMER").map((state) => state.key_type));
-  if (type !== "VARCHAR" || kinds.size <= 1) return keyCondition("key", key, type);
-  const own = operator.states
-    .filter((state) => state.state_kind !== "TIMER" && state.table_name !== null)
-    .map((state) => named.get(state.table_name!.toLowerCase())?.columns.find((column) => column.name === "key")?.type)
-    .find((found) => found !== undefined);
-  const json = keyJson(key, own ?? (operator.states[0].key_type === "String" ? "VARCHAR" : "BIGINT"));
-  return json === null ? null : `key = ${literal(json)}`;
+function failed(found: Found, told: string, code: string): void {
+  found.errors.push(told);
+  found.mayLeaveOut ||= mayLeaveOut(code);
 }
 
-/** `_timer_state/event_user-timers` is the service `user-timers`, of event time. */
-function serviceOf(state: StateRow): string {
-  return state.state_name.replace(/^_timer_state\/(event|processing)_/, "");
-}
-
-function domainOf(state: StateRow): string {
-  return state.state_name.startsWith("_timer_state/processing_") ? "PROCESSING" : "EVENT";
-}
-
-async function read(parts: Part[], found: Found, signal: AbortSignal): Promise<void> {
-  const answer = await ask(`SELECT ${parts.map((part, number) => `${part.sql} AS s${number}`).join(", ")}`, signal);
+async function read(states: Keyed[], found: Found, signal: AbortSignal, partial: boolean): Promise<void> {
+  const how = reading(signal, partial);
+  const answer = await ask(`SELECT ${states.map((state, number) => `${rowsOf(state)} AS s${number}`).join(", ")}`, how);
   found.bytesRead += answer.bytes_read;
-  parts.forEach(({ operator, state }, number) => {
-    for (const fields of (answer.rows[0][number] as Fields[] | null) ?? []) found.entries.push(entryOf(operator, state, fields));
+  found.lacking.push(...how.lacking);
+  states.forEach((state, number) => {
+    for (const fields of (answer.rows[0][number] as Fields[] | null) ?? []) found.entries.push(entryOf(state, fields));
   });
 }
 
-function entryOf(operator: Operator, state: StateRow, fields: Fields): Entry {
-  const common = { operator: operator.label, operatorId: operator.id, namespace: fields.namespace ?? null };
-  if (state.state_kind === "TIMER") {
-    const name = `${domainOf(state).toLowerCase()} timer of ${serviceOf(state)}`;
-    return { ...common, state: name, kind: "TIMER", mapKey: fields.timestamp, listIndex: null, value: "registered" };
+/** The rows of a state as one list. */
+function rowsOf({ columns, sql }: Keyed): string {
+  const fields = columns.filter((name) => name !== "key").map((name) => `${literal(name)}: ${identifier(name)}`);
+  return `(SELECT list({${fields.join(", ")}}) FROM (${sql} LIMIT ${MOST}))`;
+}
+
+function entryOf(state: Keyed, fields: Fields): Entry {
+  const common = { operator: state.operator, operatorId: state.operator_id, namespace: fields.namespace ?? null, state: nameOf(state) };
+  if (isTimer(state)) return { ...common, kind: "TIMER", mapKey: fields.timestamp, listIndex: null, value: "registered" };
+  const { map_key: mapKey = null, list_index: listIndex = null, value = null } = fields;
+  return { ...common, kind: state.state_kind, mapKey, listIndex, value };
+}
+
+function isTimer({ state_kind }: Keyed): boolean {
+  return state_kind.endsWith(" TIMER");
+}
+
+/** "event timer of user-timers", or the name of a state. */
+function nameOf(state: Keyed): string {
+  return isTimer(state) ? `${state.state_kind.toLowerCase()} of ${state.state_name}` : state.state_name;
+}
+
+function placeOf(state: Keyed): string {
+  return `${state.operator} · ${nameOf(state)}`;
+}
+
+/** A key of a state, as it may be typed; null where the state has none, or cannot be read. */
+export async function exampleOf({ example_sql }: Keyed, signal: AbortSignal): Promise<string | null> {
+  try {
+    const { rows } = await ask(example_sql, reading(signal, true));
+    const key: unknown = rows[0]?.[0] ?? null;
+    if (key === null || typeof key !== "object") return key === null ? null : String(key);
+    return jsonText(Array.isArray(key) ? key : Object.fromEntries(Object.entries(key).filter(([name, value]) => name !== ROW_KIND || value !== "+I")));
+  } catch (error) {
+    if (error instanceof ApiError) return null;
+    throw error;
   }
-  const { map_key: mapKey = null, list_index: listIndex = null } = fields;
-  return { ...common, state: state.state_name, kind: state.state_kind, mapKey, listIndex, value: "value" in fields ? fields.value : rest(fields) };
-}
-
-/** What a view has in place of a value. */
-function rest(fields: Fields): Fields {
-  const facts = new Set(["namespace", "map_key", "list_index", "_key_group", "_subtask", "_undecoded"]);
-  return Object.fromEntries(Object.entries(fields).filter(([name]) => !facts.has(name)));
-}
-
-function placeOf({ operator, state }: Part): string {
-  return `${operator.label} · ${state.state_name}`;
-}
-
-function messageOf(error: unknown): string {
-  if (error instanceof ApiError) return error.message;
-  throw error;
 }

@@ -1,13 +1,13 @@
 // Where the sources stand, checkpoint beside checkpoint.
-import { ApiError } from "./api";
-import { records } from "./asking";
+import { ApiError, mayLeaveOut } from "./api";
+import { Reading, records } from "./asking";
 import { Database, schemas } from "./catalog";
 import { cell } from "./cell";
 import { compareBox, Compared, comparedOf, comparedText, several, sideBySide } from "./compare";
 import { keep, kept } from "./context";
 import { Child, fill, h } from "./dom";
 import { count } from "./format";
-import { empty, loading, plainTable } from "./panel";
+import { empty, leaveOutButton, loading, plainTable } from "./panel";
 import { remember } from "./route";
 import { table } from "./sql";
 
@@ -29,10 +29,11 @@ export function offsetsView(main: HTMLElement, values: URLSearchParams, signal: 
   const compared = h("div", {});
   const about = "Up to where each source had read, checkpoint beside checkpoint. Below an offset: how far it came since the one before.";
   fill(main, h("div", { class: "view" }, h("div", { class: "view-head" }, h("h1", {}, "Source offsets")), h("p", { class: "about" }, about), compared, body));
-  const show = (names: string[], list: Database[]) => {
+  const show = (names: string[], list: Database[], partial = false) => {
+    const again = partial ? null : () => show(names, list, true);
     keep({ dbs: comparedText(names) });
     remember("offsets", { db: kept().db, dbs: comparedText(names) });
-    void loading(body, () => offsets(sideBySide(list, names), signal), signal);
+    void loading(body, (how) => offsets(sideBySide(list, names), how, again), signal, partial);
   };
   void loading(
     compared,
@@ -46,15 +47,18 @@ export function offsetsView(main: HTMLElement, values: URLSearchParams, signal: 
   );
 }
 
-async function offsets(compared: Compared, signal: AbortSignal): Promise<Child> {
+/** `withoutThem` asks again for what can be read; null where this is what is asked for. */
+async function offsets(compared: Compared, how: Reading, withoutThem: (() => void) | null): Promise<Child> {
   const { names, titles } = compared;
   const errors: string[] = [];
+  let mayHelp = false;
   const found = new Map<string, Offset[]>();
   await several(names, async (name) => {
     try {
-      found.set(name, await records<Offset>(`SELECT * FROM ${table(name, "source_offsets")}`, signal));
+      found.set(name, await records<Offset>(`SELECT * FROM ${table(name, "source_offsets")}`, how));
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
+      mayHelp ||= mayLeaveOut(error.code);
       errors.push(`${titles.get(name) ?? name}: ${error.message}`);
     }
   });
@@ -70,7 +74,7 @@ async function offsets(compared: Compared, signal: AbortSignal): Promise<Child> 
   }
   const sorted = [...rows.values()].sort((one, other) => order(one.offset, other.offset));
   return [
-    errors.length ? h("div", { class: "error", role: "alert" }, h("strong", {}, "Not everything could be read"), h("ul", {}, errors.map((error) => h("li", {}, error)))) : null,
+    errors.length ? h("div", { class: "error", role: "alert" }, h("strong", {}, "Not everything could be read"), h("ul", {}, errors.map((error) => h("li", {}, error))), withoutThem && mayHelp ? leaveOutButton(withoutThem) : null) : null,
     sorted.length
       ? plainTable(
           "Source offsets",

@@ -1,11 +1,11 @@
 // A savepoint at a glance: what is in it, how large, and how evenly it is spread.
-import { ApiError, Status } from "./api";
-import { recordsOf, Run, records } from "./asking";
-import { columns, contents, Database, Operator, operatorsOf } from "./catalog";
+import { ApiError, Status, Unread } from "./api";
+import { Reading, recordsOf, Run, records } from "./asking";
+import { columns, contents, Database, Operator, operatorsOf, StateRow } from "./catalog";
 import { Child, fill, h, select } from "./dom";
 import { age, bytes, count, plural, skew } from "./format";
 import { jobsOf } from "./jobs";
-import { databaseView, loading, measure, plainTable, problem } from "./panel";
+import { databaseView, lackingBox, loading, measure, plainTable, problem } from "./panel";
 import { progressBar } from "./progressbar";
 import { questions } from "./questions";
 import { go } from "./route";
@@ -35,15 +35,15 @@ const SKEWED = 1.5;
 
 export function overviewView(main: HTMLElement, values: URLSearchParams, signal: AbortSignal): void {
   const about = "savepointdb shows the savepoints and checkpoints of Apache Flink as tables: a database each, a table each state. This is what is in one, how large it is, and how evenly it is spread over subtasks and key groups.";
-  databaseView(main, "overview", "Overview", about, values, signal, (database, list) => overview(database, list, values.get("operator"), signal));
+  databaseView(main, "overview", "Overview", about, values, signal, (database, list, how) => overview(database, list, values.get("operator"), how, signal));
 }
 
-async function overview(database: string, list: Database[], wanted: string | null, signal: AbortSignal): Promise<Child> {
+async function overview(database: string, list: Database[], wanted: string | null, how: Reading, signal: AbortSignal): Promise<Child> {
   const [listed, files, found] = await Promise.all([
-    records<OperatorRow>(`SELECT * FROM ${table(database, "operators")}`, signal),
+    records<OperatorRow>(`SELECT * FROM ${table(database, "operators")}`, how),
     records<FileRow>(
       `SELECT operator_id, subtask, count(*) AS files, sum(size_bytes)::BIGINT AS bytes, count(*) FILTER (NOT "exists") AS missing FROM ${table(database, "files")} GROUP BY ALL ORDER BY ALL`,
-      signal,
+      how,
     ),
     contents(database),
   ]);
@@ -58,7 +58,9 @@ async function overview(database: string, list: Database[], wanted: string | nul
     return { row, label: labelOf(row.operator_uid_hash), subtasks: even, bytes: row.operator_total_size_in_bytes };
   });
   sizes.sort((one, other) => other.bytes - one.bytes);
-  const undecoded = found.states.filter((state) => state.decode_status !== "decoded");
+  const unreadable = found.states.filter((state) => state.decode_status === "unreadable");
+  const undecoded = found.states.filter((state) => state.decode_status !== "decoded" && state.decode_status !== "unreadable");
+  const some = (states: StateRow[]) => states.map((state) => state.state_name).slice(0, 3).join(", ") + (states.length > 3 ? " …" : "");
   const missing = files.reduce((sum, file) => sum + file.missing, 0);
   const backends = [...new Set(found.states.map((state) => state.state_backend).filter(Boolean))];
   const entry = list.find((one) => one.name === database);
@@ -72,7 +74,8 @@ async function overview(database: string, list: Database[], wanted: string | nul
     ["Operators", count(listed.length)],
     ["States", count(found.states.length)],
     ["Files", count(files.reduce((sum, file) => sum + file.files, 0)), missing ? `${plural(missing, "file")} missing` : undefined],
-    ["Not decoded", count(undecoded.length), undecoded.length ? undecoded.map((state) => state.state_name).slice(0, 3).join(", ") : undefined],
+    ["Not decoded", count(undecoded.length), undecoded.length ? some(undecoded) : undefined],
+    ...(unreadable.length ? [["Unreadable", count(unreadable.length), some(unreadable)] as [string, string, string]] : []),
     ["Backend", backends.join(", ") || "–"],
   ];
   const detail = h("div", {});
@@ -90,6 +93,7 @@ async function overview(database: string, list: Database[], wanted: string | nul
   );
   return [
     h("dl", { class: "cards" }, cards.map(([name, value, warning]) => h("div", {}, h("dt", {}, name), h("dd", {}, value), warning ? h("dd", { class: "bad" }, warning) : null))),
+    unreadableBox(unreadable, labelOf),
     questions(database, found),
     h("div", { class: "pictures" }, sizePictures(sizes, signal)),
     plainTable(
@@ -106,6 +110,15 @@ async function overview(database: string, list: Database[], wanted: string | nul
     ),
     operators.length ? h("section", { "aria-label": "One operator" }, h("div", { class: "section-head" }, h("h2", {}, "Inside an operator"), picker), detail) : null,
   ];
+}
+
+/** States of which files cannot be read: each reason once. */
+function unreadableBox(states: StateRow[], labelOf: (id: string) => string): HTMLElement | null {
+  if (!states.length) return null;
+  const reasons = [...Map.groupBy(states, (state) => state.decode_note ?? "")].map(([note, own]) =>
+    h("li", {}, note, h("br"), h("span", { class: "note" }, own.map((state) => `${state.state_name} of ${labelOf(state.operator_id)}`).join(", "))),
+  );
+  return h("div", { class: "error", role: "alert" }, h("strong", {}, "Not all of this savepoint can be read"), h("ul", {}, reasons));
 }
 
 /** How far from even: the largest over the mean. */
@@ -181,9 +194,9 @@ async function operatorDetail(database: string, operator: Operator, signal: Abor
   const size = Math.max(...operator.states.map((state) => state.size_bytes));
   const holder = h("div", {});
   const offer = () => fill(holder, h("p", {}, h("button", { type: "button", onclick: () => void counted() }, "Count its entries"), ` reads about ${bytes(size)}`));
-  const counted = async () => {
+  const counted = async (partial = false) => {
     try {
-      await count_(holder, database, operator, signal);
+      await count_(holder, database, operator, signal, partial ? null : () => void counted(true));
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
       if (error.code === "CANCELLED") offer();
@@ -202,8 +215,8 @@ interface LargestKey {
   key_group: number;
 }
 
-/** Counts with two queries: how the states are spread, and the largest keys. Each answer is shown as it comes. */
-async function count_(holder: HTMLElement, database: string, operator: Operator, signal: AbortSignal): Promise<void> {
+/** Counts with two queries: how the states are spread, and the largest keys. Each answer is shown as it comes. `withoutThem` counts what can be read; null where this is done. */
+async function count_(holder: HTMLElement, database: string, operator: Operator, signal: AbortSignal, withoutThem: (() => void) | null): Promise<void> {
   const from = table(database, operator.table);
   const measured = "count(*) AS entries, coalesce(sum(strlen(value::VARCHAR)), 0)::BIGINT AS bytes";
   const questions = [
@@ -215,19 +228,24 @@ async function count_(holder: HTMLElement, database: string, operator: Operator,
     const sum = (name: "bytes_read" | "bytes_total") => [...told.values()].reduce((total, one) => total + one.progress[name], 0);
     bar.show(sum("bytes_read"), sum("bytes_total"), `${bytes(sum("bytes_read"))} of ${bytes(sum("bytes_total"))}`);
   };
-  const runs = questions.map((sql, number) => new Run({ sql: OWN + sql, database }, (status) => (told.set(number, status), progress())));
+  const runs = questions.map((sql, number) => new Run({ sql: OWN + sql, database, allow_partial: withoutThem === null }, (status) => (told.set(number, status), progress())));
   const cancel = () => runs.forEach((run) => run.cancel());
   signal.addEventListener("abort", cancel);
   const bar = progressBar("Progress of the count", cancel);
-  const [states, largest] = [h("div", {}), h("div", {})];
-  fill(holder, bar.element, states, largest);
+  const [states, largest, lack] = [h("div", {}), h("div", {}), h("div", {})];
+  const lacking: Unread[] = [];
+  const failed = new Set<string>();
+  fill(holder, bar.element, lack, states, largest);
   const shown = async <T>(run: Run, element: HTMLElement, show: (rows: T[]) => Child) => {
     try {
-      fill(element, show(recordsOf<T>(await run.answer())));
+      const answer = await run.answer();
+      fill(element, show(recordsOf<T>(answer)));
+      lacking.push(...(answer.incomplete ?? []));
     } catch (error) {
       // What one of them cannot say, the other may.
       if (!(error instanceof ApiError) || error.code === "CANCELLED") throw error;
-      fill(element, problem(error));
+      if (!failed.has(error.message)) fill(element, problem(error, withoutThem ?? undefined));
+      failed.add(error.message);
     }
   };
   try {
@@ -238,6 +256,8 @@ async function count_(holder: HTMLElement, database: string, operator: Operator,
   } finally {
     cancel();
     bar.element.remove();
+    // Both queries lack the same.
+    fill(lack, lackingBox(lacking));
     signal.removeEventListener("abort", cancel);
   }
 }

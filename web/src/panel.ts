@@ -1,29 +1,57 @@
 // What the views besides the query share: the choice of a database, and what is shown while something loads or fails.
-import { ApiError } from "./api";
+import { ApiError, mayLeaveOut, Unread } from "./api";
+import { Reading, reading } from "./asking";
 import { chosen, Database, optionsOf, schemas } from "./catalog";
 import { kept } from "./context";
 import { Child, fill, h, select } from "./dom";
 import { count } from "./format";
 import { go } from "./route";
 
-/** Shows what a promise gives, a note until then, and the error where it fails. */
-export async function loading(element: Element, load: () => Promise<Child>, signal: AbortSignal): Promise<void> {
+/** Shows what a promise gives, a note until then, and the error where it fails; what cannot be read is left out on request. */
+export async function loading(element: Element, load: (how: Reading) => Promise<Child>, signal: AbortSignal, partial = false): Promise<void> {
+  const how = reading(signal, partial);
   element.setAttribute("aria-busy", "true");
   fill(element, h("p", { class: "note", role: "status" }, "Loading …"));
   let shown: Child;
   try {
-    shown = await load();
+    shown = await load(how);
+    shown = [lackingBox(how.lacking), shown];
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
-    shown = problem(error);
+    shown = problem(error, partial ? undefined : () => void loading(element, load, signal, true));
   }
   if (signal.aborted) return;
   element.removeAttribute("aria-busy");
   fill(element, shown);
 }
 
-export function problem(error: ApiError): HTMLElement {
-  return h("div", { class: "error", role: "alert" }, h("strong", {}, error.message), error.hint ? h("p", {}, error.hint) : null, h("p", { class: "note" }, error.code));
+/** An error; `withoutThem` asks again for what is left without the files that cannot be read, where that may help. */
+export function problem(error: ApiError, withoutThem?: () => void): HTMLElement {
+  return h(
+    "div",
+    { class: "error", role: "alert" },
+    h("strong", {}, error.message),
+    error.hint ? h("p", {}, error.hint) : null,
+    withoutThem && mayLeaveOut(error.code) ? leaveOutButton(withoutThem) : null,
+    h("p", { class: "note" }, error.code),
+  );
+}
+
+export function leaveOutButton(withoutThem: () => void): HTMLElement {
+  return h("p", {}, h("button", { type: "button", onclick: withoutThem }, "Answer without what cannot be read"));
+}
+
+const MOST_TABLES = 5;
+
+/** What an answer lacks: each reason once, and the tables whose rows are missing. */
+export function lackingBox(lacking: Unread[]): HTMLElement | null {
+  if (!lacking.length) return null;
+  const reasons = [...Map.groupBy(lacking, ({ message }) => message)].map(([message, own]) => {
+    const tables = [...new Set(own.map((one) => one.table))];
+    const more = tables.length > MOST_TABLES ? ` and ${count(tables.length - MOST_TABLES)} more` : "";
+    return h("li", {}, message, h("br"), h("span", { class: "note" }, `Rows are missing in ${tables.slice(0, MOST_TABLES).join(", ")}${more}.`));
+  });
+  return h("div", { class: "error", role: "alert" }, h("strong", {}, "This answer is incomplete"), h("ul", {}, reasons));
 }
 
 /** A view of one database: its title, the choice, and what `load` makes of it. */
@@ -34,18 +62,18 @@ export function databaseView(
   about: string,
   values: URLSearchParams,
   signal: AbortSignal,
-  load: (database: string, list: Database[]) => Promise<Child>,
+  load: (database: string, list: Database[], how: Reading) => Promise<Child>,
 ): void {
   const picker = h("span", { class: "picker" });
   const body = h("div", { class: "view-body" });
   fill(main, h("div", { class: "view" }, h("div", { class: "view-head" }, h("h1", {}, title), picker), h("p", { class: "about" }, about), body));
   void loading(
     body,
-    async () => {
+    async (how) => {
       const list = await schemas();
       const name = chosen(list, values.get("db") ?? kept().db);
       fill(picker, select("Database", optionsOf(list, name), name ?? "", (db) => go(view, { db })));
-      return name === null ? empty("There is no savepoint that can be read.") : await load(name, list);
+      return name === null ? empty("There is no savepoint that can be read.") : await load(name, list, how);
     },
     signal,
   );

@@ -1,7 +1,7 @@
 // The view where SQL is written and run.
 import { ApiError, Status, without } from "./api";
 import { exported, FormatName, FORMATS, Run } from "./asking";
-import { chosen, optionsOf, schema, schemas } from "./catalog";
+import { chosen, Database, optionsOf, schema, schemas } from "./catalog";
 import { keep, kept } from "./context";
 import { announce, copy, fill, h, save, select } from "./dom";
 import { Editor } from "./editor";
@@ -20,6 +20,7 @@ let draft: string | null = null;
 
 export function queryView(main: HTMLElement, values: URLSearchParams, signal: AbortSignal): void {
   let database = values.get("db") ?? kept().db;
+  let list: Database[] = [];
   let run: Run | null = null;
   const result = new Result(values.get("chart") ?? "", () => note());
   const status = h("div", { class: "progress", hidden: true });
@@ -29,14 +30,14 @@ export function queryView(main: HTMLElement, values: URLSearchParams, signal: Ab
   const runButton = h("button", { type: "button", class: "primary", title: "Ctrl+Enter; runs the selection where there is one", onclick: () => void start() }, "▶ Run");
   const cancelButton = h("button", { type: "button", class: "danger", hidden: true, onclick: () => run?.cancel() }, "■ Cancel");
 
-  async function start(prefix = ""): Promise<void> {
+  async function start(prefix = "", partial = false): Promise<void> {
     const { text, from } = editor.chosen;
     const sql = prefix + statement(text);
     run?.cancel();
     editor.clearError();
     result.clear();
     note();
-    const own = new Run({ sql, database }, (told) => progress(status, told));
+    const own = new Run({ sql, database, allow_partial: partial }, (told) => progress(status, told));
     run = own;
     running(true);
     const clock = setInterval(() => tick(status, performance.now() - own.started), 100);
@@ -53,7 +54,7 @@ export function queryView(main: HTMLElement, values: URLSearchParams, signal: Ab
       result.failed(error, at && (() => {
         at();
         editor.focus();
-      }));
+      }), partial ? undefined : () => void start(prefix, true));
     } finally {
       clearInterval(clock);
       if (run === own) {
@@ -83,18 +84,19 @@ export function queryView(main: HTMLElement, values: URLSearchParams, signal: Ab
     setTimeout(() => (shareButton.textContent = "Share"), 1500);
   }
 
-  async function export_(format: FormatName): Promise<void> {
+  async function export_(format: FormatName, partial = false): Promise<void> {
     exportMenu.value = "";
     const sql = statement(editor.chosen.text);
     announce(`Exporting as ${FORMATS[format].name}`);
     exportMenu.disabled = true;
     try {
-      save(await exported({ sql, database }, format), `query.${format}`);
+      save(await exported({ sql, database, allow_partial: partial }, format), `query.${format}`);
+      if (partial) result.say("The file lacks the rows of what cannot be read.");
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
       const { position } = error;
       if (position) editor.showError(error.message, position, editor.chosen.from);
-      result.failed(error);
+      result.failed(error, undefined, partial ? undefined : () => void export_(format, true));
     } finally {
       exportMenu.disabled = false;
     }
@@ -102,13 +104,24 @@ export function queryView(main: HTMLElement, values: URLSearchParams, signal: Ab
 
   function use(name: string): void {
     database = name;
-    picker.querySelector("select")!.value = name;
+    const box = picker.querySelector("select");
+    if (box && [...box.options].some(({ value }) => value === name)) box.value = name;
+    else fill(picker, select("Database", optionsOf(list, name), name, use));
     keep({ db: name });
     note();
     void schema(name).then(
       (tables) => database === name && !signal.aborted && editor.complete(name, tables),
       () => undefined,
     );
+  }
+
+  function bring(sql: string, from: string | null): void {
+    editor.text = sql;
+    result.chart = "";
+    result.clear();
+    if (from !== null) use(from);
+    note();
+    editor.focus();
   }
 
   const shareButton = h("button", { type: "button", title: "Copy a link to this query", onclick: () => void share() }, "Share");
@@ -142,7 +155,7 @@ export function queryView(main: HTMLElement, values: URLSearchParams, signal: Ab
           picker,
           h("span", { class: "gap" }),
           h("button", { type: "button", title: "Ctrl+Shift+Enter; shows what would run", onclick: () => void start("EXPLAIN ") }, "Explain"),
-          h("button", { type: "button", onclick: () => openHistory((sql) => ((editor.text = sql), editor.focus())) }, "History"),
+          h("button", { type: "button", onclick: () => openHistory(bring) }, "History"),
           shareButton,
           exportMenu,
         ),
@@ -159,11 +172,12 @@ export function queryView(main: HTMLElement, values: URLSearchParams, signal: Ab
     editor.destroy();
   });
   void schemas().then(
-    (list) => {
+    (found) => {
       if (signal.aborted) return;
+      list = found;
       const name = chosen(list, database);
-      fill(picker, select("Database", optionsOf(list, name), name ?? "", use));
       if (name) use(name);
+      else fill(picker, select("Database", [], "", use));
       if (values.get("run") || (first === null && name !== null)) void start();
       editor.focus();
     },

@@ -1,9 +1,10 @@
 // What a query gave: its facts, and its rows as a table, a chart or a plan.
-import { Answer, ApiError } from "./api";
+import { Answer, ApiError, mayLeaveOut } from "./api";
 import { announce, copy, fill, h } from "./dom";
 import { bytes, duration, plural } from "./format";
 import { chartPanel } from "./chartpanel";
 import { textOf, tsv } from "./cell";
+import { lackingBox, leaveOutButton } from "./panel";
 
 export class Result {
   readonly element = h("section", { class: "result", "aria-label": "Result" });
@@ -21,11 +22,17 @@ export class Result {
     fill(this.element);
   }
 
-  failed(error: ApiError, goTo?: () => void): void {
+  /** Says one thing, in place of rows. */
+  say(text: string): void {
+    this.clear();
+    announce(text);
+    fill(this.element, h("p", { class: "banner", role: "note" }, text));
+  }
+
+  failed(error: ApiError, goTo?: () => void, withoutThem?: () => void): void {
     this.clear();
     if (error.code === "CANCELLED") {
-      announce("Cancelled");
-      fill(this.element, h("p", { class: "banner", role: "note" }, "Cancelled"));
+      this.say("Cancelled");
       return;
     }
     const { position } = error;
@@ -38,6 +45,7 @@ export class Result {
         h("strong", {}, error.message),
         position && goTo ? h("button", { type: "button", class: "link", onclick: goTo }, `line ${position.line}, column ${position.column}`) : null,
         error.hint ? h("p", {}, error.hint) : null,
+        withoutThem && mayLeaveOut(error.code) ? leaveOutButton(withoutThem) : null,
         h("p", { class: "note" }, error.code),
       ),
     );
@@ -48,7 +56,7 @@ export class Result {
     announce(`${plural(answer.row_count, "row")} in ${duration(answer.elapsed_ms)}`);
     const body = h("div", { class: "result-body", role: "tabpanel", id: "result-body" });
     const isPlan = answer.columns.length === 2 && answer.columns[0].name === "explain_key";
-    fill(this.element, facts(answer), isPlan ? null : this.tabs(answer, body), truncated(answer), incomplete(answer), body);
+    fill(this.element, facts(answer), isPlan ? null : this.tabs(answer, body), truncated(answer), lackingBox(answer.incomplete ?? []), body);
     if (isPlan) fill(body, h("pre", { class: "plan", tabindex: 0, "aria-label": "Plan" }, answer.rows.map((row) => textOf(row[1])).join("\n")));
   }
 
@@ -122,10 +130,4 @@ function facts(answer: Answer): HTMLElement {
 function truncated(answer: Answer): HTMLElement | null {
   if (!answer.truncated) return null;
   return h("p", { class: "banner", role: "note" }, `These are the first ${plural(answer.row_count, "row")}; there are more. Export gives all of them.`);
-}
-
-function incomplete(answer: Answer): HTMLElement | null {
-  if (!answer.incomplete?.length) return null;
-  const lacking = answer.incomplete.map(({ table, message }) => h("li", {}, `${table}: ${message}`));
-  return h("div", { class: "error", role: "alert" }, h("strong", {}, "This answer is incomplete"), h("ul", {}, lacking));
 }

@@ -1,5 +1,5 @@
 // When the timers of a savepoint will fire.
-import { records } from "./asking";
+import { Reading, records } from "./asking";
 import { contents, operatorsOf } from "./catalog";
 import { Child, h } from "./dom";
 import { plural } from "./format";
@@ -21,10 +21,10 @@ const BUCKETS = 60;
 
 export function timersView(main: HTMLElement, values: URLSearchParams, signal: AbortSignal): void {
   const about = "When the registered timers fire: one picture for each operator, timer service and time domain. Times are UTC.";
-  databaseView(main, "timers", "Timers", about, values, signal, (database) => timers(database, signal));
+  databaseView(main, "timers", "Timers", about, values, signal, (database, _list, how) => timers(database, how, signal));
 }
 
-async function timers(database: string, signal: AbortSignal): Promise<Child> {
+async function timers(database: string, how: Reading, signal: AbortSignal): Promise<Child> {
   const all = table(database, "timers");
   const group = "operator_id, timer_service, time_domain";
   const [buckets, found] = await Promise.all([
@@ -32,7 +32,7 @@ async function timers(database: string, signal: AbortSignal): Promise<Child> {
       `WITH spans AS (SELECT ${group}, min(epoch_ms("timestamp")) AS lo, max(epoch_ms("timestamp")) AS hi FROM ${all} GROUP BY ALL) ` +
         `SELECT ${group}, lo, hi, least(${BUCKETS - 1}, floor((epoch_ms("timestamp") - lo) * ${BUCKETS}.0 / greatest(hi - lo, 1)))::INTEGER AS bucket, count(*) AS timers ` +
         `FROM ${all} JOIN spans USING (${group}) GROUP BY ALL ORDER BY ALL`,
-      signal,
+      how,
     ),
     contents(database),
   ]);

@@ -18,7 +18,7 @@ from catalog import Catalog, connect
 from service.app import create_app
 from service.auth.principal import ANYBODY
 from service.engines.duckdb.engine import DuckDBEngine
-from service.errors import QueryCancelledError, QueryNotFoundError
+from service.errors import QueryCancelledError, QueryError, QueryNotFoundError
 from service.queries.query import Query
 from service.queries.registry import Queries
 from service.queries.request import QueryRequest
@@ -399,3 +399,17 @@ def test_one_batch_always_has_room() -> None:
     assert not buffer.put(batch, 0)
     assert buffer.take() == batch
     assert buffer.put(batch, 0)
+
+
+def test_history_keeps_what_was_refused_with_its_database(native: Any) -> None:
+    with queries_of(native.catalog) as queries:
+        for sql in ("SELEC 1", "SELECT * FROM nothing", "DROP TABLE aggregate"):
+            with pytest.raises(QueryError):
+                queries.start(QueryRequest(sql=sql, schema="native"))
+        records = queries.records(ANYBODY)
+
+    assert [(one.sql, one.database, one.state, one.error and one.error.code) for one in records] == [
+        ("DROP TABLE aggregate", "native", QueryState.FAILED, "FORBIDDEN"),
+        ("SELECT * FROM nothing", "native", QueryState.FAILED, "TABLE_NOT_FOUND"),
+        ("SELEC 1", "native", QueryState.FAILED, "SYNTAX_ERROR"),
+    ]
