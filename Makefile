@@ -30,10 +30,10 @@ run: $(RUNNABLE) ## serve the sample savepoints and show the first answers (PORT
 	@$(PY) examples/first_answers.py --root "$(ROOT)" --port $(PORT) $(if $(filter 1,$(ONCE)),--once)
 
 test: $(INSTALLED) ## run the tests, without those marked slow, spark, flink or browser
-	$(PY) -m pytest -n auto $(ARGS)
+	$(PY) -m pytest -n auto --dist worksteal $(ARGS)
 
-test-slow: $(INSTALLED) ## run the tests marked slow
-	$(PY) -m pytest -n auto -m "slow and not spark" $(ARGS)
+test-slow: $(INSTALLED) ## run the tests marked slow, and those of random cases with more of them
+	SAVEPOINTDB_ALL_EXAMPLES=1 $(PY) -m pytest -n auto --dist worksteal -m "(slow or hypothesis) and not (spark or flink or browser)" $(ARGS)
 
 test-spark: $(INSTALLED) ## run the tests marked spark, those on a cluster of three processes among them (needs Java 17 or newer)
 	$(PY) -m pytest -m spark $(ARGS) || [ $$? -eq 5 ] # 5: there was none to run

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import gc
 import os
+import sys
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,13 +13,18 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
+from tests.support.examples import examples
 from tests.support.paths import PROJECT
 
 if TYPE_CHECKING:
     from tests.support.objectstore import ObjectStore, Proxy
 
+# The tests start a hundred processes: each would compile all modules anew where the environment keeps no bytecode.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 # The first example of a type waits for the compiler, and machines differ: no deadlines.
-settings.register_profile("tests", deadline=None, max_examples=50)
+settings.register_profile("tests", deadline=None, max_examples=examples(50))
 settings.load_profile("tests")
 
 

@@ -22,6 +22,7 @@ from readers.errors import ReaderError
 from readers.offsets import SCHEMA, source_offsets
 from readers.savepoint import Savepoint
 from readers.states import DECODED
+from tests.support.examples import examples
 from tests.support.expected import Snapshot, snapshots_of
 from tests.support.paths import DATA
 from tests.support.single_values import decode_one
@@ -29,7 +30,7 @@ from tests.support.unpacked import unpacked
 
 CONNECTORS = DATA / "connectors"
 PULSAR_CURSORS = "org.apache.flink.connector.pulsar.source.enumerator.cursor.stop."
-COMPILED = settings(deadline=None, max_examples=60)  # the first example may compile the machine
+COMPILED = settings(deadline=None, max_examples=examples(60))  # the first example may compile the machine
 SOURCES = (
     "1.20.3-source-kafka-hashmap-canonical",
     "2.3.0-source-kafka-hashmap-canonical",

@@ -43,6 +43,7 @@ from readers.serializers.temporal import (
 )
 from readers.serializers.tuples import TupleSerializer
 from tests.support import encoders
+from tests.support.examples import examples
 from tests.support.paths import DATA
 from tests.support.single_values import decode_columns, outliers, serializer_of, vectors
 
@@ -335,7 +336,7 @@ def test_a_map_on_the_heap_has_null_keys_and_keys_out_of_range():
         min_size=1,
     )
 )
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_maps_with_null_keys_are_null_and_their_text_has_every_entry(maps):
     kind = MapSerializer(StringSerializer(), ListSerializer(InstantSerializer()))
     values = [_map(found) for found in maps]

@@ -33,11 +33,12 @@ from readers.savepoint import Savepoint
 from readers.serializers.primitives import LongSerializer
 from readers.states import DECODED, PARTIAL, StatePart
 from readers.storage.location import SavepointLocation
+from tests.support.examples import examples
 from tests.support.expected import Snapshot, snapshots_of
 from tests.support.paths import DATA
 from tests.support.unpacked import unpacked
 
-COMPILED = settings(deadline=None, max_examples=60)  # the first example may compile the machine
+COMPILED = settings(deadline=None, max_examples=examples(60))  # the first example may compile the machine
 ANY_SAVEPOINT = DATA / "flink/1.20.3/wordcount-hashmap-savepoints/canonical"
 SENDER, RECEIVER = "0" * 32, "1" * 32
 

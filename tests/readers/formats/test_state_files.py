@@ -39,6 +39,7 @@ from readers.serializers.base import OpaqueSerializer, Serializer
 from readers.serializers.primitives import LongSerializer, StringSerializer, VoidNamespaceSerializer
 from readers.states import State, StatePart
 from readers.storage.location import BufferStream, ReadCounter
+from tests.support.examples import examples
 from tests.support.notation import json_text, plain_values
 from tests.support.paths import DATA
 from tests.support.thorough import thorough
@@ -256,7 +257,7 @@ READABLE: Callable[[str], list[State]] = lru_cache(readable)
 FILES = st.sampled_from(sorted(LARGER))
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(name=FILES, entries=st.integers(1, 9), size=st.integers(1, 200), data=st.data())
 def test_batches_of_any_size_have_the_same_rows(name, entries, size, data):
     (part,) = data.draw(st.sampled_from(READABLE(name))).parts
@@ -281,7 +282,7 @@ def test_batches_of_any_size_have_the_same_rows(name, entries, size, data):
     assert decoded(batch_entries=entries, batch_bytes=size) == decoded()
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(name=FILES, groups=st.frozensets(st.integers(0, MAX_PARALLELISM - 1)), data=st.data())
 def test_a_scan_of_some_key_groups_has_the_rows_of_these(name, groups, data):
     state = data.draw(st.sampled_from(READABLE(name)))
@@ -308,7 +309,7 @@ def _key_groups(state: State) -> list[int]:
     return [group for batch in state.read(["_key_group"]) for group in batch.column(0).to_pylist()]
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(name=FILES, data=st.data())
 def test_a_scan_of_some_columns_has_these_of_all_rows(name, data):
     state = data.draw(st.sampled_from(READABLE(name)))

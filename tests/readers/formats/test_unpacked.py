@@ -20,6 +20,7 @@ from readers.formats import unpacked
 from readers.formats.snappy import decompress
 from readers.formats.unpacked import unpack
 from readers.savepoint import Savepoint
+from tests.support.examples import examples
 from tests.support.paths import DATA
 
 HEADER = b"before"
@@ -43,7 +44,7 @@ def least_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(unpacked, "_STRETCH_BYTES", 50_000)
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(size=st.integers(0, len(LARGE)), offset=st.integers(0, 1000))
 def test_all_plain_bytes_are_there(size: int, offset: int) -> None:
     plain = LARGE[offset : offset + size]
@@ -81,7 +82,7 @@ def test_the_path_says_where_it_was_packed(size: int) -> None:
     assert found.path == "state-1, unpacked from byte 6"
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(place=st.integers(0, 300_000), value=st.integers(0, 255))
 def test_damaged_bytes_are_a_value_or_an_error(place: int, value: int) -> None:
     data = bytearray(packed(LARGE[:1_000_000]))

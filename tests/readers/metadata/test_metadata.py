@@ -46,6 +46,7 @@ from readers.metadata import (
     read_metadata,
 )
 from tests.support import metadata_strategies
+from tests.support.examples import examples
 from tests.support.metadata_writer import MAGIC, handle, i1, i4, i8, utf, write_metadata
 from tests.support.paths import DATA
 
@@ -261,7 +262,7 @@ def test_file_merging_writes_segments_and_placeholders():
 
 
 @pytest.mark.parametrize("version", range(1, 7))
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(30), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_what_is_written_is_read_back(version, data):
     metadata = data.draw(metadata_strategies.metadata(version))
@@ -269,7 +270,7 @@ def test_what_is_written_is_read_back(version, data):
     assert read_metadata(write_metadata(metadata)) == metadata
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(20), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(metadata=metadata_strategies.metadata(6))
 def test_metadata_pickles_for_splits(metadata):
     assert pickle.loads(pickle.dumps(metadata)) == metadata

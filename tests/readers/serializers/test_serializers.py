@@ -17,6 +17,7 @@ from readers.serializers.base import Serializer
 from readers.snapshots.reading import COMPOSITE_MAGIC, NESTED_MAGIC
 from tests.support import encoders
 from tests.support.encoders import KINDS, LEAVES, Kind, bits
+from tests.support.examples import examples
 from tests.support.notation import (
     java_date,
     java_date_time,
@@ -29,8 +30,8 @@ from tests.support.notation import (
 from tests.support.single_values import decode_columns, serializer_of, vectors
 
 MODULES = (primitives, temporal, containers, tuples, pojo, operators)
-SIMPLE = settings(deadline=None, max_examples=25)  # there are fifty of them
-COMPOSED = settings(max_examples=150)
+SIMPLE = settings(deadline=None, max_examples=examples(25))  # there are fifty of them
+COMPOSED = settings(max_examples=examples(150))
 
 
 def shown(serializer: Serializer, *values: bytes) -> list[Any]:

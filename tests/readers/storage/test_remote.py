@@ -30,6 +30,7 @@ from readers.storage.filecache import FileCache
 from readers.storage.filesystems import LocalFileSystem, Location, ReadCounter
 from readers.storage.location import SavepointLocation, StorageOptions, Stream
 from readers.storage.remote import Client, RemoteFileSystem, RemoteStream
+from tests.support.examples import examples
 from tests.support.objectstore import (
     BUCKET,
     KEY_VARIABLES,
@@ -109,7 +110,7 @@ def test_who_wants_no_more_than_the_first_place_fetches_no_more(store: ObjectSto
     size=st.integers(0, len(CONTENT)),
     positions=st.lists(st.tuples(st.integers(0, 300), st.integers(1, 300), st.booleans()), max_size=8),
 )
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(30))
 def test_pieces_have_what_is_needed_and_at_most_four_times_what_was(
     opened: Stream, proxy: Proxy, start: int, size: int, positions: list[tuple[int, int, bool]]
 ) -> None:
@@ -166,7 +167,7 @@ def test_a_location_is_the_same_in_another_process(store: ObjectStore, proxy: Pr
     assert location.open_metadata().view(0, 4).tobytes() == b"meta"
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(st.integers(0, 3 * MEGABYTE), st.integers(0, 200_000)), max_size=8), st.booleans())
 def test_spans_are_the_bytes_of_the_file(
     big: tuple[Path, bytes], places: list[tuple[int, int]], one: bool
@@ -253,6 +254,7 @@ def test_opening_is_tried_again(store: ObjectStore, proxy: Proxy) -> None:
     assert SavepointLocation(proxy.url("sp")).open_metadata().view(0, 4).tobytes() == b"meta"
 
 
+@pytest.mark.slow
 def test_what_does_not_pass_ends(opened: Stream, proxy: Proxy) -> None:
     proxy.faults.append(Fault(status(503, "SlowDown")))
 

@@ -23,6 +23,7 @@ from service.errors import MemoryExceededError
 from service.queries.spool import Spool
 from service.settings import Settings
 from service.sql.types import Column
+from tests.support.examples import examples
 from tests.support.paths import DATA
 from tests.support.waiting import wait_until
 
@@ -107,7 +108,7 @@ def test_an_answer_that_has_no_room_on_the_disk_is_an_error(serving: Serving) ->
     assert (long.status_code, long.json()["error"]["code"]) == (507, "EXCEEDED_MEMORY")
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(
     texts=st.lists(st.lists(st.text(max_size=20), max_size=8), max_size=8),
     memory_bytes=st.integers(0, 300),

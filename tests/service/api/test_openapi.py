@@ -26,6 +26,7 @@ from catalog import Catalog
 from catalog.catalog import Root
 from service.app import create_app
 from service.settings import Settings
+from tests.support.examples import examples
 from tests.support.paths import DATA
 
 Serving = Callable[[FastAPI], AbstractContextManager[str]]
@@ -74,13 +75,14 @@ def make_sensible(case: Any) -> None:
         case.body["timeout_s"] = 5
 
 
+@pytest.mark.hypothesis  # the test within it
 @pytest.mark.parametrize(("method", "path"), OPERATIONS)
 def test_every_operation_answers_as_it_is_described(address: str, method: str, path: str) -> None:
     described = schemathesis.openapi.from_dict(DESCRIPTION)
     strategy = described[path][method].as_strategy()
 
     @given(case=strategy, is_sensible=st.booleans())
-    @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck))
     def check(case: Any, is_sensible: bool) -> None:
         if is_sensible:
             make_sensible(case)
@@ -364,7 +366,7 @@ def test_any_bytes_in_place_of_a_body_end_in_a_refusal(address: str) -> None:
     with httpx.Client(base_url=address, headers={"content-type": "application/json"}) as client:
 
         @given(st.binary(max_size=200))
-        @settings(max_examples=200, deadline=None)
+        @settings(max_examples=examples(200), deadline=None)
         def check(body: bytes) -> None:
             answer = client.post("/api/query", content=body)
 

@@ -22,6 +22,7 @@ from service.encode import FORMATS, SPREADSHEET_CSV, json_rows, size_text, table
 from service.encode.columns import JSON_TEXT, json_column, text_column
 from service.queries.request import QueryRequest
 from service.sql.types import Column, sql_type
+from tests.support.examples import examples
 
 LEAVES: list[tuple[pa.DataType, st.SearchStrategy[Any]]] = [
     (pa.bool_(), st.booleans()),
@@ -153,7 +154,7 @@ def python_value(value: Any) -> Any:
     return value.as_py()
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(arrays())
 def test_json_says_each_value_exactly(array: pa.Array) -> None:
     texts = json_column(array).to_pylist()
@@ -163,7 +164,7 @@ def test_json_says_each_value_exactly(array: pa.Array) -> None:
         assert same(json.loads(text), wanted, array.type), (text, wanted)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.lists(arrays(), min_size=1, max_size=3))
 def test_json_lines_are_a_line_a_row_and_equal_the_rows_of_the_answer(several: list[pa.Array]) -> None:
     length = min(map(len, several))
@@ -181,7 +182,7 @@ def test_json_lines_are_a_line_a_row_and_equal_the_rows_of_the_answer(several: l
     assert len(rows) == length
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.lists(st.tuples(st.none() | st.text(), st.none() | st.integers(-(2**63), 2**63 - 1)), max_size=5))
 def test_csv_reads_back(rows: list[tuple[str | None, int | None]]) -> None:
     batch = pa.RecordBatch.from_arrays(
@@ -208,7 +209,7 @@ def spreadsheet(names: list[str], batch: pa.RecordBatch) -> list[list[str]]:
 
 
 @given(st.lists(st.tuples(st.text(alphabet="=+-@\t\r\n'\"a,", max_size=4), st.integers(-9, 9)), min_size=1))
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_a_spreadsheet_runs_nothing_and_no_other_text_is_changed(rows: list[tuple[str, int]]) -> None:
     batch = pa.record_batch({"text": [text for text, _ in rows], "number": [number for _, number in rows]})
 
@@ -243,7 +244,7 @@ def test_csv_distinguishes_null_from_the_empty_string() -> None:
     assert written("csv", batch) == b'"a","b"\r\n"",1.5\r\n,NaN\r\n"x,y\r\n""z""",\r\n'
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(arrays())
 def test_arrow_streams_back(array: pa.Array) -> None:
     batch = pa.RecordBatch.from_arrays([array], names=["a"])

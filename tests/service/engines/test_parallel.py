@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from catalog import Scan
 from catalog.scan import ScanCounter, Split
 from service.engines.parallel import SplitCount, read_splits
+from tests.support.examples import examples
 
 ROOM = 8 << 20
 THREADS = 3
@@ -72,7 +73,7 @@ def read(sizes: list[list[int]]) -> tuple[list[int], int, SplitCount]:
     return found, ahead.most, count
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(
     sizes=st.lists(
         st.lists(st.sampled_from([0, 1000, 1 << 20, 3 << 20, 20 << 20]), max_size=12), min_size=2, max_size=6

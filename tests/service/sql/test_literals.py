@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from sqlglot import parse_one
 
 from service.sql.literals import condition_of, value_of
+from tests.support.examples import examples
 
 PAIR = pa.struct([("f0", pa.string()), ("f1", pa.int64())])
 NESTED = pa.struct([("day", pa.date32()), ("pair", PAIR), ("tags", pa.list_(pa.int32()))])
@@ -87,7 +88,7 @@ CONSTANTS = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.sampled_from(list(COLUMNS)), CONSTANTS)
 def test_only_the_value_of_a_constant_is_equal_to_it(column: pa.DataType, constant: str) -> None:
     value = value_of(parse_one(constant, read="duckdb"), column)

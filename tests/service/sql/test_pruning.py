@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from service.sql.planner import plan
+from tests.support.examples import examples
 
 ONE = {"key": ("key_1",)}
 TWO = {"key": ("key_1", "key_2")}
@@ -188,7 +189,7 @@ def conditions() -> st.SearchStrategy[str]:
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     st.sampled_from(["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "SEMI JOIN", "ANTI JOIN"]),
     st.sampled_from(

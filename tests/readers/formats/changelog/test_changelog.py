@@ -33,12 +33,13 @@ from readers.rows import state_schema
 from readers.savepoint import Savepoint
 from readers.states import StatePart
 from readers.storage.location import SavepointLocation
+from tests.support.examples import examples
 from tests.support.expected import Comparison, snapshots_of
 from tests.support.paths import PROJECT
 from tests.support.refused import not_refused
 from tests.support.unpacked import unpacked
 
-COMPILED = settings(deadline=None, max_examples=60)  # the first example may compile the machine
+COMPILED = settings(deadline=None, max_examples=examples(60))  # the first example may compile the machine
 ANY_SAVEPOINT = PROJECT / "tests/data/flink/1.20.3/wordcount-hashmap-savepoints/canonical"
 BASE = "org.apache.flink.api.common.typeutils.base."
 KEY_GROUPS = 128

@@ -60,6 +60,7 @@ from readers.formats.source import Selection
 from readers.metadata import IncrementalRemoteKeyedStateHandle
 from readers.savepoint import Savepoint
 from readers.storage.location import SavepointLocation
+from tests.support.examples import examples
 from tests.support.paths import DATA
 
 BY_FLINK = DATA / "flink"
@@ -212,7 +213,9 @@ shapes = st.builds(
 )
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=examples(15), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(
     rounds=st.lists(st.lists(writes, min_size=1, max_size=60), min_size=1, max_size=5),
     shape=shapes,
@@ -364,7 +367,9 @@ seek_writes = st.lists(
 )
 
 
-@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=examples(10), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(
     rounds=st.lists(seek_writes, min_size=1, max_size=3),
     wanted=st.lists(sought, min_size=1, max_size=5),
@@ -572,7 +577,9 @@ def damaged(intact: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(intact, tmp_path / "damaged"))
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(data=st.data())
 def test_damaged_file_gives_an_error_or_the_same_entries(
     intact: Path, entries: list[Any], damaged: Path, data: st.DataObject

@@ -23,6 +23,7 @@ from service.settings import Settings
 from service.sql.plan import Plan, TableReference
 from service.sql.planner import plan
 from tests.service.conftest import FLINK, NATIVE
+from tests.support.examples import examples
 
 CATALOG = connect(NATIVE)
 BATCH = pa.RecordBatch.from_pydict(
@@ -193,7 +194,7 @@ def batches(draw: st.DrawFn) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, [f"c{number}" for number in range(len(arrays))])
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(batch=batches())
 def test_rows_are_those_that_the_engine_gives(engine: DuckDBEngine, batch: pa.RecordBatch) -> None:
     names = ", ".join(batch.schema.names)
