@@ -40,7 +40,16 @@ from catalog.errors import (
     NoSuchTableError,
     NotAKeyError,
 )
-from catalog.keys import Key, KeyedState, keyed_states, parse_key, shown_key, unread_operators, value_of_text
+from catalog.keys import (
+    Key,
+    KeyedState,
+    key_of,
+    keyed_states,
+    parse_key,
+    shown_key,
+    unread_operators,
+    value_of_text,
+)
 from catalog.predicate import Predicate
 from catalog.scan import Scan, Split
 from catalog.table import FactsTable, PlannedTable, Table
@@ -63,6 +72,7 @@ __all__ = [
     "Split",
     "Table",
     "connect",
+    "key_of",
     "keyed_states",
     "parse_key",
     "shown_key",

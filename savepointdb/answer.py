@@ -45,6 +45,11 @@ class Answer:
         self._cursor: Iterator[Row] | None = None
 
     @property
+    def statement(self) -> str:
+        """The statement that runs."""
+        return self._request.sql
+
+    @property
     def columns(self) -> list[str]:
         """The names of the columns; two may be the same.
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from catalog import Database, NoSuchColumnError
+from catalog import Database, KeyedState, NoSuchColumnError, NotAKeyError, key_of, keyed_states
+from catalog.savepointtables import TIMERS_NAME
 from catalog.table import Table as CatalogTable
 from savepointdb.answer import Answer
 from savepointdb.display import counted, html_list
@@ -15,13 +17,18 @@ from savepointdb.errors import translated
 from savepointdb.processes import OpenSavepoints
 from service.encode import printable, size_text
 from service.engines.registry import AUTO
+from service.errors import InvalidRequestError, QueryError
 from service.queries.request import QueryRequest
 from service.sql.edits import quoted
+from service.sql.literals import condition_of
 from service.sql.types import sql_type
 
 if TYPE_CHECKING:
     import pandas
     import polars
+
+
+_KEY = "key"
 
 
 class Table:
@@ -61,6 +68,8 @@ class Table:
     def scan(
         self,
         *,
+        key: Any = None,
+        keys: Iterable[Any] | None = None,
         columns: Sequence[str] | None = None,
         where: str | None = None,
         engine: str = AUTO,
@@ -70,6 +79,9 @@ class Table:
         """Return the rows that meet the conditions; they are read when they are wanted.
 
         Args:
+            key: a value of the type of the keys, such as `"key_662"`, `42`, `("a", 1)` or `{"id": 1}`, or the text that answers
+                show for it; only what holds this key is read. None for all keys.
+            keys: several of them.
             columns: their names, in any case; all if None.
             where: a condition in SQL, such as `value > 100 AND key LIKE 'a%'`.
             engine: `auto`, `duckdb` or `spark`.
@@ -77,12 +89,16 @@ class Table:
             allow_partial: whether rows of files that cannot be read are left out; an `IncompleteWarning` names the files.
 
         Raises:
+            InvalidRequestError: a value is no key of this table; the error shows one of its keys.
             ColumnNotFoundError: near names in the error.
         """
         with translated():
             names = self.columns if columns is None else [self._column(name) for name in columns]
-        conditions = [] if where is None else [where]
-        sql = f"SELECT {', '.join(map(quoted, names))} FROM {quoted(self._database.name)}.{quoted(self.name)}"
+            conditions = [] if where is None else [where]
+            wanted = [*([] if key is None else [key]), *(() if keys is None else keys)]
+            if wanted or keys is not None:
+                conditions.insert(0, self._key_condition(wanted))
+        sql = f"SELECT {', '.join(map(quoted, names))} FROM {self._source}"
         if conditions:
             # On lines of their own: a condition may end with a comment.
             sql += " WHERE " + " AND ".join(f"(\n{condition}\n)" for condition in conditions)
@@ -129,8 +145,54 @@ class Table:
         widest = max((len(printable(name)) for name in self.columns), default=0)
         return [f"  {printable(field.name):<{widest}}  {sql_type(field.type)}" for field in self.schema]
 
+    @property
+    def _source(self) -> str:
+        return f"{quoted(self._database.name)}.{quoted(self.name)}"
+
     def _column(self, name: str) -> str:
         for known in self.columns:
             if known.casefold() == name.casefold():
                 return known
         raise NoSuchColumnError(name, self.columns, self.name)
+
+    def _key_condition(self, keys: Iterable[Any]) -> str:
+        """Return the condition that is true for the rows of these keys."""
+        column = quoted(self._column(_KEY))
+        found = [condition_of(column, value) for key in keys for value in self._as_stored(key)]
+        return " OR ".join(dict.fromkeys(found)) or "false"
+
+    def _as_stored(self, key: Any) -> list[pa.Array]:
+        """Return a key as the column has it; several values if the states that share the table have keys of several types."""
+        found: list[pa.Array] = []
+        failure: NotAKeyError | None = None
+        for convert in self._conversions():
+            try:
+                found.append(convert(key))
+            except NotAKeyError as error:
+                failure = failure or error
+        if failure is not None and not found:
+            raise InvalidRequestError(str(failure), hint=self._example()) from failure
+        return found
+
+    def _conversions(self) -> list[Callable[[Any], pa.Array]]:
+        """Return the functions that convert a key, one for each type of keys."""
+        if self.name != TIMERS_NAME:
+            kind, is_unquoted = self.schema.field(_KEY).type, _KEY in self._table.unquoted
+            return [lambda key: key_of(key, kind, is_unquoted=is_unquoted).array]
+        states = [state for state in keyed_states(self._database) if state.table is self._table]
+        kinds = {(str(state.key_type), state.is_unquoted): state for state in states}
+        return [partial(_in_column, state) for state in kinds.values()]
+
+    def _example(self) -> str | None:
+        """Return a sentence that shows a key as this table has it; None if there is none."""
+        sql = f"SELECT {quoted(_KEY)} FROM {self._source} WHERE {quoted(_KEY)} IS NOT NULL LIMIT 1"
+        try:
+            row = Answer(self._opened, QueryRequest(sql=sql, source="savepointdb")).fetchone()
+        except QueryError:
+            # The wrong key is the news, not that a file cannot be read.
+            return None
+        return None if row is None else f"keys of {self.name} look like {row[0]!r}"
+
+
+def _in_column(state: KeyedState, key: Any) -> pa.Array:
+    return state.in_column(key_of(key, state.key_type, is_unquoted=state.is_unquoted))

@@ -1,6 +1,6 @@
-"""A text that stands for a key → the key, in the type of the key column.
+"""A text, or a value of Python, that stands for a key → the key, in the type of the key column.
 
-It may be written as answers show it:
+A text may be written as answers show it:
 
 | column | text |
 |---|---|
@@ -11,13 +11,27 @@ It may be written as answers show it:
 | structs | all fields as a JSON object or array, or in brackets: `(a,1)`, `+I[a, 1]`, `{f0: a, f1: 1}`; `__row_kind` may be left out |
 | structs of one field | that field alone, too |
 | lists, maps | JSON arrays; entries of maps are `{"key": …, "value": …}` |
+
+A value of Python has the type of the column, or is such a text:
+
+| column | value |
+|---|---|
+| text | str, UUID |
+| numbers, BOOLEAN | int, float, Decimal; bool |
+| dates and times | date, time, datetime; one with a time zone is converted to UTC |
+| bytes | bytes |
+| structs | dict, or tuple or list of the values of all fields |
+| lists, maps | list or tuple; dict |
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import datetime
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
 import orjson
 import pyarrow as pa
@@ -78,6 +92,32 @@ def parse_key(text: str, key_type: pa.DataType, *, is_unquoted: bool = False) ->
         raise NotAKeyError(str(error)) from error
 
 
+def key_of(value: Any, key_type: pa.DataType, *, is_unquoted: bool = False) -> Key:
+    """Return the key of a type that a value of Python stands for.
+
+    Args:
+        value: of the type of the column, or a text that stands for it.
+        key_type: of the key column.
+        is_unquoted: True if the keys are texts that never begin with a quotation mark; see `Table.unquoted`.
+
+    Raises:
+        NotAKeyError: the value stands for no key of this type.
+    """
+    if isinstance(value, str):
+        return parse_key(value, key_type, is_unquoted=is_unquoted)
+    if type(value).__module__ == "numpy" and hasattr(value, "item"):
+        value = value.item()
+    if len(_own_names(key_type)) == 1 and not isinstance(value, Mapping | list | tuple):
+        value = [value]
+    try:
+        member = _member(value, key_type)
+        if member is None:
+            raise NotAKeyError("expected a key, found None")
+        return Key(pa.array([member], key_type))
+    except _NO_KEY as error:
+        raise NotAKeyError(str(error)) from error
+
+
 def unquoted(text: str) -> str:
     """Return a text without the quotation marks that JSON text has around it."""
     if not text.startswith('"'):
@@ -117,9 +157,13 @@ def _of_text(text: str, key_type: pa.DataType) -> Any:
 
 
 def _member(value: Any, data_type: pa.DataType) -> Any:
-    """Return what JSON, or the notation with brackets, says of a type."""
+    """Return what JSON, the notation with brackets or Python says of a type."""
     if value is None:
         return None
+    if isinstance(value, tuple) and not isinstance(value, Row):
+        value = list(value)
+    elif isinstance(value, Mapping):
+        value = dict(value)
     for test, convert in _NESTED:
         if test(data_type):
             return convert(value, data_type)
@@ -127,11 +171,28 @@ def _member(value: Any, data_type: pa.DataType) -> Any:
         is_null = value == "null" and not pa.types.is_string(data_type)
         return None if is_null else value_of_text(value, data_type)
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if pa.types.is_boolean(data_type) == isinstance(value, bool) and (
-        not is_number or pa.types.is_integer(data_type) or _has_fraction(data_type)
+    if (isinstance(value, bool) and pa.types.is_boolean(data_type)) or (
+        is_number and (pa.types.is_integer(data_type) or _has_fraction(data_type))
     ):
         return value_of_text(str(value), data_type)
-    raise TypeError(f"expected a {data_type}, found {value!r}")
+    # The first kind decides: a datetime is a date, too, but no day.
+    kind = next((kind for kind in _OF_PYTHON if isinstance(value, kind[0])), None)
+    if kind is not None and kind[1](data_type):
+        return value_of_text(kind[2](value), data_type)
+    if isinstance(value, bytes | bytearray | memoryview) and pa.types.is_binary(data_type):
+        return bytes(value)
+    # Not more of it: a value may be long.
+    raise TypeError(f"expected {_named(data_type)}, found {type(value).__name__} {repr(value)[:_SHOWN]}")
+
+
+def _named(data_type: pa.DataType) -> str:
+    name = "text" if pa.types.is_string(data_type) else str(data_type)
+    return f"a value of type {name}"
+
+
+def _iso_utc(value: datetime.datetime) -> str:
+    # A pandas Timestamp is a datetime, and writes its nanoseconds, too.
+    return (value if value.tzinfo is None else value.astimezone(datetime.UTC)).isoformat()
 
 
 def _has_fraction(data_type: pa.DataType) -> bool:
@@ -197,6 +258,8 @@ def _list(value: Any, data_type: pa.DataType) -> list[Any]:
 
 
 def _map(value: Any, data_type: pa.DataType) -> list[tuple[Any, Any]]:
+    if isinstance(value, Mapping):
+        value = [{"key": key, "value": item} for key, item in value.items()]
     if not isinstance(value, list):
         raise TypeError(f"expected a list of entries, found {value!r}")
     return [
@@ -209,4 +272,11 @@ _NESTED: tuple[tuple[Callable[[pa.DataType], bool], Callable[[Any, pa.DataType],
     (pa.types.is_struct, _struct),
     (pa.types.is_map, _map),
     (pa.types.is_list, _list),
+)
+_OF_PYTHON: tuple[tuple[type[Any], Callable[[pa.DataType], bool], Callable[[Any], str]], ...] = (
+    (UUID, pa.types.is_string, str),
+    (Decimal, pa.types.is_decimal, lambda value: f"{value:f}"),
+    (datetime.datetime, pa.types.is_timestamp, _iso_utc),
+    (datetime.date, pa.types.is_date, datetime.date.isoformat),
+    (datetime.time, pa.types.is_time, datetime.time.isoformat),
 )

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
+import numpy
+import pandas
 import pyarrow as pa
 import pytest
 
-from catalog import NotAKeyError, parse_key, shown_key
+from catalog import NotAKeyError, key_of, parse_key, shown_key
 
 PAIR = pa.struct([("f0", pa.string()), ("f1", pa.int64())])
 NESTED = pa.struct([("f0", pa.int32()), ("f1", pa.struct([("f0", pa.string()), ("f1", pa.bool_())]))])
@@ -152,3 +156,75 @@ def test_a_shown_key_can_be_parsed_again(value: Any, key_type: pa.DataType, text
 
     assert shown_key(keys) == text
     assert parse_key(text, key_type).array.equals(keys)
+
+
+@pytest.mark.parametrize(
+    ("value", "key_type", "json"),
+    [
+        ("a", pa.string(), '"a"'),
+        (UUID(int=1), pa.string(), '"00000000-0000-0000-0000-000000000001"'),
+        (42, pa.int32(), "42"),
+        ("42", pa.int32(), "42"),
+        (numpy.int16(42), pa.int64(), "42"),
+        (True, pa.bool_(), "true"),
+        (1, pa.float64(), "1"),
+        (1.5, pa.float32(), "1.5"),
+        (Decimal("1.50"), pa.decimal128(5, 1), '"1.5"'),
+        (2, pa.decimal128(5, 1), '"2.0"'),
+        (date(2024, 2, 28), pa.date32(), '"2024-02-28"'),
+        (time(12, 0, 0, 5), pa.time64("us"), '"12:00:00.000005"'),
+        (datetime(2024, 2, 28, 12), NANOS, '"2024-02-28T12:00:00.000000000"'),
+        (
+            datetime(2024, 2, 28, 12, tzinfo=timezone(timedelta(hours=2))),
+            pa.timestamp("ms"),
+            '"2024-02-28T10:00:00.000"',
+        ),
+        (pandas.Timestamp(1), NANOS, '"1970-01-01T00:00:00.000000001"'),
+        (b"\x01\x02", pa.binary(), '"AQI="'),
+        (("a", 1), PAIR, '{"f0":"a","f1":1}'),
+        ({"f1": 1, "f0": "a"}, PAIR, '{"f0":"a","f1":1}'),
+        ((1, ("x", False)), NESTED, '{"f0":1,"f1":{"f0":"x","f1":false}}'),
+        (["a"], ROW, '{"__row_kind":"+I","f0":"a"}'),
+        (5, pa.struct([("f0", pa.int64())]), '{"f0":5}'),
+        ((1, 2), pa.list_(pa.int32()), "[1,2]"),
+        ({"a": 1}, pa.map_(pa.string(), pa.int32()), '[{"key":"a","value":1}]'),
+    ],
+)
+def test_a_value_of_python_is_a_key_of_a_type(value: Any, key_type: pa.DataType, json: str) -> None:
+    assert key_of(value, key_type).json == json
+
+
+@pytest.mark.parametrize(
+    ("value", "key_type", "message"),
+    [
+        (662, pa.string(), "expected a value of type text, found int 662"),
+        (b"a", pa.string(), "expected a value of type text, found bytes b'a'"),
+        (
+            date(2024, 2, 28),
+            pa.string(),
+            "expected a value of type text, found date datetime.date(2024, 2, 28)",
+        ),
+        (True, pa.int32(), "expected a value of type int32, found bool True"),
+        (1, pa.bool_(), "expected a value of type bool, found int 1"),
+        (1.0, pa.int32(), "expected an integer, found '1.0'"),
+        (2**31, pa.int32(), "expected an integer of 32 bits, found 2147483648"),
+        (
+            Decimal("1.55"),
+            pa.decimal128(5, 1),
+            "expected at most 5 digits, 1 of them behind the point, found 1.55",
+        ),
+        (datetime(2024, 2, 28), pa.date32(), "expected a value of type date32"),
+        (pandas.NaT, NANOS, "expected a date or time as ISO 8601 writes it, found 'NaT'"),
+        (datetime(2024, 2, 28, 12, 0, 0, 1), pa.timestamp("ms"), "expected a date or time as ISO 8601"),
+        (None, pa.string(), "expected a key, found None"),
+        (("a",), PAIR, "expected the fields f0, f1, found 1 value"),
+        (("a", "b"), PAIR, "f1: expected an integer, found 'b'"),
+        (5, PAIR, "expected an object or array, found 5"),
+        (object, pa.int64(), "expected a value of type int64, found type <class 'object'>"),
+    ],
+)
+def test_a_value_of_another_type_is_no_key(value: Any, key_type: pa.DataType, message: str) -> None:
+    with pytest.raises(NotAKeyError) as raised:
+        key_of(value, key_type)
+
+    assert str(raised.value).startswith(message)
