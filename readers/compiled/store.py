@@ -73,7 +73,8 @@ def is_kept(unit: str, kernels: Mapping[str, Subroutine]) -> bool:
 
 
 def _compile(unit: str, kernels: Mapping[str, Subroutine]) -> ObjectCode:
-    logger.info("compiling %s, once: some seconds", unit)
+    logger.info("compiling the decoder for this processor, once: seconds, or a minute on a slow machine")
+    logger.debug("compiling %s", unit)
     code = import_module("readers.compiled.compiler").compile_unit(unit, kernels)
     assert isinstance(code, ObjectCode)
     return code

@@ -28,10 +28,15 @@ async def health() -> Health:
 
 @router.get("/readyz", responses={503: {"model": Health}})
 async def ready(service: State, response: Response) -> Health:
-    """Check readiness: the service accepts queries. 503 until its first worker has started, and while it is stopping."""
+    """Check readiness: queries run at once. 503 until the first worker has started, and while the service is stopping.
+
+    Where the decoder is not compiled for this processor yet, the first worker takes up to a minute: the status is
+    `compiling`, and queries that come wait.
+    """
     if service.queries.is_ending or not service.workers.is_ready:
         response.status_code = HTTPStatus.SERVICE_UNAVAILABLE
-        return Health(status="ending" if service.queries.is_ending else "starting")
+        waiting = "compiling" if service.workers.is_compiling else "starting"
+        return Health(status="ending" if service.queries.is_ending else waiting)
     return Health()
 
 

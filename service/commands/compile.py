@@ -22,9 +22,24 @@ def _compile(options: Namespace) -> None:
 
 
 def log_compilation() -> None:
-    """Show on a terminal what is compiled from now on: it takes seconds."""
-    if sys.stderr.isatty() and not compile_log.handlers:
+    """Show, once, that something is compiled from now on: it takes seconds, also where nobody watches."""
+    if not compile_log.handlers:
         handler = logging.StreamHandler()
         handler.setFormatter(logging.Formatter("savepointdb: %(message)s"))
+        handler.addFilter(_Once())
         compile_log.addHandler(handler)
         compile_log.setLevel(logging.INFO)
+
+
+class _Once(logging.Filter):
+    """Lets each message pass once: a command may compile several units."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._seen: set[str] = set()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return whether the message is a new one."""
+        is_new = record.msg not in self._seen
+        self._seen.add(record.msg)
+        return is_new

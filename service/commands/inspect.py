@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from catalog import Database
 from readers import ReaderError, json_text
+from service.commands.compile import log_compilation
 from service.commands.outcome import ended
 from service.commands.output import screen_width
 from service.commands.sources import catalog_of, no_savepoint
@@ -26,6 +27,7 @@ def main(options: Namespace) -> int:
 
 
 def _inspect(options: Namespace) -> None:
+    log_compilation()
     catalog = catalog_of([options.path], options)
     databases = [catalog.database(name) for name in catalog.databases]
     if not databases:

@@ -26,6 +26,7 @@ from catalog import (
     unread_operators,
 )
 from readers import ReaderError, json_text
+from service.commands.compile import log_compilation
 from service.commands.outcome import NothingFoundError, ended
 from service.commands.output import check_output, write_rows
 from service.commands.sources import catalog_of
@@ -59,6 +60,7 @@ def main(options: Namespace) -> int:
 
 def _lookup(options: Namespace) -> None:
     check_output(options.format, options.output)
+    log_compilation()
     catalog = catalog_of([options.path], options)
     databases = [catalog.database(name) for name in catalog.databases]
     failures: list[tuple[str, ReaderError]] = []

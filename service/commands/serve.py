@@ -14,15 +14,15 @@ from types import FrameType
 import uvicorn
 
 from catalog import Catalog
-from readers import ReaderError, compile_all
+from readers import ReaderError, missing_units
 from service.app import create_app
 from service.auth.gate import Authenticator, is_loopback
 from service.auth.keys import KeyFile
 from service.auth.principal import checked_grants
 from service.auth.tokens import Provider, TokenVerifier
-from service.commands.compile import log_compilation
 from service.commands.outcome import WrongUsageError, ended
 from service.commands.sources import cache_of, catalog_of, roots_of
+from service.engines.workers import COMPILING
 from service.http.admission import ConnectionLimits, Connections, Listener
 from service.http.connections import listening, protocol_of
 from service.operations import logs
@@ -76,8 +76,6 @@ def _serve(options: Namespace) -> None:
         logs.install(settings.replaced({"log_level": "info"}) if options.verbose else settings)
     except ValueError as error:
         raise WrongUsageError(str(error)) from error
-    log_compilation()
-    compile_all()
     cache = cache_of(settings, writes=True)
     catalog = catalog_of(
         sources, options, option="--root", rescan_after_s=settings.storage.rescan_after_s, cache=cache
@@ -95,6 +93,8 @@ def _serve(options: Namespace) -> None:
             f"savepointdb serves {count} savepoint{'' if count == 1 else 's'} at {scheme}://{host}:{port}/",
             file=sys.stderr,
         )
+        if missing_units():
+            print(f"savepointdb: {COMPILING}", file=sys.stderr)
         # Beside the requests: of many savepoints, this takes its time.
         threading.Thread(target=_log_unreadable, args=(catalog,), name="unreadable", daemon=True).start()
         config = uvicorn.Config(

@@ -7,6 +7,7 @@ import sys
 from argparse import Namespace
 
 from catalog.stateinfo import write
+from service.commands.compile import log_compilation
 from service.commands.outcome import ended
 from service.commands.sources import storage_options
 from service.settings import path_map_of, settings_of
@@ -18,6 +19,7 @@ def main(options: Namespace) -> int:
 
 
 def _write(options: Namespace) -> None:
+    log_compilation()
     settings = settings_of(vars(options), os.environ)
     where = write(
         options.path,

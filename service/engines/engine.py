@@ -114,6 +114,11 @@ class Engine(Protocol):
         """The cluster on which the engine runs; None for this machine."""
         return None
 
+    @property
+    def notice(self) -> str:
+        """A sentence on what all queries wait for at present; empty for nothing."""
+        return ""
+
     def refusal(self, plan: Plan) -> QueryError | None:
         """Return why the engine does not answer a plan, as far as it knows without running it; None if it does."""
         return None

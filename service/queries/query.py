@@ -103,6 +103,7 @@ class Query:
         self.results = results
         self._slots = slots
         self._keeper = keeper
+        self._engine = engine
         self._close_lock = threading.Lock()
         # Several threads may close it; the owner hears of it once.
         self._is_closed = False
@@ -172,6 +173,12 @@ class Query:
         return tuple(dict.fromkeys((*self.plan.incomplete, *self.progress.incomplete)))
 
     @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the planner assumed, and what the query waits for at present."""
+        notice = "" if self.state.has_ended else self._engine.notice
+        return (*self.plan.warnings, *([notice] if notice else ()))
+
+    @property
     def elapsed_ms(self) -> float:
         """Milliseconds from its start to its end, or until now."""
         return self.lifecycle.elapsed_ms
@@ -216,7 +223,7 @@ class Query:
             progress=self.progress,
             origins=self.origins,
             incomplete=self.incomplete,
-            warnings=self.plan.warnings,
+            warnings=self.warnings,
             error=copy.copy(self.lifecycle.error),
         )
 
@@ -294,6 +301,7 @@ class Query:
         else:
             timeout = self.lifecycle.timeout(now)
             if timeout is not None:
+                timeout.hint = self._engine.notice or timeout.hint
                 self.cancel(timeout)
         abandonment = self.attendance.abandonment(now)
         if abandonment is not None and not self.state.has_ended:

@@ -2,7 +2,7 @@
 
     messages.py    tasks to a worker; columns, rows, progress and errors from it
     channel.py     frames over a socket
-    forkserver.py  the process that has loaded all modules and compiled the decoding machine, and forks workers
+    forkserver.py  the process that has loaded all modules and compiled the decoder, and forks workers
     forks.py       the server's side of the fork server
     worker.py      runs tasks in a worker process
     limits.py      memory and number of workers where the settings leave them open
@@ -16,6 +16,6 @@ own limit ends in the engine's error. The pool kills a worker that does not reac
 kernel kills all workers.
 """
 
-from service.engines.workers.engine import WorkerEngine
+from service.engines.workers.engine import COMPILING, WorkerEngine
 
-__all__ = ["WorkerEngine"]
+__all__ = ["COMPILING", "WorkerEngine"]

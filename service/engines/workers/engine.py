@@ -29,6 +29,8 @@ from service.sql.types import Column
 _PATIENCE_S = 1.0
 # The least timeout of a socket: with 0 it does not wait at all.
 _SHORT_S = 0.01
+_LOOK_AGAIN_S = 0.1
+COMPILING = "the decoder is compiled for this processor, once: queries wait for it, a minute at most"
 # A worker that waits may die before it gets a task; several at once if the system is short of memory.
 _TRIES = 4
 
@@ -53,6 +55,16 @@ class WorkerEngine(Engine):
     def is_ready(self) -> bool:
         """True if a worker is there to run a query."""
         return self.pool.is_ready
+
+    @property
+    def is_compiling(self) -> bool:
+        """True if queries wait until the decoder is compiled."""
+        return self.pool.is_compiling
+
+    @property
+    def notice(self) -> str:
+        """Implement `Engine.notice`."""
+        return COMPILING if self.is_compiling else ""
 
     def start(self) -> None:
         """Begin to start workers; does not wait for them."""
@@ -147,6 +159,10 @@ class WorkerExecution(Execution):
 
     def _start(self, task: bytes) -> None:
         """Send the task to a worker, to another one if the worker has died while it waited."""
+        # The first one may have to compile the decoder, and a cancel must not wait for that.
+        while not self._pool.has_started(_LOOK_AGAIN_S):
+            if self._failure is not None:
+                raise self._failure
         for tries_left in reversed(range(_TRIES)):
             worker = self._pool.take(is_lookup=self._is_lookup, is_long=self.is_long)
             with self._lock:

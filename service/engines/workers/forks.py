@@ -107,14 +107,11 @@ class WorkerProcess:
 
 
 class ForkServer:
-    """A running fork server. Safe to share between threads.
+    """A fork server, which starts. Safe to share between threads.
 
     Args:
         settings: settings of the engines in its workers.
         memory_bytes: memory that a worker may take; 0 for no limit.
-
-    Raises:
-        EngineUnavailableError: the fork server did not start.
     """
 
     def __init__(self, settings: Settings, memory_bytes: int) -> None:
@@ -134,11 +131,18 @@ class ForkServer:
         assert self._process.stdin is not None
         with suppress(OSError), self._process.stdin as file:
             pickle.dump((settings.replaced({"temp_directory": self._spill.path}), memory_bytes), file)
-        try:
-            self._answer()
-        except EngineUnavailableError:
-            self.close()
-            raise
+
+    def wait_until_ready(self) -> None:
+        """Wait until it can fork: a second, or longer if it has to compile the decoder.
+
+        Raises:
+            EngineUnavailableError: it did not start, or was killed.
+        """
+        self._answer()
+
+    def kill(self) -> None:
+        """End it at once, while it starts; `close` must follow."""
+        self._process.kill()
 
     @property
     def has_died(self) -> bool:

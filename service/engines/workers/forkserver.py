@@ -1,4 +1,4 @@
-"""The fork server: a process that has loaded all modules and compiled the decoding machine, and forks workers.
+"""The fork server: a process that has loaded all modules and compiled the decoder, and forks workers.
 
 `service.engines.workers.forks` starts it with two inherited descriptors as its arguments, CONTROL and LIFELINE. A forked
 worker is ready in some 30 ms and shares the pages of the modules. The fork server has one thread when it forks, opens
@@ -29,7 +29,7 @@ import socket
 import sys
 from collections.abc import Callable
 
-from readers import warm
+from readers import compile_all, warm
 from service.engines.registry import local_engine
 from service.engines.workers.channel import FORK, NUMBER, Channel
 from service.engines.workers.worker import Worker, yield_to_the_server
@@ -44,6 +44,8 @@ def main() -> None:
     settings, memory_bytes = pickle.load(sys.stdin.buffer)  # from the server, which started this process
     # Loaded before the first fork: all workers share the pages of its modules.
     open_engine = local_engine().load()
+    # Here and not in the server, which answers meanwhile; takes long where nothing is compiled for this processor yet.
+    compile_all()
     warm()
     # Frozen objects are not looked at by the collectors of the workers, so the pages that hold them stay shared.
     gc.collect()

@@ -19,6 +19,7 @@ import logging
 import threading
 from time import monotonic
 
+from readers import missing_units
 from service.engines.workers.forks import ForkServer, WorkerProcess
 from service.errors import EngineUnavailableError
 from service.settings import Settings
@@ -55,12 +56,24 @@ class WorkerPool:
         self._forks: list[ForkServer] = []
         self._watch: threading.Thread | None = None
         self._changed = threading.Event()
+        self._has_tried = threading.Event()
         self._is_closed = False
+        self._is_compiling = False
 
     @property
     def is_ready(self) -> bool:
         """True if there is a worker."""
         return bool(self._idle or self._busy)
+
+    @property
+    def is_compiling(self) -> bool:
+        """True if workers wait until the decoder is compiled for this processor: once, but for up to a minute."""
+        return self._is_compiling
+
+    def has_started(self, timeout_s: float) -> bool:
+        """Wait for the first worker; return whether there was one, or an attempt that failed."""
+        self.start()
+        return self._has_tried.wait(timeout_s)
 
     @property
     def processes(self) -> tuple[int, ...]:
@@ -131,6 +144,8 @@ class WorkerPool:
         with self._lock:
             self._is_closed = True
         self._changed.set()
+        if not self._has_tried.is_set() and self._forks:
+            self._forks[-1].kill()
         if self._watch is not None:
             self._watch.join()
         for worker in (*self._idle, *self._busy, *self._retired):
@@ -165,17 +180,36 @@ class WorkerPool:
             if self._is_closed:
                 raise EngineUnavailableError("the service is about to end")
             if not self._forks or self._forks[-1].has_died:
-                # Dead fork servers stay in the list: their lifelines keep their workers alive.
-                self._forks.append(ForkServer(self._settings, self._memory_bytes))
+                self._start_forks()
             return self._forks[-1]
+
+    def _start_forks(self) -> None:
+        self._is_compiling = bool(missing_units())
+        forks = ForkServer(self._settings, self._memory_bytes)
+        # Dead fork servers stay in the list: their lifelines keep their workers alive.
+        self._forks.append(forks)
+        if self._is_closed:
+            forks.kill()
+        try:
+            forks.wait_until_ready()
+        except EngineUnavailableError:
+            self._forks.remove(forks)
+            forks.close()
+            raise
+        finally:
+            self._is_compiling = False
 
     def _look_after(self) -> None:
         while not self._is_closed:
             try:
                 self._replace()
             except EngineUnavailableError:
+                self._has_tried.set()
+                if self._is_closed:
+                    return
                 logger.exception("workers cannot be started")
                 self._changed.wait(_RETRY_S)
+            self._has_tried.set()
             self._changed.wait(_LOOK_AFTER_S)
             self._changed.clear()
 

@@ -261,7 +261,7 @@ class Statement:
         if self._query is None:
             return []
         found = [
-            *((_ASSUMED, "DEFAULT_SCHEMA", text) for text in self._query.plan.warnings),
+            *((_ASSUMED, "DEFAULT_SCHEMA", text) for text in self._query.warnings),
             *((_PARTIAL, "PARTIAL_RESULT", file.text()) for file in self._query.incomplete),
         ]
         return [{"warningCode": {"code": code, "name": name}, "message": text} for code, name, text in found]

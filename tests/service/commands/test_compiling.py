@@ -1,0 +1,123 @@
+"""The first use on a machine, which compiles the decoder: what the commands say, and what the service answers meanwhile."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+import httpx
+import pytest
+
+from tests.support.paths import DATA
+
+NATIVE = DATA / "flink" / "2.3.0" / "wordcount-rocksdb-savepoints" / "native"
+COUNT = "SELECT count(*) FROM aggregate"
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "service.cli", *arguments]
+
+
+@pytest.fixture
+def nothing_compiled(tmp_path: Path) -> dict[str, str]:
+    """The environment of a machine on which nothing is compiled yet."""
+    return os.environ | {"SAVEPOINTDB_CACHE_DIR": str(tmp_path / "cache")}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "arguments",
+    [("lookup", str(NATIVE), "key_662", "--format", "csv"), ("query", COUNT, "--savepoint", str(NATIVE))],
+    ids=lambda arguments: arguments[0],
+)
+def test_a_command_says_once_that_it_compiles_though_nobody_watches(
+    nothing_compiled: dict[str, str], arguments: tuple[str, ...]
+) -> None:
+    def run() -> tuple[int, str]:
+        ended = subprocess.run(
+            command(*arguments), env=nothing_compiled, capture_output=True, text=True, check=False
+        )
+        return ended.returncode, ended.stderr
+
+    assert run() == (
+        0,
+        "savepointdb: compiling the decoder for this processor, once: seconds, or a minute on a slow machine\n",
+    )
+    assert run() == (0, "")
+
+
+@pytest.fixture
+def serving(nothing_compiled: dict[str, str]) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A service that begins to compile, and its address."""
+    serve = command("serve", "--root", f"job={NATIVE}", "--port", "0")
+    with subprocess.Popen(serve, env=nothing_compiled, stderr=subprocess.PIPE, text=True) as running:
+        try:
+            told = _line(running.stderr)
+            yield running, next(word for word in told.split() if word.startswith("http://")).rstrip("/")
+        finally:
+            running.kill()
+
+
+def _line(stream: IO[str] | None) -> str:
+    assert stream is not None
+    return stream.readline()
+
+
+def _asked(client: httpx.Client, path: str) -> httpx.Response:
+    """Ask until the service listens."""
+    for _ in range(600):
+        try:
+            return client.get(path)
+        except httpx.TransportError:
+            time.sleep(0.05)
+    raise AssertionError("the service does not listen")
+
+
+@pytest.mark.slow
+def test_the_service_answers_while_it_compiles(serving: tuple[subprocess.Popen[str], str]) -> None:
+    running, address = serving
+    with httpx.Client(base_url=address, timeout=120) as client:
+        health, ready = _asked(client, "/healthz"), client.get("/readyz")
+        tables = client.get("/api/databases/job/tables").json()["tables"]
+        page = client.get("/")
+        started = client.post("/api/queries", json={"sql": COUNT, "timeout_s": 100}).json()
+        waiting = client.get(f"/api/queries/{started['query_id']}").json()
+        still = client.get("/readyz").json()
+        answer: Any = client.get(f"/api/queries/{started['query_id']}/result").json()
+        ended = client.get(f"/api/queries/{started['query_id']}").json()
+
+    assert (health.json(), ready.status_code, ready.json()) == (
+        {"status": "ok"},
+        503,
+        {"status": "compiling"},
+    )
+    assert {"aggregate", "StateMeta"} <= {table["name"] for table in tables}
+    assert page.status_code == 200
+    assert still == {"status": "compiling"}
+    assert waiting["state"] in ("queued", "running")
+    assert [warning for warning in waiting["warnings"] if "compiled for this processor" in warning]
+    assert (answer["rows"], ended["warnings"], "warnings" in answer) == ([[1000]], [], False)
+    assert "compiled for this processor" in _line(running.stderr)
+    assert json.loads(httpx.get(f"{address}/readyz").content) == {"status": "ok"}
+
+
+@pytest.mark.slow
+def test_a_service_that_compiles_ends_at_a_signal(
+    serving: tuple[subprocess.Popen[str], str], tmp_path: Path
+) -> None:
+    running, address = serving
+    with httpx.Client(base_url=address, timeout=60) as client:
+        assert _asked(client, "/readyz").json() == {"status": "compiling"}
+
+        running.send_signal(signal.SIGTERM)
+
+    assert running.wait(60) in (0, -signal.SIGTERM)
+    # It did not wait for the decoder.
+    assert list((tmp_path / "cache").rglob("readers.decode.machine.execute-*")) == []
