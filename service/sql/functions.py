@@ -3,8 +3,6 @@
 Scalar and aggregate functions compute, so all are allowed except a list: functions that read settings, secrets, logs or
 other SQL, change the session, or only wait. Table functions read files and the inside of the engine, so none is allowed except
 a list. The engine reports unknown functions itself, with near names.
-
-The macros are functions that DuckDB lacks, or that mean something else in other dialects (`service.sql.dialects`).
 """
 
 from __future__ import annotations
@@ -41,12 +39,6 @@ _DENIED = frozenset(
         "which_secret",
         "write_log",
     }
-)
-# Trino has one function for arrays and maps where DuckDB has two.
-CARDINALITY = "trino_cardinality"
-MACROS = (
-    f"""CREATE MACRO {CARDINALITY}(a) AS CASE json_type(to_json(a))
-            WHEN 'ARRAY' THEN json_array_length(to_json(a)) ELSE len(json_keys(to_json(a))) END::BIGINT""",
 )
 _DENIED_PREFIXES = ("__internal_", "duckdb_", "pragma_", "read_", "test_")
 

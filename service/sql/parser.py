@@ -6,6 +6,7 @@ import re
 from typing import ClassVar
 
 from sqlglot import exp, parse, tokenize
+from sqlglot.dialects.dialect import Dialect
 from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.errors import ErrorLevel, ParseError, SqlglotError, TokenError, UnsupportedError
 from sqlglot.tokenizer_core import Token, TokenType
@@ -20,7 +21,6 @@ from service.errors import (
 from service.sql.syntax import DuckDBSyntax
 
 DIALECT = "duckdb"
-_SYNTAXES = {DIALECT: DuckDBSyntax}
 
 # sqlglot ends some descriptions with the dump of a token.
 _DUMPED_TOKEN = re.compile(r"\s*but got <Token.*", re.DOTALL)
@@ -73,7 +73,7 @@ class _BackquotingTokenizer(DuckDB.Tokenizer):
     IDENTIFIERS: ClassVar = ['"', "`"]
 
 
-def parsed(sql: str, dialect: str = DIALECT) -> exp.Expr:
+def parsed(sql: str, dialect: str | type[Dialect] = DIALECT) -> exp.Expr:
     """Parse one statement. VALUES alone becomes `SELECT * FROM (VALUES …)`.
 
     Raises:
@@ -81,7 +81,11 @@ def parsed(sql: str, dialect: str = DIALECT) -> exp.Expr:
         ForbiddenError: the text has several statements.
     """
     try:
-        trees = [tree for tree in parse(sql, read=_SYNTAXES.get(dialect, dialect)) if tree is not None]
+        trees = [
+            tree
+            for tree in parse(sql, read=DuckDBSyntax if dialect == DIALECT else dialect)
+            if tree is not None
+        ]
     except ParseError as error:
         raise _syntax_error(error) from error
     except TokenError as error:

@@ -40,9 +40,9 @@ from service.errors import (
 )
 from service.process import machine
 from service.settings import Settings
-from service.sql.functions import MACROS
 from service.sql.incomplete import UnreadFile, unread_files
 from service.sql.plan import Plan, TableReference
+from service.sql.trino.macros import MACROS
 from service.sql.types import Column
 
 # The rows that DuckDB computes at a time: it copies a larger batch together, and holds the rows twice.

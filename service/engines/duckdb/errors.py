@@ -28,6 +28,7 @@ from service.errors import (
     without_folders,
 )
 from service.sql.plan import Plan
+from service.sql.trino.macros import sentence_of
 
 _MISSING_COLUMN = re.compile(
     r'(?:Referenced column|does not have a column named) "(?P<name>(?:[^"]|"")+)"'
@@ -51,6 +52,9 @@ def statement_error_of(text: str, plan: Plan) -> QueryError:
     """Return the error that DuckDB's text means, with the place in the statement and names that are near."""
     found = _KIND.match(text)
     kind, message = (found["kind"], found["message"]) if found else ("", text)
+    refused = _refused_of(message)
+    if refused is not None:
+        return refused
     candidates = _CANDIDATES.search(message)
     plain = without_folders(_CANDIDATES.sub("", _END_OF_MESSAGE.sub("", message)).strip())
     missing = _MISSING_COLUMN.search(message)
@@ -83,8 +87,20 @@ def value_error_of(text: str) -> QueryError:
     """Return the error that DuckDB's text means, without a statement: for an error in a value."""
     found = _KIND.match(text)
     kind, message = (found["kind"], found["message"]) if found else ("", text)
+    refused = _refused_of(message)
+    if refused is not None:
+        return refused
     plain = without_folders(_END_OF_MESSAGE.sub("", message).strip()).partition("\n")[0]
     return _ERRORS.get(kind, EngineError)(_RENAMED.get(kind, plain), detail=text)
+
+
+def _refused_of(message: str) -> InvalidValueError | None:
+    """Return the error of a value that Trino's function refuses; None for other errors."""
+    sentence = sentence_of(message)
+    if sentence is None:
+        return None
+    code = "INVALID_VALUE" if sentence.startswith("Cannot cast") else "INVALID_FUNCTION_ARGUMENT"
+    return InvalidValueError(sentence, code=code)
 
 
 def _missing_column(name: str, candidates: re.Match[str] | None, plan: Plan) -> ColumnNotFoundError:

@@ -5,11 +5,13 @@ Source: Trino: StandardErrorCode.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from service.errors import QueryError, ScanLimitExceededError
 
 _USER, _INTERNAL, _RESOURCES = "USER_ERROR", "INTERNAL_ERROR", "INSUFFICIENT_RESOURCES"
+_UNKNOWN_FUNCTION = re.compile(r"(?:\w+ )?Function with name \S+ does not exist")
 _GENERIC = ("GENERIC_INTERNAL_ERROR", 65_536, _INTERNAL)
 
 
@@ -17,6 +19,10 @@ def error_of(error: QueryError) -> dict[str, Any]:
     """Return the error object of the protocol."""
     # Our code for a division by zero is that of any invalid value; Trino has one of its own.
     code = "DIVISION_BY_ZERO" if error.message.startswith("Division by zero") else error.code
+    if error.detail.startswith("Out of Range Error"):
+        code = "NUMERIC_VALUE_OUT_OF_RANGE"
+    elif _UNKNOWN_FUNCTION.match(error.message):
+        code = "FUNCTION_NOT_FOUND"
     # So is the code of a scan that is too large.
     code = "EXCEEDED_SCAN_LIMIT" if isinstance(error, ScanLimitExceededError) else code
     name, number, kind = _ERRORS.get(code) or _BY_STATUS.get(error.status // 100, _GENERIC)
@@ -52,6 +58,7 @@ _ERRORS: dict[str, tuple[str, int, str]] = {
     "INVALID_FUNCTION_ARGUMENT": ("INVALID_FUNCTION_ARGUMENT", 7, _USER),
     "NOT_SUPPORTED": ("NOT_SUPPORTED", 13, _USER),
     "INVALID_SESSION_PROPERTY": ("INVALID_SESSION_PROPERTY", 14, _USER),
+    "NUMERIC_VALUE_OUT_OF_RANGE": ("NUMERIC_VALUE_OUT_OF_RANGE", 19, _USER),
     "LIMIT_EXCEEDED": ("QUERY_TEXT_TOO_LARGE", 35, _USER),
     "KILLED": ("ADMINISTRATIVELY_KILLED", 38, _USER),
     "CATALOG_NOT_FOUND": ("CATALOG_NOT_FOUND", 44, _USER),

@@ -26,7 +26,7 @@ from service.protocols.trino.errors import error_of
 from service.protocols.trino.session import Session
 from service.protocols.trino.show import AnswerTable
 from service.protocols.trino.statements import ImmediateAnswer, Interpreter, Shape, output_columns
-from service.protocols.trino.types import column_of, named_column, rows_of, trino_type, values_of
+from service.protocols.trino.types import column_of, named_column, rows_of, values_of, with_bigints
 from service.queries.origin import Origin
 from service.queries.query import Query
 from service.queries.registry import Queries
@@ -231,7 +231,9 @@ class Statement:
         self._rest = batch.slice(rows) if batch.num_rows > rows else None
         found = batch.slice(0, rows)
         # EXPLAIN of DuckDB returns the kind of the plan and its text.
-        return found.select([found.num_columns - 1]) if self._shape is Shape.PLAN else found
+        if self._shape is Shape.PLAN:
+            return found.select([found.num_columns - 1])
+        return with_bigints(found, query.columns)
 
     def _described_columns(self, query: Query) -> list[dict[str, Any]]:
         if self._columns is None:
@@ -246,7 +248,10 @@ class Statement:
 
     def _described(self, query: Query) -> Page:
         """Return the answer of DESCRIBE OUTPUT: its rows are the columns of the query."""
-        types = [trino_type(found.type) for found in query.schema]
+        types = [
+            str(column_of(column, found.type)["type"])
+            for column, found in zip(query.columns, query.schema, strict=True)
+        ]
         facts = self._facts("FINISHED")
         facts["columns"], rows = _columns_and_rows(
             output_columns([column.name for column in query.columns], types)

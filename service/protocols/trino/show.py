@@ -5,7 +5,7 @@
 | SHOW CATALOGS, SCHEMAS, TABLES, COLUMNS | their names; LIKE filters |
 | SHOW CREATE TABLE | the columns of a table, as a statement |
 | SHOW STATS FOR table | a row of NULLs per column: statistics would need a scan |
-| SHOW FUNCTIONS | the functions that both Trino and DuckDB have, for completion |
+| SHOW FUNCTIONS | Trino's functions that are known here, for completion |
 | SHOW SESSION | the properties that SET SESSION accepts |
 """
 
@@ -34,6 +34,7 @@ from service.protocols.trino.systemtables import CATALOGS, SYSTEM, TrinoTables
 from service.protocols.trino.types import trino_type
 from service.sql.information_schema import CATALOG, INFORMATION_SCHEMA
 from service.sql.listings import like_pattern
+from service.sql.trino.calls import REWRITTEN, SAME
 
 _SYSTEM_SCHEMAS = (INFORMATION_SCHEMA, "jdbc", "metadata", "runtime")
 
@@ -201,9 +202,7 @@ class ShowStatements:
             "Description",
         )
         kinds = [(name, pa.bool_() if name == "Deterministic" else pa.string()) for name in columns]
-        rows = [
-            (name, "", "", kind, True, "") for kind, names in _FUNCTIONS.items() for name in names.split()
-        ]
+        rows = [(name, "", "", _KINDS.get(name, "scalar"), True, "") for name in {*SAME, *REWRITTEN}]
         return _filtered(kinds, sorted(rows) if not path else [], sql, rest)
 
     def _show_session(self, sql: str, words: list[Word]) -> AnswerTable:
@@ -300,19 +299,11 @@ def _quoted(name: str) -> str:
 
 _TABLES_OF_INFORMATION_SCHEMA = ("columns", "schemata", "tables", "views")
 # Names only: clients use them for completion, and a call is checked by the planner.
-_FUNCTIONS = {
-    "scalar": """abs acos asin atan atan2 bit_count cardinality cbrt ceil ceiling chr coalesce concat concat_ws contains
-        cos date date_add date_diff date_format date_parse date_trunc day day_of_month day_of_week day_of_year degrees
-        element_at ends_with exp floor from_unixtime greatest hour if json_extract json_extract_scalar last_day_of_month
-        least length ln log10 log2 lower lpad ltrim md5 minute mod month now nullif pi pow power quarter radians
-        random regexp_extract regexp_like regexp_replace repeat replace reverse round rpad rtrim second sign sin split
-        split_part sqrt starts_with strpos substr substring tan to_hex to_unixtime translate trim try typeof upper
-        week year""",
-    "aggregate": """any_value approx_distinct approx_percentile arbitrary array_agg avg bool_and bool_or corr count count_if
-        covar_pop covar_samp listagg max max_by min min_by stddev stddev_pop stddev_samp sum var_pop var_samp
-        variance""",
-    "window": "dense_rank first_value lag last_value lead nth_value ntile percent_rank rank row_number",
-}
+_AGGREGATES = """any_value approx_distinct approx_percentile arbitrary array_agg avg bitwise_and_agg bitwise_or_agg bool_and bool_or
+    corr count count_if covar_pop covar_samp every geometric_mean listagg max max_by min min_by regr_intercept regr_slope stddev
+    stddev_pop stddev_samp sum var_pop var_samp variance"""
+_WINDOWS = "cume_dist dense_rank first_value lag last_value lead nth_value ntile percent_rank rank row_number"
+_KINDS = {**dict.fromkeys(_AGGREGATES.split(), "aggregate"), **dict.fromkeys(_WINDOWS.split(), "window")}
 SESSION_PROPERTIES: dict[str, SessionProperty] = {
     "allow_partial": SessionProperty(
         default="false",

@@ -14,8 +14,8 @@
 | null | unknown | null |
 
 A client without the capability PARAMETRIC_DATETIME does not know `timestamp(6)`: it gets timestamps and times in
-milliseconds, and half of one is rounded up, as in Trino. A HUGEINT of DuckDB arrives here as decimal(38,0). Values without
-a type in Trino, such as intervals, are text.
+milliseconds, and half of one is rounded up, as in Trino. Sums of integers, which are HUGEINTs in
+DuckDB and decimal(38,0) here, are bigints, as in Trino. Values without a type in Trino, such as intervals, are text.
 """
 
 from __future__ import annotations
@@ -30,8 +30,10 @@ import pyarrow.compute as pc
 
 from readers import iso_timestamp, json_text
 from service.encode.columns import decimal_text, plain
+from service.errors import InvalidValueError
 from service.sql.types import Column
 
+_HUGE = "HUGEINT"
 _PRECISIONS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 _UNBOUNDED = 2_147_483_647  # Trino's length of varchar without a limit
 _SECONDS_A_DAY = 86_400
@@ -43,10 +45,32 @@ _ZONE = " UTC"
 
 def column_of(column: Column, arrow_type: pa.DataType, *, parametric: bool = True) -> dict[str, Any]:
     """Describe a column of an answer as the protocol does."""
+    if column.type == _HUGE:
+        return {"name": column.name, "type": "bigint", "typeSignature": _signature("bigint")}
     if column.type in _TEXT_TYPES:
         name = _TEXT_TYPES[column.type]
         return {"name": column.name, "type": name, "typeSignature": _signature(name)}
     return named_column(column.name, arrow_type, parametric=parametric)
+
+
+def with_bigints(batch: pa.RecordBatch, columns: Sequence[Column]) -> pa.RecordBatch:
+    """Return rows whose HUGEINTs are bigints.
+
+    Raises:
+        InvalidValueError: a number has more than 64 bits.
+    """
+    for index, column in enumerate(columns):
+        if column.type == _HUGE:
+            try:
+                numbers = batch.column(index).cast(pa.int64())
+            except pa.ArrowInvalid as error:
+                raise InvalidValueError(
+                    f"expected numbers of 64 bits in the column {column.name!r}, found one beyond them",
+                    hint="a sum of CAST(x AS decimal(38,0)) is larger",
+                    code="NUMERIC_VALUE_OUT_OF_RANGE",
+                ) from error
+            batch = batch.set_column(index, column.name, numbers)
+    return batch
 
 
 def named_column(name: str, arrow_type: pa.DataType, *, parametric: bool = True) -> dict[str, Any]:

@@ -84,7 +84,7 @@ def test_after_all_attacks_others_are_answered(trino: Any) -> None:
     for sql in ATTACKS[::8]:
         trino.pages(sql)
 
-    assert trino.rows("SELECT sum(x) FROM range(4) t(x)") == [["6"]]
+    assert trino.rows("SELECT sum(x) FROM range(4) t(x)") == [[6]]
     assert trino.rows("SELECT count(*) FROM aggregate") == [[1000]]
 
 
@@ -131,7 +131,7 @@ def test_after_all_attacks_others_are_answered(trino: Any) -> None:
         ("if(1 > 2, 'a', 'b')", "b"),
         ("regexp_like('abc', 'b')", True),
         ('json_extract_scalar(\'{"a": {"b": "c"}}\', \'$.a.b\')', "c"),
-        ("date_trunc('hour', CAST('2026-01-02 03:04:05.000000' AS TIMESTAMP))", "2026-01-02 03:00:00.000000"),
+        ("date_trunc('hour', CAST('2026-01-02 03:04:05.000000' AS TIMESTAMP))", "2026-01-02 03:00:00.000"),
         ("TIMESTAMP '2026-01-02 03:04:05.123'", "2026-01-02 03:04:05.123"),
         ("TIMESTAMP '2026-01-02 03:04:05'", "2026-01-02 03:04:05"),
         ("from_unixtime(0)", "1970-01-01 00:00:00.000000 UTC"),
@@ -150,7 +150,7 @@ def test_aggregates_of_integers_divide_as_integers(trino: Any) -> None:
         "SELECT sum(x) / count(*), avg(x) / 2, max(x) / 2 FROM range(8) AS t(x)"
     )
 
-    assert (whole, exact, half) == ("3", 1.75, 3)
+    assert (whole, exact, half) == (3, 1.75, 3)
 
 
 def test_columns_without_a_name_are_called_as_in_trino(trino: Any) -> None:
