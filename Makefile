@@ -6,7 +6,7 @@ PORT    ?= 8080
 ROOT    ?= tests/data/flink/2.3.0/wordcount-rocksdb-savepoints/native
 # ONCE=1: `make run` stops after the first answers.
 ONCE    ?=
-# The savepoints that `make fidelity` reads.
+# The savepoints that `make fidelity` and `make roundtrip` read.
 DIR     ?= tests/data/flink
 # More arguments for pytest: make test ARGS='-k kafka -x'
 ARGS    ?=
@@ -19,7 +19,7 @@ export PYTHON
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install run test test-slow test-spark test-web test-all lint format web bench bench-load bench-peers bench-storage bench-spark fidelity support reference docs fixtures lock clean
+.PHONY: help install run test test-slow test-spark test-web test-all lint format web bench bench-load bench-peers bench-storage bench-spark fidelity roundtrip support reference docs fixtures lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -74,6 +74,9 @@ bench-spark: $(INSTALLED) ## run the benchmarks of Spark on one and two workers 
 fidelity: $(INSTALLED) ## scan every table of every savepoint in a folder, and tell what decodes (DIR=folder)
 	$(PY) -m tools.fidelity $(ARGS) "$(DIR)"
 
+roundtrip: $(INSTALLED) ## decode and encode every entry of every savepoint in a folder, and compare the bytes (DIR=folder)
+	$(PY) -m tools.roundtrip $(ARGS) "$(DIR)"
+
 support: $(INSTALLED) ## write the tables of what is read into README.md and docs/support.md
 	$(PY) -m tools.support README.md docs/support.md
 
@@ -95,7 +98,7 @@ LOCK = $(PY) -m uv pip compile --quiet --universal --python-version 3.11 --gener
 
 clean: ## remove the environment, caches and built files
 	rm -rf $(VENV) dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
-	find savepointdb service catalog readers tests examples -name __pycache__ -type d -prune -exec rm -rf {} +
+	find savepointdb service catalog writers readers tests examples -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # One stamp a step, so that a change repeats what follows from it and no more.
 $(VENV)/.made:

@@ -31,8 +31,31 @@ In reading order:
 
 from readers.compiled.ahead import UNITS as COMPILED_UNITS
 from readers.compiled.ahead import compile_all, missing_units
+from readers.compiled.kernel import kernel
+from readers.compiled.routines import subroutine
 from readers.compiled.store import logger as compile_log
+from readers.decode import instructions
+from readers.decode.columns import NO_COLUMN, ColumnTree
 from readers.decode.decoder import load_machine, warm
+from readers.decode.loads import (
+    load_i2,
+    load_i4,
+    load_i8,
+    load_le_i2,
+    load_le_i4,
+    load_le_i8,
+    load_u1,
+    stack_memory,
+    store_1,
+    store_2,
+    store_4,
+    store_8,
+    store_be_2,
+    store_be_4,
+    store_be_8,
+)
+from readers.decode.machine.code import target, word
+from readers.decode.program import Code, Program
 from readers.description import write_state_info
 from readers.errors import (
     AccessDeniedError,
@@ -90,6 +113,7 @@ __all__ = [
     "KEY_GROUP",
     "MAGIC",
     "METADATA_FILE_NAME",
+    "NO_COLUMN",
     "OUT_OF_RANGE",
     "ROW_KIND",
     "SOURCE_OFFSETS",
@@ -97,6 +121,8 @@ __all__ = [
     "SUBTASK",
     "UNDECODED",
     "AccessDeniedError",
+    "Code",
+    "ColumnTree",
     "CorruptDataError",
     "Descriptors",
     "FileChangedError",
@@ -108,6 +134,7 @@ __all__ = [
     "Operator",
     "OperatorState",
     "PathOutsideRootError",
+    "Program",
     "ReadCounter",
     "ReaderError",
     "RemoteEntry",
@@ -136,19 +163,39 @@ __all__ = [
     "conform",
     "file_system_of",
     "given_location",
+    "instructions",
     "is_keyed",
     "is_url",
     "iso_timestamp",
     "json_text",
+    "kernel",
+    "load_i2",
+    "load_i4",
+    "load_i8",
     "load_job_plan",
+    "load_le_i2",
+    "load_le_i4",
+    "load_le_i8",
     "load_machine",
     "load_state_info",
+    "load_u1",
     "merged_type",
     "missing_units",
     "operator_id_of",
     "read_bounded",
     "read_descriptors",
     "source_offsets",
+    "stack_memory",
+    "store_1",
+    "store_2",
+    "store_4",
+    "store_8",
+    "store_be_2",
+    "store_be_4",
+    "store_be_8",
+    "subroutine",
+    "target",
     "warm",
+    "word",
     "write_state_info",
 ]

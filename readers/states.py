@@ -9,7 +9,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from readers.decode.decoder import Decoder
+from readers.decode.columns import ColumnTree
+from readers.decode.decoder import Batch, Decoder
+from readers.decode.program import Code
 from readers.decode.versions import VersionedDecoder
 from readers.errors import CorruptDataError, ReaderError, UnsupportedSerializerError
 from readers.formats.entry import Entry, EntryLayout, StateKind, emit_undivided
@@ -136,21 +138,68 @@ class StatePart:
             return None
         return None
 
-    def _decoder(self, layout: EntryLayout, entry: Entry) -> Decoder | VersionedDecoder:
-        """Return the decoder of the entries: of two versions where one state may hold both."""
+    def entries(self, selection: Selection) -> Iterator[Batch]:
+        """Yield its entries, decoded with all columns and beside their bytes: what a writer starts from.
+
+        Objects that only Python reads (of Kryo, of Java) are kept as bytes. The columns are those of `programs`.
+
+        Raises:
+            ReaderError: the file contradicts its format; the breadcrumbs have the state.
+        """
+        source, entry = self.source, self.entry
+        layout = EntryLayout(source.columns(entry))
+        kept = layout.code(lambda program, columns: source.emit(program, columns, entry)).objects
+        decoder = self._decoder(layout, entry, kept=kept)
+        undivided = layout.decoder(
+            lambda program, columns: emit_undivided(program, columns, entry), kept=kept
+        )
+        try:
+            for page in source.pages(self.name, selection):
+                yield from (undivided if page.undivided else decoder).decode(page)
+        except ReaderError as error:
+            raise error.within(self.name.name, path=self.source.path) from error
+
+    def programs(self) -> tuple[ColumnTree, tuple[Code, ...]]:
+        """Return the columns of `entries`, and the programs that lay them out; each entry follows one of these."""
+        source, entry = self.source, self.entry
+        layout = EntryLayout(source.columns(entry))
+        codes = [layout.code(lambda program, columns: source.emit(program, columns, entry))]
+        if source.frames_values and entry.has_undecoded:
+            codes.append(
+                layout.code(
+                    lambda program, columns: source.emit_undescribed(program, columns, entry, whole=True)
+                )
+            )
+        if not source.frames_entries:
+            codes.append(layout.code(lambda program, columns: emit_undivided(program, columns, entry)))
+        return layout.tree.with_bytes(codes[0].objects), tuple(codes)
+
+    def _decoder(
+        self, layout: EntryLayout, entry: Entry, *, kept: frozenset[int] | None = None
+    ) -> Decoder | VersionedDecoder:
+        """Return the decoder of the entries: of two versions where one state may hold both.
+
+        With `kept` objects in these columns stay bytes, and a value with an undescribed one is bytes as a whole.
+        """
         source = self.source
 
         def of(entry: Entry) -> Decoder:
             return layout.decoder(
                 lambda program, columns: source.emit(program, columns, entry),
-                (lambda program, columns: source.emit_undescribed(program, columns, entry))
+                (
+                    lambda program, columns: source.emit_undescribed(
+                        program, columns, entry, whole=kept is not None
+                    )
+                )
                 if source.frames_values and entry.is_open
                 else None,
+                kept=kept,
             )
 
         def as_bytes(entry: Entry) -> Decoder:
             return layout.decoder(
-                lambda program, columns: source.emit_undescribed(program, columns, entry, whole=True)
+                lambda program, columns: source.emit_undescribed(program, columns, entry, whole=True),
+                kept=kept,
             )
 
         older = entry.older if source.keeps_old_bytes else None

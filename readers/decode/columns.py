@@ -18,6 +18,7 @@ read and write them are in `machine/columns.py`.
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -111,6 +112,23 @@ class ColumnTree:
         self.children[column] = children
         self.next[column] = len(self.types)
         return column
+
+    def with_bytes(self, columns: Set[int]) -> ColumnTree:
+        """Return the same columns, of which some hold bytes instead of text or numbers."""
+
+        def kind(column: int) -> pa.DataType:
+            data_type, children = self.types[column], self.children[column]
+            if column in columns:
+                return pa.binary()
+            if pa.types.is_struct(data_type):
+                fields = zip(data_type, children, strict=True)
+                return pa.struct([field.with_type(kind(child)) for field, child in fields])
+            if pa.types.is_map(data_type):
+                key, item = self.children[children[0]]
+                return pa.map_(kind(key), kind(item))
+            return pa.list_(kind(children[0])) if pa.types.is_list(data_type) else data_type
+
+        return ColumnTree(kind(0))
 
     def layout(self, column: int) -> int:
         """Return FIXED, VARIABLE, LIST or STRUCT."""

@@ -88,6 +88,8 @@ class Decoder:
         code: the program that fills them.
         undescribed: the program for an entry that holds an object of a class that the savepoint does not describe; if None,
             such an entry is an error. Its ELEMENTS are those before the object.
+        keeps_objects: whether a value that only Python can cut out of the bytes is kept as those bytes, in a column of
+            bytes, instead of read: for writers, which put them back.
         batch_entries, batch_bytes: the limits of a batch. A longer entry is a batch of its own.
     """
 
@@ -97,12 +99,14 @@ class Decoder:
         code: Code,
         *,
         undescribed: Code | None = None,
+        keeps_objects: bool = False,
         batch_entries: int = BATCH_ENTRIES,
         batch_bytes: int = BATCH_BYTES,
     ) -> None:
         self.tree = tree
         self.code = code
         self._undescribed = undescribed
+        self._keeps_objects = keeps_objects
         self._batch_entries = batch_entries
         self._batch_bytes = batch_bytes
         self._stack: NDArray[np.int64] = np.zeros((code.depth, FRAME_WORDS), dtype=np.int64)
@@ -275,11 +279,13 @@ class Decoder:
         pc = int(registers[PC])
         instruction = code.instructions[pc]
         leaf = code.leaves[int(instruction[LEAF])]
-        position, limit = int(registers[POSITION]), int(registers[LIMIT])
+        start, limit = int(registers[POSITION]), int(registers[LIMIT])
         try:
-            value, position = leaf.read(memoryview(data), position, limit)
+            value, position = leaf.read(memoryview(data), start, limit)
         except ReaderError as error:
             raise error.within(*code.paths[pc], path=path) from error
+        if self._keeps_objects:
+            value = data[start:position].tobytes()
         column = int(instruction[COLUMN])
         if column != NO_COLUMN and arena is not None and not _append(arena, column, value):
             return False

@@ -38,7 +38,8 @@ Structure:
 | END | none; closes the program | |
 | SEGMENT | none; goes on at segment SEGMENT_NUMBER of the entry | SEGMENT_NUMBER |
 | EXPECT_END | none; the segment must be used up | |
-| SKIP REST | BYTES; all that is left of the segment | SKIP: BYTES |
+| SKIP REST | BYTES; all that is left of the segment | SKIP: BYTES, FILL |
+| KEY_GROUP | BYTES: the entry's key group | BYTES |
 | MARK LENGTH_SUFFIX | none; bytes since MARK, little endian, in as few bytes as hold them (ambiguous composite keys of RocksDB) | |
 | JUMP | none | BEHIND |
 | NULL_FLAG | u1 flag; PADDING bytes if it is NULL_VALUE | NULL_VALUE, PADDING, BEHIND |
@@ -150,6 +151,7 @@ BINARY_VALUES = 70
 MAP_END = 71
 ELEMENTS = 72
 ELEMENTS_NEXT = 73
+KEY_GROUP = 74
 
 # Words of an instruction. An operand has the same word in every instruction that takes it, so that one name serves
 # the builder, the interpreter and what else runs programs; operands that no instruction takes together share a word.
@@ -173,6 +175,7 @@ CASES = 3  # entries of the table
 COMPACT = 3  # 1 if the unscaled number is an i8
 CONSTANT_BYTES = 3
 COUNTED = 3  # 1 if an i4 count stands before the elements, 0 if 0x2C joins them
+FILL = 3  # the byte that Flink writes, where no column shows it
 IN_MAP = 3  # 1 if the array is one of the two of a map, whose list MAP_END closes
 NANOS_A_UNIT = 3  # of the column
 PADDING = 3  # bytes behind a flag that means null

@@ -2,7 +2,7 @@
 
 Compiled code gets arrays as addresses, int64. Nothing is checked here: a caller compares positions with the limit
 first, and the Python caller of a kernel keeps its arrays alive. In the names, `u` is unsigned, `i` is signed and `le` is
-little endian; the digit is the width in bytes. Savepoints are big endian, but for Flink's binary rows and RocksDB.
+little endian, `be` big endian; the digit is the width in bytes. Savepoints are big endian, but for Flink's binary rows and RocksDB.
 """
 
 from __future__ import annotations
@@ -29,12 +29,14 @@ def _load(bits: int, *, signed: bool, big_endian: bool) -> Intrinsic:
     return Intrinsic(build, 2)
 
 
-def _store(bits: int) -> Intrinsic:
-    """Return an intrinsic `store(address, position, value)` in native byte order; `position` is in bytes."""
+def _store(bits: int, *, big_endian: bool = False) -> Intrinsic:
+    """Return an intrinsic `store(address, position, value)`, in native byte order by default; `position` is in bytes."""
 
     def build(ir: Any, builder: Any, address: Any, position: Any, value: Any) -> None:
         integer = ir.IntType(bits)
         narrow = builder.trunc(value, integer) if bits < 64 else value
+        if big_endian:
+            narrow = builder.bswap(narrow)
         builder.store(narrow, _pointer(ir, builder, integer, address, position), align=1)
 
     return Intrinsic(build, 3, returns=False)
@@ -71,3 +73,6 @@ store_1 = _store(8)
 store_2 = _store(16)
 store_4 = _store(32)
 store_8 = _store(64)
+store_be_2 = _store(16, big_endian=True)
+store_be_4 = _store(32, big_endian=True)
+store_be_8 = _store(64, big_endian=True)

@@ -63,6 +63,12 @@ class Code:
     paths: tuple[tuple[str, ...], ...]
     depth: int
 
+    @property
+    def objects(self) -> frozenset[int]:
+        """The columns of values that only Python can cut out of the bytes."""
+        found = self.instructions[self.instructions[:, op.OPCODE] == op.PYTHON, op.COLUMN]
+        return frozenset(found.tolist()) - {NO_COLUMN}
+
 
 class Program:
     """The builder of `Code` for one struct of columns. Each method declares what is laid out next.
@@ -174,9 +180,13 @@ class Program:
         if self.column != NO_COLUMN:
             self._emit(op.STRUCT)
 
-    def skip(self, length: int) -> None:
-        """A gap of `length` bytes that no column shows."""
-        self._emit(op.SKIP, {op.BYTES: length}, least=length)
+    def skip(self, length: int, fill: int = 0) -> None:
+        """A gap of `length` bytes that no column shows; Flink writes `fill` in each."""
+        self._emit(op.SKIP, {op.BYTES: length, op.FILL: fill}, least=length)
+
+    def key_group(self, length: int) -> None:
+        """The key group of the entry, in `length` bytes."""
+        self._emit(op.KEY_GROUP, {op.BYTES: length}, least=length)
 
     def rest(self) -> None:
         """All bytes that are left of the segment."""
@@ -281,7 +291,7 @@ class Program:
     def nullable_field(self, index: int | None, name: str) -> Iterator[None]:
         """A field behind a null flag; no column shows it if `index` is None."""
         if index is None:
-            with self.without_column(), self.nullable(null_flag=True):
+            with self.without_column(), self._child(0, name), self.nullable(null_flag=True):
                 yield
         else:
             with self.field(index, name), self.nullable(null_flag=True):

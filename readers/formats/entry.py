@@ -169,6 +169,8 @@ class EntryLayout:
         self,
         emit: Callable[[Program, EntryLayout], None],
         emit_undescribed: Callable[[Program, EntryLayout], None] | None = None,
+        *,
+        kept: frozenset[int] | None = None,
     ) -> Decoder:
         """Return the decoder of a layout.
 
@@ -176,14 +178,17 @@ class EntryLayout:
             emit: declares the layout of an entry.
             emit_undescribed: declares the layout of an entry whose value is of a class that the savepoint does not describe;
                 None if the format cannot tell where such a value ends.
+            kept: columns whose objects are kept as bytes, see `Decoder`; None to read them.
         """
         return Decoder(
-            self.tree,
-            self._code(emit),
-            undescribed=self._code(emit_undescribed) if emit_undescribed else None,
+            self.tree if kept is None else self.tree.with_bytes(kept),
+            self.code(emit),
+            undescribed=self.code(emit_undescribed) if emit_undescribed else None,
+            keeps_objects=kept is not None,
         )
 
-    def _code(self, emit: Callable[[Program, EntryLayout], None]) -> Code:
+    def code(self, emit: Callable[[Program, EntryLayout], None]) -> Code:
+        """Return the program of a layout."""
         program = Program(self.tree)
         emit(program, self)
         return program.finish()

@@ -102,12 +102,7 @@ class PojoSerializer(Serializer):
             program.null()
         with flags.case(_PLAIN):
             self._emit_fields(program, self, None)
-        with flags.case(_BY_NAME):
-            names = program.class_switch([name for name, _ in known])
-            for index, (name, serializer) in enumerate(known):
-                with names.case(index):
-                    self._emit_subclass(program, name, serializer)
-            names.end()
+        # Flink writes registered classes by tag: the cases stand in the order in which it prefers them.
         with flags.case(_BY_TAG):
             # Without registered classes every tag is an error, which a class switch without classes raises.
             if self.registered:
@@ -126,6 +121,12 @@ class PojoSerializer(Serializer):
                 tags.end()
             else:
                 program.class_switch([])
+        with flags.case(_BY_NAME):
+            names = program.class_switch([name for name, _ in known])
+            for index, (name, serializer) in enumerate(known):
+                with names.case(index):
+                    self._emit_subclass(program, name, serializer)
+            names.end()
         flags.end()
 
     def _emit_subclass(self, program: Program, name: str, serializer: Serializer) -> None:

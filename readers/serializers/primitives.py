@@ -222,10 +222,11 @@ class NothingSerializer(BasicSerializer):
 
     arrow_type = pa.string()
     padding: ClassVar[int] = 1
+    fill: ClassVar[int] = 0
 
     def emit(self, program: Program) -> None:
         if self.padding:
-            program.skip(self.padding)
+            program.skip(self.padding, self.fill)
         program.null()
 
 
@@ -251,7 +252,7 @@ class VoidNamespaceSerializer(NothingSerializer):
 
 class Tuple0Serializer(NothingSerializer):
     java_class = "org.apache.flink.api.java.typeutils.runtime.Tuple0Serializer"
-    name, fixed_length = "Tuple0", 1
+    name, fixed_length, fill = "Tuple0", 1, 42
 
 
 class BytePrimitiveArraySerializer(BasicSerializer):

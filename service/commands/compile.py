@@ -8,6 +8,7 @@ from argparse import Namespace
 
 from readers import compile_all, compile_log
 from service.commands.outcome import ended
+from writers import COMPILED_UNITS
 
 
 def main(options: Namespace) -> int:
@@ -17,7 +18,7 @@ def main(options: Namespace) -> int:
 
 def _compile(options: Namespace) -> None:
     log_compilation()
-    compile_all()
+    compile_all(COMPILED_UNITS)
     print("savepointdb: all is compiled", file=sys.stderr)
 
 

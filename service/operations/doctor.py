@@ -17,12 +17,13 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 
-from readers import COMPILED_UNITS, cache_directory, is_url, missing_units
+from readers import cache_directory, is_url, missing_units
 from service.encode.sizes import size_text
 from service.engines.spark.checks import check_java
 from service.errors import EngineUnavailableError
 from service.process import machine
 from service.settings import Settings
+from writers import COMPILED_UNITS
 
 OK, MISSING, WRONG = "ok", "missing", "wrong"
 _NEEDED = ("duckdb", "pyarrow", "numba", "rocksdict", "sqlglot", "fastapi", "uvicorn", "cramjam")
@@ -99,7 +100,7 @@ def _folders(settings: Settings) -> Iterator[Check]:
 
 
 def _compiled() -> Check:
-    missing = missing_units()
+    missing = missing_units(COMPILED_UNITS)
     if missing:
         found = f"{len(missing)} of {len(COMPILED_UNITS)} parts would be compiled at first use: savepointdb compile"
         return Check(name="compiled code", state=MISSING, found=found)

@@ -98,9 +98,10 @@ def _load(width: int, order: Literal["big", "little"], *, signed: bool) -> Calla
     return load
 
 
-def _store(width: int) -> Callable[[int, int, int], None]:
+def _store(width: int, order: Literal["big", "little"] = "little") -> Callable[[int, int, int], None]:
     def store(address: int, position: int, value: int) -> None:
-        ctypes.memmove(address + position, (int(value) % _WORD).to_bytes(8, "little"), width)
+        raw = (int(value) % (1 << 8 * width)).to_bytes(width, order)
+        ctypes.memmove(address + position, raw, width)
 
     return store
 
@@ -129,6 +130,9 @@ _INTRINSICS: dict[int, Callable[..., Any]] = {
     id(loads.store_2): _store(2),
     id(loads.store_4): _store(4),
     id(loads.store_8): _store(8),
+    id(loads.store_be_2): _store(2, "big"),
+    id(loads.store_be_4): _store(4, "big"),
+    id(loads.store_be_8): _store(8, "big"),
     id(words.swap_bytes): lambda value: _signed(
         int.from_bytes((int(value) % _WORD).to_bytes(8, "little"), "big")
     ),

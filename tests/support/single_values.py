@@ -66,10 +66,10 @@ def decode_one(serializer: Serializer, value: bytes) -> Any:
 
 def outliers(serializer: Serializer, *values: bytes) -> list[Outlier]:
     """What the column cannot hold of values, each an entry of its own."""
-    page = _page(values)
+    page = page_of(values)
     return [
         outlier
-        for batch in Decoder(*_compiled(serializer, enabled=True, ends=True)).decode(page)
+        for batch in Decoder(*column_and_program(serializer, enabled=True, ends=True)).decode(page)
         for outlier in batch.outliers
     ]
 
@@ -79,13 +79,13 @@ def decode_columns(serializer: Serializer, *values: bytes, ends: bool = True) ->
 
     The entries stand between other bytes, and are walked without columns too: both ways must find the same ends.
     """
-    page = _page(values)
+    page = page_of(values)
     columns = []
-    for batch in Decoder(*_compiled(serializer, enabled=True, ends=ends)).decode(page):
+    for batch in Decoder(*column_and_program(serializer, enabled=True, ends=ends)).decode(page):
         (column,) = batch.arrays
         column.validate(full=True)
         columns.append(column)
-    walker = Decoder(*_compiled(serializer, enabled=False, ends=ends))
+    walker = Decoder(*column_and_program(serializer, enabled=False, ends=ends))
     for start, end in zip(page.starts[:, 0], page.ends[:, 0], strict=True):
         _, found = walker.measure(page.data, int(start), int(end), 1, "test")
 
@@ -95,7 +95,7 @@ def decode_columns(serializer: Serializer, *values: bytes, ends: bool = True) ->
 
 def walker_of(serializer: Serializer) -> Decoder:
     """Finds where values end that follow each other."""
-    return Decoder(*_compiled(serializer, enabled=False, ends=False))
+    return Decoder(*column_and_program(serializer, enabled=False, ends=False))
 
 
 def same(expected: Any, actual: Any) -> bool:
@@ -148,7 +148,7 @@ def _entry(entry: Any) -> Any:
     return entry if isinstance(entry, tuple) else (entry["key"], entry["value"])
 
 
-def _page(values: Sequence[bytes]) -> Page:
+def page_of(values: Sequence[bytes]) -> Page:
     """A page whose entries stand between other bytes."""
     data = np.frombuffer(b"\xff" + b"\xff".join(values) + b"\xff", dtype=np.uint8)
     lengths = np.array([len(value) for value in values], dtype=np.int64)
@@ -163,7 +163,8 @@ def _page(values: Sequence[bytes]) -> Page:
     )
 
 
-def _compiled(serializer: Serializer, *, enabled: bool, ends: bool) -> tuple[ColumnTree, Code]:
+def column_and_program(serializer: Serializer, *, enabled: bool, ends: bool) -> tuple[ColumnTree, Code]:
+    """The column `value` of a serializer and its program; `ends` if a value must fill its segment."""
     tree = ColumnTree(pa.struct([pa.field("value", serializer.arrow())]))
     program = Program(tree, enabled=enabled)
     program.struct()

@@ -233,7 +233,7 @@ def execute(
                         status = FULL
                         break
                     set_field(table, column, LENGTH, length + 1)
-            elif opcode == op.SKIP:
+            elif opcode == op.SKIP or opcode == op.KEY_GROUP:
                 if limit - position < word(instructions, pc, op.BYTES):
                     status, detail_a = TOO_SHORT, word(instructions, pc, op.BYTES)
                     break

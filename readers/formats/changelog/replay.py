@@ -447,7 +447,7 @@ class PayloadReader:
         self.entry.map_key.emit(program)
 
     def _emit_prefix(self, program: Program) -> None:
-        program.skip(key_group_bytes(self.max_parallelism))
+        program.key_group(key_group_bytes(self.max_parallelism))
         emit_scope(program, EntryLayout({}), self.entry)
 
     def _required(self, decoder: Decoder | None) -> Decoder:

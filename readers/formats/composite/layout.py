@@ -68,7 +68,7 @@ def emit_composite(
     """
     assert entry.key is not None
     assert entry.namespace is not None
-    program.skip(key_group_bytes(max_parallelism))
+    program.key_group(key_group_bytes(max_parallelism))
     if entry.kind is StateKind.TIMER:
         _emit_timer(program, layout, entry)
         return

@@ -37,6 +37,7 @@ from readers.states import StatePart
 from readers.storage.cachefolder import CACHE_VARIABLE
 from tests.support.interpreted import interpreted
 from tests.support.paths import PROJECT
+from writers import COMPILED_UNITS
 
 DATA = PROJECT / "tests" / "data" / "flink"
 CONSTANT = "FACTOR = 3"
@@ -254,13 +255,14 @@ def test_what_a_killed_process_left_is_removed_by_a_later_one(project: Path):
 def test_every_module_with_kernels_is_compiled_ahead():
     names = {
         ".".join(path.relative_to(PROJECT).with_suffix("").parts)
-        for path in (PROJECT / "readers").rglob("*.py")
+        for room in ("readers", "writers")
+        for path in (PROJECT / room).rglob("*.py")
         if "\n@kernel\n" in path.read_text(encoding="utf-8")
     }
 
-    assert names == set(ahead.UNITS)
+    assert names == set(COMPILED_UNITS)
     assert all(
-        isinstance(kernel, Kernel) for unit in ahead.UNITS for kernel in ahead.kernels_of(unit).values()
+        isinstance(kernel, Kernel) for unit in COMPILED_UNITS for kernel in ahead.kernels_of(unit).values()
     )
 
 

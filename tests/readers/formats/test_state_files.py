@@ -268,7 +268,7 @@ def test_batches_of_any_size_have_the_same_rows(name, entries, size, data):
         emit(program, layout, part.entry)
         return program.finish()
 
-    def decoded(**limits: int) -> list[str]:
+    def decoded(**limits: Any) -> list[str]:
         is_open = part.source.frames_values and part.entry.is_open
         undescribed = code(part.source.emit_undescribed) if is_open else None
         decoder = Decoder(layout.tree, code(part.source.emit), undescribed=undescribed, **limits)

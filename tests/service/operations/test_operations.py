@@ -16,7 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from catalog import Catalog
 from catalog.catalog import Root
-from readers.compiled.ahead import UNITS, compile_all
+from readers.compiled.ahead import compile_all
 from readers.compiled.store import folders
 from readers.storage.cachefolder import CACHE_VARIABLE
 from service.app import create_app
@@ -25,6 +25,7 @@ from service.operations.doctor import MISSING, OK, WRONG, Check, checks
 from service.operations.logs import AUDIT, JsonFormatter, TextFormatter, install
 from service.settings import Settings
 from tests.support.paths import DATA
+from writers import COMPILED_UNITS
 
 Serving = Callable[[FastAPI], AbstractContextManager[str]]
 FLINK = DATA / "flink" / "2.3.0" / "wordcount-rocksdb-savepoints"
@@ -150,7 +151,7 @@ def test_this_environment_has_what_is_needed(tmp_path: Path) -> None:
 def test_the_doctor_reports_compiled_code_of_the_cache_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    compile_all()
+    compile_all(COMPILED_UNITS)
     kept = [folder for folder in folders() if folder.is_dir()]
     before = found(Settings())["compiled code"]
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "own"))
@@ -158,14 +159,14 @@ def test_the_doctor_reports_compiled_code_of_the_cache_folder(
     for folder in kept:
         shutil.copytree(folder, tmp_path / "own" / "kernels", dirs_exist_ok=True)
     every = found(Settings())["compiled code"]
-    for file in (tmp_path / "own" / "kernels").glob(f"{UNITS[-1]}-*.bin"):
+    for file in (tmp_path / "own" / "kernels").glob(f"{COMPILED_UNITS[-1]}-*.bin"):
         file.write_bytes(file.read_bytes()[:-1])
     damaged = found(Settings())["compiled code"]
 
     assert (before.state, every.state) == (OK, OK)
     assert nothing["compiled code"].state == damaged.state == MISSING
-    assert nothing["compiled code"].found.startswith(f"{len(UNITS)} of {len(UNITS)} parts")
-    assert damaged.found.startswith(f"1 of {len(UNITS)} parts")
+    assert nothing["compiled code"].found.startswith(f"{len(COMPILED_UNITS)} of {len(COMPILED_UNITS)} parts")
+    assert damaged.found.startswith(f"1 of {len(COMPILED_UNITS)} parts")
     assert nothing["cache"].found.startswith(str(tmp_path / "own"))
 
 

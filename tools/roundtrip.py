@@ -1,0 +1,218 @@
+"""Decodes and encodes all entries of whole folders of savepoints, and compares the bytes: `python -m tools.roundtrip DIR …`.
+
+A line for each state: its entries, how many of them are equal byte for byte, how many are refused or lost by which reason,
+and how many differ without one. The reasons are those of `writers/encode/losses.py`. The exit code is 1 if anything
+differs or fails, 2 if there was nothing to read.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from catalog.catalog import Catalog, Root
+from readers import ReaderError, Savepoint, Selection, State, StatePart
+from readers.decode.decoder import Batch, Decoder
+from readers.decode.page import Page
+from writers import Encoded, Encoder, WriterError
+from writers.encode.losses import equal_values_loss, loss_of
+
+# Canonical files mark the last entry of a state in the first bit of its key group, which is no part of the entry.
+_NO_FLAG = 0x7F
+BEYOND = "a value is beyond its column's range"
+
+
+@dataclass(slots=True)
+class Outcome:
+    """The result for one state.
+
+    Attributes:
+        database: the savepoint.
+        state: operator and name.
+        entries: how many there are.
+        equal: those whose bytes are the same.
+        refused: reason → those that cannot be encoded, or not to the same bytes.
+        different: those that differ without a reason.
+        sample: the bytes of the first of these, or the error that ended the scan.
+    """
+
+    database: str
+    state: str
+    entries: int = 0
+    equal: int = 0
+    refused: Counter[str] = field(default_factory=Counter)
+    different: int = 0
+    sample: str = ""
+
+    def __str__(self) -> str:
+        reasons = "".join(f"  {count} refused: {reason}" for reason, count in sorted(self.refused.items()))
+        sample = f"  {self.sample}" if self.sample else ""
+        return (
+            f"{self.entries:>9}  {self.equal:>9} equal  {self.different:>6} different  "
+            f"{self.database}  {self.state}{reasons}{sample}"
+        )
+
+
+def outcomes(savepoint: Savepoint, database: str) -> Iterator[Outcome]:
+    """Yield the outcome of each state of a savepoint."""
+    for operator in savepoint.operators:
+        for state in operator.states:
+            outcome = Outcome(database, f"{operator.operator_id[:8]} {state.name} ({state.kind.value})")
+            try:
+                _compare_state(state, outcome)
+            except (ReaderError, WriterError) as error:
+                outcome.sample = f"failed: {' '.join(str(error).split())}"
+            if outcome.entries or outcome.sample:
+                yield outcome
+
+
+def _compare_state(state: State, outcome: Outcome) -> None:
+    for part in state.parts:
+        encoders: list[Encoder] = []
+        for batch in part.entries(Selection()):
+            if not encoders:
+                segments = batch.page.starts.shape[1]
+                encoders = [
+                    Encoder.of_part(part, segments, reserves_nulls=reserves) for reserves in (True, False)
+                ]
+            _compare_batch(part, encoders, batch, outcome)
+
+
+def _compare_batch(part: StatePart, encoders: Sequence[Encoder], batch: Batch, outcome: Outcome) -> None:
+    page, arrays = batch.page, batch.arrays
+    outcome.entries += len(page)
+    beyond = sorted({outlier.entry for outlier in batch.outliers})
+    if beyond:
+        outcome.refused[BEYOND] += len(beyond)
+        kept: NDArray[np.bool_] = np.ones(len(page), dtype=np.bool_)
+        kept[beyond] = False
+        page, arrays = _chosen(page, kept), [array.filter(pa.array(kept)) for array in arrays]
+    while len(page):
+        encoded, error = encoders[0].encode_arrays(arrays, len(page), page.key_groups)
+        done = len(encoded)
+        same = same_entries(encoded, page.slice(0, done))
+        outcome.equal += int(same.sum())
+        for number in np.flatnonzero(~same).tolist():
+            row = [array.slice(number, 1) for array in arrays]
+            _explain(part, encoders, row, page.slice(number, number + 1), outcome)
+        if error is not None:
+            outcome.refused[f"{error.breadcrumbs[-1] if error.breadcrumbs else ''}: {error.message}"] += 1
+            done += 1
+        page, arrays = page.slice(done, len(page)), [array.slice(done) for array in arrays]
+
+
+def _explain(
+    part: StatePart, encoders: Sequence[Encoder], row: Sequence[pa.Array], page: Page, outcome: Outcome
+) -> None:
+    """Count one entry whose bytes differ: without room for its nulls, by its loss, or without a reason."""
+    other, _ = encoders[1].encode_arrays(row, 1, page.key_groups)
+    if same_entries(other, page).all():
+        outcome.equal += 1
+        return
+    encoded, _ = encoders[0].encode_arrays(row, 1, page.key_groups)
+    found = [
+        page.data[start:end].tobytes()
+        for start, end in zip(page.starts[0].tolist(), page.ends[0].tolist(), strict=True)
+    ]
+    if len(found) > 1:
+        found[0] = bytes([found[0][0] & _NO_FLAG]) + found[0][1:]
+    reason = loss_of(row, found, encoded.entry(0))
+    if not reason and _values_of(part, encoded, page).equals(pa.table(list(row), encoders[0].schema.names)):
+        reason = equal_values_loss(part.programs()[1][0])
+    if reason:
+        outcome.refused[reason] += 1
+        return
+    outcome.different += 1
+    if not outcome.sample:
+        outcome.sample = (
+            f"{[part.hex() for part in found]} became {[part.hex() for part in encoded.entry(0)]}"
+        )
+
+
+def _values_of(part: StatePart, encoded: Encoded, page: Page) -> pa.Table:
+    """Return the columns of entries that were encoded."""
+    tree, codes = part.programs()
+    own = Page(
+        data=encoded.data,
+        starts=encoded.starts,
+        ends=encoded.ends,
+        key_groups=page.key_groups,
+        subtask=0,
+        path="",
+    )
+    batches = [batch.arrays for batch in Decoder(tree, codes[0], keeps_objects=True).decode(own)]
+    return pa.table(
+        [pa.chunked_array(column) for column in zip(*batches, strict=True)], pa.schema(list(tree.root)).names
+    )
+
+
+def same_entries(encoded: Encoded, page: Page) -> NDArray[np.bool_]:
+    """Return which entries have the bytes of a page, an array of its length."""
+    sizes = page.ends - page.starts
+    same: NDArray[np.bool_] = (sizes == encoded.ends - encoded.starts).all(axis=1)
+    for segment in range(sizes.shape[1]):
+        rows = np.flatnonzero(same)
+        counts = sizes[rows, segment]
+        owners = np.repeat(np.arange(len(rows)), counts)
+        within = np.arange(len(owners)) - np.repeat(np.cumsum(counts) - counts, counts)
+        left = page.data[page.starts[rows, segment][owners] + within]
+        if sizes.shape[1] > 1 and segment == 0:
+            left = np.where(within == 0, left & _NO_FLAG, left)
+        right = encoded.data[encoded.starts[rows, segment][owners] + within]
+        same[rows[owners[left != right]]] = False
+    return same
+
+
+def _chosen(page: Page, kept: NDArray[np.bool_]) -> Page:
+    return Page(
+        data=page.data,
+        starts=page.starts[kept],
+        ends=page.ends[kept],
+        key_groups=page.key_groups[kept],
+        subtask=page.subtask,
+        path=page.path,
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the outcomes of folders and their totals; return the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m tools.roundtrip", description=__doc__.split("\n")[0])
+    parser.add_argument("directories", metavar="DIR", nargs="+", help="a savepoint or a folder of savepoints")
+    parser.add_argument("--brief", action="store_true", help="without the states whose entries are all equal")
+    options = parser.parse_args(arguments)
+    try:
+        catalog = Catalog([Root(path=path) for path in options.directories])
+    except ReaderError as error:
+        print(f"roundtrip: {error}", file=sys.stderr)
+        return 2
+    totals: Counter[str] = Counter()
+    for name in catalog.databases:
+        try:
+            savepoint = catalog.database(name).savepoint
+            found = outcomes(savepoint, name)
+        except ReaderError as error:
+            print(f"{name}: {' '.join(str(error).split())}")
+            totals["failed"] += 1
+            continue
+        for outcome in found:
+            totals["entries"] += outcome.entries
+            totals["equal"] += outcome.equal
+            totals["refused"] += outcome.refused.total()
+            totals["different"] += outcome.different
+            totals["failed"] += outcome.sample.startswith("failed")
+            if not options.brief or outcome.equal < outcome.entries or outcome.sample:
+                print(outcome, flush=True)
+    words = ("entries", "equal", "refused", "different", "failed")
+    print(f"{len(catalog.databases)} savepoints: " + ", ".join(f"{totals[word]} {word}" for word in words))
+    return 2 if not catalog.databases else 1 if totals["different"] or totals["failed"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,204 @@
+"""`Encoder`: the loop around the machine: rows in, entries out.
+
+An `Encoder` holds a program and the machine's stack and registers; it belongs to one thread. The machine stops where the
+output is full and goes on in a larger one. That costs less than a first pass that computes sizes, because the bytes of a
+row of the batch before are a good guess for the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from readers import NO_COLUMN, Code, ColumnTree, Program, StatePart
+from readers import instructions as op
+from writers.encode.columns import Columns
+from writers.encode.fitting import fitted
+from writers.encode.losses import refusals
+from writers.encode.machine import execute as machine
+from writers.encode.machine.frames import FRAME_WORDS
+from writers.encode.machine.registers import (
+    COLUMN,
+    DETAIL,
+    PC,
+    POSITION,
+    REGISTERS,
+    ROOM,
+    ROW,
+    STATUS,
+)
+from writers.encode.machine.statuses import DONE, FULL, HIDDEN, LEAF, MESSAGES
+from writers.encode.program import encoding_code
+from writers.errors import UnencodableTypeError, UnencodableValueError, WriterError
+
+_LEAST_BYTES = 4096
+_INITIAL_ROW_BYTES = 32.0
+_MARGIN = 1.25
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """Entries.
+
+    Attributes:
+        data: uint8, the bytes of all entries, one after the other.
+        offsets: int64, shape (entries · segments + 1,): where each segment begins, and the end of the last.
+        segments: the segments of an entry.
+    """
+
+    data: NDArray[np.uint8]
+    offsets: NDArray[np.int64]
+    segments: int
+
+    def __len__(self) -> int:
+        return (len(self.offsets) - 1) // self.segments
+
+    @property
+    def starts(self) -> NDArray[np.int64]:
+        """The begin of each segment, int64 (entries, segments)."""
+        return self.offsets[:-1].reshape(-1, self.segments)
+
+    @property
+    def ends(self) -> NDArray[np.int64]:
+        """The end of each segment, int64 (entries, segments)."""
+        return self.offsets[1:].reshape(-1, self.segments)
+
+    def entry(self, number: int) -> list[bytes]:
+        """Return the segments of an entry."""
+        first = number * self.segments
+        bounds = self.offsets[first : first + self.segments + 1].tolist()
+        return [self.data[start:end].tobytes() for start, end in pairwise(bounds)]
+
+
+class Encoder:
+    """One program, run from columns to bytes.
+
+    Args:
+        tree: the columns that the program fills when it decodes.
+        codes: the program; several, of which each row has the first that fits it.
+        segments: of an entry.
+        reserves_nulls: whether a decimal or timestamp of a binary row that is null owns the room of a value. Flink
+            writes both: its generated code reserves the room, `RowDataSerializer` does not.
+    """
+
+    def __init__(
+        self, tree: ColumnTree, *codes: Code, segments: int = 1, reserves_nulls: bool = True
+    ) -> None:
+        self.tree = tree
+        self.schema = pa.schema(list(tree.root))
+        self.refusals = tuple(dict.fromkeys(refusal for code in codes for refusal in refusals(tree, code)))
+        self._code = encoding_code(tree, codes, segments, reserves_nulls=reserves_nulls)
+        self._stack: NDArray[np.int64] = np.zeros((self._code.depth, FRAME_WORDS), dtype=np.int64)
+        self._registers: NDArray[np.int64] = np.zeros(REGISTERS, dtype=np.int64)
+        self._row_bytes = _INITIAL_ROW_BYTES
+
+    @classmethod
+    def of(cls, emit: Callable[[Program], None], arrow: pa.DataType, **options: bool) -> Encoder:
+        """Return the encoder of single values, in the column `value`: `Encoder.of(serializer.emit, serializer.arrow())`."""
+        tree = ColumnTree(pa.struct([pa.field("value", arrow)]))
+        program = Program(tree)
+        with program.field(0, "value"):
+            emit(program)
+        return cls(tree, program.finish(), **options)
+
+    @classmethod
+    def of_part(cls, part: StatePart, segments: int, *, reserves_nulls: bool = True) -> Encoder:
+        """Return the encoder of a state's entries in the layout of their source.
+
+        Args:
+            part: the state in its source; its columns are those of `StatePart.entries`.
+            segments: of an entry: 2 where key and value stand apart.
+            reserves_nulls: see `Encoder`.
+        """
+        tree, codes = part.programs()
+        return cls(tree, *codes, segments=segments, reserves_nulls=reserves_nulls)
+
+    def encode(self, rows: pa.RecordBatch, key_groups: NDArray[np.int32] | None = None) -> Encoded:
+        """Return the entries of rows.
+
+        Args:
+            rows: has the columns of `schema`, in any order and of any type whose values fit.
+            key_groups: int32 (rows,), the key group of each, if entries begin with it.
+
+        Raises:
+            UnencodableValueError: a value that its type cannot hold; nothing wraps and nothing is cut.
+            UnencodableTypeError: a row needs bytes that no column holds.
+        """
+        arrays = [self._column(rows, field) for field in self.schema]
+        encoded, error = self.encode_arrays(arrays, rows.num_rows, key_groups)
+        if error is not None:
+            raise error
+        return encoded
+
+    def encode_arrays(
+        self, arrays: Sequence[pa.Array], rows: int, key_groups: NDArray[np.int32] | None = None
+    ) -> tuple[Encoded, WriterError | None]:
+        """Return the entries before the first row that cannot be encoded, and its error; all, and None.
+
+        Args:
+            arrays: the columns of `schema`, of its types.
+            rows: their length.
+            key_groups: see `encode`.
+        """
+        code = self._code
+        columns = Columns(self.tree, arrays)
+        offsets: NDArray[np.int64] = np.zeros(rows * code.segments + 1, dtype=np.int64)
+        output: NDArray[np.uint8] = np.empty(
+            _LEAST_BYTES + int(rows * self._row_bytes * _MARGIN), dtype=np.uint8
+        )
+        groups = np.ascontiguousarray(key_groups, dtype=np.int32) if key_groups is not None else None
+        if groups is None and bool((code.instructions[:, op.OPCODE] == op.KEY_GROUP).any()):
+            raise ValueError(
+                "expected the key groups of the rows, which their entries begin with; found none"
+            )
+        registers = self._registers
+        registers[:] = 0
+        while True:
+            machine.execute(
+                code.instructions, code.targets, code.cases, code.pool, columns.table,
+                0 if groups is None else groups, code.segments, rows, output, len(output),
+                offsets[1:], self._stack, registers,
+            )  # fmt: skip
+            if registers[STATUS] != FULL:
+                break
+            output = _grown(output, int(registers[POSITION]), int(registers[ROOM]))
+        done = int(registers[ROW])
+        ends = offsets[: done * code.segments + 1]
+        size = int(ends[-1])
+        if done:
+            self._row_bytes = size / done
+        error = None if registers[STATUS] == DONE else self._error(columns)
+        return Encoded(output[:size], ends, code.segments), error
+
+    def _column(self, rows: pa.RecordBatch, field: pa.Field) -> pa.Array:
+        if field.name not in rows.schema.names:
+            raise UnencodableTypeError(
+                f"expected a column {field.name}, found {', '.join(rows.schema.names)}"
+            )
+        return fitted(rows.column(field.name), field.type, (field.name,))
+
+    def _error(self, columns: Columns) -> WriterError:
+        """Return the error for the machine's status, with the value."""
+        registers = self._registers
+        status, column = int(registers[STATUS]), int(registers[COLUMN])
+        path = self._code.paths[int(registers[PC])]
+        row = int(registers[ROW])
+        if status in (LEAF, HIDDEN):
+            reason = next((why for where, why in self.refusals if where == path), "no column holds the bytes")
+            return UnencodableTypeError(reason, breadcrumbs=path, row=row)
+        text = columns.text(column) if column != NO_COLUMN else "a row"
+        type_ = str(self.tree.types[column]) if column != NO_COLUMN else "row"
+        message = MESSAGES[status].format(value=text, type=type_, detail=int(registers[DETAIL]))
+        return UnencodableValueError(message, breadcrumbs=path, row=row)
+
+
+def _grown(output: NDArray[np.uint8], used: int, room: int) -> NDArray[np.uint8]:
+    """Return a buffer with the first bytes of `output`, and room for more."""
+    larger: NDArray[np.uint8] = np.empty(max(2 * len(output), used + room), dtype=np.uint8)
+    larger[:used] = output[:used]
+    return larger

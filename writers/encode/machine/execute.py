@@ -1,0 +1,959 @@
+"""The interpreter: encodes rows of columns into the bytes of their entries by a program.
+
+`execute` is one dispatch loop over flat arrays, compiled as one function, with a branch for each instruction of
+`readers/decode/instructions.py` and of `writers/encode/program.py`; the frequent ones come first. Each branch computes
+the room that it needs, and stops with FULL before it has written or taken anything if there is less.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from readers import instructions as op
+from readers import (
+    kernel,
+    load_i2,
+    load_i4,
+    load_i8,
+    load_le_i2,
+    load_le_i4,
+    load_le_i8,
+    load_u1,
+    store_1,
+    store_2,
+    store_4,
+    store_8,
+    store_be_2,
+    store_be_4,
+    store_be_8,
+    target,
+    word,
+)
+from writers.encode.machine.cases import CASE_TAG, CASE_TARGET, find_case, find_constant, is_text
+from writers.encode.machine.frames import (
+    FRAME_COUNT,
+    FRAME_KIND,
+    FRAME_LEFT,
+    FRAME_LOOP,
+    FRAME_MASK,
+    FRAME_PATCH,
+    FRAME_REGION,
+    FRAME_SLOTS,
+    frame,
+    set_frame,
+)
+from writers.encode.machine.items import (
+    CURSOR,
+    DATA,
+    DATA_END,
+    VALUES,
+    advance,
+    byte_of,
+    get_field,
+    is_null,
+    set_field,
+    skip_item,
+    text_bounds,
+)
+from writers.encode.machine.numbers import bytes_of_128, is_within, put_128, put_decimal_text
+from writers.encode.machine.registers import (
+    COLUMN,
+    DETAIL,
+    MARKED,
+    PC,
+    POSITION,
+    ROOM,
+    ROW,
+    SEGMENT,
+    STATUS,
+    TOP,
+    register,
+    set_register,
+)
+from writers.encode.machine.statuses import (
+    BAD_TEXT,
+    DONE,
+    FULL,
+    HIDDEN,
+    LEAF,
+    NO_CASE,
+    NO_CONSTANT,
+    NOT_A_NUMBER,
+    NOT_NULL,
+    NULL_VALUE,
+    OTHER_CONSTANT,
+    OUT_OF_RANGE,
+    TOO_LONG,
+    WRONG_LENGTH,
+)
+from writers.encode.machine.temporal import (
+    NANOS_A_DAY,
+    NANOS_A_MILLISECOND,
+    NANOS_A_SECOND,
+    civil_from_days,
+)
+from writers.encode.machine.text import (
+    MAX_UTF_BYTES,
+    copy_bytes,
+    put_char,
+    put_string,
+    put_utf,
+    put_varint,
+)
+from writers.encode.program import CHOOSE, REFUSE, RESERVED
+
+_MIN_I8 = -(2**63)
+_MIN_I4 = -(2**31)
+_MAX_INLINE_BYTES = 7  # of a text in its slot
+_LARGE_DECIMAL_BYTES = 16
+_DELIMITER = 0x2C
+# A varint has five bytes at most, and a copy writes up to seven bytes behind the text.
+_TEXT_ROOM = 16
+
+
+@kernel
+def execute(
+    instructions: int,
+    targets: int,
+    cases: int,
+    pool: int,
+    table: int,
+    key_groups: int,
+    segments: int,
+    stop: int,
+    output: int,
+    capacity: int,
+    ends: int,
+    stack: int,
+    registers: int,
+) -> None:
+    """Encode rows `registers[ROW]` to `stop`; return when done, when the output is full, or at an error.
+
+    Args:
+        instructions: int64 (n, WORDS); targets: int64; pool: uint8; see `readers.Code`. cases: int64; see `cases.py`.
+        table: int64 (columns, FIELDS); see `items.py`.
+        key_groups: int32, the key group of each row; 0 if the program writes none.
+        segments: the segments of an entry.
+        stop: the first row not to encode.
+        output: uint8 (capacity,). ends: int64 (rows, segments), the end of each segment in it.
+        stack: int64 (depth, FRAME_WORDS).
+        registers: int64 (REGISTERS,); STATUS is FULL to go on at PC, DONE to begin row ROW.
+    """
+    row = register(registers, ROW)
+    resume = register(registers, STATUS) == FULL
+    pc = register(registers, PC)
+    position = register(registers, POSITION)
+    segment = register(registers, SEGMENT)
+    top = register(registers, TOP)
+    marked = register(registers, MARKED)
+    status = DONE
+    need = np.int64(0)
+    detail = np.int64(0)
+    column = np.int64(0)
+    while row < stop:
+        if not resume:
+            pc = 0
+            top = -1
+            segment = 0
+            marked = position
+        resume = False
+        while True:
+            opcode = word(instructions, pc, op.OPCODE)
+            column = word(instructions, pc, op.COLUMN)
+            if opcode == op.END:
+                break
+            # LLVM makes a jump table of these comparisons: their order costs nothing.
+            if opcode == op.FIXED8:
+                if capacity - position < 8:
+                    status, need = FULL, 8
+                    break
+                if is_null(table, column):
+                    status = NULL_VALUE
+                    break
+                values = get_field(table, column, VALUES)
+                store_be_8(output, position, load_le_i8(values, advance(table, column) * 8))
+                position += 8
+            elif opcode == op.FIXED4:
+                if capacity - position < 4:
+                    status, need = FULL, 4
+                    break
+                if is_null(table, column):
+                    status = NULL_VALUE
+                    break
+                values = get_field(table, column, VALUES)
+                store_be_4(output, position, load_le_i4(values, advance(table, column) * 4))
+                position += 4
+            elif opcode == op.STRING:
+                nullable = word(instructions, pc, op.NULLABLE)
+                if is_null(table, column):
+                    if not nullable:
+                        status = NULL_VALUE
+                        break
+                    if capacity - position < 1:
+                        status, need = FULL, 1
+                        break
+                    store_1(output, position, 0)
+                    position += 1
+                    skip_item(table, column)
+                else:
+                    start, end = text_bounds(table, column)
+                    # A character of two bytes is a unit of two, one of three a unit of three, one of four two of three.
+                    need = (end - start) * 3 // 2 + _TEXT_ROOM
+                    if capacity - position < need:
+                        status = FULL
+                        break
+                    at = put_string(
+                        output,
+                        position,
+                        get_field(table, column, DATA),
+                        start,
+                        end,
+                        get_field(table, column, DATA_END),
+                        nullable,
+                    )
+                    if at < 0:
+                        status = BAD_TEXT
+                        break
+                    position = at
+                    advance(table, column)
+            elif opcode == op.NULL_FLAG:
+                need = 1 + word(instructions, pc, op.PADDING)
+                if capacity - position < need:
+                    status = FULL
+                    break
+                null_value = word(instructions, pc, op.NULL_VALUE)
+                if is_null(table, column):
+                    store_1(output, position, null_value)
+                    for index in range(1, need):
+                        store_1(output, position + index, 0)
+                    position += need
+                    skip_item(table, column)
+                    pc = word(instructions, pc, op.BEHIND)
+                    continue
+                store_1(output, position, 1 - null_value)
+                position += 1
+            elif opcode == op.STRUCT:
+                if is_null(table, column):
+                    status = NULL_VALUE
+                    break
+                advance(table, column)
+            elif opcode == op.SKIP:
+                need = word(instructions, pc, op.BYTES)
+                if capacity - position < need:
+                    status = FULL
+                    break
+                for index in range(need):
+                    store_1(output, position + index, word(instructions, pc, op.FILL))
+                position += need
+            elif opcode == op.KEY_GROUP:
+                need = word(instructions, pc, op.BYTES)
+                if capacity - position < need:
+                    status = FULL
+                    break
+                group = load_le_i4(key_groups, row * 4)
+                if need == 1:
+                    store_1(output, position, group)
+                else:
+                    store_be_2(output, position, group)
+                position += need
+            elif opcode == op.SEGMENT:
+                while segment < word(instructions, pc, op.SEGMENT_NUMBER):
+                    store_8(ends, (row * segments + segment) * 8, position)
+                    segment += 1
+            elif opcode == op.LIST_NEXT:
+                set_frame(stack, top, FRAME_LEFT, frame(stack, top, FRAME_LEFT) - 1)
+                if frame(stack, top, FRAME_LEFT) > 0:
+                    pc = frame(stack, top, FRAME_LOOP)
+                    continue
+                top -= 1
+                advance(table, column)
+            elif opcode == op.LIST or opcode == op.MASKED_LIST or opcode == op.BLOCKS:
+                if is_null(table, column):
+                    status = NULL_VALUE
+                    break
+                start, end = text_bounds(table, column)
+                count = end - start
+                mask = (count + 7) // 8 if opcode == op.MASKED_LIST else np.int64(0)
+                need = 5 + mask
+                if capacity - position < need:
+                    status = FULL
+                    break
+                if opcode == op.BLOCKS:
+                    # One block of all elements; an array without elements is the block that ends it.
+                    position = put_varint(output, position, count)
+                else:
+                    store_be_4(output, position, count)
+                    position += 4
+                if count == 0:
+                    advance(table, column)
+                    pc = word(instructions, pc, op.BEHIND)
+                    continue
+                top += 1
+                set_frame(stack, top, FRAME_LOOP, pc + 1)
+                set_frame(stack, top, FRAME_LEFT, count)
+                set_frame(stack, top, FRAME_COUNT, count)
+                set_frame(stack, top, FRAME_MASK, position)
+                for index in range(mask):
+                    store_1(output, position + index, 0)
+                position += mask
+            elif opcode == op.FIXED1 or opcode == op.BOOLEAN:
+                if capacity - position < 1:
+                    status, need = FULL, 1
+                    break
+                if is_null(table, column):
+                    status = NULL_VALUE
+                    break
+                store_1(output, position, byte_of(table, column))
+                advance(table, column)
+                position += 1
+            elif opcode == op.FIXED2:
+                if capacity - position < 2:
+                    status, need = FULL, 2
+                    break
+                if is_null(table, column):
+                    status = NULL_VALUE
+                    break
+                values = get_field(table, column, VALUES)
+                store_be_2(output, position, load_le_i2(values, advance(table, column) * 2))
+                position += 2
+            elif opcode == op.SWITCH or opcode == op.SWITCH_I4 or opcode == CHOOSE:
+                if capacity - position < 4:
+                    status, need = FULL, 4
+                    break
+                first = word(instructions, pc, op.TABLE)
+                case = find_case(table, cases, pool, first, word(instructions, pc, op.CASES))
+                if case < 0:
+                    status = NO_CASE
+                    break
+                tag = load_le_i8(cases, (case + CASE_TAG) * 8)
+                if opcode == op.SWITCH:
+                    store_1(output, position, tag)
+                    position += 1
+                elif opcode == op.SWITCH_I4:
+                    store_be_4(output, position, tag)
+                    position += 4
+                pc = load_le_i8(cases, (case + CASE_TARGET) * 8)
+                continue
+            elif opcode == op.JUMP:
+                pc = word(instructions, pc, op.BEHIND)
+                continue
+            elif opcode == op.NULL:
+                if not is_null(table, column):
+                    status = NOT_NULL
+                    break
+                skip_item(table, column)
+            elif opcode == op.FIXED8_FLIPPED:
+                if capacity - position < 8:
+                    status, need = FULL, 8
+                    break
+                if is_null(table, column):
+                    status = NULL_VALUE
+                    break
+                values = get_field(table, column, VALUES)
+                store_be_8(output, position, load_le_i8(values, advance(table, column) * 8) ^ _MIN_I8)
+                position += 8
+            elif opcode == op.MARK:
+                marked = position
+            elif opcode == op.LENGTH_SUFFIX:
+                if capacity - position < 8:
+                    status, need = FULL, 8
+                    break
+                measured = position - marked
+                store_1(output, position, measured)
+                position += 1
+                measured >>= 8
+                while measured:
+                    store_1(output, position, measured)
+                    position += 1
+                    measured >>= 8
+                # The namespace follows, with a length of its own behind it.
+                marked = position
+            elif opcode == op.BLOB or opcode == op.TEXT or opcode == op.REST or opcode == op.RAW_BYTES:
+                if is_null(table, column):
+                    status = NULL_VALUE
+                    break
+                start, end = text_bounds(table, column)
+                need = end - start + _TEXT_ROOM
+                if capacity - position < need:
+                    status = FULL
+                    break
+                if opcode == op.RAW_BYTES:
+                    if end - start != word(instructions, pc, op.BYTES):
+                        status, detail = WRONG_LENGTH, word(instructions, pc, op.BYTES)
+                        break
+                elif opcode != op.REST:
+                    store_be_4(output, position, end - start)
+                    position += 4
+                data = get_field(table, column, DATA)
+                copy_bytes(output, position, data, start, end, get_field(table, column, DATA_END))
+                position += end - start
+                advance(table, column)
+            elif opcode == op.DELIMITED:
+                if is_null(table, column):
+                    status = NULL_VALUE
+                    break
+                start, end = text_bounds(table, column)
+                if start == end:
+                    advance(table, column)
+                    pc = word(instructions, pc, op.BEHIND)
+                    continue
+                top += 1
+                set_frame(stack, top, FRAME_LOOP, pc + 1)
+                set_frame(stack, top, FRAME_LEFT, end - start)
+            elif opcode == op.DELIMITED_NEXT:
+                if capacity - position < 1:
+                    status, need = FULL, 1
+                    break
+                set_frame(stack, top, FRAME_LEFT, frame(stack, top, FRAME_LEFT) - 1)
+                if frame(stack, top, FRAME_LEFT) > 0:
+                    store_1(output, position, _DELIMITER)
+                    position += 1
+                    pc = frame(stack, top, FRAME_LOOP)
+                    continue
+                top -= 1
+                advance(table, column)
+            elif opcode == op.BLOCKS_NEXT:
+                if capacity - position < 1:
+                    status, need = FULL, 1
+                    break
+                set_frame(stack, top, FRAME_LEFT, frame(stack, top, FRAME_LEFT) - 1)
+                if frame(stack, top, FRAME_LEFT) > 0:
+                    pc = frame(stack, top, FRAME_LOOP)
+                    continue
+                store_1(output, position, 0)
+                position += 1
+                top -= 1
+                advance(table, column)
+            elif opcode == op.ELEMENT_MASKED:
+                if is_null(table, column):
+                    bit = frame(stack, top, FRAME_COUNT) - frame(stack, top, FRAME_LEFT)
+                    at = frame(stack, top, FRAME_MASK) + (bit >> 3)
+                    store_1(output, at, load_u1(output, at) | (0x80 >> (bit & 7)))
+                    skip_item(table, column)
+                    pc = word(instructions, pc, op.BEHIND)
+                    continue
+            elif opcode == op.PRIMITIVES:
+                if is_null(table, column):
+                    status = NULL_VALUE
+                    break
+                width = word(instructions, pc, op.WIDTH)
+                start, end = text_bounds(table, column)
+                count = end - start
+                need = 4 + count * width
+                if capacity - position < need:
+                    status = FULL
+                    break
+                child = column + 1
+                cursor = get_field(table, child, CURSOR)
+                missing = False
+                for _ in range(count):
+                    if is_null(table, child):
+                        missing = True
+                        break
+                    advance(table, child)
+                if missing:
+                    column = child
+                    status = NULL_VALUE
+                    break
+                store_be_4(output, position, count)
+                position += 4
+                values = get_field(table, child, VALUES) + cursor * width
+                for index in range(count):
+                    if width == 8:
+                        store_8(output, position + index * 8, load_i8(values, index * 8))
+                    elif width == 4:
+                        store_4(output, position + index * 4, load_i4(values, index * 4))
+                    elif width == 2:
+                        store_2(output, position + index * 2, load_i2(values, index * 2))
+                    else:
+                        store_1(output, position + index, load_u1(values, index))
+                position += count * width
+                advance(table, column)
+            elif opcode == op.CONSTANT:
+                offset = word(instructions, pc, op.CONSTANT_OFFSET)
+                size = word(instructions, pc, op.CONSTANT_BYTES)
+                if not is_text(table, column, pool, offset, size):
+                    status = OTHER_CONSTANT
+                    break
+                advance(table, column)
+            elif opcode == op.ENUM:
+                if capacity - position < 4:
+                    status, need = FULL, 4
+                    break
+                if is_null(table, column):
+                    status = NULL_VALUE
+                    break
+                first = word(instructions, pc, op.TABLE)
+                number = find_constant(table, column, pool, targets, first, word(instructions, pc, op.CASES))
+                if number < 0:
+                    status = NO_CONSTANT
+                    break
+                store_be_4(output, position, number)
+                position += 4
+                advance(table, column)
+            elif opcode == op.MASK:
+                need = word(instructions, pc, op.BYTES)
+                if capacity - position < need:
+                    status = FULL
+                    break
+                top += 1
+                set_frame(stack, top, FRAME_MASK, position)
+                for index in range(need):
+                    store_1(output, position + index, 0)
+                position += need
+            elif opcode == op.MASK_NULL:
+                if is_null(table, column):
+                    bit = word(instructions, pc, op.BIT)
+                    at = frame(stack, top, FRAME_MASK) + (bit >> 3)
+                    store_1(output, at, load_u1(output, at) | (0x80 >> (bit & 7)))
+                    skip_item(table, column)
+                    pc = word(instructions, pc, op.BEHIND)
+                    continue
+            elif opcode == op.MASK_KIND or opcode == op.ROW_KIND:
+                number = np.int64(0)
+                # A row without a kind is an insertion, as in Flink.
+                if not is_null(table, column):
+                    first = word(instructions, pc, op.TABLE)
+                    count = word(instructions, pc, op.CASES) if opcode == op.ROW_KIND else np.int64(4)
+                    number = find_constant(table, column, pool, targets, first, count)
+                if number < 0:
+                    status = NO_CONSTANT
+                    break
+                if opcode == op.ROW_KIND:
+                    store_1(output, frame(stack, top, FRAME_REGION), number)
+                else:
+                    # RowSerializer keeps the row kind in the first two bits of the mask, the less significant one first.
+                    at = frame(stack, top, FRAME_MASK)
+                    bits = (number & 1) << 7 | (number >> 1) << 6
+                    store_1(output, at, load_u1(output, at) | bits)
+                advance(table, column)
+            elif opcode == op.MASK_END:
+                top -= 1
+            elif opcode == op.CLASS:
+                first = word(instructions, pc, op.TABLE)
+                case = find_case(table, cases, pool, first, word(instructions, pc, op.CASES))
+                if case < 0:
+                    status = NO_CASE
+                    break
+                entry = load_le_i8(cases, (case + CASE_TAG) * 8)
+                size = target(targets, entry + op.ENTRY_BYTES)
+                need = 2 * size + _TEXT_ROOM
+                if capacity - position < need:
+                    status = FULL
+                    break
+                start = target(targets, entry + op.ENTRY_OFFSET)
+                position = put_utf(output, position, pool, start, start + size)
+                pc = load_le_i8(cases, (case + CASE_TARGET) * 8)
+                continue
+            elif opcode == op.UTF:
+                if is_null(table, column):
+                    status = NULL_VALUE
+                    break
+                start, end = text_bounds(table, column)
+                need = (end - start) * 2 + _TEXT_ROOM
+                if capacity - position < need:
+                    status = FULL
+                    break
+                at = put_utf(output, position, get_field(table, column, DATA), start, end)
+                if at < 0:
+                    status = BAD_TEXT if at == -1 else TOO_LONG
+                    detail = np.int64(MAX_UTF_BYTES)
+                    break
+                position = at
+                advance(table, column)
+            elif opcode == op.CHAR:
+                if capacity - position < 2:
+                    status, need = FULL, 2
+                    break
+                if is_null(table, column):
+                    status = NULL_VALUE
+                    break
+                start, end = text_bounds(table, column)
+                if put_char(output, position, get_field(table, column, DATA), start, end):
+                    status = OUT_OF_RANGE
+                    break
+                position += 2
+                advance(table, column)
+            elif opcode == op.BIG_INTEGER or opcode == op.BIG_DECIMAL:
+                if is_null(table, column):
+                    if capacity - position < 4:
+                        status, need = FULL, 4
+                        break
+                    store_4(output, position, 0)
+                    position += 4
+                    skip_item(table, column)
+                else:
+                    start, end = text_bounds(table, column)
+                    need = end - start + _TEXT_ROOM
+                    if capacity - position < need:
+                        status = FULL
+                        break
+                    data = get_field(table, column, DATA)
+                    at = put_decimal_text(output, position, data, start, end, opcode == op.BIG_DECIMAL)
+                    if at < 0:
+                        status = NOT_A_NUMBER if at == -1 else OUT_OF_RANGE
+                        break
+                    position = at
+                    advance(table, column)
+            elif opcode == op.MILLIS:
+                if capacity - position < 8:
+                    status, need = FULL, 8
+                    break
+                value = np.int64(_MIN_I8)
+                if not is_null(table, column):
+                    values = get_field(table, column, VALUES)
+                    value = load_le_i8(values, get_field(table, column, CURSOR) * 8)
+                    # It means null.
+                    if value == _MIN_I8:
+                        status = OUT_OF_RANGE
+                        break
+                store_be_8(output, position, value)
+                position += 8
+                advance(table, column)
+            elif opcode == op.TIMESTAMP or opcode == op.INSTANT:
+                if capacity - position < 12:
+                    status, need = FULL, 12
+                    break
+                if is_null(table, column):
+                    store_be_8(output, position, _MIN_I8)
+                    store_be_4(output, position + 8, _MIN_I4 if opcode == op.INSTANT else 0)
+                else:
+                    values = get_field(table, column, VALUES)
+                    value = load_le_i8(values, get_field(table, column, CURSOR) * 8)
+                    unit = NANOS_A_SECOND if opcode == op.INSTANT else NANOS_A_MILLISECOND
+                    store_be_8(output, position, value // unit)
+                    store_be_4(output, position + 8, value % NANOS_A_SECOND)
+                position += 12
+                advance(table, column)
+            elif opcode == op.LOCAL_DATE or opcode == op.LOCAL_TIME or opcode == op.LOCAL_DATE_TIME:
+                if capacity - position < 13:
+                    status, need = FULL, 13
+                    break
+                missing = is_null(table, column)
+                cursor = get_field(table, column, CURSOR)
+                values = get_field(table, column, VALUES)
+                days = np.int64(0)
+                nanos = np.int64(0)
+                if not missing:
+                    if opcode == op.LOCAL_DATE:
+                        days = load_le_i4(values, cursor * 4)
+                    elif opcode == op.LOCAL_TIME:
+                        nanos = load_le_i8(values, cursor * 8)
+                        if nanos < 0 or nanos >= NANOS_A_DAY:
+                            status = OUT_OF_RANGE
+                            break
+                    else:
+                        value = load_le_i8(values, cursor * 8)
+                        days = value // NANOS_A_DAY
+                        nanos = value - days * NANOS_A_DAY
+                if opcode != op.LOCAL_TIME:
+                    if missing:
+                        store_be_4(output, position, _MIN_I4)
+                        store_be_2(output, position + 4, 0x8000)
+                    else:
+                        year, month, day = civil_from_days(days)
+                        store_be_4(output, position, year)
+                        store_1(output, position + 4, month)
+                        store_1(output, position + 5, day)
+                    position += 6
+                if opcode != op.LOCAL_DATE:
+                    if missing:
+                        store_1(output, position, 0x80)
+                        store_be_2(output, position + 1, 0x8000)
+                        store_be_4(output, position + 3, _MIN_I4)
+                    else:
+                        seconds = nanos // NANOS_A_SECOND
+                        store_1(output, position, seconds // 3600)
+                        store_1(output, position + 1, seconds // 60 % 60)
+                        store_1(output, position + 2, seconds % 60)
+                        store_be_4(output, position + 3, nanos % NANOS_A_SECOND)
+                    position += 7
+                advance(table, column)
+            elif opcode == op.DECIMAL:
+                need = 4 + _LARGE_DECIMAL_BYTES + word(instructions, pc, op.BYTES)
+                if capacity - position < need:
+                    status = FULL
+                    break
+                if is_null(table, column):
+                    status = NULL_VALUE
+                    break
+                values = get_field(table, column, VALUES) + get_field(table, column, CURSOR) * 16
+                low = load_le_i8(values, 0)
+                high = load_le_i8(values, 8)
+                at = word(instructions, pc, op.PRECISION_BOUND)
+                if not is_within(high, low, target(targets, at), target(targets, at + 1)):
+                    status = OUT_OF_RANGE
+                    break
+                count = word(instructions, pc, op.BYTES)
+                size = bytes_of_128(high, low)
+                if word(instructions, pc, op.COMPACT):
+                    count = np.int64(8)
+                elif count == 0:
+                    count = size
+                    store_be_4(output, position, count)
+                    position += 4
+                elif size > count:
+                    status, detail = WRONG_LENGTH, count
+                    break
+                put_128(output, position, high, low, count)
+                position += count
+                advance(table, column)
+            elif opcode == op.TIMESTAMP_DATA:
+                if capacity - position < 12:
+                    status, need = FULL, 12
+                    break
+                if is_null(table, column):
+                    status = NULL_VALUE
+                    break
+                unit = word(instructions, pc, op.NANOS_A_UNIT)
+                units = NANOS_A_MILLISECOND // unit
+                value = load_le_i8(get_field(table, column, VALUES), advance(table, column) * 8)
+                store_be_8(output, position, value // units)
+                store_be_4(output, position + 8, value % units * unit)
+                position += 12
+            elif opcode == op.BINARY:
+                if capacity - position < 4:
+                    status, need = FULL, 4
+                    break
+                top += 1
+                set_frame(stack, top, FRAME_PATCH, position)
+                position += 4
+                set_frame(stack, top, FRAME_REGION, position)
+                set_frame(stack, top, FRAME_SLOTS, position)
+                set_frame(stack, top, FRAME_KIND, opcode)
+            elif opcode == op.BINARY_SLOT or opcode == op.BINARY_KEYS or opcode == op.BINARY_VALUES:
+                if capacity - position < 4:
+                    status, need = FULL, 4
+                    break
+                patch = position
+                if opcode == op.BINARY_SLOT:
+                    patch = frame(stack, top, FRAME_SLOTS) + word(instructions, pc, op.SLOT)
+                elif is_null(table, column):
+                    status = NULL_VALUE
+                    break
+                if opcode == op.BINARY_KEYS:
+                    position += 4
+                top += 1
+                set_frame(stack, top, FRAME_PATCH, patch)
+                set_frame(stack, top, FRAME_REGION, position)
+                set_frame(stack, top, FRAME_SLOTS, position)
+                set_frame(stack, top, FRAME_KIND, opcode)
+            elif opcode == op.BINARY_END:
+                if capacity - position < 8:
+                    status, need = FULL, 8
+                    break
+                region = frame(stack, top, FRAME_REGION)
+                patch = frame(stack, top, FRAME_PATCH)
+                kind = frame(stack, top, FRAME_KIND)
+                size = position - region
+                top -= 1
+                if kind == op.BINARY:
+                    store_be_4(output, patch, size)
+                elif kind == op.BINARY_KEYS:
+                    store_4(output, patch, size)
+                elif kind == op.BINARY_SLOT:
+                    store_8(output, patch, (region - frame(stack, top, FRAME_REGION)) << 32 | size)
+                    # What follows begins at a multiple of 8 bytes of the region around this one.
+                    for _ in range(-size & 7):
+                        store_1(output, position, 0)
+                        position += 1
+            elif opcode == op.ROW:
+                need = word(instructions, pc, op.BYTES)
+                if capacity - position < need:
+                    status = FULL
+                    break
+                for index in range(need // 8):
+                    store_8(output, position + index * 8, 0)
+                position += need
+            elif opcode == op.SLOT_NULL:
+                if is_null(table, column):
+                    # A decimal or timestamp that is null may own the room of a value; see `Encoder`.
+                    need = word(instructions, pc, RESERVED)
+                    if capacity - position < need:
+                        status = FULL
+                        break
+                    region = frame(stack, top, FRAME_REGION)
+                    if need:
+                        slot = frame(stack, top, FRAME_SLOTS) + word(instructions, pc + 1, op.SLOT)
+                        store_8(output, slot, (position - region) << 32)
+                        for index in range(need // 8):
+                            store_8(output, position + index * 8, 0)
+                        position += need
+                    bit = word(instructions, pc, op.BIT)
+                    at = region + (bit >> 3)
+                    # The least significant bit first, unlike the masks of RowSerializer.
+                    store_1(output, at, load_u1(output, at) | 1 << (bit & 7))
+                    skip_item(table, column)
+                    pc = word(instructions, pc, op.BEHIND)
+                    continue
+            elif opcode == op.SLOT8:
+                if is_null(table, column):
+                    status = NULL_VALUE
+                    break
+                slot = frame(stack, top, FRAME_SLOTS) + word(instructions, pc, op.SLOT)
+                values = get_field(table, column, VALUES)
+                store_8(output, slot, load_le_i8(values, advance(table, column) * 8))
+            elif opcode == op.SLOT4:
+                if is_null(table, column):
+                    status = NULL_VALUE
+                    break
+                slot = frame(stack, top, FRAME_SLOTS) + word(instructions, pc, op.SLOT)
+                values = get_field(table, column, VALUES)
+                value = load_le_i4(values, get_field(table, column, CURSOR) * 4)
+                bound = word(instructions, pc, op.BOUND)
+                if bound and (value < 0 or value >= bound):
+                    status = OUT_OF_RANGE
+                    break
+                store_4(output, slot, value)
+                advance(table, column)
+            elif opcode == op.SLOT2:
+                if is_null(table, column):
+                    status = NULL_VALUE
+                    break
+                slot = frame(stack, top, FRAME_SLOTS) + word(instructions, pc, op.SLOT)
+                values = get_field(table, column, VALUES)
+                store_2(output, slot, load_le_i2(values, advance(table, column) * 2))
+            elif opcode == op.SLOT1:
+                if is_null(table, column):
+                    status = NULL_VALUE
+                    break
+                slot = frame(stack, top, FRAME_SLOTS) + word(instructions, pc, op.SLOT)
+                store_1(output, slot, byte_of(table, column))
+                advance(table, column)
+            elif opcode == op.SLOT_TEXT or opcode == op.SLOT_BYTES:
+                if is_null(table, column):
+                    status = NULL_VALUE
+                    break
+                slot = frame(stack, top, FRAME_SLOTS) + word(instructions, pc, op.SLOT)
+                start, end = text_bounds(table, column)
+                data = get_field(table, column, DATA)
+                size = end - start
+                if size <= _MAX_INLINE_BYTES:
+                    # The most significant bit marks a text in the slot: length in the other bits of that byte.
+                    for index in range(size):
+                        store_1(output, slot + index, load_u1(data, start + index))
+                    store_1(output, slot + 7, 0x80 | size)
+                else:
+                    need = size + _TEXT_ROOM
+                    if capacity - position < need:
+                        status = FULL
+                        break
+                    store_8(output, slot, (position - frame(stack, top, FRAME_REGION)) << 32 | size)
+                    copy_bytes(output, position, data, start, end, get_field(table, column, DATA_END))
+                    position += size
+                    for _ in range(-size & 7):
+                        store_1(output, position, 0)
+                        position += 1
+                advance(table, column)
+            elif opcode == op.SLOT_DECIMAL:
+                if capacity - position < _LARGE_DECIMAL_BYTES:
+                    status, need = FULL, _LARGE_DECIMAL_BYTES
+                    break
+                if is_null(table, column):
+                    status = NULL_VALUE
+                    break
+                slot = frame(stack, top, FRAME_SLOTS) + word(instructions, pc, op.SLOT)
+                values = get_field(table, column, VALUES) + get_field(table, column, CURSOR) * 16
+                low = load_le_i8(values, 0)
+                high = load_le_i8(values, 8)
+                at = word(instructions, pc, op.PRECISION_BOUND)
+                if not is_within(high, low, target(targets, at), target(targets, at + 1)):
+                    status = OUT_OF_RANGE
+                    break
+                if word(instructions, pc, op.COMPACT):
+                    store_8(output, slot, low)
+                else:
+                    size = bytes_of_128(high, low)
+                    store_8(output, slot, (position - frame(stack, top, FRAME_REGION)) << 32 | size)
+                    store_8(output, position, 0)
+                    store_8(output, position + 8, 0)
+                    put_128(output, position, high, low, size)
+                    position += _LARGE_DECIMAL_BYTES
+                advance(table, column)
+            elif opcode == op.SLOT_TIMESTAMP:
+                if capacity - position < 8:
+                    status, need = FULL, 8
+                    break
+                if is_null(table, column):
+                    status = NULL_VALUE
+                    break
+                slot = frame(stack, top, FRAME_SLOTS) + word(instructions, pc, op.SLOT)
+                unit = word(instructions, pc, op.NANOS_A_UNIT)
+                units = NANOS_A_MILLISECOND // unit
+                value = load_le_i8(get_field(table, column, VALUES), advance(table, column) * 8)
+                offset = position - frame(stack, top, FRAME_REGION)
+                store_8(output, slot, offset << 32 | value % units * unit)
+                store_8(output, position, value // units)
+                position += 8
+            elif opcode == op.ARRAY:
+                if is_null(table, column):
+                    status = NULL_VALUE
+                    break
+                start, end = text_bounds(table, column)
+                count = end - start
+                header = 4 + (count + 31) // 32 * 4
+                need = (header + count * word(instructions, pc, op.WIDTH) + 7) // 8 * 8
+                if capacity - position < need:
+                    status = FULL
+                    break
+                region = position
+                for index in range(need // 8):
+                    store_8(output, position + index * 8, 0)
+                store_4(output, position, count)
+                position += need
+                if count == 0:
+                    if word(instructions, pc, op.IN_MAP) == 0:
+                        advance(table, column)
+                    pc = word(instructions, pc, op.BEHIND)
+                    continue
+                set_frame(stack, top, FRAME_LOOP, pc + 1)
+                set_frame(stack, top, FRAME_LEFT, count)
+                set_frame(stack, top, FRAME_COUNT, count)
+                set_frame(stack, top, FRAME_SLOTS, region + header)
+            elif opcode == op.ELEMENT_NULL:
+                if is_null(table, column):
+                    bit = frame(stack, top, FRAME_COUNT) - frame(stack, top, FRAME_LEFT)
+                    at = frame(stack, top, FRAME_REGION) + 4 + (bit >> 3)
+                    store_1(output, at, load_u1(output, at) | 1 << (bit & 7))
+                    skip_item(table, column)
+                    pc = word(instructions, pc, op.BEHIND)
+                    continue
+            elif opcode == op.ARRAY_NEXT:
+                set_frame(stack, top, FRAME_LEFT, frame(stack, top, FRAME_LEFT) - 1)
+                set_frame(
+                    stack, top, FRAME_SLOTS, frame(stack, top, FRAME_SLOTS) + word(instructions, pc, op.WIDTH)
+                )
+                if frame(stack, top, FRAME_LEFT) > 0:
+                    pc = frame(stack, top, FRAME_LOOP)
+                    continue
+                if word(instructions, pc, op.IN_MAP) == 0:
+                    advance(table, column)
+            elif opcode == op.MAP_END:
+                # Keys and values were taken beside each other; the struct of both has as many items more.
+                start, end = text_bounds(table, column)
+                child = column + 1
+                set_field(table, child, CURSOR, get_field(table, child, CURSOR) + end - start)
+                advance(table, column)
+            elif opcode == op.PYTHON:
+                status = LEAF
+                break
+            elif opcode == REFUSE:
+                status = HIDDEN
+                break
+            pc += 1
+        if status != DONE:
+            break
+        while segment < segments:
+            store_8(ends, (row * segments + segment) * 8, position)
+            segment += 1
+        row += 1
+    set_register(registers, STATUS, status)
+    set_register(registers, ROW, row)
+    set_register(registers, PC, pc)
+    set_register(registers, POSITION, position)
+    set_register(registers, SEGMENT, segment)
+    set_register(registers, TOP, top)
+    set_register(registers, MARKED, marked)
+    set_register(registers, ROOM, need)
+    set_register(registers, COLUMN, column)
+    set_register(registers, DETAIL, detail)

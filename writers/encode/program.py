@@ -1,0 +1,196 @@
+"""A program of the readers, made ready to be run from columns to bytes.
+
+Reading, the bytes say which case of a switch follows; writing, the columns must. `cases.py` derives from the instructions
+of each case what it fills the columns with. All else of a program runs as serializers emitted it, with two additions:
+
+| opcode | bytes written | operands |
+|---|---|---|
+| CHOOSE | none; which of several programs a row needs | TABLE of cases, CASES |
+| REFUSE | none: there are bytes here that no column holds | |
+
+SLOT_NULL has the operand RESERVED: the bytes behind the slots that a null owns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from readers import NO_COLUMN, Code, ColumnTree
+from readers import instructions as op
+from writers.encode.cases import SWITCHES, Alternative, CaseTables, find_alternatives, switch_alternatives
+from writers.encode.machine.cases import IS_NULL
+
+CHOOSE = 100
+REFUSE = 101
+RESERVED = 3  # of SLOT_NULL: bytes behind the slots that a null owns
+
+_RESERVED_BYTES = {op.SLOT_DECIMAL: 16, op.SLOT_TIMESTAMP: 8}
+# They describe the bytes around values, whichever column is shown.
+_WITHOUT_COLUMN = frozenset(
+    {
+        op.END, op.EXPECT_END, op.SEGMENT, op.SKIP, op.KEY_GROUP, op.MARK, op.LENGTH_SUFFIX, op.JUMP, op.MASK,
+        op.MASK_END, op.BINARY, op.BINARY_SLOT, op.BINARY_END, op.ROW, op.SWITCH, op.SWITCH_I4, op.CLASS,
+    }
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EncodingCode:
+    """A program of the encoding machine.
+
+    Attributes:
+        instructions: int64, shape (n, WORDS).
+        targets: int64; the tables of constants, and the bounds of decimals.
+        cases: int64; the tables of switches, see `machine/cases.py`.
+        pool: uint8; constant strings and class names.
+        paths: the field path of each instruction, for errors.
+        depth: how deep lists, masks and regions nest.
+        segments: of an entry.
+    """
+
+    instructions: NDArray[np.int64]
+    targets: NDArray[np.int64]
+    cases: NDArray[np.int64]
+    pool: NDArray[np.uint8]
+    paths: tuple[tuple[str, ...], ...]
+    depth: int
+    segments: int
+
+
+def encoding_code(
+    tree: ColumnTree, codes: Sequence[Code], segments: int, *, reserves_nulls: bool
+) -> EncodingCode:
+    """Return the encoding program of one or several programs, of which each row has the first that fits it.
+
+    Args:
+        tree: the columns. Of an object that only Python reads the column must hold its bytes.
+        codes: programs with these columns.
+        segments: of an entry.
+        reserves_nulls: whether a decimal or timestamp of a binary row owns its room even if it is null.
+    """
+    choice = 1 if len(codes) > 1 else 0
+    joined = _Joined(choice)
+    starts = [joined.add(code) for code in codes]
+    if reserves_nulls:
+        joined.reserve()
+    joined.keep_regions()
+    for instruction in joined.instructions:
+        if instruction[op.OPCODE] == op.PYTHON and pa.types.is_binary(tree.types[instruction[op.COLUMN]]):
+            instruction[op.OPCODE] = op.REST
+    instructions, pool = joined.instructions, bytes(joined.pool)
+    tables = CaseTables()
+    if choice:
+        alternatives = [
+            Alternative(0, start, tests)
+            for start in starts
+            for tests in find_alternatives(instructions, joined.targets, start)
+        ]
+        instructions[0][op.TABLE], instructions[0][op.CASES] = tables.add(alternatives)
+    for number in range(choice, len(instructions)):
+        instruction = instructions[number]
+        if instruction[op.OPCODE] in SWITCHES:
+            alternatives = switch_alternatives(instructions, joined.targets, number)
+            instruction[op.TABLE], instruction[op.CASES] = tables.add(alternatives)
+    return EncodingCode(
+        instructions=np.array(instructions, dtype=np.int64),
+        targets=np.array(joined.targets, dtype=np.int64),
+        cases=tables.finish(),
+        pool=np.frombuffer(pool, dtype=np.uint8),
+        paths=tuple(joined.paths),
+        depth=max(code.depth for code in codes),
+        segments=segments,
+    )
+
+
+class _Joined:
+    """Programs one after the other, with the numbers in them moved.
+
+    Attributes:
+        instructions, targets, pool, paths: of all programs; room for CHOOSE is first.
+    """
+
+    def __init__(self, choice: int) -> None:
+        self.instructions: list[list[int]] = [[CHOOSE, NO_COLUMN, 0, 0, 0]] * choice
+        self.targets: list[int] = []
+        self.pool = bytearray()
+        self.paths: list[tuple[str, ...]] = [()] * choice
+
+    def add(self, code: Code) -> int:
+        """Append a program; return the number of its first instruction."""
+        start, tables, texts = len(self.instructions), len(self.targets), len(self.pool)
+        targets = code.targets.tolist()
+        for instruction in code.instructions.tolist():
+            self._move(instruction, targets, start, tables, texts)
+            self.instructions.append(instruction)
+        self.targets += targets
+        self.pool += code.pool.tobytes()
+        self.paths += code.paths
+        return start
+
+    def reserve(self) -> None:
+        """Let nulls own the room of a value where the instruction behind the test has one."""
+        for instruction, following in zip(self.instructions, self.instructions[1:], strict=False):
+            if instruction[op.OPCODE] == op.SLOT_NULL and not (
+                following[op.OPCODE] == op.SLOT_DECIMAL and following[op.COMPACT]
+            ):
+                instruction[RESERVED] = _RESERVED_BYTES.get(following[op.OPCODE], 0)
+
+    def keep_regions(self) -> None:
+        """Let a field whose region can hold nothing but null have its region, as Flink's data views do."""
+        for number, instruction in enumerate(self.instructions):
+            if instruction[op.OPCODE] != op.SLOT_NULL:
+                continue
+            if self.instructions[number + 1][op.OPCODE] != op.BINARY_SLOT:
+                continue
+            ways = find_alternatives(self.instructions, self.targets, number + 1, instruction[op.BEHIND])
+            nothing = (instruction[op.COLUMN], IS_NULL, 0, 0)
+            if ways and all(nothing in way for way in ways):
+                instruction[op.OPCODE], instruction[op.BEHIND] = op.JUMP, number + 1
+
+    def _move(self, instruction: list[int], targets: list[int], start: int, tables: int, texts: int) -> None:
+        opcode = instruction[op.OPCODE]
+        if instruction[op.COLUMN] == NO_COLUMN and opcode not in _WITHOUT_COLUMN:
+            instruction[op.OPCODE] = REFUSE
+            return
+        if opcode in _NUMBERS:
+            instruction[op.BEHIND] += start
+        if opcode in _DECIMALS:
+            instruction[op.PRECISION_BOUND] += tables
+        if opcode in _CONSTANTS:
+            first = instruction[op.TABLE]
+            # Four kinds are in the mask: see `Program.row_kind`.
+            count = 4 if opcode == op.MASK_KIND else instruction[op.CASES]
+            for entry in range(first, first + op.CONSTANT_WORDS * count, op.CONSTANT_WORDS):
+                targets[entry + op.ENTRY_OFFSET] += texts
+            instruction[op.TABLE] += tables
+        if opcode == op.CONSTANT:
+            instruction[op.CONSTANT_OFFSET] += texts
+        if opcode in SWITCHES:
+            self._move_cases(instruction, targets, start, texts)
+            instruction[op.TABLE] += tables
+
+    def _move_cases(self, instruction: list[int], targets: list[int], start: int, texts: int) -> None:
+        first, count = instruction[op.TABLE], instruction[op.CASES]
+        is_class = instruction[op.OPCODE] == op.CLASS
+        for index in range(count):
+            entry = first + (op.CLASS_WORDS * index if is_class else index)
+            if is_class:
+                targets[entry + op.ENTRY_OFFSET] += texts
+                entry += op.ENTRY_TARGET
+            if targets[entry] != op.NOWHERE:
+                targets[entry] += start
+
+
+_NUMBERS = frozenset(
+    {
+        op.JUMP, op.NULL_FLAG, op.LIST, op.MASKED_LIST, op.BLOCKS, op.DELIMITED, op.ELEMENT_MASKED, op.MASK_NULL,
+        op.SLOT_NULL, op.ARRAY, op.ELEMENT_NULL,
+    }
+)  # fmt: skip
+_DECIMALS = frozenset({op.DECIMAL, op.SLOT_DECIMAL})
+_CONSTANTS = frozenset({op.ENUM, op.MASK_KIND, op.ROW_KIND})
