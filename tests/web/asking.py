@@ -32,6 +32,8 @@ class Watch:
 
     def _on_console(self, message: ConsoleMessage) -> None:
         provoked = any(text in message.text for text in self.expected)
+        # A service that has just begun is not ready at once.
+        provoked = provoked or message.location["url"].endswith("/readyz")
         if message.type in ("error", "warning") and not provoked:
             self.found.append(f"console: {message.text}")
 

@@ -117,6 +117,22 @@ def test_a_slow_start_can_be_cancelled(opened: Opened) -> None:
     assert len(held) == 1
 
 
+def test_a_service_that_compiles_says_so(opened: Opened, watch: Watch) -> None:
+    page = opened(query("SELECT 1 AS n", run=False))
+    expect(page.get_by_label("Database")).to_be_visible()
+    held: list[Route] = []
+    page.route("**/api/queries", lambda route: held.append(route))
+    page.route("**/readyz", lambda route: route.fulfill(status=503, json={"status": "compiling"}))
+
+    page.get_by_role("button", name="Run").click()
+
+    expect(page.locator("#readiness")).to_contain_text("The service compiles its decoder for this processor")
+    page.unroute("**/readyz")
+    held[0].continue_()
+    assert grid_rows(page) == [["1"]]
+    expect(page.locator("#readiness")).to_have_count(0)
+
+
 def test_an_export_that_fails_says_why(opened: Opened, watch: Watch) -> None:
     watch.expected.add("400")
     page = opened(query("SELECT nope FROM aggregate", run=False))

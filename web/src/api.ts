@@ -1,6 +1,7 @@
 // The one place where the page talks to the service: headers, the key of an API, errors.
 import { parse } from "./exact";
 import { askForKey } from "./login";
+import { awaited } from "./readiness";
 
 export interface Position {
   line: number;
@@ -33,6 +34,8 @@ export interface Answer {
   databases: Source[];
   /** What the answer lacks, where it was allowed to. */
   incomplete?: Unread[] | null;
+  /** What the service assumed, such as which savepoint `latest` is. */
+  warnings?: string[] | null;
 }
 export interface Status {
   query_id: string;
@@ -121,7 +124,7 @@ async function once(method: string, path: string, { body, accept, signal }: Opti
   if (body !== undefined) headers.set("Content-Type", "application/json");
   const content = body === undefined ? undefined : JSON.stringify(body);
   try {
-    return await fetch(path, { method, headers, body: content, signal, credentials: "same-origin", cache: "no-store" });
+    return await awaited(fetch(path, { method, headers, body: content, signal, credentials: "same-origin", cache: "no-store" }));
   } catch (error) {
     if (signal?.aborted) throw new ApiError({ code: "CANCELLED", message: "The request was cancelled." }, 0);
     const hint = "Is it running, and the network up? Try again.";

@@ -15,6 +15,8 @@ export interface Database {
   created_at?: string | null;
   job?: string | null;
   error: string | null;
+  /** Newer savepoints that an alias does not stand for, because they cannot be read. */
+  skipped?: { name: string; error: string }[];
 }
 export interface StateRow {
   operator_id: string;
@@ -159,6 +161,13 @@ export function optionsOf(list: Database[], wanted: string | null): Option[] {
   const jobs = jobsOf(list).flatMap((job) => job.databases.map((one) => option(one, [shortName(one), one.error ? "" : describe(one)].filter(Boolean).join(" · "), job.name)));
   const options = [...aliases, ...jobs];
   return wanted === null || options.some(({ value }) => value === wanted) ? options : [{ value: wanted, text: wanted }, ...options];
+}
+
+/** What a database is not, though its name or its being the newest says so: newer savepoints that cannot be read. */
+export function skippedBy(list: Database[], name: string | null): { name: string; error: string }[] {
+  const own = list.find((one) => one.name === name);
+  if (own?.alias_of) return own.skipped ?? [];
+  return list.filter((one) => one.alias_of === name).flatMap((one) => one.skipped ?? []).filter((one, at, all) => all.findIndex((other) => other.name === one.name) === at);
 }
 
 /** The database that was asked for, never another in its place; the newest that can be read where none was. */

@@ -1,7 +1,7 @@
 // What the views besides the query share: the choice of a database, and what is shown while something loads or fails.
 import { ApiError, mayLeaveOut, Unread } from "./api";
 import { Reading, reading } from "./asking";
-import { chosen, Database, optionsOf, schemas } from "./catalog";
+import { chosen, Database, optionsOf, schemas, skippedBy } from "./catalog";
 import { kept } from "./context";
 import { Child, fill, h, select } from "./dom";
 import { count } from "./format";
@@ -73,10 +73,17 @@ export function databaseView(
       const list = await schemas();
       const name = chosen(list, values.get("db") ?? kept().db);
       fill(picker, select("Database", optionsOf(list, name), name ?? "", (db) => go(view, { db })));
-      return name === null ? empty("There is no savepoint that can be read.") : await load(name, list, how);
+      const shown = name === null ? empty("There is no savepoint that can be read.") : await load(name, list, how);
+      return [skippedNote(skippedBy(list, name), name), shown];
     },
     signal,
   );
+}
+
+/** Says that newer savepoints than the one that is seen cannot be read. */
+export function skippedNote(skipped: { name: string; error: string }[], name: string | null): HTMLElement | null {
+  if (!skipped.length) return null;
+  return h("div", { class: "banner", role: "note" }, skipped.map((one) => h("div", {}, `${one.name} is newer than ${name}, but cannot be read: ${one.error}`)));
 }
 
 export function empty(text: string): HTMLElement {
@@ -94,9 +101,14 @@ export function measure(text: string): HTMLElement {
   return h("span", { class: "number" }, text);
 }
 
-/** A plain table. Cells are elements or text; numbers stand to the right, and the heads of columns that have them. */
+/** Whether a cell says nothing that could stand to the left or the right. */
+function isBlank(value: Child): boolean {
+  return value === "" || value === "–" || value === null || value === undefined || (value instanceof Element && (value.matches(".absent, .null") || value.textContent === ""));
+}
+
+/** A plain table. Cells are elements or text; columns of numbers stand to the right. */
 export function plainTable(caption: string, head: Child[], rows: Child[][]): HTMLElement {
-  const numeric = head.map((_, at) => rows.some((row) => isNumeric(row[at])));
+  const numeric = head.map((_, at) => rows.some((row) => isNumeric(row[at])) && rows.every((row) => isNumeric(row[at]) || isBlank(row[at])));
   return h(
     "div",
     { class: "scroll", tabindex: 0, role: "region", "aria-label": caption },
@@ -105,7 +117,7 @@ export function plainTable(caption: string, head: Child[], rows: Child[][]): HTM
       { class: "plain" },
       h("caption", { class: "unseen" }, caption),
       h("thead", {}, h("tr", {}, head.map((name, at) => h("th", { scope: "col", class: numeric[at] ? "number" : null }, name)))),
-      h("tbody", {}, rows.map((row) => h("tr", {}, row.map((value) => h("td", { class: isNumeric(value) ? "number" : null }, typeof value === "number" ? count(value) : value))))),
+      h("tbody", {}, rows.map((row) => h("tr", {}, row.map((value, at) => h("td", { class: numeric[at] ? "number" : null }, typeof value === "number" ? count(value) : value))))),
     ),
   );
 }

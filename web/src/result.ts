@@ -56,7 +56,7 @@ export class Result {
     announce(`${plural(answer.row_count, "row")} in ${duration(answer.elapsed_ms)}`);
     const body = h("div", { class: "result-body", role: "tabpanel", id: "result-body" });
     const isPlan = answer.columns.length === 2 && answer.columns[0].name === "explain_key";
-    fill(this.element, facts(answer), isPlan ? null : this.tabs(answer, body), truncated(answer), lackingBox(answer.incomplete ?? []), body);
+    fill(this.element, facts(answer), isPlan ? null : this.tabs(answer, body), truncated(answer), warnings(answer), lackingBox(answer.incomplete ?? []), body);
     if (isPlan) fill(body, h("pre", { class: "plan", tabindex: 0, "aria-label": "Plan" }, answer.rows.map((row) => textOf(row[1])).join("\n")));
   }
 
@@ -125,6 +125,11 @@ function facts(answer: Answer): HTMLElement {
     { class: "facts" },
     entries.map(([name, value, why]) => h("div", { title: why }, h("dt", {}, name), h("dd", {}, why ? h("details", { class: "why" }, h("summary", {}, value), why) : value))),
   );
+}
+
+function warnings(answer: Answer): HTMLElement | null {
+  if (!answer.warnings?.length) return null;
+  return h("div", { class: "banner", role: "note" }, answer.warnings.map((warning) => h("div", {}, warning)));
 }
 
 function truncated(answer: Answer): HTMLElement | null {

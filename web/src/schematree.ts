@@ -65,8 +65,8 @@ function nodesOf(list: Database[], picks: Picks): DatabaseNode[] {
     kind: database.alias_of === null ? "database" : "alias",
     words: database.name,
     detail: database.error ? undefined : facts.join(" · "),
-    warning: database.error ? "unreadable" : undefined,
-    title: database.error ?? [database.name, database.path, database.created_at].filter(Boolean).join("\n"),
+    warning: database.error ? "unreadable" : database.skipped?.length ? `skips ${database.skipped.length} unreadable` : undefined,
+    title: database.error ?? [database.name, database.path, database.created_at, ...(database.skipped ?? []).map((one) => `newer, but unreadable: ${one.name}: ${one.error}`)].filter(Boolean).join("\n"),
     load: database.error ? undefined : () => operators(database.name, picks),
   });
   const aliases = list.filter((one) => one.alias_of !== null).map((one) => node(one, one.name, [`→ ${one.alias_of}`]));
@@ -74,12 +74,18 @@ function nodesOf(list: Database[], picks: Picks): DatabaseNode[] {
     (job): DatabaseNode => ({
       label: job.name,
       kind: "job",
+      warning: unreadable(job.databases),
       detail: `${plural(job.databases.length, "savepoint")}${describe(job.databases[0]) && ` · ${describe(job.databases[0])}`}`,
       title: job.folder,
       children: job.databases.map((one) => node(one, shortName(one), [describe(one)])),
     }),
   );
   return [...aliases, ...jobs];
+}
+
+function unreadable(databases: Database[]): string | undefined {
+  const broken = databases.filter((one) => one.error !== null).length;
+  return broken ? `${broken} unreadable` : undefined;
 }
 
 async function operators(database: string, picks: Picks): Promise<TreeNode[]> {
