@@ -14,6 +14,8 @@ Reading order:
     values.py      Arrow → Python values, pandas, polars
     display.py     what a session shows: texts, and HTML in notebooks
     errors.py      the errors of the service, as they are raised here
+    rooms.py       whether another package hides one of those that this one stands on
+    __main__.py    the program `savepointdb`
 
     >>> import savepointdb
     >>> db = savepointdb.connect("/savepoints/savepoint-42")
@@ -23,6 +25,8 @@ Reading order:
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from savepointdb.rooms import check_rooms
 
 if TYPE_CHECKING:
     from savepointdb.answer import Answer
@@ -78,6 +82,7 @@ if not TYPE_CHECKING:
         """Load a public name when it is first used: Arrow, DuckDB and the rooms take half a second."""
         if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        check_rooms()
         value = getattr(import_module(_HOMES.get(name, "service.errors")), name)
         globals()[name] = value
         return value

@@ -37,12 +37,14 @@ FLOORS = {
         ("offsets", "description"),
     ),
     "savepointdb": (
+        ("rooms",),
         ("errors",),
         ("stream", "values", "display"),
         ("processes",),
         ("answer",),
         ("table",),
         ("connection",),
+        ("__main__",),
     ),
     "writers": (("errors",), ("encode",)),
     "service": (

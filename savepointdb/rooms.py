@@ -1,0 +1,44 @@
+"""The packages of this installation that Python must find: another one of the same name may stand before them on its path.
+
+A project's own folder `service/`, on PYTHONPATH or in the folder where `python -m` starts, is such a package.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib.machinery import PathFinder
+from pathlib import Path
+
+_ROOMS = ("service", "catalog", "readers")
+
+
+class ShadowedPackageError(ImportError):
+    """Another package has the name of one of ours, and stands before it on Python's path."""
+
+
+def check_rooms() -> None:
+    """Check that Python finds our packages, without loading them.
+
+    Raises:
+        ShadowedPackageError: another package stands before one of them.
+    """
+    home = Path(__file__).resolve().parent.parent
+    for room in _ROOMS:
+        found = _place_of(room)
+        if found is not None and found != home / room:
+            raise ShadowedPackageError(
+                f"{found} hides the package {room!r} of savepointdb, which is in {home / room}: run it from another folder "
+                "and without PYTHONPATH, or install savepointdb in an environment of its own (pipx install savepointdb, or "
+                "uv tool install savepointdb)",
+                name=room,
+            )
+
+
+def _place_of(room: str) -> Path | None:
+    """Return the folder, or the file, that Python takes for a package; None if it finds none."""
+    loaded = sys.modules.get(room)
+    spec = PathFinder.find_spec(room) if loaded is None else loaded.__spec__
+    if spec is None or spec.origin is None:
+        return None
+    origin = Path(spec.origin).resolve()
+    return origin.parent if spec.submodule_search_locations is not None else origin
