@@ -24,7 +24,7 @@ from catalog.predicate import ANYTHING, Predicate
 from catalog.references import SavepointReference, StateReference
 from catalog.scan import Scan, Split
 from catalog.splits import CachedSplit, Output, StateSplit
-from catalog.table import Table
+from catalog.table import Extent, Table
 from readers import (
     KEY_GROUP,
     OUT_OF_RANGE,
@@ -146,6 +146,33 @@ class StatesTable(Table):
         # States of one operator share their sources: each counts once.
         sources = {id(part.source): part.source for known in self.states for part in known.state.parts}
         return sum(source.size_bytes for source in sources.values())
+
+    @property
+    def extent(self) -> Extent:
+        # A scan of the cache has its chunks as splits.
+        splits = 0
+        for known, extent in zip(self.states, self._extents, strict=True):
+            entry = self._cache.find(self.reference(known), known.state) if self._cache else None
+            splits += extent.splits if entry is None else len(entry.chunks)
+        return Extent(
+            splits=splits,
+            key_groups=len(self._all_key_groups),
+            size_bytes=sum(extent.size_bytes for extent in self._extents),
+        )
+
+    @cached_property
+    def _extents(self) -> tuple[Extent, ...]:
+        """How much of each state there is in the savepoint: sums of what its headers say, which do not change."""
+        return tuple(_extent_of(known.state) for known in self.states)
+
+    @cached_property
+    def _all_key_groups(self) -> frozenset[int]:
+        return frozenset(
+            group
+            for known in self.states
+            for part in known.state.parts
+            for group, _ in part.source.key_group_bytes(part.name) or ()
+        )
 
     def reference(self, state: TableState) -> StateReference:
         """Return what finds a state again in another process."""
@@ -347,6 +374,15 @@ def _cached_chunks(
         row_groups = chunk.row_groups_of(wanted)
         if chunk.part in parts and groups and row_groups:
             yield chunk, groups, row_groups
+
+
+def _extent_of(state: State) -> Extent:
+    sizes = [part.source.key_group_bytes(part.name) for part in state.parts]
+    return Extent(
+        splits=sum(1 for part in sizes for _ in _divided(part, None)),
+        key_groups=len({group for part in sizes for group, _ in part or ()}),
+        size_bytes=sum(size for part in sizes for _, size in part or ()),
+    )
 
 
 def _divided(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -15,6 +16,21 @@ from catalog.predicate import ANYTHING, Predicate
 from catalog.scan import Scan
 from catalog.splits import FactsSplit
 from readers import ReaderError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extent:
+    """How much a table is, as far as it is known without reading rows.
+
+    Attributes:
+        splits: of all rows, as a scan of them now has.
+        key_groups: that have rows or may have; 0 if the table has none.
+        size_bytes: of the savepoint, also where the cache holds them.
+    """
+
+    splits: int
+    key_groups: int
+    size_bytes: int
 
 
 class Table(ABC):
@@ -42,6 +58,16 @@ class Table(ABC):
     @abstractmethod
     def size_bytes(self) -> int:
         """About how many bytes a scan of it reads."""
+
+    @property
+    def extent(self) -> Extent:
+        """How much of it there is to read."""
+        scan = self.plan(allow_partial=True)
+        return Extent(
+            splits=len(scan.splits),
+            key_groups=len(scan.key_groups),
+            size_bytes=sum(split.origin_bytes for split in scan.splits),
+        )
 
     @abstractmethod
     def plan(self, predicate: Predicate = ANYTHING, *, allow_partial: bool = False) -> Scan:

@@ -1,7 +1,8 @@
 """What a query is going to read: EXPLAIN shows it beside the engine's plan.
 
 For each table of the plan: splits, key groups, bytes of the savepoint and of the cache, and the conditions that reached
-the scan. The numbers are those of the planned scan; nothing is read for them. A lookup of a key counts the bytes of the key's
+the scan. The numbers are those of the planned scan and of the table's extent; nothing is read for them, and files
+that the query does not read may be missing. A lookup of a key counts the bytes of the key's
 key group, of which it reads less.
 """
 
@@ -84,19 +85,16 @@ def explanation_of(plan: Plan) -> Explanation:
 
 def _explained(reference: TableReference, database: str) -> ScanExplanation:
     scan = reference.scan
-    # Without a condition both scans are the same; a second plan would read the headers again.
-    whole = (
-        reference.table.plan(allow_partial=reference.allow_partial) if reference.predicate.values else scan
-    )
+    whole = reference.table.extent
     return ScanExplanation(
         table=f"{database}.{reference.table.name}",
         columns=reference.columns or tuple(scan.schema.names),
         splits=len(scan.splits),
-        splits_total=len(whole.splits),
+        splits_total=whole.splits,
         key_groups=len(scan.key_groups),
-        key_groups_total=len(whole.key_groups),
+        key_groups_total=whole.key_groups,
         bytes_to_read=scan.bytes_total,
-        bytes_total=sum(split.origin_bytes for split in whole.splits),
+        bytes_total=whole.size_bytes,
         cached_bytes=scan.cached_bytes_total,
         cache_hit=scan.is_cached,
         predicate={column: tuple(map(repr, values)) for column, values in reference.predicate.values.items()},

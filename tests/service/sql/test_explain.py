@@ -15,8 +15,10 @@ from service.commands.sources import cache_of
 from service.settings import InvalidSettingError, Settings
 from service.sql.explain import ScanExplanation, explanation_of
 from service.sql.planner import plan
-from tests.service.conftest import NATIVE, Asker
+from tests.service.conftest import FLINK, NATIVE, Asker
+from tests.support.damaged import remove, write_in_files
 
+CANONICAL = FLINK / "2.3.0" / "wordcount-hashmap-savepoints" / "canonical"
 TABLE = "native.aggregate__count"
 
 
@@ -54,6 +56,25 @@ def test_a_key_is_one_key_group_and_its_bytes_at_most(two: Any) -> None:
     assert 0 < found.bytes_to_read < found.bytes_total / 50
     assert two.rows(sql) == [(11290,)]
     assert 0 < two.bytes_read < found.bytes_to_read
+
+
+def test_a_key_is_explained_where_a_file_of_other_keys_is_missing(tmp_path: Path) -> None:
+    sql = "SELECT value FROM aggregate__count WHERE key = 'key_662'"
+    whole = write_in_files(CANONICAL, tmp_path / "whole" / "savepoint")
+    damaged = write_in_files(CANONICAL, tmp_path / "damaged" / "savepoint")
+    for file in damaged.glob("aggregate-1.*"):
+        remove(file)
+    asker = Asker(connect(damaged))
+
+    found = reading(asker, sql)
+
+    assert asker.rows(sql) == [(11290,)]
+    expected = reading(Asker(connect(whole)), sql)
+    assert (found.splits, found.key_groups) == (expected.splits, expected.key_groups) == (1, 1)
+    assert (found.splits_total, expected.splits_total) == (1, 2)
+    assert (found.key_groups_total, expected.key_groups_total) == (64, 128)
+    assert found.bytes_to_read == expected.bytes_to_read < found.bytes_total < expected.bytes_total
+    asker.queries.close()
 
 
 def test_explain_shows_the_scans_and_the_plan_of_the_engine(native: Any) -> None:
