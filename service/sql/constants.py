@@ -12,6 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from sqlglot import exp
 
+from service.sql.names import common_table
+
 # A scan looks for each value: beyond this many it may as well read everything.
 _MAX_VALUES = 1000
 
@@ -106,16 +108,9 @@ def _renamed(constants: Constants | None, node: exp.Expr) -> Constants | None:
 
 
 def _common_table(node: exp.Table) -> exp.CTE | None:
-    """Return the common table of the nearest WITH that has this name; None if that WITH is recursive."""
-    name = node.name.casefold()
-    if node.args.get("db") or any(node.args.get(part) for part in ("joins", "pivots", "sample", "laterals")):
+    """Return the common table that a name means; None if its WITH is recursive, or if it does not stand plainly there."""
+    if any(node.args.get(part) for part in ("joins", "pivots", "sample", "laterals")):
         return None
-    parent = node.parent
-    while parent is not None:
-        with_ = parent.args.get("with_")
-        if isinstance(with_, exp.With):
-            for common in with_.expressions:
-                if isinstance(common, exp.CTE) and common.alias.casefold() == name:
-                    return None if with_.recursive else common
-        parent = parent.parent
-    return None
+    common = common_table(node)
+    with_ = common.parent if common is not None else None
+    return None if isinstance(with_, exp.With) and with_.recursive else common

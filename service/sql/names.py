@@ -91,23 +91,28 @@ def _requalify(column: exp.Column, aliases: _Aliases) -> Iterator[Edit]:
 
 
 def is_common_table(node: exp.Table) -> bool:
-    """Return whether a table is one of a WITH around it: an earlier one, or itself if the WITH is recursive."""
+    """Return whether a table is one of a WITH around it."""
+    return common_table(node) is not None
+
+
+def common_table(node: exp.Table) -> exp.CTE | None:
+    """Return the table of a WITH around it that a name means: an earlier one, or itself if the WITH is recursive."""
     if node.args.get("db"):
-        return False
+        return None
     name = node.name.casefold()
     child: exp.Expr = node
-    common: exp.CTE | None = None
+    inside: exp.CTE | None = None
     parent = node.parent
     while parent is not None:
         if isinstance(parent, exp.CTE):
-            common = parent
+            inside = parent
         with_ = parent.args.get("with_")
-        if isinstance(with_, exp.With) and any(
-            known.alias.casefold() == name for known in _visible(with_, common if child is with_ else None)
-        ):
-            return True
+        if isinstance(with_, exp.With):
+            for known in _visible(with_, inside if child is with_ else None):
+                if known.alias.casefold() == name:
+                    return known
         child, parent = parent, parent.parent
-    return False
+    return None
 
 
 def _visible(with_: exp.With, inside: exp.CTE | None) -> Iterator[exp.CTE]:

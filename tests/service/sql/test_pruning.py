@@ -113,6 +113,8 @@ WITHS = [
     ("WITH w AS (VALUES ('key_1')) SELECT a.* FROM (SELECT * FROM aggregate b WHERE b.key IN (FROM w)) a", [ONE]),
     ("WITH w AS (SELECT 'key_2' AS k) SELECT * FROM (WITH w AS (SELECT 'key_1' AS k)"
      " SELECT a.* FROM aggregate a JOIN w ON w.k = a.key)", [ONE]),
+    ("WITH w(k) AS (VALUES ('key_1')) SELECT * FROM (WITH w AS (SELECT * FROM w)"
+     " SELECT a.* FROM aggregate a JOIN w ON w.k = a.key)", [ONE]),
     ("WITH RECURSIVE w(k) AS (SELECT 'key_1' UNION ALL SELECT 'key_2' FROM w WHERE k = 'key_1')"
      " SELECT a.* FROM aggregate a JOIN w ON w.k = a.key", [{}]),
     ("WITH w AS (SELECT key AS k FROM aggregate LIMIT 0) SELECT a.* FROM aggregate a JOIN w ON w.k = a.key", [{}, {}]),

@@ -162,7 +162,7 @@ def test_a_statement_that_lacks_a_planned_table_is_refused(native: Any) -> None:
     "sql",
     [
         *(f"SELECT * {tail}" for tail, _ in CASES if tail.startswith("FROM")),
-        *(sql for sql, _ in WITHS if sql.count(" w AS") < 2),
+        *(sql for sql, _ in WITHS if "FROM (WITH" not in sql),
     ],
 )
 def test_duckdb_reads_the_conditions_that_save_reading(native: Any, sql: str) -> None:
