@@ -2,6 +2,7 @@
 
 support.py    the tables of what savepointdb reads, for README.md and docs/support.md
 reference.py  docs/reference.md
+examples.py   runs the examples of the documentation and of notebooks
 fidelity.py   a report of what decodes in a folder of savepoints
 roundtrip.py  a report of what is encoded to the same bytes in a folder of savepoints
 """
