@@ -36,7 +36,7 @@ def schemas_called(name: str, databases: Sequence[RootDatabase], labels: Collect
     folded = name.casefold()
     for alias, candidates in aliases_of(databases).items():
         if alias.casefold() == folded:
-            return [Schema(alias, newest_of(candidates))]
+            return [newest_of(alias, candidates)]
     first, *rest = parts = folded.split("/")
     reserved = {label.casefold() for label in labels}
     if first in reserved:
@@ -86,7 +86,7 @@ def _latest_of_jobs(folded: str, databases: Sequence[RootDatabase]) -> Iterator[
         if job and wanted in (job.casefold(), database_name(job).casefold()):
             folders.setdefault((one.above, job), []).append(one)
     for (_, job), candidates in folders.items():
-        yield Schema(f"{job}{_JOB_LATEST}", newest_of(candidates))
+        yield newest_of(f"{job}{_JOB_LATEST}", candidates)
 
 
 def _folded(folders: Sequence[str]) -> tuple[str, ...]:

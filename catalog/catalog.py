@@ -99,7 +99,8 @@ class Catalog:
         for folded in sorted(others):
             # A name that means nothing, or several databases, is no schema.
             with contextlib.suppress(NoSuchDatabaseError, AmbiguousDatabaseError):
-                listed.append(Schema(wanted[folded], self.schema(folded).database))
+                found = self.schema(folded)
+                listed.append(Schema(wanted[folded], found.database, found.skipped))
         return listed
 
     @property
@@ -136,13 +137,17 @@ class Catalog:
         return self.database(names[0]) if len(names) == 1 else None
 
     @property
-    def newest(self) -> Database | None:
+    def latest(self) -> Schema | None:
         """The newest database under the roots that can be read: what `latest` stands for; None if there is none under them.
 
         If none can be read, it is the newest one all the same, and its own error says why.
         """
-        schema = self._alias(LATEST)
-        return None if schema is None else schema.database
+        return self._alias(LATEST)
+
+    @property
+    def newest(self) -> Database | None:
+        """The database of `latest`."""
+        return None if self.latest is None else self.latest.database
 
     def database(self, name: str) -> Database:
         """Return a database by name or alias, in any case; its `name` is its own one.

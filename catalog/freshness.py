@@ -2,7 +2,7 @@
 
 The newest savepoint is the one whose `_metadata` was modified last: Flink writes that file once, after all others. Of several
 that were modified at the same moment (object stores give whole seconds), it is the one with the highest checkpoint id. One whose
-`_metadata` cannot be read is passed over, and the log names it. Only savepoints under a root count, not those that were added
+`_metadata` cannot be read is skipped: the schema and the log name it. Only savepoints under a root count, not those that were added
 by name.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import groupby
 from typing import NamedTuple
@@ -24,16 +24,31 @@ logger = logging.getLogger("savepointdb")
 
 
 @dataclass(frozen=True, slots=True)
+class Skipped:
+    """A database that is newer than the one that an alias stands for, and cannot be read.
+
+    Attributes:
+        name: of the database.
+        error: the reason.
+    """
+
+    name: str
+    error: ReaderError
+
+
+@dataclass(frozen=True, slots=True)
 class Schema:
     """A name by which SQL may call a database.
 
     Attributes:
         name: of the database, or an alias.
         database: what the name stands for now.
+        skipped: newer databases that an alias such as `latest` would stand for if they could be read, the newest first.
     """
 
     name: str
     database: Database
+    skipped: tuple[Skipped, ...] = field(default=(), compare=False)
 
     @property
     def alias_of(self) -> str | None:
@@ -72,13 +87,13 @@ def aliases_of(databases: Sequence[RootDatabase]) -> dict[str, list[RootDatabase
     return aliases
 
 
-def newest_of(databases: Iterable[RootDatabase]) -> Database:
-    """Return the newest database whose `_metadata` can be read, or the newest if none can; logs those that it passes over.
+def newest_of(alias: str, databases: Iterable[RootDatabase]) -> Schema:
+    """Return what an alias for the newest database stands for: the newest whose `_metadata` can be read, or the newest if none can.
 
-    Reads `_metadata` of the newest one, and of those that were modified at the same moment.
+    Logs those that it skips. Reads `_metadata` of the newest one, and of those that were modified at the same moment.
     """
     candidates = sorted(databases, key=lambda one: one.modified_ns, reverse=True)
-    broken: list[tuple[Database, ReaderError]] = []
+    skipped: list[Skipped] = []
     for _, group in groupby(candidates, key=lambda one: one.modified_ns):
         readable = []
         for one in group:
@@ -87,21 +102,21 @@ def newest_of(databases: Iterable[RootDatabase]) -> Database:
             except ReaderError as error:
                 # One that was removed is not broken: the catalog looks at the roots again.
                 if one.database.is_gone:
-                    return one.database
-                broken.append((one.database, error))
+                    return Schema(alias, one.database)
+                skipped.append(Skipped(one.database.name, error))
             else:
                 readable.append(one.database)
         if readable:
             newest = max(reversed(readable), key=lambda database: database.checkpoint_id)
-            for database, reason in broken:
-                _log_passed_over(database.name, newest.name, str(reason))
-            return newest
-    return candidates[0].database
+            for broken in skipped:
+                _log_skipped(broken.name, newest.name, str(broken.error))
+            return Schema(alias, newest, tuple(skipped))
+    return Schema(alias, candidates[0].database)
 
 
 # Once for each savepoint that cannot be read, not at each query.
 @lru_cache(maxsize=1000)
-def _log_passed_over(name: str, newest: str, error: str) -> None:
+def _log_skipped(name: str, newest: str, error: str) -> None:
     logger.warning(
         "savepointdb: %s is the latest that can be read; %s is newer, but: %s", newest, name, error
     )

@@ -108,7 +108,8 @@ class QueryAnswer(BaseModel):
     )
     warnings: list[str] | None = Field(
         default=None,
-        description="what the service assumed, such as the database of tables that name none; only if there are any",
+        description="what the service assumed, such as the database of tables that name none, and which newer savepoints `latest` "
+        "skipped; only if there are any",
     )
     explanation: ExplanationBody | None = Field(default=None, description="only for EXPLAIN")
 

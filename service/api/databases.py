@@ -26,6 +26,13 @@ FAILURES: dict[int | str, dict[str, Any]] = {
 router = APIRouter(prefix="/api/databases", tags=["catalog"], responses=FAILURES)
 
 
+class SkippedEntry(BaseModel):
+    """A savepoint that an alias would mean if it could be read."""
+
+    name: str
+    error: str
+
+
 class DatabaseEntry(BaseModel):
     """A savepoint or checkpoint."""
 
@@ -45,6 +52,10 @@ class DatabaseEntry(BaseModel):
     kind: str | None = Field(default=None, description="SAVEPOINT or CHECKPOINT, if the savepoint records it")
     checkpoint_id: int | None = None
     error: str | None = Field(default=None, description="why the savepoint cannot be read")
+    skipped: list[SkippedEntry] = Field(
+        default_factory=list,
+        description="for an alias such as `latest`: newer savepoints, which it does not mean because they cannot be read",
+    )
 
 
 class DatabaseList(BaseModel):
@@ -166,6 +177,9 @@ def _entry(schema: Schema) -> DatabaseEntry:
         alias_of=schema.alias_of,
         created_at=database.created_at,
         job=database.job,
+        skipped=[
+            SkippedEntry(name=one.name, error=query_error_of(one.error).message) for one in schema.skipped
+        ],
     )
     try:
         entry.checkpoint_id, entry.kind = database.describe()

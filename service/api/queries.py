@@ -66,7 +66,7 @@ class QueryStatus(BaseModel):
     databases: list[DatabaseBody] = Field(description="savepoints that the query reads")
     incomplete: list[UnreadFileBody] = Field(description="files that the answer lacks, with `allow_partial`")
     warnings: list[str] = Field(
-        description="what the service assumed, such as the database of tables without one"
+        description="what the service assumed, such as the database of tables without one, and which savepoints `latest` skipped"
     )
     error: ErrorBody | None = None
 

@@ -46,8 +46,10 @@ def _query(options: Namespace) -> None:
             allow_partial=options.allow_partial,
         )
         with queries.start(request) as query:
-            for warning in query.plan.warnings:
+            for warning in query.plan.assumed:
                 print(f"savepointdb: {warning}; --database names another", file=sys.stderr)
+            for warning in query.plan.skipped:
+                print(f"savepointdb: {warning}", file=sys.stderr)
             with ProgressLine(query) as progress:
                 _write(query, progress, options)
             for file in query.incomplete:

@@ -82,7 +82,8 @@ class Plan:
         prefix: `EXPLAIN`, `EXPLAIN ANALYZE`, `DESCRIBE`, `SUMMARIZE` or empty.
         is_translated: True if the query was parsed from a translation of the text.
         is_definition: True for SHOW CREATE TABLE.
-        warnings: what the planner assumed, in sentences for the client.
+        assumed: what the planner assumed, in sentences for the client.
+        skipped: savepoints that an alias such as `latest` would mean if they could be read, in sentences for the client.
     """
 
     sql: str
@@ -92,7 +93,13 @@ class Plan:
     prefix: str = ""
     is_translated: bool = False
     is_definition: bool = False
-    warnings: tuple[str, ...] = ()
+    assumed: tuple[str, ...] = ()
+    skipped: tuple[str, ...] = ()
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """All that a client should know of how its names were read."""
+        return self.assumed + self.skipped
 
     @property
     def is_text(self) -> bool:

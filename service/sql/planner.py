@@ -208,7 +208,8 @@ class _Planner:
 
     def _own(self, sql: str) -> Plan:
         """Plan a statement in place of the given one."""
-        return replace(_Planner(sql, *self._context).plan(), sql=self._sql, warnings=self._resolver.warnings)
+        own, resolver = _Planner(sql, *self._context).plan(), self._resolver
+        return replace(own, sql=self._sql, assumed=resolver.assumed, skipped=resolver.skipped)
 
     def _position(self, token: Token) -> Position:
         return Position.of(self._sql, token.start)

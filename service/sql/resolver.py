@@ -20,6 +20,7 @@ from sqlglot import exp
 
 from catalog import Catalog, CatalogError, Database, NoSuchTableError, Predicate, Table
 from catalog.errors import near_names
+from catalog.freshness import Schema
 from catalog.predicate import ANYTHING
 from service.errors import (
     DatabaseNotFoundError,
@@ -67,7 +68,8 @@ class Resolver:
         system_tables: tables that hide those of the catalog.
 
     Attributes:
-        warnings: what it assumed so far, in sentences for the client.
+        assumed: what it assumed so far, in sentences for the client.
+        skipped: savepoints that an alias would mean if they could be read, in sentences for the client.
     """
 
     def __init__(
@@ -77,7 +79,8 @@ class Resolver:
         self._catalog = catalog
         self._schema = schema
         self._system_tables = system_tables
-        self.warnings: tuple[str, ...] = ()
+        self.assumed: tuple[str, ...] = ()
+        self.skipped: tuple[str, ...] = ()
 
     def plan(self, query: exp.Query, prefix: str, text: str | None) -> Plan:
         """Return the plan of a query; its tree is changed.
@@ -109,7 +112,8 @@ class Resolver:
         names = used_names(query)
         return Plan(
             sql=self._sql,
-            warnings=self.warnings,
+            assumed=self.assumed,
+            skipped=self.skipped,
             prefix=prefix,
             query=query,
             text=generated(query) if text is None else edited(text, edits),
@@ -131,9 +135,20 @@ class Resolver:
             DatabaseNotFoundError: the catalog has no such database.
         """
         try:
-            return self._catalog.database(name)
+            schema = self._catalog.schema(name)
         except CatalogError as error:
             raise _at(query_error_of(error), position) from error
+        return self._database_of(schema)
+
+    def _database_of(self, schema: Schema) -> Database:
+        """Return the database of a schema; the client learns of newer ones that cannot be read."""
+        found = (
+            f'"{schema.name}" is "{schema.database.name}": "{one.name}" is newer, and cannot be read: '
+            f"{query_error_of(one.error).message}"
+            for one in schema.skipped
+        )
+        self.skipped = tuple(dict.fromkeys((*self.skipped, *found)))
+        return schema.database
 
     def default_database(self, name: str, position: Position | None = None) -> Database:
         """Return the database of tables without one; warn if nothing but its age says that it is meant.
@@ -154,9 +169,10 @@ class Resolver:
         known = self._catalog.databases
         if not known:
             raise DatabaseNotFoundError("there is no database: no savepoint was found", position=position)
-        newest = self._catalog.newest
-        if newest is not None:
-            self.warnings = (
+        latest = self._catalog.latest
+        if latest is not None:
+            newest = self._database_of(latest)
+            self.assumed = (
                 f'tables that name no database are read from "{newest.name}", the newest of {len(known)}',
             )
             return newest

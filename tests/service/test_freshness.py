@@ -19,6 +19,7 @@ from catalog.catalog import Root
 from catalog.discovery import DiscoveredSavepoint
 from readers import StorageOptions
 from service.app import create_app
+from service.cli import main
 from service.queries.request import QueryRequest
 from service.settings import Settings
 from tests.service.conftest import Asker
@@ -147,6 +148,53 @@ def test_an_answer_of_the_newest_database_says_so(moved_on: httpx.Client) -> Non
     )
     assert named["rows"] == [[FIRST]]
     assert "warnings" not in named
+
+
+@pytest.mark.parametrize("sql", [COUNT, COUNT.replace("latest.", ""), COUNT.replace("latest", "prod_latest")])
+def test_an_answer_says_which_newer_savepoint_cannot_be_read(sql: str, job: Path, serving: Serving) -> None:
+    put(job, 2)
+    metadata = job / "chk-2" / "_metadata"
+    metadata.write_bytes(metadata.read_bytes()[:1000])
+    os.utime(metadata, (2, 2))
+
+    with following(job, serving) as http:
+        found = asked(http, sql)
+        listed = {one["name"]: one for one in http.get("/api/databases").json()["databases"]}
+        page = http.post("/v1/statement", content=sql, headers={"X-Trino-User": "u"}).json()
+        warnings: list[dict[str, Any]] = []
+        while "nextUri" in page:
+            page = http.get(page["nextUri"], headers={"X-Trino-User": "u"}).json()
+            warnings = page["warnings"] or warnings
+
+    assert found["rows"] == [[FIRST]]
+    alias = "prod_latest" if "prod_latest" in sql else "latest"
+    assert found["warnings"][-1].startswith(
+        f'"{alias}" is "prod__chk-1": "prod__chk-2" is newer, and cannot be read: damaged or incomplete'
+    )
+    assert str(job) not in str(found["warnings"])
+    assert (warnings[-1]["warningCode"]["name"], warnings[-1]["message"]) == (
+        "SKIPPED_SAVEPOINT",
+        found["warnings"][-1],
+    )
+    [skipped] = listed["latest"]["skipped"]
+    assert listed["latest"]["alias_of"] == "prod__chk-1"
+    assert skipped == {"name": "prod__chk-2", "error": listed["prod__chk-2"]["error"]}
+    assert listed["prod__chk-1"]["skipped"] == []
+
+
+def test_the_command_line_says_which_newer_savepoint_cannot_be_read(
+    job: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put(job, 2)
+    metadata = job / "chk-2" / "_metadata"
+    metadata.write_bytes(metadata.read_bytes()[:1000])
+    os.utime(metadata, (2, 2))
+
+    code = main(["query", COUNT, "--savepoint", f"prod={job}", "--format", "csv"])
+
+    printed = capsys.readouterr()
+    assert (code, printed.out.split()) == (0, ['"value"', str(FIRST)])
+    assert 'savepointdb: "latest" is "prod__chk-1": "prod__chk-2" is newer, and cannot be read' in printed.err
 
 
 def test_an_alias_is_a_schema_wherever_one_is_named(moved_on: httpx.Client) -> None:

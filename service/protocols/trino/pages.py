@@ -43,6 +43,7 @@ _PLAN = "Query Plan"
 # The code of a warning means nothing to clients: they show the message.
 _PARTIAL = 1
 _ASSUMED = 2
+_SKIPPED = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -265,8 +266,10 @@ class Statement:
         """Return a warning for each file that the answer lacks, and for each assumption; clients show them."""
         if self._query is None:
             return []
+        kinds = ((_ASSUMED, "DEFAULT_SCHEMA"), (_SKIPPED, "SKIPPED_SAVEPOINT"))
+        skipped = self._query.plan.skipped
         found = [
-            *((_ASSUMED, "DEFAULT_SCHEMA", text) for text in self._query.warnings),
+            *((*kinds[text in skipped], text) for text in self._query.warnings),
             *((_PARTIAL, "PARTIAL_RESULT", file.text()) for file in self._query.incomplete),
         ]
         return [{"warningCode": {"code": code, "name": name}, "message": text} for code, name, text in found]
