@@ -169,7 +169,6 @@ def test_a_format_that_is_not_ours_is_refused(accept: str) -> None:
         ("SELECT * FROM nothing.aggregate", {}, 404, "DATABASE_NOT_FOUND"),
         ("SELECT vlaue FROM native.aggregate", {}, 400, "COLUMN_NOT_FOUND"),
         ("SELECT FROM WHERE", {}, 400, "SYNTAX_ERROR"),
-        ("SELECT * FROM aggregate", {}, 400, "INVALID_QUERY"),
         ("SELECT CAST(key AS INT) FROM native.aggregate", {}, 400, "INVALID_VALUE"),
         ("COPY native.aggregate TO '/tmp/x'", {}, 403, "FORBIDDEN"),
         ("SELECT * FROM read_text('/etc/passwd')", {}, 403, "FORBIDDEN"),
