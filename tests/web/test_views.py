@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.web.asking import Watch
+from tests.web.asking import Watch, tree_item
 
 pytestmark = pytest.mark.browser
 
@@ -65,6 +65,22 @@ def test_the_overview_says_what_is_in_a_savepoint(opened: Opened) -> None:
     sizes = page.get_by_role("img", name="Sizes: aggregate 41 kB")
     expect(sizes).to_be_visible()
     expect(page.get_by_role("img", name="Bytes by operator and subtask.")).to_be_visible()
+
+
+def test_a_newer_savepoint_that_cannot_be_read_is_told(opened: Opened) -> None:
+    page = opened(view("overview", db="latest"))
+    note = page.get_by_role("note")
+
+    expect(note).to_have_text(
+        re.compile(
+            r"chk-7 is newer than \w+, but cannot be read: expected a _metadata file that begins with .*"
+        )
+    )
+    latest = note.inner_text().split()[4].rstrip(",")
+    page.get_by_label("Database").select_option("words" if latest == "native" else "native")
+    expect(note).to_have_count(0)
+    page.get_by_role("link", name="Query").click()
+    expect(tree_item(page, "latest").locator(".warning")).to_have_text("skips 1 unreadable")
 
 
 def test_inside_an_operator_skew_and_large_keys_are_seen(opened: Opened) -> None:

@@ -74,7 +74,7 @@ export function databaseView(
       const name = chosen(list, values.get("db") ?? kept().db);
       fill(picker, select("Database", optionsOf(list, name), name ?? "", (db) => go(view, { db })));
       const shown = name === null ? empty("There is no savepoint that can be read.") : await load(name, list, how);
-      return [skippedNote(skippedBy(list, name), name), shown];
+      return [skippedNote(skippedBy(list, name), list.find((one) => one.name === name)?.alias_of ?? name), shown];
     },
     signal,
   );
