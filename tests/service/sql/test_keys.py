@@ -59,6 +59,49 @@ def test_both_spellings_find_a_uuid_that_kryo_wrote(count: Any, condition: str, 
     assert count(f'SELECT count(*) FROM "kinds-uuid-kryo" t WHERE {condition}') == rows
 
 
+_TABLE = '"kinds-uuid-kryo"'
+
+
+@pytest.mark.parametrize(
+    ("source", "column"),
+    [
+        (f"(SELECT key FROM {_TABLE})", "key"),
+        (f"(SELECT * FROM {_TABLE}) t", "t.key"),
+        (f"(SELECT t.*, 1 AS one FROM {_TABLE} t)", "key"),
+        (f"(SELECT upper(state_name) AS s, key AS k FROM {_TABLE}) t", "t.K"),
+        (f"(SELECT key, 1 FROM {_TABLE}) t(k)", "k"),
+        (f"(SELECT k FROM (SELECT (key) AS k FROM {_TABLE}))", "k"),
+        (f"(SELECT key FROM {_TABLE} UNION ALL SELECT key FROM {_TABLE} WHERE false)", "key"),
+        (f"(WITH c AS (FROM {_TABLE}) SELECT key FROM c) t", "key"),
+        (f"(WITH c(k) AS (SELECT key FROM {_TABLE}), d AS (SELECT k AS m FROM c) SELECT d.m FROM d)", "m"),
+        (f"(SELECT key FROM {_TABLE} GROUP BY key)", "key"),
+        (f"{_TABLE}, unnest([1, 2]) u(n)", "key"),
+    ],
+)
+def test_both_spellings_find_a_uuid_outside_the_query_that_reads_it(
+    count: Any, source: str, column: str
+) -> None:
+    plain, quoted = (
+        count(f"SELECT count(*) FROM {source} WHERE {column} = '{text}'") for text in (UUID, f'"{UUID}"')
+    )
+
+    assert plain == quoted > 0
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        f"(SELECT '\"{UUID}\"' AS key FROM {_TABLE})",
+        f"(SELECT '\"' || key || '\"' AS key FROM {_TABLE})",
+        f"(SELECT key FROM {_TABLE} WHERE false UNION ALL SELECT '\"{UUID}\"')",
+        f"(WITH c AS (SELECT * REPLACE ('\"' || key || '\"' AS key) FROM {_TABLE}) FROM c)",
+        f"(WITH c(key, k) AS (SELECT state_name, key FROM {_TABLE}) SELECT '\"' || k || '\"' AS key FROM c)",
+    ],
+)
+def test_a_text_with_marks_stays_one(count: Any, source: str) -> None:
+    assert count(f"SELECT count(*) FROM {source} WHERE key = '\"{UUID}\"'") > 0
+
+
 def test_both_spellings_prune(known: Any) -> None:
     for text in (UUID, f'"{UUID}"'):
         [table] = plan(f"SELECT * FROM \"kinds-uuid-kryo\" WHERE key = '{text}'", known).tables
