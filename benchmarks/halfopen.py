@@ -9,13 +9,18 @@
 
 Each client opens another connection when its connection is cut. The others look keys up, each over a new connection. The
 service has a limit of open files that is lower than the number of clients.
+
+The clients are in a process of their own, `python -m benchmarks.halfopen ADDRESS CLIENTS`, because lookups in the same
+event loop would wait for the clients too. It ends with its standard input, and prints what it did.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import statistics
+import sys
 import time
 from collections import Counter
 from contextlib import suppress
@@ -32,6 +37,8 @@ HALVES = {
     "half a body": b"POST /v1/statement HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Trino-User: u\r\nContent-Length: 99\r\n\r\nSELECT",
 }
 _AGAIN_AFTER_S = 1.0
+_MAY_GROW_BYTES = 20_000_000
+_MAY_LOG_BYTES = 100_000
 _CONNECTIONS_OF_AN_ADDRESS = 100
 
 
@@ -42,8 +49,7 @@ class Siege:
     Attributes:
         opened: connections that were opened, by kind.
         ended: connections that the service ended, by kind.
-        open_now: connections that are open.
-        most_open: the most of them at the same time.
+        most_open: the most of them that were open at the same time.
         lookup_s: seconds of each lookup.
         wrong: lookups that failed, or were answered wrong.
         server_bytes: resident memory of the serving process, twice a second.
@@ -53,7 +59,6 @@ class Siege:
 
     opened: Counter[str] = field(default_factory=Counter)
     ended: Counter[str] = field(default_factory=Counter)
-    open_now: int = 0
     most_open: int = 0
     lookup_s: list[float] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
@@ -61,15 +66,32 @@ class Siege:
     log_bytes: int = 0
     cpu_s: float = 0.0
 
-    def __str__(self) -> str:
+    @property
+    def is_flat(self) -> bool:
+        """True if neither the memory of the server nor its log grew with the time."""
+        before, after = self._memory
+        return after - before < _MAY_GROW_BYTES and self.log_bytes < _MAY_LOG_BYTES
+
+    @property
+    def _memory(self) -> tuple[float, float]:
+        """Memory in the second quarter of the time, and in the last; at first it grows with the connections."""
         quarter = max(1, len(self.server_bytes) // 4)
-        first, last = self.server_bytes[quarter : 2 * quarter], self.server_bytes[-quarter:]
-        return (
-            f"half-open: {self.most_open} at the same time, {self.opened.total()} opened, {self.ended.total()} ended by the service\n"
-            f"lookups of others: {len(self.lookup_s)} right, {len(self.wrong)} wrong; "
-            f"median {statistics.median(self.lookup_s or [0]):.3f} s, most {max(self.lookup_s, default=0):.3f} s\n"
-            f"server: {statistics.median(first) / 1e6:.0f} MB in the second quarter, {statistics.median(last) / 1e6:.0f} MB in the "
-            f"last; log {self.log_bytes / 1e3:.1f} kB; processor {self.cpu_s:.1f} s"
+        second, last = self.server_bytes[quarter : 2 * quarter], self.server_bytes[-quarter:]
+        return statistics.median(second or [0]), statistics.median(last or [0])
+
+    def __str__(self) -> str:
+        before, after = self._memory
+        return "\n".join(
+            (
+                "| half-open connections | |",
+                "|---|---|",
+                f"| at the same time; opened; ended by the service | {self.most_open}; {self.opened.total()}; {self.ended.total()} |",
+                f"| lookups of others, right; wrong | {len(self.lookup_s)}; {len(self.wrong)} |",
+                f"| median; most of a lookup | {statistics.median(self.lookup_s or [0]):.3f} s; {max(self.lookup_s, default=0):.3f} s |",
+                f"| memory of the server, in the second quarter of the time; in the last | {before / 1e6:.0f} MB; "
+                f"{after / 1e6:.0f} MB |",
+                f"| log; processor time of the server | {self.log_bytes / 1e3:.1f} kB; {self.cpu_s:.1f} s |",
+            )
         )
 
 
@@ -86,26 +108,39 @@ async def besiege(
         sql: the lookup.
         rows: its answer.
     """
-    seen, url = Siege(), httpx.URL(address)
+    seen = Siege()
     until, before = time.monotonic() + seconds, processes()[server].own_s
-    halves = list(HALVES.items())
-    attacks = [
-        asyncio.create_task(_attack(url, number, *halves[number % len(halves)], seen))
-        for number in range(clients)
-    ]
+    attacks = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "benchmarks.halfopen", address, str(clients)),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+    )
     try:
         while time.monotonic() < until:
-            seen.most_open = max(seen.most_open, seen.open_now)
             await _look_up(address, sql, rows, seen)
             seen.server_bytes.append(resident_bytes(server))
             await asyncio.sleep(0.5)
     finally:
-        for attack in attacks:
-            attack.cancel()
-        await asyncio.gather(*attacks, return_exceptions=True)
+        told, _ = await attacks.communicate(b"")  # closes its standard input
     seen.cpu_s = processes()[server].own_s - before
+    did = json.loads(told)
+    seen.opened, seen.ended, seen.most_open = Counter(did["opened"]), Counter(did["ended"]), did["most_open"]
     # Standard error is the log, which may be a file without a name.
     seen.log_bytes = os.stat(f"/proc/{server}/fd/2").st_size
+    return seen
+
+
+async def _attack_until_told(address: str, clients: int) -> Siege:
+    """Run all clients until standard input ends."""
+    seen, url, halves = Siege(), httpx.URL(address), list(HALVES.items())
+    attacks = [
+        asyncio.create_task(_attack(url, number, *halves[number % len(halves)], seen))
+        for number in range(clients)
+    ]
+    await asyncio.to_thread(sys.stdin.read)
+    for attack in attacks:
+        attack.cancel()
+    await asyncio.gather(*attacks, return_exceptions=True)
     return seen
 
 
@@ -115,14 +150,15 @@ async def _attack(url: httpx.URL, number: int, kind: str, sent: bytes, seen: Sie
         with suppress(OSError):
             reader, writer = await asyncio.open_connection(url.host, url.port, local_addr=(own, 0))
             seen.opened[kind] += 1
-            seen.open_now += 1
+            seen.most_open = max(seen.most_open, seen.opened.total() - seen.ended.total())
             try:
                 writer.write(sent)
                 while await reader.read(4096):
                     pass
-            finally:
-                seen.open_now -= 1
                 seen.ended[kind] += 1
+            except OSError:
+                seen.ended[kind] += 1
+            finally:
                 writer.transport.abort()
         await asyncio.sleep(_AGAIN_AFTER_S)
 
@@ -139,3 +175,13 @@ async def _look_up(address: str, sql: str, rows: list[list[int]], seen: Siege) -
         seen.lookup_s.append(time.monotonic() - started)
     else:
         seen.wrong.append(str(found))
+
+
+def main() -> None:
+    """Run clients that never end their requests, and print what they did."""
+    seen = asyncio.run(_attack_until_told(sys.argv[1], int(sys.argv[2])))
+    print(json.dumps({"opened": seen.opened, "ended": seen.ended, "most_open": seen.most_open}))
+
+
+if __name__ == "__main__":
+    main()

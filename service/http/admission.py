@@ -26,7 +26,7 @@ import os
 import socket
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
@@ -44,6 +44,8 @@ _MOST_CONNECTIONS = 10_000
 # As many connections are accepted before the loop attends to the open ones again.
 _ACCEPTED_IN_A_ROW = 64
 _CUT_AT_ONCE = 8
+# To find the connections to cut takes a look at all of them, so as many are found at once as this part of the limit.
+_FOUND_PART = 16
 _LOOK_EVERY_S = 0.25
 # The first packet of a request may come this long behind the connection.
 _YOUNG_S = 1.0
@@ -151,6 +153,8 @@ class Connections:
         self._of_group: Counter[str] = Counter()
         # Told to close; the loop does it at the end of its turn.
         self._cutting: set[Connection] = set()
+        # To be cut next, the first one last, and since when each waited when it was found.
+        self._next: list[tuple[Connection, float]] = []
         self._look: asyncio.TimerHandle | None = None
 
     def find(self, descriptor: int) -> Connection | None:
@@ -162,7 +166,7 @@ class Connections:
         if len(self._open) < self.limits.most:
             return True
         if not self._cutting:
-            self._cut(list(self._open.values()), _CUT_AT_ONCE)
+            self._cut_some()
         return False
 
     @property
@@ -175,9 +179,11 @@ class Connections:
         group = _group_of(address)
         if self._of_group[group] >= self.limits.most_per_address:
             own = [connection for connection in self._open.values() if connection.group == group]
-            if not self._cut(own, 1):
+            found = self._dispensable_among(own, 1)
+            if not found:
                 self.refuse(accepted, "too many connections of one address are open")
                 return None
+            self._cut(found[0])
         connection = Connection(accepted, group, self)
         self._open[connection.fileno()] = connection
         self._of_group[group] += 1
@@ -203,15 +209,31 @@ class Connections:
             if not self._of_group[connection.group]:
                 del self._of_group[connection.group]
 
-    def _cut(self, connections: list[Connection], count: int) -> bool:
-        """Cut some of the connections that wait; return whether there was one."""
+    def _cut_some(self) -> None:
+        """Cut some of all connections that wait."""
+        for is_found_anew in (False, True):
+            if is_found_anew:
+                count = max(_CUT_AT_ONCE, self.limits.most // _FOUND_PART)
+                found = self._dispensable_among(self._open.values(), count)
+                self._next = [(connection, connection.since) for connection in reversed(found)]
+            while self._next and len(self._cutting) < _CUT_AT_ONCE:
+                connection, since = self._next.pop()
+                still_waits = connection.wait is not None and connection.since == since
+                if still_waits and self.find(connection.fileno()) is connection:
+                    self._cut(connection)
+            if self._cutting:
+                return
+
+    def _cut(self, connection: Connection) -> None:
+        logger.warning("a connection was cut: too many are open, and this one waited for its client")
+        self._cutting.add(connection)
+        connection.on_cut()
+
+    def _dispensable_among(self, connections: Iterable[Connection], count: int) -> list[Connection]:
+        """Return some of the connections that wait; the one that is missed least is the first."""
         now = time.monotonic()
         waiting = [each for each in connections if each.wait is not None and each not in self._cutting]
-        for connection in nlargest(count, waiting, key=lambda each: self._dispensable(each, now)):
-            logger.warning("a connection was cut: too many are open, and this one waited for its client")
-            self._cutting.add(connection)
-            connection.on_cut()
-        return bool(waiting)
+        return nlargest(count, waiting, key=lambda each: self._dispensable(each, now))
 
     def _dispensable(self, connection: Connection, now: float) -> tuple[int, int, float]:
         """Return how little a connection that waits is missed: the greatest is cut first."""

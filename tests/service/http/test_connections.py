@@ -10,13 +10,14 @@ import select
 import socket
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 
 import httpx
 import pytest
 
 from benchmarks.halfopen import HALVES, besiege
 from benchmarks.servers import served
-from service.http.admission import ConnectionLimits, Connections, Listener, Wait
+from service.http.admission import Connection, ConnectionLimits, Connections, Listener, Wait
 from service.http.connections import listening
 from service.operations.logs import RepeatLimit
 from service.settings import Settings
@@ -189,6 +190,47 @@ def test_a_process_without_a_file_refuses_and_then_pauses() -> None:
                 client.close()
 
     assert [answer[:13] for answer in answers] == [b"HTTP/1.1 503 "] * 2
+
+
+def test_a_connection_that_begins_a_request_is_not_cut_any_more() -> None:
+    limits = ConnectionLimits(
+        most=256, most_per_address=256, is_encrypted=False, seconds=dict.fromkeys(Wait, 60.0)
+    )
+    cut: list[Connection] = []
+
+    async def run() -> list[Connection]:
+        connections = Connections(limits)
+        clients, opened = [], []
+        for number in range(limits.most):
+            client, accepted = socket.socketpair()
+            clients.append(client)
+            connection = connections.admit(accepted, (f"10.0.{number}.1", 1))
+            assert connection is not None
+            connection.on_cut = partial(cut.append, connection)
+            opened.append(connection)
+        assert not connections.make_room()
+        for connection in list(cut):
+            connection.close()
+            clients.append(connection)
+        # All but three of the others begin to be answered.
+        for connection in [each for each in opened if each not in cut][3:]:
+            connection.wait_for(None)
+        for number in range(8):
+            client, accepted = socket.socketpair()
+            clients.append(client)
+            busy = connections.admit(accepted, (f"10.1.{number}.1", 1))
+            assert busy is not None
+            busy.wait_for(None)
+            opened.append(busy)
+        before = len(cut)
+        assert not connections.make_room()
+        for each in (*opened, *clients):
+            each.close()
+        return cut[before:]
+
+    later = asyncio.run(run())
+
+    assert len(later) == 3
 
 
 def test_limits_follow_from_the_files_that_may_be_open() -> None:
