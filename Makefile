@@ -19,7 +19,7 @@ export PYTHON
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install run test test-slow test-spark test-web test-all lint format web bench bench-load bench-peers bench-storage bench-spark fidelity roundtrip support reference docs fixtures lock clean
+.PHONY: help install run test test-slow test-spark test-web test-flink test-all lint format web bench bench-load bench-peers bench-storage bench-spark fidelity roundtrip support reference docs fixtures lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -40,6 +40,9 @@ test-spark: $(INSTALLED) ## run the tests marked spark, those on a cluster of th
 
 test-web: $(INSTALLED) ## run the tests of the page in Chromium
 	$(PY) -m pytest -n auto --dist worksteal -m browser $(ARGS)
+
+test-flink: $(INSTALLED) ## restore written savepoints in real Flink (needs Java 17 and Maven; ten minutes)
+	$(PY) -m pytest -m flink $(ARGS)
 
 test-all: $(INSTALLED) ## run every test
 	$(PY) -m pytest -m '' $(ARGS)

@@ -134,6 +134,14 @@ class Database:
         """
         return self._opened().find(name)
 
+    def operator_of(self, name: str) -> str:
+        """Return the id of an operator by the name of its table, or another of its names, in any case.
+
+        Raises:
+            NoSuchTableError: near names in the error.
+        """
+        return self._opened().operator_of(name)
+
     def state_tables(self) -> Iterator[tuple[str, StateTable]]:
         """Yield the table of each state but timers, with the id of its operator.
 

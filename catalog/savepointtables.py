@@ -103,6 +103,20 @@ class SavepointTables:
         free = [(f"{name}_{tail}" if name.casefold() in reserved else name, tail) for name, tail in wanted]
         return dict(zip((tail for _, tail in wanted), unique_names(free), strict=True))
 
+    def operator_of(self, name: str) -> str:
+        """Return the id of an operator by the name of its table, or another of its names, in any case.
+
+        Raises:
+            NoSuchTableError: near names in the error.
+        """
+        for operator_id, known in self._folded_names.items():
+            if known == name.casefold():
+                return operator_id
+        for operator in self.savepoint.operators:
+            if operator.answers_to(name):
+                return operator.operator_id
+        raise NoSuchTableError(name, list(self.operator_names.values()), f"database {self._database!r}")
+
     @cached_property
     def _folded_names(self) -> dict[str, str]:
         return {operator_id: name.casefold() for operator_id, name in self.operator_names.items()}

@@ -82,7 +82,7 @@ from readers.metadata import (
 )
 from readers.metadata.reader import MAGIC
 from readers.offsets import SCHEMA as SOURCE_OFFSETS
-from readers.offsets import source_offsets
+from readers.offsets import offset_places, source_offsets
 from readers.operators import Operator
 from readers.rows import KEY_GROUP, SUBTASK, conform, is_keyed, merged_type
 from readers.savepoint import Savepoint
@@ -100,8 +100,10 @@ from readers.storage.location import (
     METADATA_FILE_NAME,
     Location,
     ReadCounter,
+    ResolvedFile,
     SavepointLocation,
     StorageOptions,
+    Stream,
     file_system_of,
     given_location,
 )
@@ -139,6 +141,7 @@ __all__ = [
     "ReaderError",
     "RemoteEntry",
     "RemoteFileSystem",
+    "ResolvedFile",
     "Savepoint",
     "SavepointGoneError",
     "SavepointLocation",
@@ -150,6 +153,7 @@ __all__ = [
     "StatePart",
     "StorageError",
     "StorageOptions",
+    "Stream",
     "UnreadHandle",
     "UnsupportedSerializerError",
     "UnsupportedStateError",
@@ -181,6 +185,7 @@ __all__ = [
     "load_u1",
     "merged_type",
     "missing_units",
+    "offset_places",
     "operator_id_of",
     "read_bounded",
     "read_descriptors",

@@ -19,6 +19,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import pyarrow as pa
 
@@ -54,6 +55,20 @@ _FAMILIES = frozenset({StateKind.OPERATOR_LIST, StateKind.COORDINATOR})
 _TUPLE = [pa.string(), pa.int32(), pa.int64()]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetPlace:
+    """Where the starting offset of a row is stored: an i8 in the managed operator state of one subtask.
+
+    Attributes:
+        operator_id, subtask: whose state it is.
+        position: of the i8 in the stream of the handle.
+    """
+
+    operator_id: str
+    subtask: int
+    position: int
+
+
 def _raise(error: ReaderError) -> None:
     raise error
 
@@ -68,11 +83,23 @@ def source_offsets(savepoint: Savepoint, failed: Callable[[ReaderError], None] =
     Raises:
         ReaderError: a state file is missing or contradicts its format.
     """
-    rows = [row for operator in savepoint.operators for row in _rows(operator, failed)]
+    rows = [row for operator in savepoint.operators for row, _ in _rows(operator, failed)]
     return pa.Table.from_pylist(rows, schema=SCHEMA)
 
 
-def _rows(operator: Operator, failed: Callable[[ReaderError], None]) -> Iterator[dict[str, object]]:
+def offset_places(savepoint: Savepoint) -> list[OffsetPlace | None]:
+    """Return for each row of `source_offsets` where its starting offset is stored; None where no i8 of its own holds it.
+
+    Raises:
+        ReaderError: a state file is missing or contradicts its format.
+    """
+    return [place for operator in savepoint.operators for _, place in _rows(operator, _raise)]
+
+
+_Row = tuple[dict[str, object], OffsetPlace | None]
+
+
+def _rows(operator: Operator, failed: Callable[[ReaderError], None]) -> Iterator[_Row]:
     for handle in operator.unread:
         if handle.family in _FAMILIES:
             failed(handle.error)
@@ -84,13 +111,14 @@ def _rows(operator: Operator, failed: Callable[[ReaderError], None]) -> Iterator
                 failed(error.within(operator.operator_id, path=part.source.path))
 
 
-def _rows_of(operator: Operator, state: State, part: StatePart) -> Iterator[dict[str, object]]:
-    for connector, offset in _offsets(state, part):
-        yield {
+def _rows_of(operator: Operator, state: State, part: StatePart) -> Iterator[_Row]:
+    has_reader = state.kind is not StateKind.COORDINATOR
+    for connector, offset, position in _offsets(state, part):
+        row: dict[str, object] = {
             "operator_id": operator.operator_id,
             "operator_uid": operator.metadata.uid,
             "operator_name": operator.metadata.name,
-            "subtask": None if state.kind is StateKind.COORDINATOR else part.source.subtask,
+            "subtask": part.source.subtask if has_reader else None,
             "connector": connector,
             "topic": offset.topic,
             "partition": offset.partition,
@@ -98,42 +126,52 @@ def _rows_of(operator: Operator, state: State, part: StatePart) -> Iterator[dict
             "stopping_offset": offset.stopping_offset,
             "details": json.dumps(offset.details),
         }
+        place = None
+        if has_reader and position is not None and part.source.is_stored_plainly:
+            place = OffsetPlace(
+                operator_id=operator.operator_id, subtask=part.source.subtask, position=position
+            )
+        yield row, place
 
 
-def _offsets(state: State, part: StatePart) -> Iterator[tuple[str | None, SourceOffset]]:
+def _offsets(state: State, part: StatePart) -> Iterator[tuple[str | None, SourceOffset, int | None]]:
+    """Yield connector and offset, and the position of the starting offset in the stream, if an i8 of its own holds it."""
     if isinstance(part.source, ConnectorSource):
         layout = part.source.layout
         if layout.offsets is not None:
-            for value in part.source.values():
-                yield from ((layout.connector, offset) for offset in layout.offsets(value))
+            for value, end in part.source.values():
+                position = None if layout.starting_offset_at is None else end - layout.starting_offset_at
+                yield from ((layout.connector, offset, position) for offset in layout.offsets(value))
     elif state.name == kafka.LEGACY_STATE and state.kind in (StateKind.OPERATOR_LIST, StateKind.UNION_LIST):
-        yield from (("kafka", offset) for offset in _legacy_offsets(part))
+        yield from (("kafka", offset, position) for offset, position in _legacy_offsets(part))
     elif state.name == kafka.DEFAULT_STATE and isinstance(part.entry.value, JavaSerializer):
         for element in _texts(part):
             found = kafka.java_offset(json.loads(element))
             if found is not None:
-                yield "kafka", found
+                yield "kafka", found, None
     elif state.name == READER_STATE and is_candidate(state.name, part.entry):
-        yield from ((None, _unknown(split)) for split in _elements(part))
+        yield from ((None, _unknown(split), None) for split, _ in _elements(part))
 
 
-def _legacy_offsets(part: StatePart) -> Iterator[SourceOffset]:
+def _legacy_offsets(part: StatePart) -> Iterator[tuple[SourceOffset, int | None]]:
+    ends = (end for _, end in _elements(part))
     value_type = (
         part.entry.value.arrow() if part.entry.value and not part.entry.is_raw("value") else pa.null()
     )
     if pa.types.is_struct(value_type) and [field.type for field in value_type] == _TUPLE:
         for batch in part.read(["value"], pa.schema([("value", value_type)]), Selection()):
-            for value in batch.column(0).to_pylist():
-                yield kafka.legacy_offset(*value.values())
+            for value, end in zip(batch.column(0).to_pylist(), ends, strict=False):
+                yield kafka.legacy_offset(*value.values()), end - kafka.LEGACY_OFFSET_AT
         return
     # KafkaTopicPartition is written by Kryo, which stores no field names: rows show bytes, and they are read here.
-    for element in _elements(part):
+    for element, end in _elements(part):
         try:
             found = kafka.read_legacy_offset(Cursor(element, path=part.source.path))
         except ReaderError:
-            yield _unknown(element)
+            yield _unknown(element), None
         else:
-            yield kafka.legacy_offset(found["topic"], found["partition"], found["starting_offset"])
+            offset = kafka.legacy_offset(found["topic"], found["partition"], found["starting_offset"])
+            yield offset, end - kafka.LEGACY_OFFSET_AT
 
 
 def _texts(part: StatePart) -> Iterator[str]:
@@ -141,9 +179,10 @@ def _texts(part: StatePart) -> Iterator[str]:
         yield from (text for text in batch.column(0).to_pylist() if text is not None)
 
 
-def _elements(part: StatePart) -> Iterator[bytes]:
+def _elements(part: StatePart) -> Iterator[tuple[bytes, int]]:
+    """Yield the bytes of each element, and the position of its end in the buffer of its page."""
     for page in part.source.pages(part.name, Selection()):
-        yield from bytes_of(page, part.entry)
+        yield from zip(bytes_of(page, part.entry), page.ends[:, 0].tolist(), strict=True)
 
 
 def _unknown(split: bytes) -> SourceOffset:

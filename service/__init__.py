@@ -14,6 +14,7 @@ packages above it, in this order (engines and spark are one level):
     engines/     a Plan → rows: DuckDB, in processes of its own for HTTP, and Spark
     spark/       the part of Spark that runs in its executors
     queries/     all queries, each from start to end: slots, deadlines, answers, history
+    writing/     a script of statements → a new savepoint
     operations/  metrics, logs, checks of the environment
     api/         HTTP under `/api`
     protocols/   protocols of other databases: Trino's

@@ -206,6 +206,40 @@ def _add_lookup(parser: argparse.ArgumentParser) -> None:
     settings.add_arguments(parser, _STORAGE_SETTINGS)
 
 
+def _add_write(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("savepoint", metavar="SOURCE", help="Savepoint or checkpoint; it is only read.")
+    parser.add_argument(
+        "sql",
+        metavar="SCRIPT",
+        help="Statements with semicolons between them: DROP TABLE operator, ALTER TABLE operator RENAME TO 'uid', "
+        "UPDATE source_offsets SET starting_offset = …; - reads them from standard input.",
+    )
+    parser.add_argument("--to", metavar="DIR", help="Directory of the new savepoint; it must not exist.")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="Show what would be written, and write nothing."
+    )
+    parser.add_argument(
+        "--files",
+        default="link",
+        choices=("link", "copy", "reference"),
+        help="How files come along: as hard links (copies where there are none), as copies, or not at all: the new "
+        "savepoint then refers to the source's files, which Flink deletes if it claims the savepoint.",
+    )
+    parser.add_argument(
+        "--flink",
+        metavar="VERSION",
+        help="Flink that will restore it, such as 1.20; the source's if not given.",
+    )
+    parser.add_argument(
+        "--expect",
+        action="append",
+        metavar="TABLE=ROWS",
+        help="Write only if so many rows of the table change. May be repeated.",
+    )
+    _add_names(parser)
+    settings.add_arguments(parser, _QUERY_SETTINGS, settings.UNLIMITED)
+
+
 def _add_stateinfo(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     write = _add_action(actions, "write", "Describe a savepoint in a stateInfo file.")
@@ -302,6 +336,7 @@ _USAGES = {
     "query": "savepointdb query SQL --savepoint [NAME=]PATH [--format FORMAT] [--output FILE] [option …]",
     "inspect": "savepointdb inspect PATH [option …]",
     "lookup": "savepointdb lookup PATH KEY [option …]",
+    "write": "savepointdb write SOURCE SCRIPT --to DIR [--dry-run] [option …]",
 }
 _COMMANDS = {
     "serve": ("Serve savepoints over HTTP.", _add_serve),
@@ -311,6 +346,7 @@ _COMMANDS = {
         _add_inspect,
     ),
     "lookup": ("Show all states and timers of one key.", _add_lookup),
+    "write": ("Change a savepoint by SQL, into a new savepoint that Flink restores.", _add_write),
     "doctor-env": ("Check the environment: memory, disk, dependencies, keys.", _add_doctor),
     "keys": ("Create, list and revoke API keys.", _add_keys),
     "stateinfo": ("Describe the states of a savepoint in a file beside it.", _add_stateinfo),

@@ -67,6 +67,7 @@ from readers import (
     UnsupportedVersionError,
     ValueOutOfRangeError,
 )
+from writers import TargetError, TargetExistsError, WriterError
 
 # Matches `/a/b/` in `/a/b/name`, and `file:/a/b/` in `file:/a/b/name`.
 _FOLDERS = re.compile(r"(?<![\w/.…])(?:[a-z][a-z0-9+.-]*:/{0,2})?/(?:[^\s/'\"]+/)+")
@@ -413,6 +414,9 @@ _TRANSLATIONS: dict[type[BaseException], _Translation] = {
     AmbiguousDatabaseError: (AmbiguousNameError, None, None),
     DuplicateDatabaseError: (ConflictError, None, None),
     CatalogError: (InvalidRequestError, None, None),
+    TargetExistsError: (ConflictError, "TARGET_EXISTS", None),
+    TargetError: (QueryError, "TARGET_FAILED", None),
+    WriterError: (InvalidQueryError, "REFUSED_WRITE", None),
     NotASavepointError: (SavepointError, "NOT_A_SAVEPOINT", None),
     UnsupportedVersionError: (SavepointError, "UNSUPPORTED_VERSION", None),
     UnsupportedSerializerError: (SavepointError, "UNSUPPORTED_SERIALIZER", None),

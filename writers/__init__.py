@@ -1,24 +1,53 @@
 """Arrow → bytes of Flink savepoints: the inverse of the readers. Knows Flink, by the readers' declarations; knows no SQL.
 
-In: rows of columns and the serializers that the readers found in a savepoint. Out: the bytes that Flink would write.
-This module is the face of the room: the catalog and the service import from nowhere else in it.
+In: rows of columns and the serializers that the readers found in a savepoint, or edits of a savepoint. Out: the bytes that Flink
+would write, or a new savepoint. This module is the face of the room: the catalog and the service import from nowhere else in it.
 
-    encode/      rows → entries, by the same programs that decode them
-    errors.py    what can go wrong
+    errors.py      what can go wrong
+    encode/        rows → entries, by the same programs that decode them
+    output.py      big-endian bytes, as Java writes them
+    metadata/      a `SavepointMetadata` → the bytes of `_metadata`
+    edits.py       what changes in a savepoint
+    target.py      the directory of a new savepoint
+    files.py       the files of the source that it takes over
+    savepoint.py   source, edits and files → a new savepoint
 """
 
 from readers import COMPILED_UNITS as _READER_UNITS
+from writers.edits import DropOperator, Edit, PatchOperatorState, RenameOperator, SetVersion
 from writers.encode.encoder import Encoded, Encoder
-from writers.errors import UnencodableTypeError, UnencodableValueError, WriterError
+from writers.errors import (
+    RefusedEditError,
+    TargetError,
+    TargetExistsError,
+    UnencodableTypeError,
+    UnencodableValueError,
+    UnwritableError,
+    WriterError,
+)
+from writers.files import FilesMode
+from writers.savepoint import SavepointWriter, Summary
 
 COMPILED_UNITS = (*_READER_UNITS, "writers.encode.machine.execute")
 """The modules that have kernels, those of the readers among them."""
 
 __all__ = [
     "COMPILED_UNITS",
+    "DropOperator",
+    "Edit",
     "Encoded",
     "Encoder",
+    "FilesMode",
+    "PatchOperatorState",
+    "RefusedEditError",
+    "RenameOperator",
+    "SavepointWriter",
+    "SetVersion",
+    "Summary",
+    "TargetError",
+    "TargetExistsError",
     "UnencodableTypeError",
     "UnencodableValueError",
+    "UnwritableError",
     "WriterError",
 ]

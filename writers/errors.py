@@ -35,3 +35,27 @@ class UnencodableTypeError(WriterError):
 
 class UnencodableValueError(WriterError):
     """A value that its type cannot hold."""
+
+
+class UnwritableError(WriterError):
+    """Metadata that has no bytes in the version that is written."""
+
+
+class RefusedEditError(WriterError):
+    """An edit whose result Flink would not restore, or of which it would lose state."""
+
+
+class TargetError(WriterError):
+    """The new savepoint cannot be written there.
+
+    Attributes:
+        path: the file or directory.
+    """
+
+    def __init__(self, message: str, *, path: str) -> None:
+        self.path = path
+        super().__init__(f"{path}: {message}")
+
+
+class TargetExistsError(TargetError):
+    """Something is where the new savepoint should be."""

@@ -46,6 +46,8 @@ from readers.connectors.layout import (
 from readers.cursor import Cursor
 
 LEGACY_STATE = "topic-partition-offset-states"
+# An element of it ends with the offset.
+LEGACY_OFFSET_AT = 8
 DEFAULT_STATE = "_default_"
 _TOPIC_PARTITION = "org.apache.flink.streaming.connectors.kafka.internals.KafkaTopicPartition"
 _PACKAGE = "org.apache.flink.connector.kafka."
@@ -288,7 +290,12 @@ def _kryo_text(cursor: Cursor) -> str:
 
 
 SPLITS = versioned_layout(
-    "kafka", _PACKAGE + "source.split.KafkaPartitionSplit", SPLIT, read_split, _split_offsets
+    "kafka",
+    _PACKAGE + "source.split.KafkaPartitionSplit",
+    SPLIT,
+    read_split,
+    _split_offsets,
+    starting_offset_at=16,
 )
 ENUMERATOR = coordinator_layout(
     "kafka",

@@ -48,6 +48,7 @@ class Layout:
         type: Arrow type of the result of `read`.
         read: cursor over one value → dicts, lists and scalars of that type. It need not check for the end.
         offsets: value → offsets of the source.
+        starting_offset_at: bytes from the i8 of the starting offset to the end of the value; None where no i8 holds it.
     """
 
     connector: str
@@ -55,6 +56,7 @@ class Layout:
     type: pa.DataType
     read: Callable[[Cursor], Any]
     offsets: Callable[[Any], Iterator[SourceOffset]] | None = None
+    starting_offset_at: int | None = None
 
     def read_whole(self, data: bytes | memoryview, path: str | None = None) -> Any:
         """Read one value, which must end with the bytes.
@@ -103,7 +105,12 @@ Offsets = Callable[[Any], Iterator[SourceOffset]]
 
 
 def versioned_layout(
-    connector: str, java_class: str, data_type: pa.DataType, read: ReadVersion, offsets: Offsets | None = None
+    connector: str,
+    java_class: str,
+    data_type: pa.DataType,
+    read: ReadVersion,
+    offsets: Offsets | None = None,
+    starting_offset_at: int | None = None,
 ) -> Layout:
     """Make the layout of a versioned value, an element of operator state; `read` gets its version and bytes."""
 
@@ -114,7 +121,12 @@ def versioned_layout(
         return value
 
     return Layout(
-        connector=connector, java_class=java_class, type=data_type, read=read_value, offsets=offsets
+        connector=connector,
+        java_class=java_class,
+        type=data_type,
+        read=read_value,
+        offsets=offsets,
+        starting_offset_at=starting_offset_at,
     )
 
 

@@ -56,7 +56,12 @@ def _enumerator_offsets(state: dict[str, Any]) -> Iterator[SourceOffset]:
 
 
 SPLITS = versioned_layout(
-    "datagen", _PACKAGE + "NumberSequenceSource$NumberSequenceSplit", SPLIT, read_split, _split_offsets
+    "datagen",
+    _PACKAGE + "NumberSequenceSource$NumberSequenceSplit",
+    SPLIT,
+    read_split,
+    _split_offsets,
+    starting_offset_at=16,
 )
 ENUMERATOR = coordinator_layout(
     "datagen",

@@ -47,6 +47,10 @@ class ConnectorSource(Source):
             layout=layout,
         )
 
+    @property
+    def is_stored_plainly(self) -> bool:
+        return self.inner.is_stored_plainly
+
     def columns(self, entry: Entry) -> dict[str, pa.DataType]:
         return {"value": self.layout.type}
 
@@ -69,10 +73,10 @@ class ConnectorSource(Source):
     def counts(self, state: StateName, selection: Selection) -> Iterator[tuple[int, int]]:
         return self.inner.counts(state, selection)
 
-    def values(self) -> Iterator[Any]:
-        """Yield the values as the layout reads them."""
+    def values(self) -> Iterator[tuple[Any, int]]:
+        """Yield each value as the layout reads it, with the position of its end in the buffer of its page."""
         for page in self.inner.pages(self.name, Selection()):
-            yield from self._read(page)
+            yield from zip(self._read(page), page.ends[:, 0].tolist(), strict=True)
 
     def cost_bytes(self, state: StateName) -> int:
         return self.inner.cost_bytes(state)

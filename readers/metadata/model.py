@@ -17,7 +17,7 @@ list of Python integers.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from enum import Enum, IntEnum, StrEnum, auto
 from typing import ClassVar, NamedTuple
 
@@ -218,7 +218,11 @@ class StreamAndOffset(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangelogStateHandleStreamImpl(KeyedStateHandle):
-    """Changes in files (tags 10 and 13; only tag 13 records `storage_identifier`)."""
+    """Changes in files (tags 10 and 13; only tag 13 records `storage_identifier`).
+
+    Attributes:
+        is_storage_recorded: True if the handle has tag 13.
+    """
 
     key_group_range: KeyGroupRange
     handles_and_offsets: tuple[StreamAndOffset, ...]
@@ -226,6 +230,7 @@ class ChangelogStateHandleStreamImpl(KeyedStateHandle):
     checkpointed_size: int | None = None
     state_handle_id: str | None = None
     storage_identifier: str = "filesystem"
+    is_storage_recorded: bool = False
 
     @property
     def size_bytes(self) -> int:
@@ -476,10 +481,15 @@ class SavepointFormatType(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointProperties:
-    """The end of `_metadata` (since version 4). `format` is None for checkpoints."""
+    """The end of `_metadata` (since version 4). `format` is None for checkpoints.
+
+    Attributes:
+        stream: the Java stream itself, which is never deserialized; a new savepoint repeats it.
+    """
 
     kind: SavepointKind
     format: SavepointFormatType | None = None
+    stream: bytes = field(default=b"", repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

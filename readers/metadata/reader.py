@@ -354,9 +354,9 @@ def _read_checkpoint_properties(cursor: Cursor) -> CheckpointProperties:
     if not tail.startswith(_JAVA_STREAM_HEADER):
         raise cursor.corrupt("expected CheckpointProperties as a Java stream (aced0005)", start)
     if _java_text("org.apache.flink.runtime.checkpoint.SavepointType") not in tail:
-        return CheckpointProperties(kind=SavepointKind.CHECKPOINT)
+        return CheckpointProperties(kind=SavepointKind.CHECKPOINT, stream=tail)
     formats = (name for name in SavepointFormatType if b"t" + _java_text(name) in tail)
-    return CheckpointProperties(kind=SavepointKind.SAVEPOINT, format=next(formats, None))
+    return CheckpointProperties(kind=SavepointKind.SAVEPOINT, format=next(formats, None), stream=tail)
 
 
 def _java_text(text: str) -> bytes:

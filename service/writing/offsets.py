@@ -1,0 +1,180 @@
+"""UPDATE of `source_offsets`: the rows as the script has left them, and the i8 of each changed row.
+
+The rows have one more column, `_row`, which says which of them a SELECT of new values returns. A row whose offset has no i8 of its
+own, such as one of a split that a CDC connector keeps as JSON, can be read and not changed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from catalog import Database, FactsTable, Table
+from catalog.savepointtables import SOURCE_OFFSETS_NAME
+from readers import offset_places
+from service.errors import InvalidQueryError, InvalidValueError
+from service.writing.script import Update
+from writers import PatchOperatorState
+
+ROW = "_row"
+_WRITABLE = "starting_offset"
+_LEAST, _GREATEST = -(1 << 63), (1 << 63) - 1
+Select = Callable[[str], pa.Table]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetChange:
+    """A row whose starting offset an UPDATE changed."""
+
+    operator: str
+    split: str
+    before: int | None
+    after: int
+
+    def text(self) -> str:
+        """Return the change as a line for people."""
+        return f"{self.operator}, {self.split}: {_WRITABLE} {self.before} → {self.after}"
+
+
+class DraftOffsets:
+    """The rows of `source_offsets`, with the changes so far.
+
+    Args:
+        database: the savepoint.
+
+    Raises:
+        ReaderError: a state file with positions cannot be read.
+    """
+
+    def __init__(self, database: Database) -> None:
+        table = database.table(SOURCE_OFFSETS_NAME)
+        rows = table.scan().to_arrow()
+        numbers = pa.array(range(rows.num_rows), pa.int64())
+        self._rows = rows.append_column(ROW, numbers)
+        self._dropped: set[str] = set()
+        self._before = rows.column(_WRITABLE).to_pylist()
+        self._places = offset_places(database.savepoint)
+        self._comment = table.comment
+
+    @property
+    def rows(self) -> pa.Table:
+        """The rows that are left."""
+        dropped = pa.array(sorted(self._dropped), pa.string())
+        gone = pc.is_in(self._rows.column("operator_id"), value_set=dropped)
+        return self._rows.filter(pc.invert(gone))
+
+    @property
+    def table(self) -> Table:
+        """The rows that are left, as a table for a SELECT."""
+        rows = self.rows.combine_chunks()
+        batches = rows.to_batches() or [pa.RecordBatch.from_pylist([], schema=rows.schema)]
+        return FactsTable(SOURCE_OFFSETS_NAME, self._comment, rows.schema, lambda: batches[0])
+
+    def update(self, statement: Update, select: Select) -> int:
+        """Change rows; return how many have a value of their own now that they had not.
+
+        Args:
+            statement: the UPDATE.
+            select: runs a SELECT in which `source_offsets` means these rows.
+
+        Raises:
+            QueryError: another column is set, a value is no BIGINT, or a row's offset cannot be written.
+        """
+        for assignment in statement.assignments:
+            if assignment.column.casefold() != _WRITABLE:
+                raise InvalidQueryError(
+                    f"{assignment.column} of {SOURCE_OFFSETS_NAME} cannot be set, only {_WRITABLE} can",
+                    position=statement.position,
+                )
+        if len(statement.assignments) > 1:
+            raise InvalidQueryError(f"{_WRITABLE} is set twice", position=statement.position)
+        where = f" WHERE ({statement.condition}\n)" if statement.condition else ""
+        expression = statement.assignments[0].expression
+        found = select(f"SELECT {ROW}, ({expression}\n) AS {_WRITABLE} FROM {SOURCE_OFFSETS_NAME}{where}")
+        values = self._values
+        changed = 0
+        for row, value in zip(*(column.to_pylist() for column in found.columns), strict=True):
+            number = self._number(row, value, statement)
+            changed += values[row] != number
+            values[row] = number
+        position = self._rows.schema.get_field_index(_WRITABLE)
+        self._rows = self._rows.set_column(
+            position, self._rows.schema.field(position), pa.array(values, pa.int64())
+        )
+        return changed
+
+    def _number(self, row: int, value: object, statement: Update) -> int:
+        """Return a new offset: a whole number in the range of a BIGINT, of a row whose offset can be written."""
+        # A HUGEINT, as of a sum, comes as a Decimal.
+        if isinstance(value, Decimal) and value == value.to_integral_value():
+            value = int(value)
+        if type(value) is not int or not _LEAST <= value <= _GREATEST:
+            shown = value if isinstance(value, Decimal) else repr(value)
+            raise InvalidValueError(
+                f"expected a BIGINT for {_WRITABLE}, found {shown}", position=statement.position
+            )
+        if self._places[row] is None:
+            raise InvalidQueryError(
+                f"the starting offset of {self._split(row)} cannot be written: "
+                f"{self._value(row, 'connector') or 'an unknown connector'} keeps it in another form than a number, "
+                "no reader has the split yet, or the state is compressed",
+                hint="leave the row out by a WHERE",
+                position=statement.position,
+            )
+        return value
+
+    def drop(self, operator_id: str) -> None:
+        """Leave out the rows of an operator, by its id in the source savepoint."""
+        self._dropped.add(operator_id)
+
+    @property
+    def _values(self) -> list[int | None]:
+        found: list[int | None] = self._rows.column(_WRITABLE).to_pylist()
+        return found
+
+    def _changed(self) -> Iterator[tuple[int, int]]:
+        """Yield the numbers of the changed rows, with the new values."""
+        for row, (before, value) in enumerate(zip(self._before, self._values, strict=True)):
+            if value != before and self._value(row, "operator_id") not in self._dropped:
+                assert value is not None
+                yield row, value
+
+    def _value(self, row: int, column: str) -> Any:
+        return self._rows.column(column)[row].as_py()
+
+    def _split(self, row: int) -> str:
+        topic, partition = self._value(row, "topic"), self._value(row, "partition")
+        if topic is not None:
+            return f"topic {topic}, partition {partition}"
+        return f"split {json.loads(self._value(row, 'details')).get('split_id', row)}"
+
+    @property
+    def changes(self) -> tuple[OffsetChange, ...]:
+        """The rows whose offset is another one than the savepoint's."""
+        return tuple(
+            OffsetChange(
+                operator=self._value(row, "operator_uid")
+                or self._value(row, "operator_name")
+                or self._value(row, "operator_id"),
+                split=self._split(row),
+                before=self._before[row],
+                after=value,
+            )
+            for row, value in self._changed()
+        )
+
+    def edits(self) -> Iterator[PatchOperatorState]:
+        """Yield what writes the changed offsets, by the operator ids of the source savepoint."""
+        patches: dict[tuple[str, int], dict[int, tuple[int, int]]] = {}
+        for row, value in self._changed():
+            place, before = self._places[row], self._before[row]
+            assert place is not None
+            patches.setdefault((place.operator_id, place.subtask), {})[place.position] = (before, value)
+        for (operator_id, subtask), numbers in patches.items():
+            yield PatchOperatorState(operator_id, subtask, numbers)

@@ -1,0 +1,176 @@
+"""A script and a source savepoint → a preview, or a new savepoint."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from catalog import Catalog, Database
+from readers import ReaderError, Savepoint, source_offsets
+from service.engines.engine import Engine
+from service.errors import ConflictError, InvalidRequestError, QueryError, query_error_of
+from service.queries.registry import Queries
+from service.queries.request import QueryRequest
+from service.settings import Settings
+from service.sql.resolver import SystemTables
+from service.writing.draft import Draft, Effect
+from service.writing.offsets import OffsetChange
+from service.writing.script import statements_of
+from writers import Edit, FilesMode, SavepointWriter, SetVersion, Summary, UnwritableError, WriterError
+
+# Flink version → the newest version of `_metadata` that it reads.
+_NEWEST_VERSIONS = ((2, 1, 6), (2, 0, 5), (1, 16, 4), (1, 11, 3))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteRequest:
+    """What a client asks to be written.
+
+    Attributes:
+        sql: the script.
+        files: how the files of the source come along.
+        flink: the version of Flink that will restore it, as `1.20`; None for the source's.
+        expected: table → how many of its rows must change, or nothing is written.
+    """
+
+    sql: str
+    files: FilesMode = FilesMode.LINK
+    flink: str | None = None
+    expected: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preview:
+    """What a write does, or did.
+
+    Attributes:
+        effects: of each statement.
+        offsets: the rows of `source_offsets` that change.
+        summary: the new savepoint in numbers.
+    """
+
+    effects: tuple[Effect, ...]
+    offsets: tuple[OffsetChange, ...]
+    summary: Summary
+
+
+class Writing:
+    """One script over one savepoint, ready to be written; nothing was written yet.
+
+    Args:
+        catalog: has the savepoint as its only database.
+        engines: run the SELECT of each UPDATE.
+        settings: limits.
+        request: what to write.
+
+    Raises:
+        QueryError: the script means nothing, or is refused.
+    """
+
+    def __init__(
+        self, catalog: Catalog, engines: Mapping[str, Engine], settings: Settings, request: WriteRequest
+    ) -> None:
+        statements = statements_of(request.sql, settings.queries.max_sql_bytes)
+        database = _only(catalog)
+        try:
+            with closing(Queries(catalog, engines, settings)) as queries:
+
+                def select(sql: str, tables: SystemTables) -> pa.Table:
+                    with queries.start(QueryRequest(sql=sql, system_tables=tables)) as query:
+                        return pa.Table.from_batches(query.batches(), query.schema)
+
+                self._draft = Draft(database, select)
+                for statement in statements:
+                    self._draft.apply(statement)
+            self._check_expected(request.expected)
+            self._writer = SavepointWriter(
+                database.savepoint.location,
+                (*self._draft.edits, *_version_edits(database, request)),
+                request.files,
+            )
+        except (ReaderError, WriterError) as error:
+            raise query_error_of(error) from error
+
+    @property
+    def preview(self) -> Preview:
+        """What will be written."""
+        offsets = self._draft.offsets
+        return Preview(
+            effects=self._draft.effects,
+            offsets=offsets.changes if offsets is not None else (),
+            summary=self._writer.summary,
+        )
+
+    def write(self, target: str | os.PathLike[str]) -> Preview:
+        """Write the new savepoint, and read it back before Flink can find it.
+
+        Raises:
+            QueryError: something is there, it cannot be written, or a file of the source vanished.
+        """
+        try:
+            self._writer.write(target, self._verify)
+        except (ReaderError, WriterError) as error:
+            raise query_error_of(error) from error
+        return self.preview
+
+    def _verify(self, savepoint: Savepoint) -> None:
+        """Check that the offsets read back are those of the draft.
+
+        Raises:
+            UnwritableError: they are others.
+        """
+        if self._draft.offsets is None:
+            return
+        columns = ["subtask", "connector", "topic", "partition", "starting_offset", "stopping_offset"]
+        found = source_offsets(savepoint).select(columns).to_pylist()
+        expected = self._draft.offsets.rows.select(columns).to_pylist()
+        if found != expected:
+            raise UnwritableError("expected the offsets of the script, read others back; nothing was written")
+
+    def _check_expected(self, expected: Mapping[str, int]) -> None:
+        for table, rows in expected.items():
+            found = sum(
+                effect.rows or 0
+                for effect in self._draft.effects
+                if effect.table.casefold() == table.casefold()
+            )
+            if found != rows:
+                raise ConflictError(
+                    f"expected {rows} rows of {table} to change, found {found}; nothing was written"
+                )
+
+
+def _only(catalog: Catalog) -> Database:
+    database = catalog.default
+    if database is None:
+        raise InvalidRequestError(
+            f"expected one savepoint to write from, found {len(catalog.databases)}",
+            hint="name its own directory",
+        )
+    return database
+
+
+def _version_edits(database: Database, request: WriteRequest) -> tuple[Edit, ...]:
+    """Return what lowers the version of `_metadata` to one that the asked Flink reads.
+
+    Raises:
+        QueryError: it is no version of Flink, or too old a one.
+    """
+    if request.flink is None:
+        return ()
+    major, _, rest = request.flink.partition(".")
+    minor = rest.partition(".")[0]
+    if not (major.isdecimal() and minor.isdecimal()):
+        raise InvalidRequestError(f"expected a version of Flink such as 1.20 or 2.3, found {request.flink!r}")
+    asked = int(major), int(minor)
+    for known_major, known_minor, version in _NEWEST_VERSIONS:
+        if asked >= (known_major, known_minor):
+            return (SetVersion(version),) if database.savepoint.metadata.version > version else ()
+    raise InvalidRequestError(f"expected Flink 1.11 or later, found {request.flink}")
+
+
+__all__ = ["Preview", "QueryError", "WriteRequest", "Writing"]

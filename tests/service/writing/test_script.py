@@ -1,0 +1,98 @@
+"""Scripts: what is read as which statement, and what is refused where."""
+
+from __future__ import annotations
+
+import pytest
+
+from service.errors import ForbiddenError, LimitExceededError, Position, QuerySyntaxError
+from service.writing.script import Assignment, DropTable, RenameTable, Statement, Update, statements_of
+
+
+def parsed(script: str) -> tuple[Statement, ...]:
+    return statements_of(script, 1000)
+
+
+def test_statements_have_their_tables_and_positions() -> None:
+    script = """DROP TABLE aggregate; -- gone
+      alter table "my db".`source` rename to 'new uid';;
+      UPDATE source_offsets SET starting_offset = 5;"""
+
+    assert parsed(script) == (
+        DropTable(table=("aggregate",), position=Position(1, 1)),
+        RenameTable(table=("my db", "source"), name="new uid", position=Position(2, 7)),
+        Update(
+            table=("source_offsets",),
+            assignments=(Assignment("starting_offset", "5"),),
+            condition=None,
+            position=Position(3, 7),
+        ),
+    )
+
+
+@pytest.mark.parametrize("name", ["'a;b'", '"a;b"'])
+def test_a_uid_is_a_text_or_a_name(name: str) -> None:
+    (statement,) = parsed(f"ALTER TABLE t RENAME TO {name}")
+
+    assert isinstance(statement, RenameTable)
+    assert statement.name == "a;b"
+
+
+def test_expressions_stay_as_they_were_written() -> None:
+    (statement,) = parsed(
+        "UPDATE t SET a.b = greatest(x, y) /* , */ - [1, 2][1],\n c = 'WHERE' WHERE d IN (SELECT e FROM f WHERE g) OR h"
+    )
+
+    assert isinstance(statement, Update)
+    assert statement.assignments == (
+        Assignment("a.b", "greatest(x, y) /* , */ - [1, 2][1]"),
+        Assignment("c", "'WHERE'"),
+    )
+    assert statement.condition == "d IN (SELECT e FROM f WHERE g) OR h"
+
+
+@pytest.mark.parametrize(
+    ("script", "message"),
+    [
+        ("", "expected a statement, found none"),
+        (" ; -- nothing", "expected a statement, found none"),
+        ("DROP aggregate", "expected TABLE, found 'aggregate'"),
+        ("DROP", "expected TABLE, found the end"),
+        ("DROP TABLE", "expected a table, found the end"),
+        ("DROP TABLE 'aggregate'", "expected a table, found 'aggregate'"),
+        ("DROP TABLE a, b", "expected the end of the statement, found ','"),
+        ("DROP TABLE a.", "expected a table, found the end"),
+        ("ALTER TABLE a ADD COLUMN b INT", "expected RENAME, found 'ADD'"),
+        ("ALTER TABLE a RENAME TO 5", "expected a uid, found '5'"),
+        ("UPDATE t SET", "expected a column, found the end"),
+        ("UPDATE t SET a", "expected = behind the column, found the end"),
+        ("UPDATE t SET a =", "expected an expression, found the end"),
+        ("UPDATE t SET a = , b = 1", "expected an expression, found ','"),
+        ("UPDATE t SET a = (1", "expected an expression, found the end"),
+        ("UPDATE t SET a = 1)", "expected an expression, found ')'"),
+        ("UPDATE t SET a = 1 WHERE", "expected an expression, found the end"),
+        ("UPDATE t SET a = 1 FROM u", "expected WHERE, found 'FROM'"),
+        ("UPDATE t SET a = 1 WHERE b) OR (c", "expected an expression, found ')'"),
+        ("UPDATE t SET a = 'x", "a string, a quoted name or a comment has no end"),
+    ],
+)
+def test_what_is_no_script_is_a_syntax_error(script: str, message: str) -> None:
+    with pytest.raises(QuerySyntaxError) as error:
+        parsed(script)
+
+    assert error.value.message == message
+
+
+@pytest.mark.parametrize(
+    "script",
+    ["SELECT 1", "COPY t TO 'x'", "ATTACH 'x'", "INSERT INTO t VALUES (1)", "DELETE FROM t", "PRAGMA x"],
+)
+def test_other_statements_are_refused(script: str) -> None:
+    with pytest.raises(ForbiddenError, match=f"a script cannot have {script.split()[0]} yet") as error:
+        parsed(f"DROP TABLE a;\n{script}")
+
+    assert error.value.position == Position(2, 1)
+
+
+def test_a_script_has_a_limit() -> None:
+    with pytest.raises(LimitExceededError):
+        statements_of("DROP TABLE a;" * 100, 1000)

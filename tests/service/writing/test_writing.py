@@ -1,0 +1,232 @@
+"""`savepointdb write`: from a script to a savepoint whose rows are what the script says."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from readers import Savepoint, operator_id_of, source_offsets
+from service.cli import main
+from tests.support.paths import DATA
+
+WORDCOUNT = DATA / "flink/2.3.0/wordcount-hashmap-savepoints/canonical"
+EVERYTHING = DATA / "flink/1.20.3/everything-rocksdb-savepoints/native"
+REWIND = "UPDATE source_offsets SET starting_offset = 24000 WHERE topic = 'words' AND \"partition\" = 2"
+BEFORE = {0: 24750, 1: 25000, 2: 36445, 3: 25500}
+
+
+class Ended(NamedTuple):
+    """How a command ended."""
+
+    code: int
+    output: str
+    errors: str
+
+
+class Command:
+    """`savepointdb write SOURCE … --to TARGET`."""
+
+    def __init__(self, target: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self.target = target
+        self._capsys = capsys
+
+    def __call__(self, script: str, *options: str, source: Path = WORDCOUNT) -> Ended:
+        code = main(["write", str(source), script, "--to", str(self.target), *options])
+        captured = self._capsys.readouterr()
+        return Ended(code, captured.out, captured.err)
+
+
+@pytest.fixture
+def write(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Command:
+    return Command(tmp_path / "new", capsys)
+
+
+def offsets(path: Path) -> dict[int, int]:
+    rows = source_offsets(Savepoint(path)).to_pylist()
+    return {row["partition"]: row["starting_offset"] for row in rows}
+
+
+def test_offsets_are_rewound_by_one_update(write: Command) -> None:
+    ended = write(REWIND)
+
+    assert ended == Ended(
+        0,
+        "1 rows of source_offsets change\n"
+        "  source, topic words, partition 2: starting_offset 36445 → 24000\n"
+        "3 operators, 0 files with 0 bytes\n"
+        f"written: {write.target}\n",
+        "",
+    )
+    assert offsets(write.target) == BEFORE | {2: 24000}
+    assert offsets(WORDCOUNT) == BEFORE
+
+
+def test_each_statement_sees_what_the_earlier_ones_did(write: Command) -> None:
+    ended = write(
+        "UPDATE source_offsets SET starting_offset = starting_offset + partition; "
+        "UPDATE source_offsets SET starting_offset = 2 * (SELECT max(starting_offset) FROM source_offsets) WHERE partition = 0"
+    )
+
+    assert ended.code == 0
+    assert offsets(write.target) == {0: 2 * 36447, 1: 25001, 2: 36447, 3: 25503}
+
+
+def test_a_row_that_ends_as_it_began_is_no_change(write: Command) -> None:
+    ended = write(
+        "UPDATE source_offsets SET starting_offset = 0; UPDATE source_offsets SET starting_offset = 24750 WHERE partition = 0"
+    )
+
+    assert ended.output.splitlines()[:5] == [
+        "4 rows of source_offsets change",
+        "1 rows of source_offsets change",
+        "  source, topic words, partition 2: starting_offset 36445 → 0",
+        "  source, topic words, partition 1: starting_offset 25000 → 0",
+        "  source, topic words, partition 3: starting_offset 25500 → 0",
+    ]
+    assert offsets(write.target) == {0: 24750, 1: 0, 2: 0, 3: 0}
+
+
+def test_operators_are_dropped_and_renamed(write: Command) -> None:
+    ended = write("DROP TABLE aggregate; ALTER TABLE \"mod7-no-uid\" RENAME TO 'aggregate'")
+
+    assert ended.code == 0
+    assert ended.output.splitlines()[:2] == [
+        "aggregate is dropped: a job that has this operator starts it without state",
+        "mod7-no-uid has the uid 'aggregate': a job without such an operator restores only with allowNonRestoredState, "
+        "and leaves this state out",
+    ]
+    found = {operator.metadata.uid: operator.metadata.name for operator in Savepoint(write.target).operators}
+    assert found == {"source": "Source: word-source", "aggregate": "mod7-no-uid"}
+
+
+def test_a_renamed_source_has_its_new_offsets(write: Command) -> None:
+    ended = write(f"{REWIND}; ALTER TABLE source RENAME TO 'words'; {REWIND.replace('24000', '7')}")
+
+    assert ended.code == 0
+    assert offsets(write.target) == BEFORE | {2: 7}
+    assert {one.metadata.uid for one in Savepoint(write.target).operators} == {"words", "aggregate", None}
+
+
+def test_a_dry_run_writes_nothing(write: Command) -> None:
+    ended = write(REWIND, "--dry-run")
+
+    assert ended.code == 0
+    assert ended.output.endswith("nothing was written: --dry-run\n")
+    assert not write.target.exists()
+
+
+@pytest.mark.parametrize(("rows", "code"), [(1, 0), (2, 1)])
+def test_the_number_of_changed_rows_is_a_condition(rows: int, code: int, write: Command) -> None:
+    ended = write(REWIND, "--expect", f"source_offsets={rows}")
+
+    assert ended.code == code
+    assert write.target.exists() == (code == 0)
+    if code:
+        assert "expected 2 rows of source_offsets to change, found 1; nothing was written" in ended.errors
+
+
+@pytest.mark.parametrize(("flink", "version"), [("1.20", 4), ("1.15.2", 3), ("2.0", 5), ("2.3", 6)])
+def test_an_older_flink_gets_metadata_that_it_reads(flink: str, version: int, write: Command) -> None:
+    assert write("DROP TABLE aggregate", "--flink", flink).code == 0
+
+    assert Savepoint(write.target).metadata.version == version
+
+
+@pytest.mark.parametrize("files", ["link", "copy", "reference"])
+def test_files_come_along(files: str, write: Command) -> None:
+    assert write("DROP TABLE broadcast", "--files", files, source=EVERYTHING).code == 0
+
+    source, new = Savepoint(EVERYTHING), Savepoint(write.target, roots=[str(EVERYTHING)])
+    # Flink 1.20 stores no uids, so an operator is found by the id of its uid.
+    kept = [operator for operator in source.operators if operator.operator_id != operator_id_of("broadcast")]
+    assert len(kept) == len(source.operators) - 1
+    assert [operator.operator_id for operator in new.operators] == [operator.operator_id for operator in kept]
+    for ours, theirs in zip(new.operators, kept, strict=True):
+        found = {
+            state.name: [batch.serialize().to_pybytes() for batch in state.read()] for state in ours.states
+        }
+        assert found == {
+            state.name: [batch.serialize().to_pybytes() for batch in state.read()] for state in theirs.states
+        }
+
+
+@pytest.mark.parametrize(
+    ("script", "message"),
+    [
+        ("DROP TABLE agregate", "there is no table 'agregate'"),
+        ("DROP TABLE aggregate; DROP TABLE aggregate", "an earlier statement dropped 'aggregate'"),
+        ("DROP TABLE other.aggregate", "expected a table of 'canonical', found one of 'other'"),
+        ("ALTER TABLE source RENAME TO 'aggregate'", "has an operator with the uid 'aggregate' already"),
+        ("ALTER TABLE source RENAME TO ''", "expected a uid, found an empty text"),
+        ("UPDATE aggregate__count SET value = 0", "'aggregate__count' cannot be updated yet"),
+        ("UPDATE source_offsets SET topic = 'x'", "topic of source_offsets cannot be set"),
+        (
+            "UPDATE source_offsets SET starting_offset = NULL",
+            "expected a BIGINT for starting_offset, found None",
+        ),
+        ("UPDATE source_offsets SET starting_offset = 1.5", "expected a BIGINT for starting_offset, found"),
+        (
+            "UPDATE source_offsets SET starting_offset = 'x'",
+            "expected a BIGINT for starting_offset, found 'x'",
+        ),
+        (
+            "UPDATE source_offsets SET starting_offset = true",
+            "expected a BIGINT for starting_offset, found True",
+        ),
+        (
+            "UPDATE source_offsets SET starting_offset = 9223372036854775807::HUGEINT + 1",
+            "expected a BIGINT for starting_offset, found 9223372036854775808",
+        ),
+        (
+            "UPDATE source_offsets SET starting_offset = 1, starting_offset = 2",
+            "starting_offset is set twice",
+        ),
+        ("UPDATE source_offsets SET starting_offset = read_text('/etc/passwd')", "read_text"),
+        ("UPDATE source_offsets SET starting_offset = 1 WHERE nothing = 1", "nothing"),
+    ],
+)
+def test_one_wrong_statement_writes_nothing(script: str, message: str, write: Command) -> None:
+    ended = write(f"{REWIND}; {script}")
+
+    assert ended.code == 1
+    assert message in ended.errors
+    assert not write.target.exists()
+
+
+def test_an_existing_target_is_refused(write: Command) -> None:
+    write.target.mkdir()
+
+    ended = write(REWIND)
+
+    assert ended.code == 1
+    assert "expected a new directory, found one that exists" in ended.errors
+    assert list(write.target.iterdir()) == []
+
+
+def test_several_savepoints_are_no_source(write: Command, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        shutil.copytree(WORDCOUNT, tmp_path / "many" / name)
+
+    ended = write(REWIND, source=tmp_path / "many")
+
+    assert ended.code == 1
+    assert "expected one savepoint to write from, found 2" in ended.errors
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--flink", "new"), "expected a version of Flink such as 1.20 or 2.3, found 'new'"),
+        (("--flink", "1.9"), "expected Flink 1.11 or later, found 1.9"),
+        (("--expect", "source_offsets"), "--expect: expected TABLE=ROWS, found 'source_offsets'"),
+    ],
+)
+def test_wrong_options_write_nothing(options: tuple[str, ...], message: str, write: Command) -> None:
+    ended = write(REWIND, *options)
+
+    assert ended.code in (1, 2)
+    assert message in ended.errors
+    assert not write.target.exists()

@@ -1,0 +1,165 @@
+"""Restores in real Flink: scripts over savepoints, and the state that a job restored from the result has.
+
+`tests/flink/restore` runs the jobs. What it printed is recorded, so that every run of the tests compares the rows that we read of a
+new savepoint with those that Flink found in it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from readers import Operator, Savepoint
+from tests.support.paths import DATA, PROJECT
+
+RECORDED = DATA / "restored"
+_HARNESS = PROJECT / "tests/flink/restore/restore.sh"
+VERSIONS = ("1.20.3", "2.3.0")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restore:
+    """A script over a savepoint, and how a job is restored from the result.
+
+    Attributes:
+        name: of the edit.
+        version, backend: of Flink.
+        source: the savepoint, in `tests/data/flink/VERSION`.
+        script: the statements.
+        options: further options of `savepointdb write`.
+        restoring: further options of the job.
+    """
+
+    name: str
+    version: str
+    backend: str
+    source: str
+    script: str
+    options: tuple[str, ...] = ()
+    restoring: tuple[str, ...] = ()
+
+    @property
+    def id(self) -> str:
+        """Its name in lists of tests, and the name of the file with what Flink found."""
+        return f"{self.name}-{self.version}-{self.backend}"
+
+    @property
+    def path(self) -> Path:
+        """The source savepoint."""
+        return DATA / "flink" / self.version / self.source
+
+    @property
+    def recorded(self) -> dict[str, Any]:
+        """What Flink found, as `digest` shortens it."""
+        found: dict[str, Any] = json.loads((RECORDED / f"{self.id}.json").read_text())
+        return found
+
+    def restored(self, savepoint: Path) -> list[dict[str, Any]]:
+        """The lines that the job prints, restored from a savepoint in real Flink."""
+        command = [str(_HARNESS), self.version, self.backend, "wordcount", str(savepoint), *self.restoring]
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+        assert ended.returncode == 0, ended.stderr[-2000:]
+        return [json.loads(line) for line in ended.stdout.splitlines()]
+
+
+def digest(rows: Iterator[tuple[str, str, str]]) -> dict[str, Any]:
+    """Shorten rows (operator, state, text): the rows of operator state, and number and hash of those of keyed state."""
+    texts: dict[str, list[str]] = {}
+    for operator, state, text in rows:
+        texts.setdefault(f"{operator} {state}", []).append(text)
+    return {
+        name: sorted(found)
+        if len(found) <= 16
+        else {"rows": len(found), "sha256": hashlib.sha256("\n".join(sorted(found)).encode()).hexdigest()}
+        for name, found in sorted(texts.items())
+    }
+
+
+def rows_of_flink(lines: list[dict[str, Any]]) -> Iterator[tuple[str, str, str]]:
+    """The rows of state among the lines of a job."""
+    for line in lines:
+        if "state" in line:
+            yield line["operator"], line["state"], json.dumps([line.get("key"), line["value"]])
+
+
+def rows_of_ours(path: Path, names: dict[str, str]) -> Iterator[tuple[str, str, str]]:
+    """The rows that we read of a savepoint, of the operators with these ids, as the job prints them."""
+    # The source's copy is beside it.
+    for operator in Savepoint(path, roots=[str(path.parent)]).operators:
+        if operator.operator_id in names:
+            yield from _rows(operator, names[operator.operator_id])
+
+
+def _rows(operator: Operator, name: str) -> Iterator[tuple[str, str, str]]:
+    for state in operator.states:
+        for batch in state.read():
+            for row in batch.to_pylist():
+                value = row["value"]
+                shown = list(value.values()) if isinstance(value, dict) else value
+                yield name, state.name, json.dumps([row.get("key"), shown])
+
+
+def matrix() -> list[str]:
+    """The recorded restores as the table of docs/writing.md."""
+    lines = [
+        "| script | options | source | " + " | ".join(f"Flink {version}" for version in VERSIONS) + " |",
+        "|" + "---|" * (3 + len(VERSIONS)),
+    ]
+    by_row: dict[tuple[str, str, str], dict[str, bool]] = {}
+    for restore in RESTORES:
+        options = " ".join((*restore.options, *restore.restoring))
+        source = f"{restore.backend}, {restore.source.rpartition('/')[2]}"
+        row = by_row.setdefault((f"`{restore.script}`", options, source), {})
+        row[restore.version] = (RECORDED / f"{restore.id}.json").exists()
+    for cells, found in by_row.items():
+        marks = ["restored" if found[version] else "not tried" for version in VERSIONS]
+        lines.append("| " + " | ".join((*cells, *marks)) + " |")
+    return lines
+
+
+_REWIND = "UPDATE source_offsets SET starting_offset = 24000 WHERE topic = 'words' AND \"partition\" = 2"
+_SOURCES = {
+    "hashmap": ("wordcount-hashmap-savepoints/canonical", "wordcount-hashmap-savepoints/native"),
+    "rocksdb": (
+        "wordcount-rocksdb-savepoints/canonical",
+        "wordcount-rocksdb-savepoints/native",
+        "wordcount-rocksdb-checkpoint-incremental/checkpoint/chk-2",
+    ),
+}
+_EDITS: tuple[tuple[str, str, tuple[str, ...], tuple[str, ...]], ...] = (
+    ("rewind", _REWIND, (), ("--emit", "2")),
+    ("drop", "DROP TABLE aggregate", (), ()),
+    ("rename", "ALTER TABLE aggregate RENAME TO 'counts'", ("--files", "copy"), ("--allow-non-restored",)),
+    (
+        "back",
+        "DROP TABLE source; ALTER TABLE aggregate RENAME TO 'source'; ALTER TABLE source RENAME TO 'aggregate'",
+        (),
+        (),
+    ),
+    ("reference", _REWIND, ("--files", "reference"), ("--parallelism", "3")),
+)
+
+
+def _all() -> Iterator[Restore]:
+    for version in VERSIONS:
+        for backend, sources in _SOURCES.items():
+            for source in sources:
+                for name, script, options, restoring in _EDITS:
+                    kind = source.rpartition("/")[2]
+                    yield Restore(
+                        name=f"{name}-{kind}",
+                        version=version,
+                        backend=backend,
+                        source=source,
+                        script=script,
+                        options=options,
+                        restoring=restoring,
+                    )
+
+
+RESTORES = tuple(_all())

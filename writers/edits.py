@@ -1,0 +1,155 @@
+"""What changes in a savepoint: operators that go, operators with another uid, numbers in operator state.
+
+An edit takes the metadata and returns other metadata. It writes no file: new bytes stand in the metadata, as `NewBytes`.
+"""
+
+from __future__ import annotations
+
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from readers import SavepointLocation, operator_id_of
+from readers.metadata import (
+    ByteStreamStateHandle,
+    OperatorState,
+    OperatorStreamStateHandle,
+    SavepointMetadata,
+)
+from writers.errors import RefusedEditError
+from writers.metadata import OLDEST_VERSION
+from writers.metadata.writer import NAMES_SINCE, PROPERTIES_SINCE
+
+# The positions of sources are some bytes each; state of this size is no list of positions.
+_MOST_PATCHED_BYTES = 64 << 20
+
+
+class Edit(ABC):
+    """One change of a savepoint's metadata."""
+
+    @abstractmethod
+    def applied(self, metadata: SavepointMetadata, source: SavepointLocation) -> SavepointMetadata:
+        """Return the metadata after the change.
+
+        Args:
+            metadata: before the change.
+            source: opens the files of the source savepoint.
+
+        Raises:
+            RefusedEditError: Flink would not restore the result, or lose state.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class DropOperator(Edit):
+    """Leave out an operator: a job that has it starts it without state."""
+
+    operator_id: str
+
+    def applied(self, metadata: SavepointMetadata, source: SavepointLocation) -> SavepointMetadata:
+        _find(metadata, self.operator_id)
+        return replace(
+            metadata,
+            operators=tuple(one for one in metadata.operators if one.operator_id != self.operator_id),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RenameOperator(Edit):
+    """Give an operator a uid: the job's operator with this uid gets its state. Flink: StreamGraphHasherV2."""
+
+    operator_id: str
+    uid: str
+
+    def applied(self, metadata: SavepointMetadata, source: SavepointLocation) -> SavepointMetadata:
+        operator = _find(metadata, self.operator_id)
+        if not self.uid:
+            raise RefusedEditError("expected a uid, found an empty text")
+        operator_id = operator_id_of(self.uid)
+        for other in metadata.operators:
+            if other.operator_id == operator_id and other is not operator:
+                raise RefusedEditError(
+                    f"the savepoint has an operator with the uid {self.uid!r} already ({operator_id}): "
+                    "Flink would give both states to one operator"
+                )
+        # Versions before 5 store the id of the uid, and not the uid.
+        uid = self.uid if metadata.version >= NAMES_SINCE else None
+        renamed = replace(operator, operator_id=operator_id, uid=uid)
+        return _with(metadata, operator, renamed)
+
+
+@dataclass(frozen=True, slots=True)
+class SetVersion(Edit):
+    """Write another version of `_metadata`, for another Flink. Versions before 5 have neither names nor uids."""
+
+    version: int
+
+    def applied(self, metadata: SavepointMetadata, source: SavepointLocation) -> SavepointMetadata:
+        if not self.version >= OLDEST_VERSION:
+            raise RefusedEditError(f"expected a version from {OLDEST_VERSION} on, found {self.version}")
+        if self.version < PROPERTIES_SINCE:
+            metadata = replace(metadata, properties=None)
+        if self.version >= NAMES_SINCE or metadata.version < NAMES_SINCE:
+            return replace(metadata, version=self.version)
+        operators = tuple(replace(one, name=None, uid=None) for one in metadata.operators)
+        return replace(metadata, version=self.version, operators=operators)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewBytes(ByteStreamStateHandle):
+    """Bytes that no file has yet: `writers.files` decides whether they stay in `_metadata`."""
+
+
+@dataclass(frozen=True, slots=True)
+class PatchOperatorState(Edit):
+    """Replace numbers in the managed operator state of one subtask; everything else keeps its place.
+
+    Attributes:
+        operator_id, subtask: whose state.
+        numbers: position of an i8 in the stream → the number there, and the new one.
+    """
+
+    operator_id: str
+    subtask: int
+    numbers: Mapping[int, tuple[int, int]]
+
+    def applied(self, metadata: SavepointMetadata, source: SavepointLocation) -> SavepointMetadata:
+        operator = _find(metadata, self.operator_id)
+        subtasks = tuple(
+            replace(one, managed_operator_state=self._patched(one.managed_operator_state, source))
+            if one.index == self.subtask and one.managed_operator_state is not None
+            else one
+            for one in operator.subtasks
+        )
+        return _with(metadata, operator, replace(operator, subtasks=subtasks))
+
+    def _patched(
+        self, handle: OperatorStreamStateHandle, source: SavepointLocation
+    ) -> OperatorStreamStateHandle:
+        with source.open_stream(handle.delegate) as stream:
+            if stream.size_bytes > _MOST_PATCHED_BYTES:
+                raise RefusedEditError(
+                    f"expected at most {_MOST_PATCHED_BYTES} bytes of operator state in one subtask, "
+                    f"found {stream.size_bytes}"
+                )
+            data = bytearray(stream.view(0, stream.size_bytes))
+        for position, (before, after) in self.numbers.items():
+            found = int.from_bytes(data[position : position + 8], "big", signed=True)
+            if found != before:
+                raise RefusedEditError(
+                    f"expected the number {before} at byte {position} of the operator state, found {found}"
+                )
+            data[position : position + 8] = after.to_bytes(8, "big", signed=True)
+        return replace(handle, delegate=NewBytes(handle_name=str(uuid.uuid4()), data=bytes(data)))
+
+
+def _with(metadata: SavepointMetadata, old: OperatorState, new: OperatorState) -> SavepointMetadata:
+    return replace(metadata, operators=tuple(new if one is old else one for one in metadata.operators))
+
+
+def _find(metadata: SavepointMetadata, operator_id: str) -> OperatorState:
+    for operator in metadata.operators:
+        if operator.operator_id == operator_id:
+            return operator
+    raise RefusedEditError(f"expected an operator {operator_id}, found none: an earlier statement removed it")

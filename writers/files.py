@@ -1,0 +1,148 @@
+"""The files of a new savepoint: which of the source's it takes, how, and under which names.
+
+A new savepoint holds all of its files, so it can be moved, and outlives its source (`LINK`, `COPY`). `REFERENCE` leaves the
+files where they are: with claim mode CLAIM, Flink deletes them once it needs them no more, and the source is lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+from readers import ResolvedFile, SavepointLocation, Stream
+from readers.metadata import (
+    ByteStreamStateHandle,
+    FileStateHandle,
+    RelativeFileStateHandle,
+    SavepointMetadata,
+    SegmentFileStateHandle,
+    StreamStateHandle,
+)
+from writers.edits import NewBytes
+from writers.metadata.leaves import with_leaves
+from writers.target import TargetDirectory
+
+_CHUNK_BYTES = 8 << 20
+# Flink's own limit for bytes in `_metadata`, which go to every task (`state.storage.fs.memory-threshold`).
+_MOST_INLINE_BYTES = 20 << 10
+
+
+class FilesMode(StrEnum):
+    """How a new savepoint gets the files that it takes over.
+
+    LINK: hard links, and copies where the file system has none. COPY: copies. REFERENCE: none; it names the source's files.
+    """
+
+    LINK = "link"
+    COPY = "copy"
+    REFERENCE = "reference"
+
+
+@dataclass(frozen=True, slots=True)
+class TakenFile:
+    """A file of the target that has the bytes of a file of the source, or of a segment of it.
+
+    Attributes:
+        name: its name in the target.
+        source: the handle whose bytes it has.
+        file: where these bytes are.
+    """
+
+    name: str
+    source: StreamStateHandle
+    file: ResolvedFile
+
+
+@dataclass(slots=True)
+class Gathering:
+    """The files that a new savepoint needs.
+
+    Args:
+        location: opens the files of the source.
+        mode: how they are taken.
+
+    Attributes:
+        files: by what they hold; two handles of one file share it.
+        new_files: name → bytes of files that the source does not have.
+        folders: the folders of files that stay where they are.
+    """
+
+    location: SavepointLocation
+    mode: FilesMode
+    files: dict[tuple[object, ...], TakenFile] = field(default_factory=dict)
+    new_files: dict[str, bytes] = field(default_factory=dict)
+    folders: set[str] = field(default_factory=set)
+    _names: set[str] = field(default_factory=set)
+
+    def gathered(self, metadata: SavepointMetadata) -> SavepointMetadata:
+        """Return the metadata with handles of the target's files.
+
+        Raises:
+            ReaderError: a file of the source is missing, too short, or outside the allowed roots.
+        """
+        return with_leaves(metadata, self._taken)
+
+    def _taken(self, handle: StreamStateHandle) -> StreamStateHandle:
+        if isinstance(handle, NewBytes):
+            return self._new(handle)
+        if isinstance(handle, ByteStreamStateHandle):
+            return handle
+        file = self.location.resolve(handle)
+        if self.mode is FilesMode.REFERENCE:
+            self.folders.add(str(file.location.parent))
+            return _referred(handle, file)
+        key = (file.location, file.start, file.size_bytes)
+        taken = self.files.get(key)
+        if taken is None:
+            taken = TakenFile(self._name(file), handle, file)
+            self.files[key] = taken
+        return RelativeFileStateHandle(relative_path=taken.name, state_size=file.size_bytes)
+
+    def _new(self, handle: NewBytes) -> StreamStateHandle:
+        """Return a handle of new bytes; two handles of one name, or one file, would be one handle to Flink."""
+        if len(handle.data) <= _MOST_INLINE_BYTES:
+            return ByteStreamStateHandle(handle_name=handle.handle_name, data=handle.data)
+        self._names.add(handle.handle_name)
+        self.new_files[handle.handle_name] = handle.data
+        return RelativeFileStateHandle(relative_path=handle.handle_name, state_size=len(handle.data))
+
+    def _name(self, file: ResolvedFile) -> str:
+        """Return the file's own name; a number behind it where the target has that name."""
+        base = file.location.name if file.is_whole_file else f"{file.location.name}-{file.start}"
+        name, number = base, 1
+        while name in self._names or name == "_metadata":
+            number += 1
+            name = f"{base}-{number}"
+        self._names.add(name)
+        return name
+
+    def bring(self, target: TargetDirectory) -> None:
+        """Put all files into the target."""
+        for taken in self.files.values():
+            self._bring(taken, target)
+        for name, data in self.new_files.items():
+            target.write(name, [data])
+
+    def _bring(self, taken: TakenFile, target: TargetDirectory) -> None:
+        file = taken.file
+        if not file.is_local:
+            with self.location.open_stream(taken.source) as stream:
+                target.write(taken.name, _chunks(stream))
+        elif not (
+            self.mode is FilesMode.LINK and file.is_whole_file and target.link(file.location.path, taken.name)
+        ):
+            target.copy(file.location.path, file.start, file.size_bytes, taken.name)
+
+
+def _referred(handle: StreamStateHandle, file: ResolvedFile) -> StreamStateHandle:
+    """Return a handle with the absolute path of the file as it is now."""
+    path = f"file:{file.path}" if file.is_local else file.path
+    if isinstance(handle, SegmentFileStateHandle):
+        return replace(handle, file_path=path)
+    return FileStateHandle(file_path=path, state_size=file.size_bytes)
+
+
+def _chunks(stream: Stream) -> Iterator[memoryview]:
+    for start in range(0, stream.size_bytes, _CHUNK_BYTES):
+        yield memoryview(stream.view(start, min(_CHUNK_BYTES, stream.size_bytes - start)))

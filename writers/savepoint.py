@@ -1,0 +1,157 @@
+"""Writing a savepoint: the metadata of a source, edits, files → a new directory that Flink restores from.
+
+    read `_metadata` of the source, and prove that it can be written: the same bytes
+    apply the edits
+    find every file that is left, and decide how it comes along
+    ── a preview ends here; nothing was written ──
+    make the directory, bring the files, write `_metadata`, read it back, rename it
+
+The source is only read.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from readers import Savepoint, SavepointLocation
+from readers.metadata import SavepointMetadata, read_metadata
+from writers.edits import Edit
+from writers.errors import RefusedEditError, UnwritableError
+from writers.files import FilesMode, Gathering
+from writers.metadata import write_metadata
+from writers.target import TargetDirectory
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """What a write does, or did.
+
+    Attributes:
+        operators: number of operators in the new savepoint.
+        files: number of its data files.
+        file_bytes: their sizes together; linked ones take no space.
+        metadata_bytes: the size of `_metadata`.
+    """
+
+    operators: int
+    files: int
+    file_bytes: int
+    metadata_bytes: int
+
+
+class SavepointWriter:
+    """A source savepoint and what is to change.
+
+    Args:
+        source: where it is.
+        edits: the changes, in order.
+        mode: how files come along.
+
+    Raises:
+        UnwritableError: `_metadata` of the source cannot be written again byte for byte.
+        RefusedEditError: Flink would not restore the result, or lose state.
+        ReaderError: the source is damaged, or a file of it is missing.
+    """
+
+    def __init__(
+        self, source: SavepointLocation, edits: Sequence[Edit], mode: FilesMode = FilesMode.LINK
+    ) -> None:
+        self._source = source
+        metadata = _provable(source)
+        _check_no_records_in_flight(metadata)
+        for edit in edits:
+            metadata = edit.applied(metadata, source)
+        self._gathering = Gathering(source, mode)
+        self.metadata = self._gathering.gathered(metadata)
+
+    @cached_property
+    def _bytes(self) -> bytes:
+        return write_metadata(self.metadata)
+
+    @property
+    def summary(self) -> Summary:
+        """What will be written."""
+        files = self._gathering.files.values()
+        return Summary(
+            operators=len(self.metadata.operators),
+            files=len(files) + len(self._gathering.new_files),
+            file_bytes=sum(taken.file.size_bytes for taken in files)
+            + sum(map(len, self._gathering.new_files.values())),
+            metadata_bytes=len(self._bytes),
+        )
+
+    def write(
+        self, target: str | os.PathLike[str], verify: Callable[[Savepoint], None] | None = None
+    ) -> Summary:
+        """Write the new savepoint.
+
+        Args:
+            target: a directory that does not exist.
+            verify: looks at the new savepoint before Flink can find it; what it raises stops the writing.
+
+        Raises:
+            TargetExistsError: something is at the target.
+            TargetError: it cannot be written.
+            ReaderError: a file of the source vanished.
+        """
+        data = self._bytes
+        with TargetDirectory(target) as directory:
+            self._gathering.bring(directory)
+            directory.publish(data, lambda metadata: self._check(metadata, verify))
+        return self.summary
+
+    def _check(self, metadata: Path, verify: Callable[[Savepoint], None] | None) -> None:
+        """Read the new savepoint back: its metadata is as planned, each file is there in its size, and `verify` is content."""
+        # With REFERENCE, the source's own rules have allowed these folders.
+        location = SavepointLocation(metadata, roots=sorted(self._gathering.folders))
+        with location.open_metadata() as stream:
+            found = read_metadata(bytes(stream.view(0, stream.size_bytes).data), stream.path)
+        if found != self.metadata:
+            raise UnwritableError("expected the metadata that was written, read something else back")
+        for handle in found.streams():
+            if handle.path is not None:
+                location.resolve(handle)
+        if verify is not None:
+            with closing(Savepoint(metadata, roots=sorted(self._gathering.folders))) as savepoint:
+                verify(savepoint)
+
+
+def _provable(source: SavepointLocation) -> SavepointMetadata:
+    """Return the source's metadata, after the proof that the writer knows every byte of it.
+
+    Raises:
+        UnwritableError: written again, it would be other bytes.
+    """
+    with source.open_metadata() as stream:
+        data = bytes(stream.view(0, stream.size_bytes).data)
+    metadata = read_metadata(data, stream.path)
+    written = write_metadata(metadata)
+    if written != data:
+        position = next(
+            (at for at, (new, old) in enumerate(zip(written, data, strict=False)) if new != old),
+            min(len(written), len(data)),
+        )
+        raise UnwritableError(
+            f"{stream.path}: expected to write {len(data)} bytes again as they are, found a difference at byte {position}"
+        )
+    return metadata
+
+
+def _check_no_records_in_flight(metadata: SavepointMetadata) -> None:
+    """Refuse the records of an unaligned checkpoint: they may contradict what is changed.
+
+    Raises:
+        RefusedEditError: it has some.
+    """
+    for operator in metadata.operators:
+        for subtask in operator.subtasks:
+            if any(handle.channels for handle in (*subtask.input_channels, *subtask.result_subpartitions)):
+                raise RefusedEditError(
+                    f"the operator {operator.name or operator.uid or operator.operator_id} has records in flight, as an "
+                    "unaligned checkpoint: take an aligned checkpoint or a savepoint"
+                )
