@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import os
+import signal
 import sys
 from importlib import import_module
 from typing import NoReturn
@@ -10,10 +12,13 @@ from typing import NoReturn
 from savepointdb.rooms import ShadowedPackageError, check_rooms
 
 _WRONG_USAGE = 2
+_INTERRUPTED = 130
 
 
 def run() -> NoReturn:
     """Run the command that the arguments name, and end the process."""
+    # Ctrl-C would end an import in the middle, with a traceback.
+    signal.signal(signal.SIGINT, _interrupted)
     # Collecting garbage among modules that stay until the end would take longer than to parse the arguments.
     gc.disable()
     try:
@@ -23,6 +28,10 @@ def run() -> NoReturn:
         sys.exit(_WRONG_USAGE)
     import_module("service.cli").run()
     raise AssertionError("expected the command to end the process")
+
+
+def _interrupted(*_: object) -> NoReturn:
+    os._exit(_INTERRUPTED)
 
 
 if __name__ == "__main__":

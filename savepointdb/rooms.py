@@ -5,11 +5,11 @@ A project's own folder `service/`, on PYTHONPATH or in the folder where `python 
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib.machinery import PathFinder
-from pathlib import Path
 
-_ROOMS = ("service", "catalog", "readers")
+_ROOMS = ("service", "catalog", "readers", "writers")
 
 
 class ShadowedPackageError(ImportError):
@@ -22,23 +22,24 @@ def check_rooms() -> None:
     Raises:
         ShadowedPackageError: another package stands before one of them.
     """
-    home = Path(__file__).resolve().parent.parent
+    home = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
     for room in _ROOMS:
         found = _place_of(room)
-        if found is not None and found != home / room:
+        own = os.path.join(home, room)
+        if found is not None and found != own:
             raise ShadowedPackageError(
-                f"{found} hides the package {room!r} of savepointdb, which is in {home / room}: run it from another folder "
+                f"{found} hides the package {room!r} of savepointdb, which is in {own}: run it from another folder "
                 "and without PYTHONPATH, or install savepointdb in an environment of its own (pipx install savepointdb, or "
                 "uv tool install savepointdb)",
                 name=room,
             )
 
 
-def _place_of(room: str) -> Path | None:
+def _place_of(room: str) -> str | None:
     """Return the folder, or the file, that Python takes for a package; None if it finds none."""
     loaded = sys.modules.get(room)
     spec = PathFinder.find_spec(room) if loaded is None else loaded.__spec__
     if spec is None or spec.origin is None:
         return None
-    origin = Path(spec.origin).resolve()
-    return origin.parent if spec.submodule_search_locations is not None else origin
+    origin = os.path.realpath(spec.origin)
+    return os.path.dirname(origin) if spec.submodule_search_locations is not None else origin

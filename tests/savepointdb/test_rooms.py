@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
+from savepointdb import rooms
 from tests.support.paths import DATA, PROJECT
 
 NATIVE = DATA / "flink" / "2.3.0" / "wordcount-rocksdb-savepoints" / "native"
@@ -65,6 +67,13 @@ def test_folders_behind_ours_and_folders_without_code_hide_nothing(project: Path
     without_code = run("-m", "savepointdb", *sql, cwd=project, path=str(PROJECT))
 
     assert behind == without_code == (0, '"n"\n1000\n', "")
+
+
+def test_every_package_of_the_wheel_is_looked_for() -> None:
+    project = tomllib.loads((PROJECT / "pyproject.toml").read_text())
+    packages = set(project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"])
+
+    assert packages == {"savepointdb", *rooms._ROOMS}
 
 
 def test_python_says_the_same(project: Path) -> None:

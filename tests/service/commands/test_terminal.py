@@ -132,17 +132,25 @@ def test_a_command_has_no_time_limit_unless_it_is_given() -> None:
     assert settings_of({}, {}).queries.timeout_s == 60
 
 
-def test_an_interrupt_while_modules_are_imported_leaves_no_traceback() -> None:
+@pytest.mark.parametrize(
+    ("program", "imported"),
+    [
+        ("service.cli", "service.commands.compile"),
+        ("savepointdb", "argparse"),
+        ("savepointdb", "service.commands.compile"),
+    ],
+)
+def test_an_interrupt_while_modules_are_imported_leaves_no_traceback(program: str, imported: str) -> None:
+    endless = command("SELECT count(*) FROM range(2000000000)")[3:]
     process = subprocess.Popen(
-        [sys.executable, "-X", "importtime", *command("SELECT count(*) FROM range(2000000000)")[1:]],
+        [sys.executable, "-X", "importtime", "-m", program, *endless],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
     assert process.stderr is not None
-    # The function that loads commands imports this module.
     for line in process.stderr:
-        if line.rstrip().endswith("service.commands.compile"):
+        if line.rstrip().endswith(imported):
             break
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
