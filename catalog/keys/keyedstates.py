@@ -29,6 +29,7 @@ class KeyedState:
         value: the column with the value.
         facts: columns that have these values in the rows of the state, and in no others.
         is_unquoted: True if the keys are texts that never begin with a quotation mark.
+        json_columns: text columns of the table in which the state's values, which are no texts, stand as JSON text.
     """
 
     table: Table
@@ -40,6 +41,7 @@ class KeyedState:
     value: str = "value"
     facts: Mapping[str, str] = field(default_factory=dict)
     is_unquoted: bool = False
+    json_columns: frozenset[str] = frozenset()
 
     @property
     def column_type(self) -> pa.DataType:
@@ -111,4 +113,10 @@ def _timers(database: Database, table: StatesTable, state: State) -> KeyedState:
         value="timestamp",
         facts={"operator_id": state.operator_id, "timer_service": service, "time_domain": domain},
         is_unquoted=_KEY in state.unquoted,
+        json_columns=frozenset(
+            column.name
+            for column in state.schema
+            if pa.types.is_string(table.schema.field(column.name).type)
+            and not pa.types.is_string(column.type)
+        ),
     )

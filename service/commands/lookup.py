@@ -171,7 +171,9 @@ def _answer(database: Database, state: KeyedState, batch: pa.RecordBatch) -> pa.
     def column(name: str, kind: pa.DataType = _TEXT) -> pa.Array:
         if name not in batch.schema.names:
             return pa.nulls(batch.num_rows, kind)
-        return json_text(batch.column(name)) if kind == pa.string() else batch.column(name)
+        # Beside states with namespaces of other types, a namespace stands as JSON text already.
+        is_shown = kind != pa.string() or name in state.json_columns
+        return batch.column(name) if is_shown else json_text(batch.column(name))
 
     arrays = [
         repeated(database.name),

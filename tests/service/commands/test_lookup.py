@@ -108,6 +108,14 @@ def test_a_key_of_a_sql_job_is_found_in_its_states_and_timers(run: Any) -> None:
         assert [row["state"] for row in rows] == ["window-aggs"] * 5 + ["window-timers"] * 5
 
 
+def test_namespaces_of_timers_are_values_beside_namespaces_of_other_types(run: Any) -> None:
+    _, rows, _ = run(ALL_STATES, "w1")
+    namespaces = [row["namespace"] for row in rows if row["kind"] == "EVENT TIMER"]
+
+    assert {tuple(sorted(one)) for one in namespaces if isinstance(one, dict)} == {("end", "start")}
+    assert [one for one in namespaces if isinstance(one, str) and one.startswith(("{", '"'))] == []
+
+
 def test_an_error_that_nobody_expects_is_one_line(monkeypatch: pytest.MonkeyPatch, run: Any) -> None:
     def broken(_options: Any) -> int:
         raise RuntimeError("two\nlines")
