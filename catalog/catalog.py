@@ -40,6 +40,7 @@ class Catalog:
         uids: uids of operators of which savepoints store only the ids.
         state_info: a `stateInfo` file in place of those beside the savepoints.
         rescan_after_s: seconds after which a request looks at the roots again; None for never.
+        allow_missing_roots: whether roots may be missing as long as one is there; the log names them.
         cache: of decoded states; None for none.
         options: how files are reached.
 
@@ -57,6 +58,7 @@ class Catalog:
         uids: Sequence[str] = (),
         state_info: str | os.PathLike[str] | None = None,
         rescan_after_s: float | None = None,
+        allow_missing_roots: bool = False,
         cache: StateCache | None = None,
         options: StorageOptions = DEFAULT_OPTIONS,
     ) -> None:
@@ -69,7 +71,9 @@ class Catalog:
             cache=cache,
             storage=options,
         )
-        self._source: DatabaseSource = RootDatabases(roots, opening, rescan_after_s)
+        self._source: DatabaseSource = RootDatabases(
+            roots, opening, rescan_after_s, allow_missing=allow_missing_roots
+        )
         self._kept_aliases: dict[str, Schema | None] | None = None
 
     def refresh(self) -> None:

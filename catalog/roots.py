@@ -9,6 +9,7 @@ A `Catalog` gets its databases from a `DatabaseSource`:
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import threading
 import time
@@ -30,6 +31,8 @@ from readers import (
     ReaderError,
     StorageOptions,
 )
+
+logger = logging.getLogger("savepointdb")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +81,7 @@ class DatabaseSource(ABC):
         """Look at the roots again.
 
         Raises:
-            ReaderError: a root is missing or cannot be listed; the databases stay as they were.
+            ReaderError: a root is missing or cannot be listed, or all of them where some may be; the databases stay as they were.
         """
 
     @abstractmethod
@@ -120,14 +123,24 @@ class RootDatabases(DatabaseSource):
         roots: where to look.
         options: how savepoints are opened.
         rescan_after_s: seconds after which a request looks at the roots again; None for never.
+        allow_missing: whether roots may be missing as long as one is there; the log names them.
 
     Raises:
         NotASavepointError: a root does not exist.
         ConflictingRootsError: two roots have one label, or one is inside another.
     """
 
-    def __init__(self, roots: Iterable[Root], options: OpeningOptions, rescan_after_s: float | None) -> None:
+    def __init__(
+        self,
+        roots: Iterable[Root],
+        options: OpeningOptions,
+        rescan_after_s: float | None,
+        *,
+        allow_missing: bool = False,
+    ) -> None:
         given = tuple(roots)
+        self._allow_missing = allow_missing
+        self._missing: dict[str, str] = {}
         self._roots = labelled(given)
         self._has_latest = len(given) > 1 or any(root.label for root in given)
         self._options = options
@@ -213,17 +226,35 @@ class RootDatabases(DatabaseSource):
 
     def _scan(self) -> None:
         self._scanned_at = time.monotonic()
-        found = [
-            (root, one) for root in self._roots for one in find_savepoints(root.path, self._options.storage)
-        ]
         before = self._under_roots
-        databases = [self._root_database(root, one, before) for root, one in found]
+        databases: list[RootDatabase] = []
+        failures: dict[str, ReaderError | OSError] = {}
+        for root in self._roots:
+            try:
+                found = list(find_savepoints(root.path, self._options.storage))
+            except (ReaderError, OSError) as error:
+                failures[root.label] = error
+                if not self._allow_missing or len(failures) == len(self._roots):
+                    raise
+                # Its files may be back with the next query: a database that is known stays known.
+                databases += [one for one in before.values() if one.label == root.label]
+            else:
+                databases += [self._root_database(root, one, before) for one in found]
+        self._log_missing({label: str(error) for label, error in failures.items()})
         folded: dict[str, list[str]] = {}
         for one in databases:
             folded.setdefault(one.database.name.casefold(), []).append(one.database.name)
         with self._lock:
             self._under_roots = {one.database.name: one for one in databases}
             self._folded = folded
+
+    def _log_missing(self, missing: dict[str, str]) -> None:
+        """Log the roots that are missing since this look, and those that are back."""
+        for label in missing.keys() - self._missing.keys():
+            logger.warning("root %s cannot be read; the others are served: %s", label, missing[label])
+        for label in self._missing.keys() - missing.keys():
+            logger.warning("root %s can be read again", label)
+        self._missing = missing
 
     def _root_database(
         self, root: Root, found: DiscoveredSavepoint, before: dict[str, RootDatabase]

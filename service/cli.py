@@ -259,7 +259,12 @@ def _add_stateinfo(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_doctor(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--root", action="append", metavar="DIR", help="Folder to check. May be repeated.")
+    parser.add_argument(
+        "--root",
+        action="append",
+        metavar="DIR",
+        help="Folder to check beside the roots of the settings file. May be repeated.",
+    )
     _add_config(parser)
     settings.add_arguments(parser, ["temp_directory", "keys_file", "oidc_issuer"])
 

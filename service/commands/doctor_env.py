@@ -6,8 +6,9 @@ import os
 from argparse import Namespace
 
 from service.commands.outcome import FAILED, OK, ended
+from service.commands.sources import roots_of
 from service.operations.doctor import WRONG, checks
-from service.settings import settings_of
+from service.settings import config_path, read_config, settings_of
 
 
 def main(options: Namespace) -> int:
@@ -17,6 +18,9 @@ def main(options: Namespace) -> int:
 
 
 def _show(options: Namespace, states: list[str]) -> None:
-    for check in checks(settings_of(vars(options), os.environ), tuple(options.root or ())):
+    path = config_path(vars(options), os.environ)
+    sources = [*(options.root or ()), *(() if path is None else read_config(path).roots)]
+    roots = tuple(root.path for root in roots_of(sources))
+    for check in checks(settings_of(vars(options), os.environ), roots):
         states.append(check.state)
         print(f"{check.state:8}{check.name:16}{check.found}")

@@ -32,7 +32,8 @@ def catalog_of(
         sources: each `[name=]PATH`.
         options: the parsed command line.
         option: the one that gives the sources, to show how they are labelled.
-        rescan_after_s: seconds between two searches for new savepoints; None to search once.
+        rescan_after_s: seconds between two searches for new savepoints, which may also find a root that is missing now; None to
+            search once.
         cache: the cache of decoded states; None for none.
 
     Raises:
@@ -49,6 +50,7 @@ def catalog_of(
             uids=uids,
             state_info=options.state_info,
             rescan_after_s=rescan_after_s,
+            allow_missing_roots=rescan_after_s is not None,
             cache=cache,
             options=storage_options(settings),
         )

@@ -182,3 +182,14 @@ def test_faults_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert "readable by others" in checked["keys"].found
     assert main(["doctor-env", "--root", str(tmp_path / "none")]) == 1
     assert "cannot be read" in capsys.readouterr().out
+
+
+def test_the_doctor_checks_the_roots_of_the_settings_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "settings.toml"
+    config.write_text(f'roots = ["here={FLINK}", "away={tmp_path / "none"}"]')
+
+    assert main(["doctor-env", "--config", str(config)]) == 1
+    roots = [line.split(maxsplit=2) for line in capsys.readouterr().out.splitlines() if " root " in line]
+    assert roots == [["ok", "root", str(FLINK)], ["wrong", "root", f"{tmp_path / 'none'} cannot be read"]]
