@@ -16,7 +16,7 @@ from readers import ReaderError, json_text
 from service.commands.compile import log_compilation
 from service.commands.outcome import ended
 from service.commands.output import screen_width
-from service.commands.sources import catalog_of, no_savepoint
+from service.commands.sources import catalog_of
 from service.encode import age_text, fitting_columns, size_text, table_lines
 from service.sql.types import Column, sql_type
 
@@ -30,8 +30,6 @@ def _inspect(options: Namespace) -> None:
     log_compilation()
     catalog = catalog_of([options.path], options)
     databases = [catalog.database(name) for name in catalog.databases]
-    if not databases:
-        raise no_savepoint(options.path)
     shown = _as_json if options.format == "json" else _as_text
     texts: list[str] = []
     failures: list[ReaderError] = []

@@ -78,7 +78,12 @@ def _serve(options: Namespace) -> None:
         raise WrongUsageError(str(error)) from error
     cache = cache_of(settings, writes=True)
     catalog = catalog_of(
-        sources, options, option="--root", rescan_after_s=settings.storage.rescan_after_s, cache=cache
+        sources,
+        options,
+        option="--root",
+        rescan_after_s=settings.storage.rescan_after_s,
+        cache=cache,
+        may_be_empty=True,
     )
     authenticator = authenticator_of(settings)
     _check_address(settings, authenticator)

@@ -25,6 +25,7 @@ def catalog_of(
     option: str = "",
     rescan_after_s: float | None = None,
     cache: StateCache | None = None,
+    may_be_empty: bool = False,
 ) -> Catalog:
     """Open the catalog of savepoints or folders, with the names from `--uids` and `--state-info`.
 
@@ -35,17 +36,19 @@ def catalog_of(
         rescan_after_s: seconds between two searches for new savepoints, which may also find a root that is missing now; None to
             search once.
         cache: the cache of decoded states; None for none.
+        may_be_empty: True if savepoints may come later.
 
     Raises:
-        ReaderError: a source does not exist or holds no savepoint.
+        ReaderError: a source does not exist, or none of them holds a savepoint.
         InvalidSettingError: a setting has a wrong value.
         WrongUsageError: two sources have one name, or one is inside another.
     """
     uids = read_uids(options.uids) if options.uids else ()
     settings = settings_of(vars(options), os.environ)
+    roots = roots_of(sources)
     try:
-        return Catalog(
-            roots_of(sources),
+        catalog = Catalog(
+            roots,
             path_map=path_map_of(vars(options), settings),
             uids=uids,
             state_info=options.state_info,
@@ -57,6 +60,9 @@ def catalog_of(
     except ConflictingRootsError as error:
         typed = " ".join(f"{option} {shlex.quote(one)}".strip() for one in error.suggestions)
         raise WrongUsageError(f"{error.message}; label them: {typed}" if typed else error.message) from error
+    if not may_be_empty and not catalog.databases:
+        raise no_savepoint(", ".join(root.path for root in roots))
+    return catalog
 
 
 def storage_options(settings: Settings) -> StorageOptions:

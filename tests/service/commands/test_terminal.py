@@ -193,9 +193,38 @@ def test_a_sum_over_states_of_several_types_names_the_typed_tables(
     assert '"kinds__<state>" has the type of one state' in errors
 
 
-def test_an_empty_folder_is_unreadable(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["inspect", str(tmp_path)]) == 3
-    assert "found no _metadata in or below it" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["inspect"],
+        ["lookup", "--verbose"],
+        ["query", "SELECT 1", "--savepoint"],
+        ["query", "SHOW SCHEMAS", "--savepoint"],
+    ],
+    ids=" ".join,
+)
+def test_an_empty_folder_is_unreadable(
+    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = [*command, str(tmp_path), *(["key"] if command[0] == "lookup" else [])]
+
+    assert cli.main(arguments) == 3
+
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.splitlines()[-1] == (
+        f"savepointdb: {tmp_path}: expected a savepoint, a checkpoint or a folder with some, "
+        "found no _metadata in or below it"
+    )
+
+
+def test_an_empty_folder_beside_a_savepoint_is_no_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sources = ["--savepoint", str(tmp_path), "--savepoint", EVERYTHING]
+
+    assert cli.main(["query", "SELECT 1 AS one", *sources, "--format", "csv"]) == 0
+    assert capsys.readouterr().out.split() == ['"one"', "1"]
 
 
 def test_a_cut_metadata_file_is_called_damaged_first(
