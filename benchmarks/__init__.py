@@ -5,6 +5,7 @@ Reading order:
     __main__.py     scans, lookups and peak memory on savepoints written for the purpose
     savepoints.py   writes canonical savepoints of any size
     rocksdb.py      writes native savepoints of RocksDB
+    encode.py       decoding and encoding, a type a row, side by side
     onekey.py       writes savepoints with one key of millions of entries
     cache.py        the same queries with and without the cache of decoded states
     load.py         many clients at the same time

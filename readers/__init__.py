@@ -32,7 +32,7 @@ In reading order:
 from readers.compiled.ahead import UNITS as COMPILED_UNITS
 from readers.compiled.ahead import compile_all, missing_units
 from readers.compiled.kernel import kernel
-from readers.compiled.routines import subroutine
+from readers.compiled.routines import Intrinsic, subroutine
 from readers.compiled.store import logger as compile_log
 from readers.decode import instructions
 from readers.decode.columns import NO_COLUMN, ColumnTree
@@ -129,6 +129,7 @@ __all__ = [
     "Descriptors",
     "FileChangedError",
     "FileSystem",
+    "Intrinsic",
     "Listing",
     "Location",
     "MissingFileError",

@@ -147,7 +147,8 @@ class Encoder:
         """
         code = self._code
         columns = Columns(self.tree, arrays)
-        offsets: NDArray[np.int64] = np.zeros(rows * code.segments + 1, dtype=np.int64)
+        offsets: NDArray[np.int64] = np.empty(rows * code.segments + 1, dtype=np.int64)
+        offsets[0] = 0
         output: NDArray[np.uint8] = np.empty(
             _LEAST_BYTES + int(rows * self._row_bytes * _MARGIN), dtype=np.uint8
         )

@@ -46,6 +46,7 @@ from writers.encode.machine.items import (
     CURSOR,
     DATA,
     DATA_END,
+    VALIDITY,
     VALUES,
     advance,
     byte_of,
@@ -91,6 +92,8 @@ from writers.encode.machine.temporal import (
     NANOS_A_MILLISECOND,
     NANOS_A_SECOND,
     civil_from_days,
+    floor_divide,
+    split_millis,
 )
 from writers.encode.machine.text import (
     MAX_UTF_BYTES,
@@ -445,27 +448,28 @@ def execute(
                     break
                 child = column + 1
                 cursor = get_field(table, child, CURSOR)
-                missing = False
-                for _ in range(count):
-                    if is_null(table, child):
-                        missing = True
+                if get_field(table, child, VALIDITY):
+                    while get_field(table, child, CURSOR) < cursor + count and not is_null(table, child):
+                        advance(table, child)
+                    if get_field(table, child, CURSOR) < cursor + count:
+                        column = child
+                        status = NULL_VALUE
                         break
-                    advance(table, child)
-                if missing:
-                    column = child
-                    status = NULL_VALUE
-                    break
+                set_field(table, child, CURSOR, cursor + count)
                 store_be_4(output, position, count)
                 position += 4
                 values = get_field(table, child, VALUES) + cursor * width
-                for index in range(count):
-                    if width == 8:
+                if width == 8:
+                    for index in range(count):
                         store_8(output, position + index * 8, load_i8(values, index * 8))
-                    elif width == 4:
+                elif width == 4:
+                    for index in range(count):
                         store_4(output, position + index * 4, load_i4(values, index * 4))
-                    elif width == 2:
+                elif width == 2:
+                    for index in range(count):
                         store_2(output, position + index * 2, load_i2(values, index * 2))
-                    else:
+                else:
+                    for index in range(count):
                         store_1(output, position + index, load_u1(values, index))
                 position += count * width
                 advance(table, column)
@@ -620,9 +624,11 @@ def execute(
                 else:
                     values = get_field(table, column, VALUES)
                     value = load_le_i8(values, get_field(table, column, CURSOR) * 8)
-                    unit = NANOS_A_SECOND if opcode == op.INSTANT else NANOS_A_MILLISECOND
-                    store_be_8(output, position, value // unit)
-                    store_be_4(output, position + 8, value % NANOS_A_SECOND)
+                    seconds = floor_divide(value, NANOS_A_SECOND)
+                    # Of java.sql.Timestamp these are milliseconds, whose fraction the nanoseconds hold again.
+                    first = seconds if opcode == op.INSTANT else floor_divide(value, NANOS_A_MILLISECOND)
+                    store_be_8(output, position, first)
+                    store_be_4(output, position + 8, value - seconds * NANOS_A_SECOND)
                 position += 12
                 advance(table, column)
             elif opcode == op.LOCAL_DATE or opcode == op.LOCAL_TIME or opcode == op.LOCAL_DATE_TIME:
@@ -644,7 +650,7 @@ def execute(
                             break
                     else:
                         value = load_le_i8(values, cursor * 8)
-                        days = value // NANOS_A_DAY
+                        days = floor_divide(value, NANOS_A_DAY)
                         nanos = value - days * NANOS_A_DAY
                 if opcode != op.LOCAL_TIME:
                     if missing:
@@ -662,11 +668,13 @@ def execute(
                         store_be_2(output, position + 1, 0x8000)
                         store_be_4(output, position + 3, _MIN_I4)
                     else:
-                        seconds = nanos // NANOS_A_SECOND
-                        store_1(output, position, seconds // 3600)
-                        store_1(output, position + 1, seconds // 60 % 60)
-                        store_1(output, position + 2, seconds % 60)
-                        store_be_4(output, position + 3, nanos % NANOS_A_SECOND)
+                        seconds = floor_divide(nanos, NANOS_A_SECOND)
+                        minutes = floor_divide(seconds, 60)
+                        hours = floor_divide(minutes, 60)
+                        store_1(output, position, hours)
+                        store_1(output, position + 1, minutes - hours * 60)
+                        store_1(output, position + 2, seconds - minutes * 60)
+                        store_be_4(output, position + 3, nanos - seconds * NANOS_A_SECOND)
                     position += 7
                 advance(table, column)
             elif opcode == op.DECIMAL:
@@ -705,11 +713,10 @@ def execute(
                 if is_null(table, column):
                     status = NULL_VALUE
                     break
-                unit = word(instructions, pc, op.NANOS_A_UNIT)
-                units = NANOS_A_MILLISECOND // unit
                 value = load_le_i8(get_field(table, column, VALUES), advance(table, column) * 8)
-                store_be_8(output, position, value // units)
-                store_be_4(output, position + 8, value % units * unit)
+                millis, nanos = split_millis(value, word(instructions, pc, op.NANOS_A_UNIT))
+                store_be_8(output, position, millis)
+                store_be_4(output, position + 8, nanos)
                 position += 12
             elif opcode == op.BINARY:
                 if capacity - position < 4:
@@ -878,12 +885,11 @@ def execute(
                     status = NULL_VALUE
                     break
                 slot = frame(stack, top, FRAME_SLOTS) + word(instructions, pc, op.SLOT)
-                unit = word(instructions, pc, op.NANOS_A_UNIT)
-                units = NANOS_A_MILLISECOND // unit
                 value = load_le_i8(get_field(table, column, VALUES), advance(table, column) * 8)
+                millis, nanos = split_millis(value, word(instructions, pc, op.NANOS_A_UNIT))
                 offset = position - frame(stack, top, FRAME_REGION)
-                store_8(output, slot, offset << 32 | value % units * unit)
-                store_8(output, position, value // units)
+                store_8(output, slot, offset << 32 | nanos)
+                store_8(output, position, millis)
                 position += 8
             elif opcode == op.ARRAY:
                 if is_null(table, column):

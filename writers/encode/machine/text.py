@@ -7,12 +7,18 @@ import numpy as np
 from readers import load_le_i8, load_u1, store_1, store_8, store_be_2, subroutine
 
 _HIGH_BITS = np.int64(-0x7F7F7F7F7F7F7F80)  # 0x80 in each of eight bytes
+_LONG_TEXT = 32
 MAX_UTF_BYTES = 65_535  # the length of `writeUTF` is a u2
 
 
 @subroutine
 def copy_bytes(output: int, position: int, data: int, start: int, end: int, data_end: int) -> None:
-    """Copy bytes, eight at a time where the data leave room; up to seven bytes behind them are overwritten."""
+    """Copy bytes; up to seven bytes behind them are overwritten."""
+    if end - start >= _LONG_TEXT:
+        # LLVM makes vectors of it, which take some time to begin.
+        for index in range(end - start):
+            store_1(output, position + index, load_u1(data, start + index))
+        return
     while start < end:
         if start + 8 <= data_end:
             store_8(output, position, load_le_i8(data, start))
