@@ -22,7 +22,7 @@ Reading order:
     predicate.py    the conditions that save reading
     scan.py         Scan → Split: what an engine reads
     splits.py       the splits of states, of the cache and of facts
-    cache/          decoded states as Parquet files
+    cache/          decoded states as Parquet files; the tables of savepoints
     stateinfo.py    files of the user: `stateInfo`, job plans, uids
     errors.py       CatalogError and its subclasses
 
@@ -31,6 +31,7 @@ Reading order:
     >>> db.table("aggregate").scan(columns=["key", "value"], key="key_662").to_arrow()
 """
 
+from catalog.cache.listings import ListedTable
 from catalog.catalog import Catalog, Root, connect
 from catalog.database import Database
 from catalog.errors import (
@@ -61,6 +62,7 @@ __all__ = [
     "FactsTable",
     "Key",
     "KeyedState",
+    "ListedTable",
     "NoSuchColumnError",
     "NoSuchDatabaseError",
     "NoSuchTableError",

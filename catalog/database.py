@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
 
+from catalog.cache.listings import ListedTable, listing_key
 from catalog.cache.states import StateCache
 from catalog.references import SavepointReference, is_gone, open_savepoint
 from catalog.savepointtables import SavepointTables
@@ -56,6 +57,7 @@ class Database:
         self._description: tuple[int, str | None] | None = None
         self._lock = threading.Lock()
         self._tables: SavepointTables | None = None
+        self._listed: tuple[ListedTable, ...] | None = None
 
     @property
     def savepoint(self) -> Savepoint:
@@ -117,6 +119,30 @@ class Database:
     def tables(self) -> list[str]:
         """Names of its tables; reads the headers of all state files."""
         return [table.name for table in self._opened().all()]
+
+    def listed(self) -> Sequence[ListedTable | Table]:
+        """Return its tables as lists show them; reads the headers of all state files, unless they are remembered.
+
+        Raises:
+            ReaderError: it cannot be opened.
+        """
+        if self._listed is not None:
+            return self._listed
+        memory = None if self.cache is None else self.cache.listings
+        if memory is None:
+            return tuple(self._opened().all())
+        key = listing_key(self.reference, self.modified_ns, tuple(self.uids.items()))
+        if key is None:
+            return tuple(self._opened().all())
+        self._listed = memory.read(key)
+        if self._listed is None:
+            opened = self._opened()
+            found = tuple(ListedTable(one.name, one.comment, one.schema) for one in opened.all())
+            if not opened.is_whole:
+                return found
+            memory.write(key, found)
+            self._listed = found
+        return self._listed
 
     @property
     def table_schemas(self) -> Iterator[tuple[str, pa.Schema]]:

@@ -77,6 +77,13 @@ class SavepointTables:
             tables += self._tables_of(operator)
         return {table.name.casefold(): table for table in tables}.values()
 
+    @property
+    def is_whole(self) -> bool:
+        """True if the headers of all state files could be read."""
+        return not self.savepoint.has_failed and not any(
+            operator.unread for operator in self.savepoint.operators
+        )
+
     def find(self, name: str) -> Table:
         """Return a table by name, in any case; reads the headers of the operators that the name may mean, mostly one.
 

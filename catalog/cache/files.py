@@ -35,7 +35,7 @@ class CacheDirectory:
     """The files of a cache; the directory is made when the first of them is written.
 
     Attributes:
-        path: of the directory, which holds nothing else.
+        path: of the directory, which holds no other files.
         max_bytes: of all entries together.
     """
 

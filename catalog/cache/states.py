@@ -38,6 +38,7 @@ from pyarrow import parquet
 
 import readers
 from catalog.cache.files import CacheDirectory
+from catalog.cache.listings import ListingCache
 from catalog.errors import CorruptCacheError
 from catalog.references import StateReference, open_savepoint
 from readers import KEY_GROUP, ReaderError, Selection, State, StateKind, StatePart, is_keyed
@@ -91,6 +92,10 @@ class CacheEntry:
 class StateCache:
     """The cached states of a directory. Pickles: the copies of one process are one object, of the same directory.
 
+    Attributes:
+        directory: its files.
+        listings: the tables of savepoints, in a directory inside; None if scans make no entries.
+
     Args:
         directory: of the files; made when the first is written.
         max_bytes: of all files.
@@ -109,6 +114,7 @@ class StateCache:
         slow_scan_s: float = SLOW_SCAN_S,
     ) -> None:
         self.directory = CacheDirectory(Path(directory), max_bytes)
+        self.listings = ListingCache(Path(directory) / "tables") if writes else None
         self._writes = writes
         self._least_bytes = least_bytes
         self._slow_scan_s = slow_scan_s

@@ -9,12 +9,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
 
-from catalog import Catalog, Database, NoSuchTableError
+from catalog import Catalog, Database, ListedTable, NoSuchTableError
 from catalog.freshness import Schema
 from catalog.table import FactsTable, Table
 from readers import ReaderError
@@ -50,11 +50,13 @@ def information_schema_table(catalog: Catalog, name: str, databases: Iterable[st
     return FactsTable(name.casefold(), comment, schema, make)
 
 
-def _schemata(one: Schema) -> Iterator[dict[str, Any]]:
+def schemata_rows(one: Schema) -> Iterator[dict[str, Any]]:
+    """Yield the row of a schema."""
     yield {"catalog_name": CATALOG, "schema_name": one.name}
 
 
-def _tables(one: Schema) -> Iterator[dict[str, Any]]:
+def tables_rows(one: Schema) -> Iterator[dict[str, Any]]:
+    """Yield the rows of the tables of a schema."""
     for table in tables_of(one.database):
         yield {
             "table_catalog": CATALOG,
@@ -65,7 +67,8 @@ def _tables(one: Schema) -> Iterator[dict[str, Any]]:
         }
 
 
-def _columns(one: Schema) -> Iterator[dict[str, Any]]:
+def columns_rows(one: Schema, type_name: Callable[[pa.DataType], str] = sql_type) -> Iterator[dict[str, Any]]:
+    """Yield the rows of the columns of a schema, with the names that a dialect has for types."""
     for table in tables_of(one.database):
         for position, column in enumerate(table.schema, start=1):
             yield {
@@ -75,14 +78,14 @@ def _columns(one: Schema) -> Iterator[dict[str, Any]]:
                 "column_name": column.name,
                 "ordinal_position": position,
                 "is_nullable": "YES" if column.nullable else "NO",
-                "data_type": sql_type(column.type),
+                "data_type": type_name(column.type),
             }
 
 
-def tables_of(database: Database) -> list[Table]:
+def tables_of(database: Database) -> Sequence[ListedTable | Table]:
     """Return the tables of a database; none if the database cannot be read."""
     try:
-        return [database.table(name) for name in database.tables]
+        return database.listed()
     except ReaderError:
         return []
 
@@ -93,11 +96,11 @@ def _schema(*columns: str, **others: pa.DataType) -> pa.Schema:
 
 _Rows = Callable[[Schema], Iterator[dict[str, Any]]]
 _TABLES: dict[str, tuple[str, pa.Schema, _Rows]] = {
-    "schemata": ("the databases", _schema("catalog_name", "schema_name"), _schemata),
+    "schemata": ("the databases", _schema("catalog_name", "schema_name"), schemata_rows),
     "tables": (
         "the tables of all databases",
         _schema("table_catalog", "table_schema", "table_name", "table_type", "table_comment"),
-        _tables,
+        tables_rows,
     ),
     "columns": (
         "the columns of all tables",
@@ -111,6 +114,6 @@ _TABLES: dict[str, tuple[str, pa.Schema, _Rows]] = {
             "data_type",
             ordinal_position=pa.int32(),
         ),
-        _columns,
+        columns_rows,
     ),
 }

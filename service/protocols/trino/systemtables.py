@@ -29,7 +29,14 @@ from service.protocols.trino.session import Session
 from service.protocols.trino.types import trino_type
 from service.queries.history import QueryRecord
 from service.queries.registry import Queries
-from service.sql.information_schema import CATALOG, INFORMATION_SCHEMA, tables_of
+from service.sql.information_schema import (
+    CATALOG,
+    INFORMATION_SCHEMA,
+    columns_rows,
+    schemata_rows,
+    tables_of,
+    tables_rows,
+)
 from service.version import installed_version
 
 SYSTEM = "system"
@@ -107,34 +114,18 @@ class TrinoTables:
 
 def _schemata(_tables: TrinoTables, schemas: Iterator[Schema]) -> Iterator[dict[str, Any]]:
     for one in schemas:
-        yield {"catalog_name": CATALOG, "schema_name": one.name}
+        yield from schemata_rows(one)
     yield {"catalog_name": CATALOG, "schema_name": INFORMATION_SCHEMA}
 
 
 def _tables(_tables: TrinoTables, schemas: Iterator[Schema]) -> Iterator[dict[str, Any]]:
     for one in schemas:
-        for table in tables_of(one.database):
-            yield {
-                "table_catalog": CATALOG,
-                "table_schema": one.name,
-                "table_name": table.name,
-                "table_type": "BASE TABLE",
-            }
+        yield from tables_rows(one)
 
 
 def _columns(_tables: TrinoTables, schemas: Iterator[Schema]) -> Iterator[dict[str, Any]]:
     for one in schemas:
-        for table in tables_of(one.database):
-            for position, column in enumerate(table.schema, start=1):
-                yield {
-                    "table_catalog": CATALOG,
-                    "table_schema": one.name,
-                    "table_name": table.name,
-                    "column_name": column.name,
-                    "ordinal_position": position,
-                    "is_nullable": "YES" if column.nullable else "NO",
-                    "data_type": trino_type(column.type),
-                }
+        yield from columns_rows(one, trino_type)
 
 
 def _comments(_tables: TrinoTables, schemas: Iterator[Schema]) -> Iterator[dict[str, Any]]:
