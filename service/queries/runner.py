@@ -18,6 +18,7 @@ from service.errors import (
     SavepointError,
     query_error_of,
 )
+from service.queries.keyhints import with_key_hint
 from service.queries.lifecycle import Lifecycle
 from service.queries.results import ResultBuffer
 from service.queries.slots import Slots, Ticket
@@ -99,6 +100,7 @@ class Runner:
             error = self._lifecycle.failure
             if error is None:
                 error = _gone_or(query_error_of(raised), self._plan.databases)
+                error = with_key_hint(error, self._plan)
                 error.__cause__ = error.__cause__ or (None if error is raised else raised)
             _clear_frames(raised)
         if self._execution is not None:

@@ -108,6 +108,33 @@ def test_a_key_of_a_sql_job_is_found_in_its_states_and_timers(run: Any) -> None:
         assert [row["state"] for row in rows] == ["window-aggs"] * 5 + ["window-timers"] * 5
 
 
+@pytest.mark.parametrize(
+    ("operator", "key"),
+    [
+        ("kinds-tuple2", "'t1'"),
+        ("kinds-tuple2", "5"),
+        ("kinds-row", "'r1'"),
+        ("kinds-instant", "'yesterday'"),
+        ("kinds-local-date", "'monday'"),
+    ],
+)
+def test_an_error_of_a_query_shows_a_key_that_it_finds(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, operator: str, key: str
+) -> None:
+    uids = tmp_path / "uids"
+    uids.write_text(f"{operator}\n")
+    count = f'SELECT count(*) FROM "{operator}" WHERE key = '
+    options = ("--savepoint", ALL_STATES, "--uids", str(uids), "--format", "csv")
+
+    assert cli.main(["query", count + key, *options]) == 1
+    told = capsys.readouterr().err
+    assert f"line 1, column {count.index('key') + 1}: " in told
+    shown = re.search(rf"\(keys of '{operator}' look like ('.*')\)$", told.strip())
+    assert shown is not None
+    assert cli.main(["query", count + shown[1], *options]) == 0
+    assert int(capsys.readouterr().out.splitlines()[1]) > 0
+
+
 def test_namespaces_of_timers_are_values_beside_namespaces_of_other_types(run: Any) -> None:
     _, rows, _ = run(ALL_STATES, "w1")
     namespaces = [row["namespace"] for row in rows if row["kind"] == "EVENT TIMER"]
