@@ -31,6 +31,7 @@ from service.commands.outcome import NothingFoundError, ended
 from service.commands.output import check_output, write_rows
 from service.commands.sources import catalog_of
 from service.encode.columns import JSON_TEXT
+from service.errors import query_error_of
 from service.sql.types import Column, sql_type
 
 _MOST_EXAMPLES = 4
@@ -68,15 +69,15 @@ def _lookup(options: Namespace) -> None:
     # The first rows are read before anything is written, so that an unknown key gives an error and no empty file.
     batches = _batches(states, options.key, failures)
     first = next(batches, None)
-    if first is None and failures:
-        # The key may be in what cannot be read.
-        raise failures[0][1]
-    if first is None:
-        raise NothingFoundError(_nothing(options.key, [state for _, state in states]))
-    rows = chain([first], batches)
-    write_rows(_COLUMNS, _ANSWER, rows, format_name=options.format, path=options.output)
-    for text in dict.fromkeys(f"{name}: {error}" for name, error in failures):
+    if first is not None:
+        rows = chain([first], batches)
+        write_rows(_COLUMNS, _ANSWER, rows, format_name=options.format, path=options.output)
+    for text in dict.fromkeys(f"{name}: {query_error_of(error).message}" for name, error in failures):
         print(f"savepointdb: not all of it can be read: {text}", file=sys.stderr)
+    if first is None:
+        told = _nothing(options.key, [state for _, state in states])
+        # The key may be in what cannot be read.
+        raise ReaderError(f"{told} (of what can be read)") if failures else NothingFoundError(told)
 
 
 def _batches(
@@ -130,11 +131,15 @@ def _near_misses(text: str, states: list[KeyedState]) -> dict[str, str]:
 def _example(state: KeyedState) -> str | None:
     """Return a key of a state; None if it has none."""
     scan = state.table.scan(["key"], Predicate({name: (value,) for name, value in state.facts.items()}))
-    for split in scan.splits:
-        for batch in scan.read(split):
-            keys = batch.column("key").drop_null()
-            if len(keys):
-                return shown_key(keys)
+    try:
+        for split in scan.splits:
+            for batch in scan.read(split):
+                keys = batch.column("key").drop_null()
+                if len(keys):
+                    return shown_key(keys)
+    except ReaderError:
+        # The first failure is told already; other states may have examples.
+        return None
     return None
 
 

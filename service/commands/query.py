@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from argparse import Namespace
@@ -28,6 +29,8 @@ def main(options: Namespace) -> int:
 
 def _query(options: Namespace) -> None:
     check_output(options.format, options.output)
+    # What the catalog logs for a service, the answer says here.
+    logging.getLogger("savepointdb").addHandler(logging.NullHandler())
     settings = settings_of(vars(options), os.environ, UNLIMITED)
     sql = sys.stdin.read() if options.sql == "-" else options.sql
     catalog = catalog_of(

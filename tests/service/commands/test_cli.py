@@ -579,6 +579,12 @@ def test_a_lookup_answers_beside_a_broken_savepoint_and_names_it(run: Any, broke
     assert errors.count("\n") == 1
     # The key may be in the other one.
     assert missed[:2] == (3, b"")
+    broken, told = missed[2].splitlines()
+    assert broken == errors.rstrip()
+    assert told == (
+        "savepointdb: no state has the key 'no such key'; keys here look like: 4 (mod7-no-uid), key_100 (aggregate) "
+        "(of what can be read)"
+    )
 
 
 def test_a_query_that_names_no_database_takes_the_newest_readable_one(
