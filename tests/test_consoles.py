@@ -1,0 +1,93 @@
+"""The commands of the README and of the documentation do what the pages show."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.support.consoles import Console, Session, comparable, consoles_of
+from tests.support.paths import DATA, PROJECT
+
+PAGES = {
+    page.name: page.read_text(encoding="utf-8")
+    for page in [PROJECT / "README.md", *(PROJECT / "docs").glob("*.md")]
+}
+FLINK = DATA / "flink"
+JOB = FLINK / "2.3.0" / "wordcount-rocksdb-checkpoint-incremental" / "checkpoint"
+# What is not run stands here, so that nothing is left out in silence.
+NOT_RUN = {
+    "README.md": ["it installs, and runs these tests", "it needs a bucket in S3"],
+    "index.md": ["it installs a package", "it needs a bucket in S3"],
+    "operations.md": ["it needs the bucket and the certificate of the settings above"],
+    "scale.md": ["it needs a Spark cluster"] * 2,
+    "stateinfo.md": ["it needs protoc and a bucket in S3"],
+    "storage.md": ["it needs buckets in S3"],
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """The folders that the pages speak of."""
+    shutil.copytree(
+        FLINK / "2.3.0" / "wordcount-rocksdb-savepoints" / "native", tmp_path / "savepoints" / "savepoint-42"
+    )
+    shutil.copytree(
+        FLINK / "1.20.3" / "wordcount-rocksdb-savepoints" / "native", tmp_path / "archive" / "savepoint-17"
+    )
+    for job in ("job", "copy"):
+        shutil.copytree(JOB / "chk-1", tmp_path / job / "chk-41")
+        shutil.copytree(JOB / "chk-2", tmp_path / job / "chk-42")
+        shutil.copytree(JOB / "shared", tmp_path / job / "shared")
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "uids.txt").write_text("aggregate\nsource\nmod7\n", encoding="utf-8")
+    nodes = [{"id": "e5a72f353fc1e6bbf3bd96a41384998c", "description": "Source: source -&gt; aggregate"}]
+    (tmp_path / "plan.json").write_text(json.dumps({"plan": {"nodes": nodes}}), encoding="utf-8")
+    return tmp_path
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name", [name for name, page in PAGES.items() if any(each.reason is None for each in consoles_of(page))]
+)
+def test_the_commands_of_a_page_show_what_it_says(name: str, folder: Path) -> None:
+    with ExitStack() as stack:
+        session = Session(folder, stack)
+        for console in consoles_of(PAGES[name]):
+            if console.reason is not None:
+                continue
+            shown = ""
+            for command in console.commands:
+                code, screen = session.run(command)
+                shown += screen
+                assert code == 0, f"{command}\n{screen}"
+            if console.output:
+                assert comparable(shown) == comparable(console.output), console.commands
+
+
+def test_what_is_not_run_says_why() -> None:
+    found = {
+        name: [each.reason for each in consoles_of(page) if each.reason is not None]
+        for name, page in PAGES.items()
+    }
+
+    assert {name: reasons for name, reasons in found.items() if reasons} == NOT_RUN
+
+
+def test_every_fence_of_commands_is_found() -> None:
+    for name, page in PAGES.items():
+        consoles = consoles_of(page)
+        assert len(consoles) == page.count("```console"), name
+        assert all(each.commands for each in consoles), name
+
+
+def test_a_fence_has_commands_and_what_they_show() -> None:
+    page = "```console\n$ a b \\\n    c   # why\n$ d\nx\n\ny\n```\n\n<!-- not run: no d -->\n```console\n$ d\n```\n"
+
+    assert consoles_of(page) == [
+        Console(("a b \\\n    c   # why", "d"), "x\n\ny", None),
+        Console(("d",), "", "no d"),
+    ]
