@@ -74,6 +74,7 @@ from readers.errors import (
 )
 from readers.formats.entry import OUT_OF_RANGE, UNDECODED, StateKind
 from readers.formats.source import Selection
+from readers.headers.metainfo import BackendStateType, StateMetaInfo
 from readers.jsontext import iso_timestamp, json_text
 from readers.keygroups import operator_id_of
 from readers.metadata import (
@@ -90,6 +91,7 @@ from readers.serializers.base import Serializer
 from readers.serializers.primitives import VoidNamespaceSerializer
 from readers.serializers.protobuf.descriptors import Descriptors, read_descriptors
 from readers.serializers.tuples import ROW_KIND
+from readers.snapshots.registry import has_snapshot
 from readers.stateinfo.file import STATE_INFO_FILE_NAME, load_state_info, read_bounded
 from readers.stateinfo.plans import load_job_plan
 from readers.states import State, StatePart, UnreadHandle
@@ -123,6 +125,7 @@ __all__ = [
     "SUBTASK",
     "UNDECODED",
     "AccessDeniedError",
+    "BackendStateType",
     "Code",
     "ColumnTree",
     "CorruptDataError",
@@ -150,6 +153,7 @@ __all__ = [
     "Serializer",
     "State",
     "StateKind",
+    "StateMetaInfo",
     "StateObject",
     "StatePart",
     "StorageError",
@@ -168,6 +172,7 @@ __all__ = [
     "conform",
     "file_system_of",
     "given_location",
+    "has_snapshot",
     "instructions",
     "is_keyed",
     "is_url",

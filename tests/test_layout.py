@@ -49,7 +49,7 @@ FLOORS = {
     "writers": (
         ("errors",),
         ("output",),
-        ("metadata",),
+        ("metadata", "snapshots", "headers"),
         ("encode", "target"),
         ("edits",),
         ("files",),

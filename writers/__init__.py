@@ -7,6 +7,8 @@ would write, or a new savepoint. This module is the face of the room: the catalo
     encode/        rows → entries, by the same programs that decode them
     output.py      big-endian bytes, as Java writes them
     metadata/      a `SavepointMetadata` → the bytes of `_metadata`
+    snapshots.py   types → serializer snapshots
+    headers.py     registered states → the headers of state files
     edits.py       what changes in a savepoint
     target.py      the directory of a new savepoint
     files.py       the files of the source that it takes over

@@ -30,6 +30,7 @@ class KeyedHeader:
         version: of the header.
         compressed: the key groups are snappy streams.
         key_serializer: of the keys of all states.
+        key_block: where its snapshot begins and ends in the header.
         states: in the order of their ids.
         end: position behind the header.
     """
@@ -37,6 +38,7 @@ class KeyedHeader:
     version: int
     compressed: bool
     key_serializer: Serializer
+    key_block: tuple[int, int]
     states: tuple[StateMetaInfo, ...]
     end: int
 
@@ -75,11 +77,13 @@ def _read_keyed_header(cursor: Cursor, unknown: UnknownSnapshot) -> KeyedHeader:
     version = cursor.i4()
     check_version(version, KEYED_READERS, "a keyed state header", cursor)
     compressed = cursor.boolean() if version >= _FIRST_WITH_COMPRESSION else False
+    key_start = cursor.position
     key_serializer = _key_serializer(cursor, version, unknown)
     return KeyedHeader(
         version=version,
         compressed=compressed,
         key_serializer=key_serializer,
+        key_block=(key_start, cursor.position),
         states=read_states(cursor, KEYED_READERS[version], unknown),
         end=cursor.position,
     )

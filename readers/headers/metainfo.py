@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import TypeAlias
 
@@ -70,12 +70,14 @@ class StateMetaInfo:
         kind: the way the backend holds it.
         options: by `StateMetaInfoSnapshot.CommonOptionsKeys`.
         serializers: by `StateMetaInfoSnapshot.CommonSerializerKeys`.
+        blocks: likewise, where the block of each snapshot begins and ends in the header; of M6 only.
     """
 
     name: str
     kind: BackendStateType
     options: Mapping[str, str]
     serializers: Mapping[str, Serializer]
+    blocks: Mapping[str, tuple[int, int]] = field(default_factory=dict, compare=False)
 
     @property
     def keyed_state_type(self) -> str | None:
@@ -116,11 +118,13 @@ def read_meta_info(cursor: Cursor, unknown: UnknownSnapshot = refuse) -> StateMe
         CorruptDataError: the bytes are no state meta info.
     """
     name, kind, options = _common(cursor)
-    serializers = {}
+    serializers, blocks = {}, {}
     for _ in range(cursor.count("serializers", 6)):
         key = _serializer_key(cursor)
+        start = cursor.position
         serializers[key] = read_block(cursor, unknown=unknown)
-    return StateMetaInfo(name=name, kind=kind, options=options, serializers=serializers)
+        blocks[key] = start, cursor.position
+    return StateMetaInfo(name=name, kind=kind, options=options, serializers=serializers, blocks=blocks)
 
 
 def read_states(cursor: Cursor, read: MetaInfoReader, unknown: UnknownSnapshot) -> tuple[StateMetaInfo, ...]:

@@ -36,6 +36,11 @@ def snapshot_body(class_name: str) -> SnapshotBody | None:
     return body
 
 
+def has_snapshot(class_name: str) -> bool:
+    """Return whether a snapshot class is known."""
+    return class_name in SNAPSHOTS
+
+
 _FLINK = "org.apache.flink."
 
 FAMILIES: dict[str, Mapping[str, SnapshotBody]] = {

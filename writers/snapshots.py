@@ -1,0 +1,208 @@
+"""Serializer snapshots of new states: the schema that Flink stores before the data. `readers.snapshots` describes the forms.
+
+| snapshot | bytes after `utf class, i4 version` |
+|---|---|
+| simple | version 3, nothing |
+| composite | version 3: i4 911108, i4 outer version, outer body, i4 1333245, i4 1, i4 n, n × snapshot |
+| POJO | version 2: utf class, three optional maps: fields, registered and other subclasses |
+| enum | version 3: utf class, i4 n, n × utf constant |
+| DecimalData, TimestampData | version 3, 1: i4 precision, i4 scale; i4 precision |
+
+States that a savepoint has keep the bytes of their snapshots: see `headers.py`. The types here are those that can be named
+without one; their bytes are Flink's own, of 1.20 and of 2.x alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import is_dataclass
+from typing import Any
+
+from readers import Serializer, has_snapshot
+from writers.errors import UnencodableTypeError
+from writers.output import DataOutput
+
+_SIMPLE_VERSION = 3
+_COMPOSITE_VERSION = 3
+_ENUM_VERSION = 3
+_POJO_VERSION = 2
+_DECIMAL_VERSION = 3
+_TIMESTAMP_VERSION = 1
+_COMPOSITE_MAGIC = 911108
+_NESTED_MAGIC = 1333245
+_NESTED_VERSION = 1
+_OPTIONAL_MAP_MAGIC = 0x4F2C69A3D70
+
+_BASE = "org.apache.flink.api.common.typeutils.base."
+_RUNTIME = "org.apache.flink.api.java.typeutils.runtime."
+_STREAMING = "org.apache.flink.streaming."
+_WINDOWS = _STREAMING + "api.windowing.windows."
+_TABLE = "org.apache.flink.table.runtime.typeutils."
+
+
+def write_snapshot(serializer: Serializer) -> bytes:
+    """Return the versioned snapshot of a serializer.
+
+    Raises:
+        UnencodableTypeError: it holds more than its serializer keeps of it (Kryo, Avro, SQL's rows, subclasses of POJOs).
+    """
+    output = DataOutput()
+    _write_versioned(output, serializer)
+    return bytes(output.data)
+
+
+def _write_versioned(output: DataOutput, serializer: Serializer) -> None:
+    if serializer.java_class in _COMPOSITES:
+        _write_composite(output, serializer)
+        return
+    write = _OTHERS.get(serializer.java_class)
+    if write is not None:
+        write(output, serializer)
+        return
+    simple_name = serializer.java_class.rsplit(".", 1)[-1]
+    name = _SIMPLE_NAMES.get(serializer.java_class, f"{serializer.java_class}${simple_name}Snapshot")
+    # A serializer with attributes has them in its snapshot: only those without are simple.
+    if is_dataclass(serializer) or not has_snapshot(name):
+        raise _refused(serializer)
+    _write_head(output, name, _SIMPLE_VERSION)
+
+
+def _refused(serializer: Serializer) -> UnencodableTypeError:
+    return UnencodableTypeError(
+        f"expected a type whose snapshot can be written, found {serializer.type_name} "
+        f"({serializer.java_class}): copy its state from a savepoint that has it"
+    )
+
+
+def _write_head(output: DataOutput, name: str, version: int) -> None:
+    output.utf(name)
+    output.i4(version)
+
+
+def _write_composite(output: DataOutput, serializer: Serializer) -> None:
+    name, outer_version, write_outer = _COMPOSITES[serializer.java_class]
+    _write_head(output, name, _COMPOSITE_VERSION)
+    output.i4(_COMPOSITE_MAGIC)
+    output.i4(outer_version)
+    write_outer(output, serializer)
+    nested = [child for _, child in serializer.children]
+    if serializer.java_class in _WITH_TIME:
+        _write_nested(output, len(nested) + 1)
+        _write_head(output, _BASE + "LongSerializer$LongSerializerSnapshot", _SIMPLE_VERSION)
+    else:
+        _write_nested(output, len(nested))
+    for child in nested:
+        _write_versioned(output, child)
+
+
+def _write_nested(output: DataOutput, count: int) -> None:
+    output.i4(_NESTED_MAGIC)
+    output.i4(_NESTED_VERSION)
+    output.i4(count)
+
+
+def _nothing(_output: DataOutput, _serializer: Any) -> None:
+    """Write no outer body."""
+
+
+def _component_class(output: DataOutput, serializer: Any) -> None:
+    output.utf(serializer.component_class)
+
+
+def _tuple_class(output: DataOutput, serializer: Any) -> None:
+    output.utf(serializer.tuple_class)
+
+
+def _padding(output: DataOutput, serializer: Any) -> None:
+    output.i4(serializer.padding)
+
+
+def _row_kind(output: DataOutput, serializer: Any) -> None:
+    output.boolean(serializer.has_row_kind)
+
+
+def _write_enum(output: DataOutput, serializer: Any) -> None:
+    _write_head(output, _BASE + "EnumSerializer$EnumSerializerSnapshot", _ENUM_VERSION)
+    output.utf(serializer.enum_class)
+    output.i4(len(serializer.constants))
+    for constant in serializer.constants:
+        output.utf(constant)
+
+
+def _write_pojo(output: DataOutput, serializer: Any) -> None:
+    # The bytes of a hidden field and of subclasses follow snapshots that the tree of a new state does not have.
+    if serializer.registered or serializer.non_registered or any(field.hidden for field in serializer.fields):
+        raise _refused(serializer)
+    _write_head(output, _RUNTIME + "PojoSerializerSnapshot", _POJO_VERSION)
+    output.utf(serializer.pojo_class)
+    fields = [(field.name, field.serializer) for field in serializer.fields]
+    _write_optional_map(output, serializer.pojo_class, fields)
+    for _ in ("registered", "other"):
+        _write_optional_map(output, serializer.pojo_class, ())
+
+
+def _write_optional_map(
+    output: DataOutput, declaring_class: str, fields: Sequence[tuple[str, Serializer]]
+) -> None:
+    output.i8(_OPTIONAL_MAP_MAGIC)
+    output.i4(len(fields))
+    for name, serializer in fields:
+        output.utf(name)
+        key = DataOutput()
+        key.utf(declaring_class)
+        key.utf(name)
+        for frame in (bytes(key.data), write_snapshot(serializer)):
+            output.boolean(True)
+            output.blob(frame)
+
+
+def _write_decimal(output: DataOutput, serializer: Any) -> None:
+    _write_head(output, _TABLE + "DecimalDataSerializer$DecimalSerializerSnapshot", _DECIMAL_VERSION)
+    output.i4(serializer.kind.precision)
+    output.i4(serializer.kind.scale)
+
+
+def _write_timestamp(output: DataOutput, serializer: Any) -> None:
+    _write_head(
+        output, _TABLE + "TimestampDataSerializer$TimestampDataSerializerSnapshot", _TIMESTAMP_VERSION
+    )
+    output.i4(serializer.precision)
+
+
+_SIMPLE_NAMES = {
+    _RUNTIME + "Tuple0Serializer": _RUNTIME + "Tuple0SerializerSnapshot",
+    _WINDOWS + "TimeWindow$Serializer": _WINDOWS + "TimeWindow$Serializer$TimeWindowSerializerSnapshot",
+    _WINDOWS + "GlobalWindow$Serializer": _WINDOWS + "GlobalWindow$Serializer$GlobalWindowSerializerSnapshot",
+}
+
+_TTL = "org.apache.flink.runtime.state.ttl.TtlStateFactory$TtlSerializer"
+# The time of the last access is the first nested serializer, and has no child in the tree.
+_WITH_TIME = frozenset({_TTL})
+
+_COMPOSITES: dict[str, tuple[str, int, Callable[[DataOutput, Any], None]]] = {
+    _BASE + "ListSerializer": (_BASE + "ListSerializerSnapshot", 1, _nothing),
+    _BASE + "SetSerializer": (_BASE + "SetSerializerSnapshot", 1, _nothing),
+    _BASE + "MapSerializer": (_BASE + "MapSerializerSnapshot", 1, _nothing),
+    _BASE + "GenericArraySerializer": (_BASE + "GenericArraySerializerSnapshot", 1, _component_class),
+    "org.apache.flink.runtime.state.ArrayListSerializer": (
+        "org.apache.flink.runtime.state.ArrayListSerializerSnapshot", 1, _nothing,
+    ),
+    _RUNTIME + "NullableSerializer": (
+        _RUNTIME + "NullableSerializer$NullableSerializerSnapshot", 2, _padding,
+    ),
+    _RUNTIME + "TupleSerializer": (_RUNTIME + "TupleSerializerSnapshot", 2, _tuple_class),
+    _RUNTIME + "RowSerializer": (_RUNTIME + "RowSerializer$RowSerializerSnapshot", 4, _row_kind),
+    _RUNTIME + "EitherSerializer": (_RUNTIME + "JavaEitherSerializerSnapshot", 1, _nothing),
+    _STREAMING + "api.operators.TimerSerializer": (
+        _STREAMING + "api.operators.TimerSerializerSnapshot", 2, _nothing,
+    ),
+    _TTL: (_TTL + "Snapshot", 2, _nothing),
+}  # fmt: skip
+"""Serializer → its composite snapshot: class, outer version, writer of the outer body."""
+
+_OTHERS: dict[str, Callable[[DataOutput, Any], None]] = {
+    _BASE + "EnumSerializer": _write_enum,
+    _RUNTIME + "PojoSerializer": _write_pojo,
+    _TABLE + "DecimalDataSerializer": _write_decimal,
+    _TABLE + "TimestampDataSerializer": _write_timestamp,
+}
