@@ -45,7 +45,7 @@ def text(value: str) -> exp.Expr:
 def refused(name: str) -> InvalidQueryError:
     """Return the error of a function of Trino that is not known here."""
     return InvalidQueryError(
-        f"Trino's function {name}() is not known here",
+        f"Trino's function {name if '(' in name else name + '()'} is not known here",
         hint="docs/bi.md lists what differs from Trino",
         code="NOT_SUPPORTED",
     )
@@ -143,6 +143,8 @@ def _contains(name: str, arguments: _Arguments) -> exp.Expr:
 
 # By their names as they are written, in small letters.
 REWRITTEN: dict[str, _Rewrite] = {
+    # With weights it is refused: DuckDB has none.
+    "approx_percentile": _renamed("approx_quantile", 2),
     # `zones.py` rewrites them with a zone, and leaves none of them.
     "at_timezone": _macro(2),
     "with_timezone": _macro(2),
@@ -189,7 +191,7 @@ REWRITTEN: dict[str, _Rewrite] = {
 }
 # They mean the same in DuckDB, as sqlglot translates them.
 _SAME = """
-    abs acos any_value approx_distinct approx_percentile arbitrary array_agg array_except array_join array_sort asin atan atan2
+    abs acos any_value approx_distinct arbitrary array_agg array_except array_join array_sort asin atan atan2
     avg bitwise_and bitwise_and_agg bitwise_not bitwise_or bitwise_or_agg bitwise_xor bool_and bool_or cast cbrt ceil ceiling
     chr coalesce concat concat_ws corr cos cosh count covar_pop covar_samp cume_dist current_date current_time current_timestamp
     current_user date day day_of_month day_of_week day_of_year degrees dense_rank dow doy ends_with exp extract filter

@@ -33,6 +33,7 @@ _WHOLE = re.compile(r"[+-]?\d+")
 _FRACTION = re.compile(r"\.(\d+)$")
 _OFFSET = re.compile(r"\s+([+-]\d\d?:\d\d)$")
 _MICROSECOND_DIGITS = 6
+_PRECISIONS = (0, 3, 6, 9)
 
 
 def cast_as_trino(node: exp.Cast) -> exp.Expr | None:
@@ -85,15 +86,29 @@ def _json(node: exp.Cast) -> exp.Expr | None:
 def _timestamp(node: exp.Cast) -> exp.Expr | None:
     if not node.to.expressions:
         node.to.set("expressions", [exp.DataTypeParam(this=exp.Literal.number(3))])
+    digits = int(node.to.expressions[0].name)
+    # A literal has the digits that it shows.
+    if digits > max(_PRECISIONS) or (digits not in _PRECISIONS and not node.this.is_string):
+        raise _too_fine("timestamp", digits)
     return None
 
 
 def _zoned(node: exp.Cast) -> exp.Expr | None:
     value = node.this
+    if node.to.expressions and int(node.to.expressions[0].name) > _MICROSECOND_DIGITS:
+        raise _too_fine("timestamp with time zone", int(node.to.expressions[0].name))
     if isinstance(value, exp.Literal) and value.is_string:
         # `… +02:00`: DuckDB expects the offset without a blank before it.
         value.set("this", _OFFSET.sub(r"\1", value.this))
     return None
+
+
+def _too_fine(kind: str, digits: int) -> InvalidQueryError:
+    return InvalidQueryError(
+        f"{kind} of {digits} digits is not known here",
+        hint="timestamps have 0, 3, 6 or 9 digits, those with a time zone 6",
+        code="NOT_SUPPORTED",
+    )
 
 
 def _time(node: exp.Cast) -> exp.Expr | None:
@@ -111,11 +126,17 @@ def _decimal(node: exp.Cast) -> exp.Expr | None:
     # sqlglot reads `DECIMAL '1.50'` as a cast of the text.
     if isinstance(value, exp.Literal) and value.is_string and _NUMBER.fullmatch(value.this.strip()):
         number = value.this.strip()
+        if "." not in number:
+            node.to.set("expressions", _digits(len(number.lstrip("+-0")) or 1))
+            return None
         literal: exp.Expr = exp.Literal.number(number.lstrip("+-"))
         return exp.Neg(this=literal) if number.startswith("-") else literal
-    digits = [exp.DataTypeParam(this=exp.Literal.number(number)) for number in (38, 0)]
-    node.to.set("expressions", digits)
+    node.to.set("expressions", _digits(38))
     return None
+
+
+def _digits(count: int) -> list[exp.Expr]:
+    return [exp.DataTypeParam(this=exp.Literal.number(number)) for number in (count, 0)]
 
 
 _CASTS = {

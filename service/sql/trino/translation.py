@@ -189,6 +189,17 @@ def _fetch(node: exp.Expr, _constants: Mapping[str, str]) -> None:
         raise InvalidQueryError("FETCH FIRST … WITH TIES is not known here", code="NOT_SUPPORTED")
 
 
+def _unnest(node: exp.Expr, _constants: Mapping[str, str]) -> None:
+    alias = node.args.get("alias")
+    named = len(alias.columns) if alias is not None else 0
+    if named > len(node.expressions) + bool(node.args.get("offset")):
+        raise InvalidQueryError(
+            "UNNEST of a map, or of an array of rows, into several columns is not known here",
+            hint="UNNEST(map_keys(m)), or UNNEST(a) AS t(r) and r.field",
+            code="NOT_SUPPORTED",
+        )
+
+
 def _constant(name: str) -> Callable[[exp.Expr, Mapping[str, str]], None]:
     def rewrite(node: exp.Expr, constants: Mapping[str, str]) -> None:
         if name in constants:
@@ -239,6 +250,7 @@ _REWRITES: dict[type[exp.Expr], _Rewrite] = {
     exp.Substring: _substring,
     exp.Trim: _trim,
     exp.TryCast: _cast,
+    exp.Unnest: _unnest,
 }
 _REFUSED_SYNTAX = {
     exp.JSONArray: "json_array",
@@ -246,4 +258,5 @@ _REFUSED_SYNTAX = {
     exp.JSONObject: "json_object",
     exp.JSONTable: "json_table",
     exp.JSONValue: "json_value",
+    exp.OverflowTruncateBehavior: "listagg(… ON OVERFLOW TRUNCATE …)",
 }

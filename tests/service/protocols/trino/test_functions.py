@@ -178,6 +178,9 @@ CASTS = [
     ("CAST('a' AS json)", '"a"'),
     ("CAST(ARRAY[1, 2] AS json)", "[1,2]"),
     ("CAST(JSON '\"a\"' AS varchar)", "a"),
+    ("DECIMAL '12345678901234567890123456789012345678'", "12345678901234567890123456789012345678"),
+    ("DECIMAL '-05'", "-5"),
+    ("TIMESTAMP '2026-01-02 03:04:05.1'", "2026-01-02 03:04:05.100"),
     ("TIME '03:04:05.123456789'", "03:04:05.123456789"),
 ]
 NESTED = [
@@ -213,6 +216,8 @@ AGGREGATES = [
     ("sum(x) FROM (VALUES 1, 2) t(x)", 3),
     ("max_by(x, y) FROM (VALUES (NULL, 2), (1, 1)) t(x, y)", None),
     ("every(x > 0) FROM (VALUES 1, 2) t(x)", True),
+    ("approx_percentile(x, 0.5) FROM (VALUES 1, 2, 3) t(x)", 2),
+    ("n FROM UNNEST(ARRAY['a']) WITH ORDINALITY AS t(x, n)", 1),
     ("listagg(x, ',') WITHIN GROUP (ORDER BY x) FROM (VALUES 'b', 'a') t(x)", "a,b"),
     ("array_agg(x ORDER BY x DESC) FROM (VALUES 1, NULL, 2) t(x)", [2, 1, None]),
 ]
@@ -252,6 +257,16 @@ ERRORS = [
     ("regexp_replace('a', 'a', upper('a'))", "NOT_SUPPORTED", "expected a constant"),
     ("date_format(TIMESTAMP '2026-01-02 03:04:05', '%D')", "NOT_SUPPORTED", "'%D'"),
     ("x FROM (VALUES 1) t(x) ORDER BY x FETCH FIRST 1 ROW WITH TIES", "NOT_SUPPORTED", "WITH TIES"),
+    ("approx_percentile(x, 2, 0.5) FROM (VALUES 1, 2) t(x)", "FUNCTION_NOT_FOUND", "expected 2 arguments"),
+    (
+        "listagg(x, ',' ON OVERFLOW TRUNCATE '…' WITH COUNT) WITHIN GROUP (ORDER BY x) FROM (VALUES 'a') t(x)",
+        "NOT_SUPPORTED",
+        "ON OVERFLOW TRUNCATE",
+    ),
+    ("a FROM UNNEST(ARRAY[ROW(1, 'x')]) AS t(a, b)", "NOT_SUPPORTED", "UNNEST of a map"),
+    ("TIMESTAMP '2026-01-02 03:04:05.1234567891'", "NOT_SUPPORTED", "timestamp of 10 digits"),
+    ("TIMESTAMP '2026-01-02 03:04:05.1234567 UTC'", "NOT_SUPPORTED", "time zone of 7 digits"),
+    ("CAST(x AS timestamp(4)) FROM (VALUES '2026-01-02') t(x)", "NOT_SUPPORTED", "timestamp of 4 digits"),
     ("current_date - DATE '2020-01-01'", "NOT_SUPPORTED", "a date minus a date"),
     (
         "hour(x) FROM (SELECT TIMESTAMP '2026-01-02 03:04:05' AT TIME ZONE 'Asia/Tokyo' AS x)",
