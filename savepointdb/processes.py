@@ -7,6 +7,7 @@ parent has open.
 from __future__ import annotations
 
 import atexit
+import ctypes
 import os
 import threading
 import weakref
@@ -161,8 +162,8 @@ class OpenSavepoints:
         self._lock = threading.Lock()
         if self._running is not None:
             atexit.unregister(self._running.queries.close)
-            # Never freed: to close an engine is to wait for threads that are not there.
-            _OF_PARENT.append(self._running)
+            # Never freed, at exit neither: an engine without its threads ends the process when it is.
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._running))
         self._catalog, self._running = None, None
 
 
@@ -172,5 +173,4 @@ def _after_fork() -> None:
 
 
 _OPEN: weakref.WeakSet[OpenSavepoints] = weakref.WeakSet()
-_OF_PARENT: list[_Running] = []
 os.register_at_fork(after_in_child=_after_fork)

@@ -18,6 +18,8 @@ from service.errors import QueryError
 from service.queries.spool import Extent, SpoolFile
 from service.sql.types import Column
 
+_LONGEST_WAIT_S = 0.2
+
 Listener = Callable[[], None]
 
 
@@ -102,7 +104,7 @@ class ResultBuffer:
             QueryError: the error given to `abort`.
         """
         with self._changed:
-            self._changed.wait_for(lambda: self._head is not None or self._has_ended)
+            self._wait(lambda: self._head is not None or self._has_ended)
             if self._error is not None:
                 raise self._error
             assert self._head is not None
@@ -115,7 +117,7 @@ class ResultBuffer:
             QueryError: the error given to `abort`.
         """
         with self._changed:
-            self._changed.wait_for(lambda: self._batches or self._has_ended)
+            self._wait(lambda: bool(self._batches) or self._has_ended)
             if self._error is not None:
                 raise self._error
             if not self._batches:
@@ -165,6 +167,11 @@ class ResultBuffer:
             if extent is not None:
                 self._batches.append(extent)
         return extent is not None
+
+    def _wait(self, is_true: Callable[[], bool]) -> None:
+        # A wait without an end hides Ctrl-C where a library has system calls go on after a signal: polars does.
+        while not self._changed.wait_for(is_true, _LONGEST_WAIT_S):
+            pass
 
     def _check(self) -> None:
         if self._error is not None:
