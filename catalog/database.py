@@ -14,9 +14,11 @@ from catalog.cache.states import StateCache
 from catalog.references import SavepointReference, is_gone, open_savepoint
 from catalog.savepointtables import SavepointTables
 from catalog.scan import Scan
+from catalog.statemeta import damaged_files
 from catalog.statetables import StateTable
 from catalog.table import Table
 from readers import (
+    ReaderError,
     Savepoint,
     operator_id_of,
 )
@@ -114,6 +116,14 @@ class Database:
     def kind(self) -> str | None:
         """`SAVEPOINT` or `CHECKPOINT`; None where the savepoint does not say (before Flink 1.16)."""
         return self.describe()[1]
+
+    def damaged_files(self) -> tuple[list[ReaderError], int]:
+        """Return the errors of files that are not there or too short, and the number of all files; reads only `_metadata`.
+
+        Raises:
+            ReaderError: it cannot be opened.
+        """
+        return damaged_files(self.savepoint)
 
     @property
     def tables(self) -> list[str]:

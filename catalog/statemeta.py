@@ -173,6 +173,13 @@ def file_rows(savepoint: Savepoint) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist(rows, schema=FILES)
 
 
+def damaged_files(savepoint: Savepoint) -> tuple[list[ReaderError], int]:
+    """Return the errors of files that are not there or too short, and the number of all files; reads none of them."""
+    streams = {stream for *_, handle in _handles(savepoint) for stream in handle.streams() if stream.path}
+    ordered = sorted(streams, key=lambda stream: (stream.path or "", stream.name))
+    return savepoint.location.damaged(ordered), len(ordered)
+
+
 def source_offset_rows(
     savepoint: Savepoint, uids: Mapping[str, str], failed: Callable[[ReaderError], None]
 ) -> pa.RecordBatch:

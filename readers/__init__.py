@@ -96,7 +96,7 @@ from readers.stateinfo.file import STATE_INFO_FILE_NAME, load_state_info, read_b
 from readers.stateinfo.plans import load_job_plan
 from readers.states import State, StatePart, UnreadHandle
 from readers.storage.cachefolder import cache_directory
-from readers.storage.filesystems import FileSystem, Listing, absolute, is_url
+from readers.storage.filesystems import FileSystem, Listing, absolute
 from readers.storage.location import (
     DEFAULT_OPTIONS,
     METADATA_FILE_NAME,
@@ -175,7 +175,6 @@ __all__ = [
     "has_snapshot",
     "instructions",
     "is_keyed",
-    "is_url",
     "iso_timestamp",
     "json_text",
     "kernel",

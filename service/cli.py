@@ -262,7 +262,7 @@ def _add_doctor(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--root",
         action="append",
-        metavar="DIR",
+        metavar="[NAME=]DIR",
         help="Folder to check beside the roots of the settings file. May be repeated.",
     )
     _add_config(parser)
@@ -352,7 +352,10 @@ _COMMANDS = {
     ),
     "lookup": ("Show all states and timers of one key.", _add_lookup),
     "write": ("Change a savepoint by SQL, into a new savepoint that Flink restores.", _add_write),
-    "doctor-env": ("Check the environment: memory, disk, dependencies, keys.", _add_doctor),
+    "doctor-env": (
+        "Check the environment: memory, disk, dependencies, keys, and whether savepoints have their files.",
+        _add_doctor,
+    ),
     "keys": ("Create, list and revoke API keys.", _add_keys),
     "stateinfo": ("Describe the states of a savepoint in a file beside it.", _add_stateinfo),
     "compile": ("Compile the decoder ahead of the first query.", _add_compile),

@@ -310,13 +310,13 @@ class SavepointLocation:
         times = [self._failed_at, *(system.failed_at for system in self._remote_systems())]
         return max((at for at in times if at is not None), default=None)
 
-    def first_missing(self, handles: Iterable[StreamStateHandle]) -> ReaderError | None:
-        """Return the error of the first of these handles whose file is not there, or is too short; None if all are there.
+    def damaged(self, handles: Iterable[StreamStateHandle]) -> list[ReaderError]:
+        """Return the errors of those of these handles whose file is not there, or is too short; reads no file.
 
         Of remote files it lists each folder once: a request lists a thousand files. Only files that no listing shows are asked for.
         """
         unlisted = [handle for handle in handles if handle.path is not None and not self._is_listed(handle)]
-        return next((error for error in self.each(self._error_of, unlisted) if error is not None), None)
+        return [error for error in self.each(self._error_of, unlisted) if error is not None]
 
     def _error_of(self, handle: StreamStateHandle) -> ReaderError | None:
         try:

@@ -6,9 +6,9 @@ import os
 from argparse import Namespace
 
 from service.commands.outcome import FAILED, OK, ended
-from service.commands.sources import roots_of
+from service.commands.sources import roots_of, storage_options
 from service.operations.doctor import WRONG, checks
-from service.settings import config_path, read_config, settings_of
+from service.settings import config_path, path_map_of, read_config, settings_of
 
 
 def main(options: Namespace) -> int:
@@ -20,7 +20,8 @@ def main(options: Namespace) -> int:
 def _show(options: Namespace, states: list[str]) -> None:
     path = config_path(vars(options), os.environ)
     sources = [*(options.root or ()), *(() if path is None else read_config(path).roots)]
-    roots = tuple(root.path for root in roots_of(sources))
-    for check in checks(settings_of(vars(options), os.environ), roots):
+    settings = settings_of(vars(options), os.environ)
+    path_map = path_map_of(vars(options), settings)
+    for check in checks(settings, roots_of(sources), path_map, storage_options(settings)):
         states.append(check.state)
         print(f"{check.state:8}{check.name:16}{check.found}")

@@ -40,6 +40,23 @@ class Role(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class Requirement:
+    """Something that an engine needs on this machine.
+
+    Attributes:
+        name: of the Python package, as it is imported, or of the program.
+        purpose: how to get it, and what for.
+        distribution: of the package, where that has another name.
+        check: `module:name` of a function that raises an EngineUnavailableError if the program is missing; empty for a package.
+    """
+
+    name: str
+    purpose: str
+    distribution: str = ""
+    check: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class RegisteredEngine:
     """An engine that is not opened yet.
 
@@ -49,18 +66,25 @@ class RegisteredEngine:
         role: when it runs a query whose request names no engine.
         opener: `module:name` of a function or class: the local engine is made of the settings, any other of the
             settings and the local engine.
+        requirements: what it needs on this machine; `doctor-env` looks for it.
     """
 
     name: str
     title: str
     role: Role
     opener: str
+    requirements: tuple[Requirement, ...] = ()
 
     def load(self) -> Callable[..., Engine]:
         """Load the engine's modules and return its opener."""
-        module, _, name = self.opener.partition(":")
-        opener: Callable[..., Any] = attrgetter(name)(import_module(module))
-        return opener
+        return loaded(self.opener)
+
+
+def loaded(place: str) -> Callable[..., Any]:
+    """Load the function or class at `module:name`."""
+    module, _, name = place.partition(":")
+    found: Callable[..., Any] = attrgetter(name)(import_module(module))
+    return found
 
 
 def local_engine() -> RegisteredEngine:
@@ -124,6 +148,22 @@ def titles_of(role: Role) -> str:
 
 
 ENGINES = (
-    RegisteredEngine("duckdb", "DuckDB", Role.LOCAL, "service.engines.duckdb.engine:DuckDBEngine"),
-    RegisteredEngine("spark", "Spark", Role.CLUSTER, "service.engines.spark.engine:SparkEngine.of"),
+    RegisteredEngine(
+        "duckdb",
+        "DuckDB",
+        Role.LOCAL,
+        "service.engines.duckdb.engine:DuckDBEngine",
+        (Requirement("duckdb", "pip install savepointdb"),),
+    ),
+    RegisteredEngine(
+        "spark",
+        "Spark",
+        Role.CLUSTER,
+        "service.engines.spark.engine:SparkEngine.of",
+        (
+            Requirement("pyspark", "pip install 'savepointdb[spark]'"),
+            Requirement("grpc", "Spark Connect: pip install 'savepointdb[connect]'", distribution="grpcio"),
+            Requirement("java", "Java 17 or newer", check="service.engines.spark.checks:check_java"),
+        ),
+    ),
 )

@@ -11,29 +11,31 @@ import platform
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 
-from readers import cache_directory, is_url, missing_units
+from catalog import Catalog, CatalogError, Database
+from catalog.catalog import Root
+from catalog.labels import labelled
+from readers import (
+    DEFAULT_OPTIONS,
+    ReaderError,
+    StorageOptions,
+    cache_directory,
+    missing_units,
+)
 from service.encode.sizes import size_text
-from service.engines.spark.checks import check_java
+from service.engines.registry import ENGINES, RegisteredEngine, Requirement, Role, loaded
 from service.errors import EngineUnavailableError
 from service.process import machine
 from service.settings import Settings
 from writers import COMPILED_UNITS
 
 OK, MISSING, WRONG = "ok", "missing", "wrong"
-_NEEDED = ("duckdb", "pyarrow", "numba", "rocksdict", "sqlglot", "fastapi", "uvicorn", "cramjam")
-_OPTIONAL = {
-    "pyspark": "the engine spark: pip install 'savepointdb[spark]'",
-    "grpc": "Spark Connect: pip install 'savepointdb[connect]'",
-    "jwt": "tokens of identity providers: pip install 'savepointdb[oidc]'",
-}
-# Module → distribution, where they have different names.
-_DISTRIBUTIONS = {"grpc": "grpcio", "jwt": "pyjwt"}
+_NEEDED = ("pyarrow", "numba", "rocksdict", "sqlglot", "fastapi", "uvicorn", "cramjam")
 _LEAST_MEMORY = 2 << 30
 _LEAST_DISK = 1 << 30
 
@@ -47,45 +49,59 @@ class Check:
     found: str
 
 
-def checks(settings: Settings, roots: tuple[str, ...] = ()) -> Iterator[Check]:
+def checks(
+    settings: Settings,
+    roots: Sequence[Root] = (),
+    path_map: Mapping[str, str] | None = None,
+    storage: StorageOptions = DEFAULT_OPTIONS,
+) -> Iterator[Check]:
     """Run all checks, the most important first.
 
     Args:
         settings: settings of the service.
-        roots: folders that the service shall serve; remote folders are not contacted.
+        roots: folders that the service shall serve. Of each savepoint `_metadata` is read, and the files that it names are
+            looked for; none of these is read.
+        path_map: recorded path prefixes and the present ones.
+        storage: how files are reached.
     """
     yield Check(name="python", state=OK, found=f"{platform.python_version()} at {sys.executable}")
     for package in _NEEDED:
-        yield _package(package, WRONG, "savepointdb needs it: pip install savepointdb")
-    for module, purpose in _OPTIONAL.items():
-        yield _package(module, MISSING, purpose)
-    yield _java()
+        yield _package(package, package, WRONG, "savepointdb needs it: pip install savepointdb")
+    for engine in ENGINES:
+        for requirement in engine.requirements:
+            yield _requirement(engine, requirement)
+    yield _package("jwt", "pyjwt", MISSING, "tokens of identity providers: pip install 'savepointdb[oidc]'")
     yield _memory()
     yield from _folders(settings)
     yield _compiled()
     yield _keys(settings)
+    yield from _conflicts(roots)
     for root in roots:
-        yield _root(root)
+        yield from _root(root, path_map, storage)
 
 
-def _package(module: str, otherwise: str, purpose: str) -> Check:
+def _requirement(engine: RegisteredEngine, requirement: Requirement) -> Check:
+    # Without the local engine there are no answers; all others only answer who asks for them.
+    otherwise = WRONG if engine.role is Role.LOCAL else MISSING
+    purpose = f"the engine {engine.title} needs it: {requirement.purpose}"
+    if not requirement.check:
+        return _package(requirement.name, requirement.distribution or requirement.name, otherwise, purpose)
+    try:
+        loaded(requirement.check)()
+    except EngineUnavailableError as error:
+        found = f"{error.message}; without it there is no engine {engine.title}"
+        return Check(name=requirement.name, state=otherwise, found=found)
+    return Check(name=requirement.name, state=OK, found=f"{engine.title} runs on it")
+
+
+def _package(module: str, distribution: str, otherwise: str, purpose: str) -> Check:
     # Looked up, not imported: some of them take seconds to import.
     if find_spec(module) is None:
         return Check(name=module, state=otherwise, found=f"not installed; {purpose}")
     try:
-        return Check(name=module, state=OK, found=version(_DISTRIBUTIONS.get(module, module)))
+        return Check(name=module, state=OK, found=version(distribution))
     except PackageNotFoundError:
         return Check(name=module, state=OK, found="installed")
-
-
-def _java() -> Check:
-    try:
-        check_java()
-    except EngineUnavailableError as error:
-        return Check(
-            name="java", state=MISSING, found=f"{error.message}; without it there is no engine spark"
-        )
-    return Check(name="java", state=OK, found="Spark runs on it")
 
 
 def _memory() -> Check:
@@ -139,10 +155,41 @@ def _keys(settings: Settings) -> Check:
     )
 
 
-def _root(root: str) -> Check:
-    if is_url(root):
-        return Check(name="root", state=OK, found=f"{root} (remote: not checked)")
-    is_there = os.path.isdir(root) and os.access(root, os.R_OK | os.X_OK)
-    return Check(
-        name="root", state=OK if is_there else WRONG, found=root if is_there else f"{root} cannot be read"
-    )
+def _conflicts(roots: Sequence[Root]) -> Iterator[Check]:
+    try:
+        labelled(roots)
+    except CatalogError as error:
+        yield Check(name="roots", state=WRONG, found=str(error))
+
+
+def _root(root: Root, path_map: Mapping[str, str] | None, storage: StorageOptions) -> Iterator[Check]:
+    """Yield a check of a root, then one for each savepoint under it that lacks something."""
+    try:
+        databases = Catalog([root], path_map=path_map, options=storage).described()
+    except (ReaderError, CatalogError, OSError) as error:
+        reason = error.message if isinstance(error, ReaderError) else error
+        yield Check(name="root", state=WRONG, found=f"{root.path} cannot be read: {reason}")
+        return
+    faults = [fault for database in databases if (fault := _fault(database))]
+    count = f"{len(databases)} savepoint{'' if len(databases) == 1 else 's'}"
+    if not databases:
+        yield Check(name="root", state=MISSING, found=f"{root.path}: no savepoint is there yet")
+    elif faults:
+        yield Check(
+            name="root", state=WRONG, found=f"{root.path}: {len(faults)} of {count} cannot be read whole"
+        )
+    else:
+        yield Check(name="root", state=OK, found=f"{root.path}: {count}, all files are there")
+    for found in faults:
+        yield Check(name="savepoint", state=WRONG, found=found)
+
+
+def _fault(database: Database) -> str:
+    """Return what a savepoint lacks; empty if `_metadata` can be read and all files are as long as it says."""
+    try:
+        errors, count = database.damaged_files()
+    except ReaderError as error:
+        return f"{database.name}: {error}"
+    if not errors:
+        return ""
+    return f"{database.name}: {len(errors)} of {count} files missing or cut: {errors[0]}"

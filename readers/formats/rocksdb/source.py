@@ -82,7 +82,8 @@ class RocksInstance:
             files = self._files()
         except ReaderError as error:
             return error
-        return None if files.is_local else self._location.first_missing(files_of(self._handle).values())
+        damaged = [] if files.is_local else self._location.damaged(files_of(self._handle).values())
+        return damaged[0] if damaged else None
 
     def database(self) -> RocksDatabase:
         """Return the open instance.

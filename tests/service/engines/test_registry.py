@@ -171,13 +171,12 @@ def test_the_registry_is_light_to_import() -> None:
 
 
 def test_no_other_module_names_an_engine() -> None:
-    """Exceptions: the dialect of SQL that is DuckDB's, the groups of settings, and the packages in doctor-env."""
+    """Exceptions: the dialect of SQL that is DuckDB's, and the groups of settings."""
     names = {engine.name for engine in ENGINES}
     others = [
         path
         for path in (PROJECT / "service").rglob("*.py")
         if path.relative_to(PROJECT / "service").parts[0] not in ("engines", "settings", "spark", "sql")
-        and path.name != "doctor.py"
     ]
 
     assert others

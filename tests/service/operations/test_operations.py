@@ -21,6 +21,8 @@ from readers.compiled.store import folders
 from readers.storage.cachefolder import CACHE_VARIABLE
 from service.app import create_app
 from service.cli import main
+from service.engines.registry import ENGINES, RegisteredEngine, Requirement, Role
+from service.operations import doctor
 from service.operations.doctor import MISSING, OK, WRONG, Check, checks
 from service.operations.logs import AUDIT, JsonFormatter, TextFormatter, install
 from service.settings import Settings
@@ -136,7 +138,7 @@ def test_a_service_without_roots_prints_a_hint(capsys: pytest.CaptureFixture[str
 
 
 def found(settings: Settings, *roots: str) -> dict[str, Check]:
-    return {check.name: check for check in checks(settings, roots)}
+    return {check.name: check for check in checks(settings, [Root(path=root) for root in roots])}
 
 
 def test_this_environment_has_what_is_needed(tmp_path: Path) -> None:
@@ -192,4 +194,72 @@ def test_the_doctor_checks_the_roots_of_the_settings_file(
 
     assert main(["doctor-env", "--config", str(config)]) == 1
     roots = [line.split(maxsplit=2) for line in capsys.readouterr().out.splitlines() if " root " in line]
-    assert roots == [["ok", "root", str(FLINK)], ["wrong", "root", f"{tmp_path / 'none'} cannot be read"]]
+    reason = "expected a savepoint or a folder of savepoints, found nothing"
+    assert roots == [
+        ["ok", "root", f"{FLINK}: 2 savepoints, all files are there"],
+        ["wrong", "root", f"{tmp_path / 'none'} cannot be read: {reason}"],
+    ]
+
+
+def rooted(capsys: pytest.CaptureFixture[str], *roots: str) -> tuple[int, list[tuple[str, str, str]]]:
+    """Return the exit code of doctor-env, and (state, check, text) of what it says of roots."""
+    code = main(["doctor-env", *(part for root in roots for part in ("--root", root))])
+    lines = [
+        (line[:8].strip(), line[8:24].strip(), line[24:]) for line in capsys.readouterr().out.splitlines()
+    ]
+    return code, [line for line in lines if line[1] in ("roots", "root", "savepoint")]
+
+
+def test_the_doctor_looks_for_the_files_of_savepoints(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = shutil.copytree(
+        FLINK.parent / "wordcount-rocksdb-checkpoint-incremental" / "checkpoint", tmp_path / "job"
+    )
+    (tmp_path / "empty").mkdir()
+    before = rooted(capsys, str(whole), f"later={tmp_path / 'empty'}")
+    [first, second, *_] = sorted((whole / "shared").iterdir())
+    first.unlink()
+    second.write_bytes(second.read_bytes()[:-1])
+    (whole / "chk-2" / "_metadata").write_bytes(b"not one")
+
+    code, lines = rooted(capsys, str(whole))
+
+    assert before[1] == [
+        ("ok", "root", f"{whole}: 2 savepoints, all files are there"),
+        ("missing", "root", f"{tmp_path / 'empty'}: no savepoint is there yet"),
+    ]
+    assert code == 1
+    [root, one, two] = lines
+    assert root == ("wrong", "root", f"{whole}: 2 of 2 savepoints cannot be read whole")
+    assert one[2].startswith("job__chk-1: 2 of 22 files missing or cut: ")
+    assert first.name in one[2] or second.name in one[2]
+    assert two[2].startswith("job__chk-2: expected")
+
+
+def test_the_doctor_says_which_roots_cannot_stand_beside_each_other(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    roots = [str(shutil.copytree(FLINK / "canonical", tmp_path / name / "chk")) for name in ("a", "b")]
+
+    code, lines = rooted(capsys, *roots)
+    inside = rooted(capsys, str(tmp_path / "a"), roots[0])
+    labelled = rooted(capsys, *(f"{name}={root}" for name, root in zip("ab", roots, strict=True)))
+
+    assert code == 1
+    assert lines[0][:2] == ("wrong", "roots")
+    assert lines[0][2].endswith(f"label them: a={roots[0]} b={roots[1]}")
+    assert "inside" in inside[1][0][2]
+    assert [state for state, *_ in labelled[1]] == ["ok", "ok"]
+
+
+def test_what_the_doctor_looks_for_is_what_engines_need(monkeypatch: pytest.MonkeyPatch) -> None:
+    needs = (Requirement("no_such_package", "pip install it"), Requirement("pyarrow", "pip install pyarrow"))
+    toy = RegisteredEngine("toy", "Toy", Role.NAMED, "toys:Toy", needs)
+    monkeypatch.setattr(doctor, "ENGINES", (*ENGINES, toy))
+
+    checked = found(Settings())
+
+    assert checked["no_such_package"].state == MISSING
+    assert checked["no_such_package"].found == "not installed; the engine Toy needs it: pip install it"
+    assert {"duckdb", "pyspark", "java"} <= checked.keys()
