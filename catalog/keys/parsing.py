@@ -1,6 +1,6 @@
 """A text, or a value of Python, that stands for a key → the key, in the type of the key column.
 
-A text may be written as answers show it:
+A text may be written as answers show it; of any type but text also in quotation marks, as JSON text has it:
 
 | column | text |
 |---|---|
@@ -140,7 +140,8 @@ def shown_key(keys: pa.Array) -> str:
 
 def _of_text(text: str, key_type: pa.DataType) -> Any:
     if not pa.types.is_nested(key_type):
-        return value_of_text(text, key_type)
+        # A column of several types of keys shows dates, decimals and the like as JSON text.
+        return value_of_text(text if pa.types.is_string(key_type) else unquoted(text), key_type)
     try:
         value = orjson.loads(text)
     except orjson.JSONDecodeError as error:
