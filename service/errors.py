@@ -67,7 +67,6 @@ from readers import (
     UnsupportedVersionError,
     ValueOutOfRangeError,
 )
-from writers import TargetError, TargetExistsError, WriterError
 
 # Matches `/a/b/` in `/a/b/name`, and `file:/a/b/` in `file:/a/b/name`.
 _FOLDERS = re.compile(r"(?<![\w/.…])(?:[a-z][a-z0-9+.-]*:/{0,2})?/(?:[^\s/'\"]+/)+")
@@ -369,6 +368,11 @@ def query_error_of(error: Exception) -> QueryError:
     return QueryError("the service failed; its log says why", detail=f"{type(error).__name__}: {error}")
 
 
+def translate(kind: type[Exception], error_class: type[QueryError], code: str | None = None) -> None:
+    """Let `query_error_of` translate errors of a class: for rooms that are imported only where they are needed."""
+    _TRANSLATIONS[kind] = error_class, code, None
+
+
 def translated_codes() -> list[tuple[str, int, str]]:
     """Return code, status and meaning of the errors of other rooms that have codes of their own."""
     return [
@@ -414,9 +418,6 @@ _TRANSLATIONS: dict[type[BaseException], _Translation] = {
     AmbiguousDatabaseError: (AmbiguousNameError, None, None),
     DuplicateDatabaseError: (ConflictError, None, None),
     CatalogError: (InvalidRequestError, None, None),
-    TargetExistsError: (ConflictError, "TARGET_EXISTS", None),
-    TargetError: (QueryError, "TARGET_FAILED", None),
-    WriterError: (InvalidQueryError, "REFUSED_WRITE", None),
     NotASavepointError: (SavepointError, "NOT_A_SAVEPOINT", None),
     UnsupportedVersionError: (SavepointError, "UNSUPPORTED_VERSION", None),
     UnsupportedSerializerError: (SavepointError, "UNSUPPORTED_SERIALIZER", None),

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterable, Iterator
+from importlib import import_module
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -85,6 +86,7 @@ def _errors() -> Iterator[str]:
     yield '`{"error": {"code", "message", "hint", "position": {"line", "column"}}}`, with the status.\n'
     for engine in ENGINES:
         engine.load()  # an engine's own errors are known once it is loaded
+    import_module("service.writing.errors")  # and the writers'
     rows: dict[str, tuple[str, str, str]] = {}
     for kind in _below(QueryError):
         # A class without a code of its own has that of the class above it.

@@ -1,5 +1,6 @@
 """The door for writing: a script of SQL statements → a new savepoint. SELECT's door (`service.sql`) stays read-only.
 
+    errors.py    the errors of the writers, as users see them
     script.py    the text → statements
     draft.py     what the statements so far have changed; each statement sees what the earlier ones did
     offsets.py   UPDATE of `source_offsets`

@@ -139,9 +139,7 @@ class Draft:
                     self._offsets.drop(source_id)
         offsets = self._offsets
         rows = offsets.update(statement, lambda sql: self._select(sql, DraftTables(self._database, offsets)))
-        return Effect(
-            table=SOURCE_OFFSETS_NAME, rows=rows, text=f"{rows} rows of {SOURCE_OFFSETS_NAME} change"
-        )
+        return Effect(table=SOURCE_OFFSETS_NAME, rows=rows, text=_counted(rows))
 
     def _operator(self, statement: Statement) -> tuple[str, str]:
         """Return the id of an operator in the source, and its id now.
@@ -170,3 +168,11 @@ class Draft:
             raise InvalidQueryError(
                 f"expected a table of {self._database.name!r}, found one of {'.'.join(qualifier)!r}"
             )
+
+
+def _counted(rows: int) -> str:
+    return (
+        f"{rows} row of {SOURCE_OFFSETS_NAME} changes"
+        if rows == 1
+        else f"{rows} rows of {SOURCE_OFFSETS_NAME} change"
+    )

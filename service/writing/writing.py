@@ -12,12 +12,13 @@ import pyarrow as pa
 from catalog import Catalog, Database
 from readers import ReaderError, Savepoint, source_offsets
 from service.engines.engine import Engine
-from service.errors import ConflictError, InvalidRequestError, QueryError, query_error_of
+from service.errors import ConflictError, InvalidRequestError
 from service.queries.registry import Queries
 from service.queries.request import QueryRequest
 from service.settings import Settings
 from service.sql.resolver import SystemTables
 from service.writing.draft import Draft, Effect
+from service.writing.errors import write_error_of
 from service.writing.offsets import OffsetChange
 from service.writing.script import statements_of
 from writers import Edit, FilesMode, SavepointWriter, SetVersion, Summary, UnwritableError, WriterError
@@ -93,7 +94,7 @@ class Writing:
                 request.files,
             )
         except (ReaderError, WriterError) as error:
-            raise query_error_of(error) from error
+            raise write_error_of(error) from error
 
     @property
     def preview(self) -> Preview:
@@ -114,7 +115,7 @@ class Writing:
         try:
             self._writer.write(target, self._verify)
         except (ReaderError, WriterError) as error:
-            raise query_error_of(error) from error
+            raise write_error_of(error) from error
         return self.preview
 
     def _verify(self, savepoint: Savepoint) -> None:
@@ -171,6 +172,3 @@ def _version_edits(database: Database, request: WriteRequest) -> tuple[Edit, ...
         if asked >= (known_major, known_minor):
             return (SetVersion(version),) if database.savepoint.metadata.version > version else ()
     raise InvalidRequestError(f"expected Flink 1.11 or later, found {request.flink}")
-
-
-__all__ = ["Preview", "QueryError", "WriteRequest", "Writing"]

@@ -54,7 +54,7 @@ def test_offsets_are_rewound_by_one_update(write: Command) -> None:
 
     assert ended == Ended(
         0,
-        "1 rows of source_offsets change\n"
+        "1 row of source_offsets changes\n"
         "  source, topic words, partition 2: starting_offset 36445 → 24000\n"
         "3 operators, 0 files with 0 bytes\n"
         f"written: {write.target}\n",
@@ -81,7 +81,7 @@ def test_a_row_that_ends_as_it_began_is_no_change(write: Command) -> None:
 
     assert ended.output.splitlines()[:5] == [
         "4 rows of source_offsets change",
-        "1 rows of source_offsets change",
+        "1 row of source_offsets changes",
         "  source, topic words, partition 2: starting_offset 36445 → 0",
         "  source, topic words, partition 1: starting_offset 25000 → 0",
         "  source, topic words, partition 3: starting_offset 25500 → 0",
