@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+from collections.abc import Mapping, Sequence
 
 _HOLE = re.compile(r"<(\w+)>")
 # Each kind of value: texts with holes. A text may have another type than its kind: then DuckDB refuses the expression.
@@ -135,18 +136,39 @@ _STATEMENTS = [
     'SELECT s.key, s.value FROM native."mod7-no-uid__seen" s WHERE s.key = <int2> OR key = 3 AND <bool2>',
     "SELECT count(*) FROM \"mod7-no-uid__seen\" WHERE key IN (1, INTEGER '2', '3'::INT) AND <bool2>",
 ]
-_KINDS = tuple(_LEAVES)
 
 
 class Expressions:
-    """Random expressions and statements; the same ones for the same seed."""
+    """Random expressions and statements; the same ones for the same seed.
 
-    def __init__(self, seed: int) -> None:
+    Args:
+        seed: of the random numbers.
+        leaves: of each kind of value, texts without holes.
+        forms: of each kind of value, texts with holes.
+    """
+
+    def __init__(
+        self,
+        seed: int,
+        leaves: Mapping[str, Sequence[str]] = _LEAVES,
+        forms: Mapping[str, Sequence[str]] = _FORMS,
+    ) -> None:
         self._random = random.Random(seed)
+        self._leaves, self._forms = leaves, forms
+        self._kinds = tuple(leaves)
 
     def expression(self, depth: int = 3, *, has_columns: bool = True) -> str:
         """Return an expression of any kind of value."""
-        return self._of(self._random.choice(_KINDS), self._random.randint(1, depth), has_columns)
+        return self._of(self._random.choice(self._kinds), self._random.randint(1, depth), has_columns)
+
+    def filled(self, text: str) -> str:
+        """Return a text whose holes are filled; `<any>` is an expression of any kind."""
+
+        def made(hole: re.Match[str]) -> str:
+            kind = self._random.choice(self._kinds) if hole[1] == "any" else hole[1]
+            return self._of(kind, self._random.randint(0, 2), True)
+
+        return _HOLE.sub(made, text)
 
     def statement(self) -> str:
         """Return a statement over the tables `aggregate` and `mod7-no-uid__seen`. `<bool2>` has no column."""
@@ -160,7 +182,7 @@ class Expressions:
         return _HOLE.sub(filled, self._random.choice(_STATEMENTS))
 
     def _of(self, kind: str, depth: int, has_columns: bool) -> str:
-        text = self._random.choice(_FORMS[kind] if depth > 0 else _LEAVES[kind])
+        text = self._random.choice(self._forms[kind] if depth > 0 else self._leaves[kind])
         if not has_columns and re.search(r"\b(key|namespace|_key_group|_subtask)\b(?!_)(?!')", text):
             return self._of(kind, depth, has_columns)
         return _HOLE.sub(

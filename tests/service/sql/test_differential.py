@@ -6,7 +6,6 @@ syntax error. A few hundred expressions run every time, thousands in `make test-
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,12 +17,11 @@ from catalog.predicate import ANYTHING
 from service.errors import QueryError, QuerySyntaxError
 from service.queries.request import QueryRequest
 from service.sql.parser import parsed
+from tests.support.answers import Answer, comparable
 from tests.support.expressions import Expressions
 
 _TABLES = ("aggregate", "mod7-no-uid__seen")
 _TOGETHER = 12
-_PLAN_NAME = re.compile(r'"\d+: native\.([^"]+)" AS "?(\1)"?')
-_Answer = tuple[list[str], list[str]]
 
 
 @pytest.fixture(scope="module")
@@ -87,15 +85,15 @@ def _is_read(sql: str) -> bool:
     return True
 
 
-def _plain_answer(plain: duckdb.DuckDBPyConnection, sql: str) -> _Answer | None:
+def _plain_answer(plain: duckdb.DuckDBPyConnection, sql: str) -> Answer | None:
     """Return names of columns and rows; None if DuckDB refuses the statement."""
     try:
-        return _comparable(plain.sql(sql).to_arrow_table())
+        return comparable(plain.sql(sql).to_arrow_table())
     except duckdb.Error:
         return None
 
 
-def _answer(native: Any, sql: str) -> _Answer | None:
+def _answer(native: Any, sql: str) -> Answer | None:
     try:
         with native.queries.start(QueryRequest(sql=sql)) as query:
             batches = list(query.batches())
@@ -103,20 +101,4 @@ def _answer(native: Any, sql: str) -> _Answer | None:
     except QueryError:
         return None
     # A reader of batches gives none for an answer without rows.
-    return _comparable(pa.Table.from_batches(batches)) if batches else (names, [])
-
-
-def _comparable(table: pa.Table) -> _Answer:
-    columns = [_values(column) for column in table.columns]
-    # A column without an alias is named by its text, in which our tables have the names of the plan.
-    names = [_PLAN_NAME.sub(r'"\2"', name) for name in table.column_names]
-    return names, sorted(repr(row) for row in zip(*columns, strict=True))
-
-
-def _values(column: pa.ChunkedArray) -> list[Any]:
-    try:
-        return column.to_pylist()  # type: ignore[no-any-return]  # pyarrow has no types
-    except (OverflowError, ValueError):  # dates and times that Python does not have
-        return [
-            str(value) for value in column.cast(pa.int64() if column.type.bit_width == 64 else pa.int32())
-        ]
+    return comparable(pa.Table.from_batches(batches)) if batches else (names, [])
