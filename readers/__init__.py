@@ -36,7 +36,7 @@ from readers.compiled.routines import Intrinsic, subroutine
 from readers.compiled.store import logger as compile_log
 from readers.decode import instructions
 from readers.decode.columns import NO_COLUMN, ColumnTree
-from readers.decode.decoder import load_machine, warm
+from readers.decode.decoder import Batch, load_machine, warm
 from readers.decode.loads import (
     load_i2,
     load_i4,
@@ -55,6 +55,7 @@ from readers.decode.loads import (
     store_be_8,
 )
 from readers.decode.machine.code import target, word
+from readers.decode.page import Page
 from readers.decode.program import Code, Program
 from readers.description import write_state_info
 from readers.errors import (
@@ -126,6 +127,7 @@ __all__ = [
     "UNDECODED",
     "AccessDeniedError",
     "BackendStateType",
+    "Batch",
     "Code",
     "ColumnTree",
     "CorruptDataError",
@@ -139,6 +141,7 @@ __all__ = [
     "NotASavepointError",
     "Operator",
     "OperatorState",
+    "Page",
     "PathOutsideRootError",
     "Program",
     "ReadCounter",

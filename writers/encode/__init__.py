@@ -18,11 +18,12 @@ entry begins in it.
 
 Reading order:
 
-    encoder.py   the loop around the machine: growth, errors
-    columns.py   Arrow arrays → the machine's table of columns
-    program.py   the readers' program, made ready for this direction
-    cases.py     which columns select which case of a switch
-    machine/     the interpreter: one compiled function over flat arrays
-    fitting.py   columns of any type → the types of a program
-    losses.py    what decoding loses
+    encoder.py     the loop around the machine: growth, errors
+    columns.py     Arrow arrays → the machine's table of columns
+    program.py     the readers' program, made ready for this direction
+    cases.py       which columns select which case of a switch
+    machine/       the interpreter: one compiled function over flat arrays
+    fitting.py     columns of any type → the types of a program
+    comparison.py  entries that were encoded beside those that were read
+    losses.py      what decoding loses
 """

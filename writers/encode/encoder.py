@@ -15,9 +15,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from readers import NO_COLUMN, Code, ColumnTree, Program, StatePart
+from readers import NO_COLUMN, Batch, Code, ColumnTree, Program, StatePart
 from readers import instructions as op
 from writers.encode.columns import Columns
+from writers.encode.comparison import same_entries
 from writers.encode.fitting import fitted
 from writers.encode.losses import refusals
 from writers.encode.machine import execute as machine
@@ -95,7 +96,8 @@ class Encoder:
         self._code = encoding_code(tree, codes, segments, reserves_nulls=reserves_nulls)
         self._stack: NDArray[np.int64] = np.zeros((self._code.depth, FRAME_WORDS), dtype=np.int64)
         self._registers: NDArray[np.int64] = np.zeros(REGISTERS, dtype=np.int64)
-        self._row_bytes = _INITIAL_ROW_BYTES
+        self._row_bytes = float(_INITIAL_ROW_BYTES)
+        self._has_key_group = bool((self._code.instructions[:, op.OPCODE] == op.KEY_GROUP).any())
 
     @classmethod
     def of(cls, emit: Callable[[Program], None], arrow: pa.DataType, **options: bool) -> Encoder:
@@ -153,7 +155,7 @@ class Encoder:
             _LEAST_BYTES + int(rows * self._row_bytes * _MARGIN), dtype=np.uint8
         )
         groups = np.ascontiguousarray(key_groups, dtype=np.int32) if key_groups is not None else None
-        if groups is None and bool((code.instructions[:, op.OPCODE] == op.KEY_GROUP).any()):
+        if groups is None and self._has_key_group:
             raise ValueError(
                 "expected the key groups of the rows, which their entries begin with; found none"
             )
@@ -175,6 +177,30 @@ class Encoder:
             self._row_bytes = size / done
         error = None if registers[STATUS] == DONE else self._error(columns)
         return Encoded(output[:size], ends, code.segments), error
+
+    def restores(self, batch: Batch) -> NDArray[np.bool_]:
+        """Return which entries of a decoded batch are encoded to the bytes that they were read from; bool (entries,).
+
+        An entry that is not restored holds something that its columns do not: see `losses.py`. To change a value of it would
+        lose that; its bytes may only be copied, or left out.
+        """
+        page, arrays = batch.page, batch.arrays
+        restored: NDArray[np.bool_] = np.zeros(len(page), dtype=np.bool_)
+        first = 0
+        while first < len(page):
+            left = page.slice(first, len(page))
+            rest = [array.slice(first) for array in arrays]
+            encoded, _ = self.encode_arrays(rest, len(left), left.key_groups)
+            done = len(encoded)
+            restored[first : first + done] = same_entries(
+                encoded.data,
+                encoded.starts,
+                encoded.ends,
+                left.slice(0, done),
+                has_key_group=self._has_key_group,
+            )
+            first += done + 1
+        return restored
 
     def _column(self, rows: pa.RecordBatch, field: pa.Field) -> pa.Array:
         if field.name not in rows.schema.names:

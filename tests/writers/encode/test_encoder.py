@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from readers.decode.columns import ColumnTree
+from readers.decode.decoder import Batch, Decoder
 from readers.decode.program import Program
 from readers.serializers.base import Serializer
 from readers.serializers.containers import EnumSerializer, ListSerializer, MapSerializer, NullableSerializer
@@ -39,7 +40,7 @@ from readers.serializers.table.logicaltypes import (
 from readers.serializers.table.rowdata import DecimalDataSerializer, RowDataSerializer
 from readers.serializers.temporal import DateSerializer, LocalTimeSerializer
 from readers.serializers.tuples import EitherSerializer, RowSerializer, TupleSerializer
-from tests.support.single_values import decode, decode_columns
+from tests.support.single_values import column_and_program, decode, decode_columns, page_of
 from writers import Encoded, Encoder, UnencodableTypeError, UnencodableValueError
 
 LONG, STRING, INT = LongSerializer(), StringSerializer(), IntSerializer()
@@ -387,3 +388,20 @@ def test_dates_of_all_columns(days: int) -> None:
 
     (column,) = decode_columns(serializer, found)
     assert column.cast(pa.int32()).to_pylist() == [days]
+
+
+def test_an_entry_that_holds_more_than_its_columns_is_not_restored() -> None:
+    tree, code = column_and_program(STRING, enabled=True, ends=True)
+    half_a_pair = b"\x02\x80\xb0\x03"  # U+D800, which no column of text can hold
+    (batch,) = Decoder(tree, code).decode(page_of([b"\x02a", half_a_pair, b"\0"]))
+
+    assert batch.arrays[0].to_pylist() == ["a", "\N{REPLACEMENT CHARACTER}", None]
+    assert Encoder(tree, code).restores(batch).tolist() == [True, False, True]
+
+
+def test_entries_behind_one_that_cannot_be_encoded_are_restored() -> None:
+    tree, code = column_and_program(LONG, enabled=True, ends=True)
+    (batch,) = Decoder(tree, code).decode(page_of([b"\0" * 8, b"\1" * 8, b"\2" * 8]))
+    missing = Batch(batch.page, [pa.array([0, None, 0x0202020202020202])], [])
+
+    assert Encoder(tree, code).restores(missing).tolist() == [True, False, True]

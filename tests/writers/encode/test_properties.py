@@ -5,7 +5,9 @@ from __future__ import annotations
 import decimal
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -51,6 +53,8 @@ from readers.serializers.table.rowdata import (
 from readers.serializers.tuples import ROW_KIND, ROW_KINDS, EitherSerializer, RowSerializer, TupleSerializer
 from tests.support.single_values import column_and_program, page_of
 from writers import Encoder
+from writers.encode import encoder
+from writers.encode.machine import execute as machine
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
 # What `java.time` and the column of nanoseconds both have.
@@ -236,3 +240,51 @@ def test_what_is_encoded_is_decoded_to_the_same_values(serializer: Serializer, d
         together, error = encoder.encode_arrays([chosen], len(chosen))
         assert error is None
         assert [together.entry(number)[0] for number in range(len(chosen))] == [entry for _, entry in entries]
+
+
+class Guarded:
+    """The machine with an output of exactly the room that it asked for, and a guard of other bytes behind it."""
+
+    SIZE = 64
+
+    def __init__(self) -> None:
+        self.runs = 0
+        self._execute = machine.execute
+
+    def execute(self, *arguments: Any) -> None:
+        self.runs += 1
+        *before, output, capacity, ends, stack, registers = arguments
+        guarded = np.full(capacity + self.SIZE, 0xAA, dtype=np.uint8)
+        guarded[:capacity] = output
+        self._execute(*before, guarded, capacity, ends, stack, registers)
+        assert (guarded[capacity:] == 0xAA).all()
+        output[:] = guarded[:capacity]
+
+
+def _no_more(output: np.ndarray[Any, Any], used: int, room: int) -> np.ndarray[Any, Any]:
+    larger = np.zeros(used + room, dtype=np.uint8)
+    larger[:used] = output[:used]
+    return larger
+
+
+@settings(max_examples=60, deadline=None)
+@given(serializer=serializers, data=st.data())
+def test_no_instruction_writes_more_than_the_room_that_it_asks_for(
+    serializer: Serializer, data: st.DataObject
+) -> None:
+    tree, code = column_and_program(serializer, enabled=True, ends=True)
+    values = Values(data)
+    rows = pa.array([values.maybe(serializer.arrow()) for _ in range(3)], serializer.arrow())
+    roomy, _ = Encoder(tree, code).encode_arrays([rows], 3)
+    guarded = Guarded()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(machine, "execute", guarded.execute)
+        patch.setattr(encoder, "_grown", _no_more)
+        patch.setattr(encoder, "_LEAST_BYTES", 0)
+        patch.setattr(encoder, "_INITIAL_ROW_BYTES", 0)
+        exact, _ = Encoder(tree, code).encode_arrays([rows], 3)
+
+    assert exact.data.tobytes() == roomy.data.tobytes()
+    assert exact.offsets.tolist() == roomy.offsets.tolist()
+    assert guarded.runs > bool(len(roomy.data))
