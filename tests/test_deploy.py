@@ -1,0 +1,68 @@
+"""The files that deploy the service, as far as they can be checked without a container engine or systemd."""
+
+from __future__ import annotations
+
+import configparser
+import re
+import shlex
+
+import pytest
+
+from service.cli import parser_of
+from tests.support.paths import PROJECT
+
+yaml = pytest.importorskip("yaml")
+
+
+@pytest.fixture
+def services() -> dict[str, dict[str, object]]:
+    found: dict[str, dict[str, object]] = yaml.safe_load((PROJECT / "docker-compose.yml").read_text())[
+        "services"
+    ]
+    return found
+
+
+def image_home() -> str:
+    user = re.search(r"^USER (\w+)$", (PROJECT / "Dockerfile").read_text(), re.MULTILINE)
+    assert user is not None
+    return f"/home/{user[1]}"
+
+
+def test_nothing_but_a_volume_hides_what_the_image_has_compiled(
+    services: dict[str, dict[str, object]],
+) -> None:
+    service = services["savepointdb"]
+    places = [str(volume).split(":")[1] for volume in service["volumes"] if str(volume).startswith("cache:")]  # type: ignore[attr-defined]
+
+    assert places == [f"{image_home()}/.cache"]
+    assert [place for place in service["tmpfs"] if str(place).startswith(image_home())] == []  # type: ignore[attr-defined]
+
+
+def test_superset_gets_its_driver_into_its_own_environment(services: dict[str, dict[str, object]]) -> None:
+    superset = services["superset"]
+
+    assert "pip install" not in str(superset["command"])
+    assert ". /app/.venv/bin/activate && uv pip install trino" in str(superset["build"])
+
+
+def test_the_commands_of_the_files_are_commands(services: dict[str, dict[str, object]]) -> None:
+    words = shlex.split(str(services["savepointdb"]["command"]))
+
+    assert parser_of().parse_args(words).root == ["/savepoints"]
+
+
+def test_what_the_doctor_finds_stops_no_service() -> None:
+    unit = configparser.ConfigParser(strict=False, interpolation=None)
+    unit.optionxform = str  # type: ignore[assignment, method-assign]
+    unit.read_string((PROJECT / "docs" / "deploy" / "savepointdb.service").read_text())
+
+    assert unit["Service"]["ExecStartPre"].startswith("-")
+    assert "doctor-env --config" in unit["Service"]["ExecStartPre"]
+
+
+def test_the_image_gets_every_package_of_the_wheel() -> None:
+    wheel = re.search(r"^packages = \[(.*)\]$", (PROJECT / "pyproject.toml").read_text(), re.MULTILINE)
+    assert wheel is not None
+    kept = {line[1:] for line in (PROJECT / ".dockerignore").read_text().split() if line.startswith("!")}
+
+    assert set(re.findall(r'"(\w+)"', wheel[1])) <= kept
