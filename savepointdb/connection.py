@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from types import TracebackType
+from typing import Any
 
 import pyarrow as pa
 
@@ -98,6 +99,7 @@ class Connection:
     def sql(
         self,
         statement: str,
+        parameters: Sequence[Any] | Mapping[str, Any] = (),
         *,
         engine: str = AUTO,
         dialect: str = DIALECT,
@@ -108,6 +110,7 @@ class Connection:
 
         Args:
             statement: one statement.
+            parameters: values for its `?`, in order, or for its `$name`, by name: `db.sql("… WHERE key = ?", ["key_662"])`.
             engine: `auto`, `duckdb` or `spark`.
             dialect: `duckdb` or `trino`.
             timeout_s: seconds that each run may take; None for no limit.
@@ -115,6 +118,7 @@ class Connection:
         """
         request = QueryRequest(
             sql=statement,
+            parameters=parameters,
             engine=engine,
             dialect=dialect,
             timeout_s=timeout_s,

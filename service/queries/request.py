@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from catalog import Catalog
 from service.auth.principal import ANYBODY, Identity, Principal
@@ -34,6 +35,7 @@ class QueryRequest:
         system_tables: tables beside those of the catalog.
         constants: values of `current_user` and the like, for dialects that have them.
         abandoned_after_s: seconds without a request for the query after which it is cancelled; None for never.
+        parameters: values for the `?` of the statement, or for its `$name` by name.
         allow_partial: whether the rows of files that cannot be read may be left out; the answer lists the files.
         query_id: the id of the query, hard to guess; None for a new one.
     """
@@ -53,6 +55,7 @@ class QueryRequest:
     system_tables: SystemTables | None = None
     constants: Mapping[str, str] = field(default_factory=dict)
     abandoned_after_s: float | None = None
+    parameters: Sequence[Any] | Mapping[str, Any] = ()
     allow_partial: bool = False
     query_id: str | None = None
 
@@ -79,5 +82,6 @@ class QueryRequest:
             schema=self.schema,
             system_tables=self.system_tables,
             constants=self.constants,
+            parameters=self.parameters,
         )
         return plan.partial() if self.allow_partial else plan

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from catalog import Catalog
 from service.errors import InvalidRequestError, QueryError, QuerySyntaxError
+from service.sql.edits import with_values
 from service.sql.names import quoting_hint
 from service.sql.parser import DIALECT, check_length, position_of_word, with_double_quotes
 from service.sql.plan import Plan
@@ -28,6 +30,7 @@ def planned(
     schema: str | None = None,
     system_tables: SystemTables | None = None,
     constants: Mapping[str, str],
+    parameters: Sequence[Any] | Mapping[str, Any] = (),
 ) -> Plan:
     """Plan one statement in any dialect.
 
@@ -39,6 +42,7 @@ def planned(
         schema: the database of tables without one; the only or the newest database if None.
         system_tables: tables that hide those of the catalog.
         constants: values of `current_user` and the like, for dialects that have them.
+        parameters: values for its `?`, or for its `$name` by name.
 
     Raises:
         QueryError: the statement means nothing or is not allowed; the error's position is in `sql`, not in the translation.
@@ -49,7 +53,8 @@ def planned(
     check_length(sql, max_sql_bytes)
     sql = with_double_quotes(sql)
     try:
-        translation = _TRANSLATIONS[dialect](sql, constants)
+        bound = with_values(sql, parameters) if parameters else sql
+        translation = _TRANSLATIONS[dialect](bound, constants)
     except QuerySyntaxError as error:
         error.hint = error.hint or quoting_hint(sql, error.position, catalog, schema)
         raise

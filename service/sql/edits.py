@@ -7,19 +7,25 @@ A text generated from the tree of sqlglot may mean something else: sqlglot reads
 
     SELECT "orders".key::DATE -- why not
     FROM "1: chk-41.orders" AS "orders"
+
+Values of a client stand in place of its parameters before anything reads the statement: `?` for the next one, `$name` for one by its name.
+They are written as constants, so that they prune as constants do; what they hold never becomes SQL.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 from sqlglot import exp
+from sqlglot.tokenizer_core import Token, TokenType
 
 from service.errors import InvalidQueryError, Position
-from service.sql.parser import tokens_of
+from service.sql.literals import value_constant
+from service.sql.parser import blanked, tokens_of
 
 _TABLE_WORD = re.compile(r"\bTABLE\b", re.IGNORECASE)
 
@@ -72,6 +78,67 @@ def edited(sql: str, edits: Iterable[Edit]) -> str:
         pieces += [before, text]
         end = edit.end
     return "".join([*pieces, sql[end:]]).strip()
+
+
+def with_values(sql: str, values: Sequence[Any] | Mapping[str, Any]) -> str:
+    """Return a statement with values of Python in place of its parameters.
+
+    Args:
+        sql: the statement.
+        values: for its `?`, in order; or for its `$name`, by name.
+
+    Raises:
+        InvalidQueryError: it has more or fewer parameters, or SQL has no constant for a value.
+    """
+    is_named = isinstance(values, Mapping)
+    found = (
+        list(_named_parameters(sql)) if is_named else [(token.start, token.end, "?") for token in _marks(sql)]
+    )
+    if isinstance(values, Mapping):
+        names = {name for _, _, name in found}
+        if names != values.keys():
+            raise InvalidQueryError(
+                f"expected values for {_listed(names)}, found values for {_listed(values)}",
+                hint="parameters are written as $name",
+            )
+        chosen = [values[name] for _, _, name in found]
+    else:
+        if len(found) != len(values):
+            raise InvalidQueryError(
+                f"expected {len(found)} value{'' if len(found) == 1 else 's'} for parameters, found {len(values)}",
+                hint="each ? is a parameter",
+            )
+        chosen = list(values)
+    # Blanks and brackets: `1-?` must not become a comment.
+    edits = (
+        Edit(start, end + 1, f" ({value_constant(value)}) ")
+        for (start, end, _), value in zip(found, chosen, strict=True)
+    )
+    return edited(sql, edits)
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(f"${name}" for name in sorted(names)) or "none"
+
+
+def _marks(sql: str) -> list[Token]:
+    return [token for token in _all_tokens(sql) if token.token_type is TokenType.PLACEHOLDER]
+
+
+def _named_parameters(sql: str) -> Iterator[tuple[int, int, str]]:
+    """Yield start, end and name of each `$name`."""
+    for mark, name in pairwise(_all_tokens(sql)):
+        if mark.token_type is TokenType.PARAMETER and mark.text == "$" and name.start == mark.end + 1:
+            yield mark.start, name.end, name.text
+
+
+def _all_tokens(sql: str) -> list[Token]:
+    """Return the tokens of a statement, also those after EXPLAIN, which sqlglot takes for one."""
+    tokens = tokens_of(sql)
+    while tokens and tokens[0].token_type is TokenType.COMMAND:
+        sql = blanked(sql, tokens[0].end + 1)
+        tokens = tokens_of(sql)
+    return tokens
 
 
 def _behind_table(sql: str) -> dict[int, int]:

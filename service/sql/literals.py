@@ -28,12 +28,14 @@ import re
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
 import pyarrow as pa
 from sqlglot import exp
 
 from catalog import NotAKeyError, parse_key
 from readers import json_text
+from service.errors import InvalidQueryError
 from service.sql.types import sql_type
 
 _INTEGER = re.compile(r"-?\d{1,20}")
@@ -79,6 +81,26 @@ def value_of(node: exp.Expr, column: pa.DataType, *, strict: bool = False) -> An
 def condition_of(column: str, value: pa.Array) -> str:
     """Return the condition that is true where a column has the value that an array holds; where it can prune, it does."""
     return f"{column} = {_constant(value)}"
+
+
+def value_constant(value: Any) -> str:
+    """Return the constant of a value of Python.
+
+    Raises:
+        InvalidQueryError: SQL has no constant for it.
+    """
+    if type(value).__module__ == "numpy" and hasattr(value, "item"):
+        value = value.item()
+    value = str(value) if isinstance(value, UUID) else value
+    try:
+        if isinstance(value, str):
+            value.encode()
+        return _constant(pa.array([value]))
+    except (pa.ArrowException, ValueError, TypeError, OverflowError, LookupError) as error:
+        raise InvalidQueryError(
+            f"expected a value that SQL has as a constant, found {type(value).__name__} {repr(value)[:100]}",
+            hint="numbers, texts, bytes, dates and times, and lists and dicts of them have one",
+        ) from error
 
 
 def text_constant(text: str) -> str:
@@ -242,7 +264,9 @@ def _struct_constant(value: pa.Array) -> str:
 def _list_constant(value: pa.Array) -> str:
     elements = value.flatten()
     constants = ", ".join(_constant(elements.slice(at, 1)) for at in range(len(elements)))
-    return f"[{constants}]" if constants else f"CAST([] AS {sql_type(value.type)})"
+    # A list of Python without elements has no type of elements.
+    is_plain = constants or pa.types.is_null(value.type.value_type)
+    return f"[{constants}]" if is_plain else f"CAST([] AS {sql_type(value.type)})"
 
 
 def _map_constant(value: pa.Array) -> str:
