@@ -12,7 +12,7 @@ Where several states share a table, a column has their common type, else it is J
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -188,7 +188,12 @@ class StatesTable(Table):
         unread = tuple(dict.fromkeys(self._failures(wanted, predicate)))
         if unread and not allow_partial:
             raise unread[0]
-        splits = tuple(split for state in wanted for split in self._splits(state, predicate, allow_partial))
+        # An executor of another engine cannot tell of a file that it misses: what is known to lack files is not sent there.
+        damages = _damages(wanted) if allow_partial else {}
+        unread = tuple(dict.fromkeys((*unread, *self._damages_of(wanted, predicate, damages))))
+        splits = tuple(
+            split for state in wanted for split in self._splits(state, predicate, allow_partial, damages)
+        )
         use = None
         if self._cache is not None:
             use = CacheUse(
@@ -211,6 +216,23 @@ class StatesTable(Table):
                 selection = Selection(key_groups=groups)
                 yield from (handle.error for handle in operator.handles if handle.may_hold(selection))
 
+    def _damages_of(
+        self, wanted: list[TableState], predicate: Predicate, damages: Mapping[int, ReaderError]
+    ) -> Iterator[ReaderError]:
+        """Yield the errors of opened parts that lack files; a part counts only if it may hold wanted rows."""
+        subtasks = predicate.of(SUBTASK)
+        for known in wanted:
+            groups = self._wanted_groups(known.state, predicate)
+            for part in known.state.parts:
+                if subtasks is not None and part.source.subtask not in subtasks:
+                    continue
+                own = part.source.key_group_range
+                is_wanted = (
+                    own is None or groups is None or any(own.start <= group <= own.end for group in groups)
+                )
+                if is_wanted and id(part.source) in damages:
+                    yield damages[id(part.source)]
+
     def _wanted_groups(self, state: State, predicate: Predicate) -> frozenset[int] | None:
         return _key_groups(predicate, self._keys(state, predicate))
 
@@ -227,15 +249,32 @@ class StatesTable(Table):
         shown, own = self.schema.field("key").type, state.schema.field("key").type
         return state.key_groups_of(keys) if shown.equals(own) or not pa.types.is_string(shown) else None
 
-    def _splits(self, known: TableState, predicate: Predicate, may_be_partial: bool) -> Iterator[Split]:
-        """Yield the splits of a state that may have wanted rows, from the cache if the state is there."""
+    def _splits(
+        self,
+        known: TableState,
+        predicate: Predicate,
+        may_be_partial: bool,
+        damages: Mapping[int, ReaderError],
+    ) -> Iterator[Split]:
+        """Yield the splits of a state that may have wanted rows, from the cache if the state is there.
+
+        Args:
+            known: the state.
+            predicate: of the query.
+            may_be_partial: whether an error ends a split, and no more.
+            damages: id of a source that lacks files → the error; its parts have no splits.
+        """
         state, reference = known.state, self.reference(known)
         outputs = tuple(self._output(column, known) for column in self.schema)
         keys = self._keys(state, predicate)
         groups = _key_groups(predicate, keys)
         subtasks = predicate.of(SUBTASK)
         wanted = [part.source.subtask for part in state.parts]
-        parts = {number for number, subtask in enumerate(wanted) if subtasks is None or subtask in subtasks}
+        parts = {
+            number
+            for number, subtask in enumerate(wanted)
+            if (subtasks is None or subtask in subtasks) and id(state.parts[number].source) not in damages
+        }
 
         def split(part: int, key_groups: frozenset[int] | None, size_bytes: int) -> StateSplit:
             return StateSplit(
@@ -354,6 +393,12 @@ def timer_service_of(state_name: str) -> tuple[str, str]:
     _, _, rest = state_name.rpartition("/")
     domain, _, service = rest.partition("_")
     return domain.upper(), service or rest
+
+
+def _damages(states: Iterable[TableState]) -> dict[int, ReaderError]:
+    """Return the id of each source that is open and lacks files, with the error."""
+    sources = {id(part.source): part.source for known in states for part in known.state.parts}
+    return {number: error for number, source in sources.items() if (error := source.damage()) is not None}
 
 
 def _key_groups(predicate: Predicate, keys: tuple[tuple[int, Any], ...] | None) -> frozenset[int] | None:
