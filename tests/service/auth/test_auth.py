@@ -829,11 +829,13 @@ class Hall(Door):
         return address.removeprefix(self.address)
 
     def last(self, credentials: str, path: str) -> dict[str, Any]:
-        """Read the pages of a statement, and return the last one."""
+        """Read the pages of a statement, and return the last one, with the rows of all of them if there are any."""
+        rows: list[Any] = []
         while True:
             page: dict[str, Any] = self.ask("GET", path, credentials).json()
+            rows += page.get("data", [])
             if "nextUri" not in page:
-                return page
+                return page | ({"data": rows} if rows else {})
             path = page["nextUri"].removeprefix(self.address)
 
     def listed(self, credentials: str) -> list[str]:

@@ -218,6 +218,13 @@ def test_an_empty_folder_is_unreadable(
     )
 
 
+def test_the_folder_of_shared_files_is_no_savepoint(capsys: pytest.CaptureFixture[str]) -> None:
+    checkpoint = DATA / "flink" / "2.3.0" / "wordcount-rocksdb-checkpoint-incremental" / "checkpoint"
+
+    assert cli.main(["inspect", str(checkpoint / "shared")]) == 3
+    assert "found no _metadata in or below it" in capsys.readouterr().err
+
+
 def test_an_empty_folder_beside_a_savepoint_is_no_error(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
