@@ -29,6 +29,7 @@ from service.errors import (
 )
 from service.spark.errors import SavepointSourceError
 from service.spark.files import FileWriter
+from service.sql.dialects import planned
 from service.sql.planner import plan
 from tests.spark.conftest import ENDLESS, MANY, WORDCOUNT, processes_with, run_python
 from tests.support.objectstore import KEY_VARIABLES, ObjectStore, Proxy
@@ -38,6 +39,29 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT key, substr(key, 2, 3), value / 7, count_if(value > 10) FROM w.aggregate__count GROUP BY key, value ORDER BY key",
+        "SELECT CAST(value AS varchar), CAST(key AS varchar), CAST(value AS integer) FROM w.aggregate__count ORDER BY 2",
+        "SELECT key, CAST(value AS date) + INTERVAL '1' MONTH, CAST(value AS date) - INTERVAL '2' DAY "
+        "FROM e.types__v_local_date_time ORDER BY key",
+        "SELECT key, date_trunc('month', CAST(value AS date)), dow(value) FROM e.types__v_local_date_time ORDER BY key",
+    ],
+)
+def test_trinos_statements_are_answered_as_by_duckdb(
+    savepoints: Catalog, spark_engine: SparkEngine, duckdb_engine: DuckDBEngine, sql: str
+) -> None:
+    asked = planned(sql, savepoints, dialect="trino", max_sql_bytes=1 << 20, constants={})
+    answers = []
+    for engine in (spark_engine, duckdb_engine):
+        execution = engine.execution(asked)
+        answers.append(execution.open().read_all().to_pylist())
+        execution.close()
+
+    assert answers[0] == answers[1] != []
 
 
 def test_an_answer_without_a_limit_is_written_by_the_executors_and_taken_away_after(

@@ -51,6 +51,19 @@ def refused(name: str) -> InvalidQueryError:
     )
 
 
+def substring(arguments: _Arguments) -> exp.Expr:
+    """Return a part of a text. From a constant place on, DuckDB's function is the same, which Spark knows, too."""
+    text_, *numbers = arguments
+    if all(isinstance(number, exp.Literal) and number.is_int and int(number.name) > 0 for number in numbers):
+        return exp.Substring(this=text_, start=numbers[0], length=numbers[1] if len(numbers) > 1 else None)
+    return macro("substr", *arguments)
+
+
+def _substr(name: str, arguments: _Arguments) -> exp.Expr:
+    _takes(name, arguments, 2, 3)
+    return substring(arguments)
+
+
 def _takes(name: str, arguments: _Arguments, *counts: int) -> None:
     if len(arguments) not in counts:
         expected = " or ".join(map(str, counts))
@@ -183,8 +196,8 @@ REWRITTEN: dict[str, _Rewrite] = {
     "slice": _macro(3),
     "split": _renamed("string_split", 2),
     "split_part": _macro(3),
-    "substr": _macro(2, 3),
-    "substring": _macro(2, 3),
+    "substr": _substr,
+    "substring": _substr,
     "to_base": _macro(2),
     "yow": _renamed("isoyear", 1),
     **dict.fromkeys(_URL_PARTS, _url_part),

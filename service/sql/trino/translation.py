@@ -26,7 +26,7 @@ from sqlglot import exp
 
 from service.errors import ForbiddenError, InvalidQueryError
 from service.sql.parser import blanked, generated, parsed, too_deep
-from service.sql.trino.calls import REFUSED, REWRITTEN, call, macro, refused, text
+from service.sql.trino.calls import REFUSED, REWRITTEN, call, macro, refused, substring, text
 from service.sql.trino.casts import cast_as_trino
 from service.sql.trino.syntax import TrinoSyntax
 from service.sql.trino.zones import rewrite_zones
@@ -156,7 +156,7 @@ def _function(node: exp.Expr, _constants: Mapping[str, str]) -> None:
 
 def _substring(node: exp.Expr, _constants: Mapping[str, str]) -> None:
     arguments = [node.this, node.args.get("start"), node.args.get("length")]
-    node.replace(macro("substr", *filter(None, arguments)))
+    node.replace(substring([argument for argument in arguments if argument is not None]))
 
 
 def _extremum(node: exp.Expr, _constants: Mapping[str, str]) -> None:

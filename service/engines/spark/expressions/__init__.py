@@ -35,6 +35,7 @@ docs/tables.md lists.
     texts.py       functions of texts
     times.py       functions of dates and timestamps
     nested.py      lists, maps and structs
+    trino.py       the macros of Trino's dialect
     aggregates.py  aggregates and windows
 """
 

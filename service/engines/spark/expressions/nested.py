@@ -18,6 +18,7 @@ from service.engines.spark.expressions.terms import (
     text_of,
     translate,
 )
+from service.engines.spark.expressions.trino import MACROS
 from service.engines.spark.refusal import NotOnSparkError
 from service.engines.spark.types import Term, common_type, is_nested
 
@@ -78,6 +79,8 @@ def _map_part(name: str) -> Handler:
 def _named_call(node: exp.Expr, scope: Scope) -> Term:
     """Translate a function for which sqlglot has no class."""
     name = node.name.lower()
+    if name in MACROS:
+        return MACROS[name](node, scope)
     if name not in _NAMED or len(node.expressions) != 1:
         raise NotOnSparkError(shown(node))
     return _map_part(name)(exp.Func(this=node.expressions[0]), scope)
