@@ -36,6 +36,9 @@ def _query(options: Namespace) -> None:
     catalog = catalog_of(
         options.savepoint, options, option="--savepoint", cache=cache_of(settings, writes=False)
     )
+    if options.database is not None:
+        # A name that is wrong is an error also where the statement names all its databases.
+        catalog.database(options.database)
     # Before the deadline of the query counts: if the decoder is not compiled yet, this takes seconds.
     log_compilation()
     load_machine()

@@ -607,6 +607,14 @@ def test_a_query_that_names_no_database_takes_the_newest_readable_one(
     assert (named[0], named[2]) == (0, "")
 
 
+def test_an_unknown_database_is_an_error_of_any_statement(run: Any) -> None:
+    code, output, errors = run("query", "SELECT 1", "--savepoint", NATIVE, "--database", "nativ")
+
+    assert (code, output) == (1, b"")
+    assert errors.startswith("savepointdb: there is no database 'nativ'")
+    assert '"native"' in errors
+
+
 def test_show_create_table_is_shown_as_lines(run: Any) -> None:
     code, output, _ = run("query", "SHOW CREATE TABLE aggregate__count", "--savepoint", NATIVE)
 
