@@ -21,7 +21,7 @@ from savepointdb.table import Table
 from service.commands.sources import no_savepoint
 from service.encode import age_text, printable, size_text, table_lines
 from service.engines.registry import AUTO
-from service.errors import QueryError
+from service.errors import InvalidRequestError, QueryError
 from service.queries.request import QueryRequest
 from service.settings import UNLIMITED, check_value, settings_of
 from service.sql.parser import DIALECT
@@ -73,6 +73,8 @@ def connect(
         if config is not None:
             given["config"] = os.fspath(config)
         paths = path if isinstance(path, Mapping) else {name or "": path}
+        if not paths or not all(map(os.fspath, paths.values())):
+            raise InvalidRequestError("expected a path, found none", hint="'.' is the current folder")
         sources = Sources(
             roots=tuple(Root(path=_expanded(one), label=label) for label, one in paths.items()),
             allowed_roots=tuple(roots),
@@ -115,7 +117,12 @@ class Connection:
             dialect: `duckdb` or `trino`.
             timeout_s: seconds that each run may take; None for no limit.
             allow_partial: whether rows of files that cannot be read are left out; an `IncompleteWarning` names the files.
+
+        Raises:
+            TypeError: the statement is no text.
         """
+        if not isinstance(statement, str):
+            raise TypeError(f"expected a statement as str, found {type(statement).__name__}")
         request = QueryRequest(
             sql=statement,
             parameters=parameters,

@@ -70,7 +70,7 @@ class Table:
         *,
         key: Any = None,
         keys: Iterable[Any] | None = None,
-        columns: Sequence[str] | None = None,
+        columns: Sequence[str] | str | None = None,
         where: str | None = None,
         engine: str = AUTO,
         timeout_s: float | None = None,
@@ -82,7 +82,7 @@ class Table:
             key: a value of the type of the keys, such as `"key_662"`, `42`, `("a", 1)` or `{"id": 1}`, or the text that answers
                 show for it; only what holds this key is read. None for all keys.
             keys: several of them.
-            columns: their names, in any case; all if None.
+            columns: their names, in any case, or one name; all if None.
             where: a condition in SQL, such as `value > 100 AND key LIKE 'a%'`.
             engine: `auto`, `duckdb` or `spark`.
             timeout_s: seconds that each run may take; None for no limit.
@@ -93,7 +93,10 @@ class Table:
             ColumnNotFoundError: near names in the error.
         """
         with translated():
-            names = self.columns if columns is None else [self._column(name) for name in columns]
+            given = [columns] if isinstance(columns, str) else columns
+            names = self.columns if given is None else [self._column(name) for name in given]
+            if not names:
+                raise InvalidRequestError("expected at least one column, found none")
             conditions = [] if where is None else [where]
             wanted = [*([] if key is None else [key]), *(() if keys is None else keys)]
             if wanted or keys is not None:

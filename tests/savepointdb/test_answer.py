@@ -203,6 +203,10 @@ def test_a_scan_has_columns_and_a_condition(db: savepointdb.Connection) -> None:
     assert sorted(scan.fetchall()) == sorted(db.sql(WORDS).fetchall())
     with pytest.raises(savepointdb.ColumnNotFoundError, match=r'did you mean "value"'):
         db["aggregate"].scan(columns=["valu"])
+    with pytest.raises(savepointdb.InvalidRequestError, match="expected at least one column"):
+        db["aggregate"].scan(columns=[])
+    with pytest.raises(TypeError, match="expected a statement as str, found NoneType"):
+        db.sql(None)  # type: ignore[arg-type]  # what a user may give
     with pytest.raises(savepointdb.QueryError, match=r"expected one statement|refused|not allowed|near"):
         db["aggregate"].scan(where="true); DROP TABLE x; --").fetchall()
 

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -194,13 +195,39 @@ def test_a_path_without_savepoints_is_refused(tmp_path: Path, name: str) -> None
         ({"thread": 2}, "connect: expected a setting, found thread; is it threads?"),
         ({"threads": "two"}, "connect: threads: expected a value of type int, found 'two'"),
         ({"cache": "maybe"}, "cache: expected on or off, found 'maybe'"),
+        ({"threads": -3}, "threads: expected what DuckDB takes, found -3: Must have at least 1 thread!"),
+        (
+            {"memory_limit": "4 elephants"},
+            "memory_limit: expected what DuckDB takes, found '4 elephants': Unknown unit",
+        ),
+        ({"max_temp_size": "much"}, "max_temp_size: expected what DuckDB takes, found 'much': "),
     ],
 )
-def test_a_wrong_setting_is_refused(settings: dict[str, str | int], message: str) -> None:
+def test_a_wrong_setting_is_refused(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(savepointdb.InvalidRequestError) as raised:
-        savepointdb.connect(WORDCOUNT, **settings)  # type: ignore[arg-type]  # mypy takes them for named ones
+        savepointdb.connect(WORDCOUNT, **settings).sql("SELECT 1").fetchall()
 
-    assert str(raised.value) == message
+    assert str(raised.value).startswith(message)
+
+
+def test_what_is_no_path_is_refused() -> None:
+    for path in ("", {}, {"a": ""}):
+        with pytest.raises(savepointdb.InvalidRequestError, match="expected a path, found none"):
+            savepointdb.connect(path)
+    with pytest.raises(TypeError):
+        savepointdb.connect(5)  # type: ignore[arg-type]  # what a user may give
+
+
+def test_names_of_folders_are_escaped(tmp_path: Path) -> None:
+    folder = shutil.copytree(WORDCOUNT, tmp_path / "<img src=x>\x1b[2J")
+
+    with savepointdb.connect(folder) as db:
+        html, text = db._repr_html_() + db["aggregate"]._repr_html_(), repr(db)
+        assert db["aggregate"].scan(key="key_662", columns="value").fetchall() == [(11290,)]
+
+    assert "<img" not in html
+    assert "&lt;img src=x&gt;" in html
+    assert "\x1b" not in html + text
 
 
 def test_two_paths_in_one_another_are_refused(job: Path) -> None:

@@ -39,7 +39,7 @@ from service.errors import (
     query_error_of,
 )
 from service.process import machine
-from service.settings import Settings
+from service.settings import InvalidSettingError, Settings
 from service.sql.incomplete import UnreadFile, unread_files
 from service.sql.plan import Plan, TableReference
 from service.sql.trino.macros import MACROS
@@ -55,6 +55,8 @@ _GATHER_S = 0.05
 # The share of the machine's memory where the settings leave it open; the rest is for scans and answers.
 _OF_MACHINE = 0.8
 _MAX_EXPRESSION_DEPTH = 250
+# DuckDB's names of settings that have other keys here.
+_KEYS = {"max_temp_directory_size": "max_temp_size"}
 
 
 class DuckDBEngine(Engine):
@@ -71,7 +73,11 @@ class DuckDBEngine(Engine):
         self._spill = SpillFolder(settings.storage.temp_directory)
         self._settings = _engine_settings(settings, self._threads, self._spill.path)
         self._lock = threading.Lock()
-        self._root = self._connected()
+        try:
+            self._root = self._connected()
+        except InvalidSettingError:
+            self._spill.close()
+            raise
         self._idle = IdleSessions()
         self._is_suspect = False
 
@@ -120,10 +126,21 @@ class DuckDBEngine(Engine):
                 self._root = self._connected()
 
     def _connected(self) -> duckdb.DuckDBPyConnection:
-        """Return the root connection of a new database."""
+        """Return the root connection of a new database.
+
+        Raises:
+            InvalidSettingError: DuckDB does not take a setting.
+        """
         root = duckdb.connect(":memory:")
         for name, value in self._settings.items():
-            root.execute(f"SET GLOBAL {name}={_literal(value)}")
+            try:
+                root.execute(f"SET GLOBAL {name}={_literal(value)}")
+            except duckdb.Error as error:
+                root.close()
+                reason = str(error).splitlines()[0].partition("Error: ")[2]
+                raise InvalidSettingError(
+                    f"{_KEYS.get(name, name)}: expected what DuckDB takes, found {value!r}: {reason}"
+                ) from error
         for definition in MACROS:
             root.execute(definition)
         return root
