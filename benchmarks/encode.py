@@ -77,7 +77,7 @@ def main() -> int:
 
 def _report(name: str, serializer: Serializer, array: pa.Array, runs: int) -> None:
     batches = [array.slice(start, BATCH_ENTRIES) for start in range(0, len(array), BATCH_ENTRIES)]
-    encoder = Encoder.of(serializer.emit, serializer.arrow())
+    encoder = Encoder.of(serializer)
     encoded = [encoder.encode_arrays([batch], len(batch))[0] for batch in batches]
     pages = [_page(part.data, part.starts, part.ends) for part in encoded]
     decoder = _decoder(serializer)

@@ -7,7 +7,7 @@ row of the batch before are a good guess for the next.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from readers import NO_COLUMN, Batch, Code, ColumnTree, Program, StatePart
+from readers import NO_COLUMN, Batch, Code, ColumnTree, Program, Serializer, StatePart
 from readers import instructions as op
 from writers.encode.columns import Columns
 from writers.encode.comparison import same_entries
@@ -100,13 +100,13 @@ class Encoder:
         self._has_key_group = bool((self._code.instructions[:, op.OPCODE] == op.KEY_GROUP).any())
 
     @classmethod
-    def of(cls, emit: Callable[[Program], None], arrow: pa.DataType, **options: bool) -> Encoder:
-        """Return the encoder of single values, in the column `value`: `Encoder.of(serializer.emit, serializer.arrow())`."""
-        tree = ColumnTree(pa.struct([pa.field("value", arrow)]))
+    def of(cls, serializer: Serializer, *, reserves_nulls: bool = True) -> Encoder:
+        """Return the encoder of single values of a serializer, in the column `value`."""
+        tree = ColumnTree(pa.struct([pa.field("value", serializer.arrow())]))
         program = Program(tree)
         with program.field(0, "value"):
-            emit(program)
-        return cls(tree, program.finish(), **options)
+            serializer.emit(program)
+        return cls(tree, program.finish(), reserves_nulls=reserves_nulls)
 
     @classmethod
     def of_part(cls, part: StatePart, segments: int, *, reserves_nulls: bool = True) -> Encoder:

@@ -60,6 +60,8 @@ _SEVERAL_WAYS = {
     op.BLOCKS: "an Avro array in several blocks",
     op.BIG_INTEGER: "a BigInteger 0, 1 or 10 written with its digits",
     op.BIG_DECIMAL: "a BigDecimal with a negative scale, or 0, 1 or 10 written with its digits",
+    op.SWITCH: "a null side of an Either or of a union",
+    op.SWITCH_I4: "a null branch of a union, or two constants of one name",
     op.TIMESTAMP_DATA: "the nanoseconds of a TIMESTAMP(4) to (6) below a microsecond",
 }
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}".encode()

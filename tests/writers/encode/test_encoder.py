@@ -51,7 +51,7 @@ def batch_of(array: pa.Array) -> pa.RecordBatch:
 
 
 def encode_array(serializer: Serializer, array: pa.Array, **options: bool) -> list[bytes]:
-    encoded = Encoder.of(serializer.emit, serializer.arrow(), **options).encode(batch_of(array))
+    encoded = Encoder.of(serializer, **options).encode(batch_of(array))
     return entries_of(encoded)
 
 
@@ -82,7 +82,7 @@ def test_text_of_any_length_at_the_end_of_its_buffer(length: int) -> None:
 
 
 def test_the_output_grows_with_a_row_that_is_larger_than_those_before() -> None:
-    encoder = Encoder.of(STRING.emit, STRING.arrow())
+    encoder = Encoder.of(STRING)
     first = encoder.encode(batch_of(pa.array(["a"] * 1000)))
     second = encoder.encode(batch_of(pa.array(["b" * 100_000, "c"])))
 
@@ -288,7 +288,7 @@ def test_an_unknown_subclass_is_an_error() -> None:
 
 def test_a_field_that_the_class_no_longer_has_is_refused() -> None:
     serializer = PojoSerializer("A", (PojoField("x", LONG), PojoField("y", LONG, hidden=True)))
-    encoder = Encoder.of(serializer.emit, serializer.arrow())
+    encoder = Encoder.of(serializer)
 
     assert [path for path, _ in encoder.refusals] == [("value", "y")] * len(encoder.refusals)
     with pytest.raises(UnencodableTypeError, match=r"row 0, value.y: a field that the class no longer has"):
@@ -296,7 +296,7 @@ def test_a_field_that_the_class_no_longer_has_is_refused() -> None:
 
 
 def test_the_rows_before_an_error_are_encoded() -> None:
-    encoder = Encoder.of(LONG.emit, LONG.arrow())
+    encoder = Encoder.of(LONG)
 
     encoded, error = encoder.encode_arrays([pa.array([1, 2, None, 4])], 4)
 
@@ -307,7 +307,7 @@ def test_the_rows_before_an_error_are_encoded() -> None:
 
 def test_a_missing_column_is_an_error() -> None:
     with pytest.raises(UnencodableTypeError, match="expected a column value, found other"):
-        Encoder.of(LONG.emit, LONG.arrow()).encode(pa.RecordBatch.from_arrays([pa.array([1])], ["other"]))
+        Encoder.of(LONG).encode(pa.RecordBatch.from_arrays([pa.array([1])], ["other"]))
 
 
 def test_segments_and_key_groups() -> None:

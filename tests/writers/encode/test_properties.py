@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from readers.decode.decoder import Decoder
+from readers.jsontext import json_text
 from readers.serializers.avro import AvroSerializer, read_schema
 from readers.serializers.base import Serializer
 from readers.serializers.containers import (
@@ -51,9 +52,11 @@ from readers.serializers.table.rowdata import (
     TimestampDataSerializer,
 )
 from readers.serializers.tuples import ROW_KIND, ROW_KINDS, EitherSerializer, RowSerializer, TupleSerializer
+from tests.support.encoders import KINDS
 from tests.support.single_values import column_and_program, page_of
 from writers import Encoder
 from writers.encode import encoder
+from writers.encode.losses import equal_values_loss, loss_of
 from writers.encode.machine import execute as machine
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
@@ -288,3 +291,26 @@ def test_no_instruction_writes_more_than_the_room_that_it_asks_for(
     assert exact.data.tobytes() == roomy.data.tobytes()
     assert exact.offsets.tolist() == roomy.offsets.tolist()
     assert guarded.runs > bool(len(roomy.data))
+
+
+@settings(max_examples=100, deadline=None)
+@given(data=st.data())
+def test_entries_made_by_hand_are_restored(data: st.DataObject) -> None:
+    kind = data.draw(KINDS)
+    tree, code = column_and_program(kind.serializer, enabled=True, ends=True)
+    entries = [kind.encode(value) for value in data.draw(st.lists(kind.values, min_size=1, max_size=6))]
+
+    (batch,) = Decoder(tree, code).decode(page_of(entries))
+
+    beyond = {outlier.entry for outlier in batch.outliers}
+    kept = Encoder(tree, code)
+    for number in np.flatnonzero(~kept.restores(batch)).tolist():
+        row = batch.arrays[0].slice(number, 1)
+        encoded, error = kept.encode_arrays([row], 1)
+        # A value beyond its column is NULL there.
+        if number not in beyond:
+            assert error is None
+            assert loss_of([row], [entries[number]], encoded.entry(0)) or equal_values_loss(code)
+            (again,) = Decoder(tree, code).decode(page_of(encoded.entry(0)))
+            # As text: Python has no dates for some of them.
+            assert json_text(again.arrays[0]).equals(json_text(row))
