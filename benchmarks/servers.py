@@ -46,7 +46,7 @@ def served(root: Path, *options: str, files: int = 0) -> Iterator[tuple[subproce
                     raise RuntimeError(f"expected a server, found the exit code {server.returncode}")
                 time.sleep(0.05)
             address = logged[0].decode()
-            while httpx.get(f"{address}/readyz").status_code != HTTPStatus.OK:
+            while httpx.get(f"{address}/readyz", verify=False).status_code != HTTPStatus.OK:
                 time.sleep(0.05)
             yield server, address
         finally:
