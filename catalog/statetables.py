@@ -6,7 +6,8 @@
 | OperatorTable | the entries of all states of an operator, each with its `state_name` |
 | TimersTable | the timers of all operators |
 
-Where several states share a table, a column has their common type, else it is JSON text.
+Where several states share a table, a column has their common type, else it is JSON text. A row without fields has no common type
+with rows of fields.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from catalog.table import Extent, Table
 from readers import (
     KEY_GROUP,
     OUT_OF_RANGE,
+    ROW_KIND,
     SUBTASK,
     UNDECODED,
     ReaderError,
@@ -468,8 +470,15 @@ def _own_schema(state: State) -> pa.Schema:
     return schema
 
 
+def _has_fields(row: pa.DataType) -> bool:
+    return any(field.name != ROW_KIND for field in row)
+
+
 def _common_type(types: list[pa.DataType]) -> pa.DataType:
     common = types[0]
+    # A row without fields would be a row of NULLs beside one with fields.
+    if len({_has_fields(kind) for kind in types if pa.types.is_struct(kind)}) > 1:
+        return pa.string()
     # Not every pair has a common type that loses nothing (INT and STRING); JSON text can hold any.
     for other in types[1:]:
         merged = merged_type(common, other) or _wider(common, other)
