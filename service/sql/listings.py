@@ -54,14 +54,13 @@ def _schema_patterns(select: exp.Select) -> list[tuple[str | None, re.Pattern[st
     """Return the patterns of `table_schem LIKE '…'` among the conditions of a SELECT: the only text that fits, and the pattern."""
     where = select.args.get("where")
     patterns = []
-    conditions = (
-        where.this.flatten() if where and isinstance(where.this, exp.And) else [where.this] if where else []
-    )
+    whole = where.this.unnest() if where else None
+    conditions = whole.flatten() if isinstance(whole, exp.And) else [whole] if whole else []
     for condition in conditions:
-        like, escape = condition, ""
-        if isinstance(condition, exp.Escape):
-            like, escape = condition.this, condition.expression.name
-        if type(like) is not exp.Like or not isinstance(like.this, exp.Column):
+        like, escape = condition.unnest(), ""
+        if isinstance(like, exp.Escape):
+            like, escape = like.this, like.expression.name
+        if type(like) is not exp.Like or like.args.get("negate") or not isinstance(like.this, exp.Column):
             continue
         if like.this.name.casefold() in _SCHEMA_COLUMNS and like.expression.is_string:
             text = like.expression.this

@@ -327,3 +327,9 @@ def test_without_a_schema_the_newest_is_taken_and_named(trino: Any) -> None:
     assert trino.rows("SELECT count(*) FROM native.aggregate", **headers) == [[1000]]
     last = trino.pages("SELECT count(*) FROM aggregate", **headers)[-1]
     assert [warning["warningCode"]["name"] for warning in last["warnings"]] == ["DEFAULT_SCHEMA"]
+
+
+def test_schemas_that_do_not_fit_a_pattern_are_listed(trino: Any) -> None:
+    sql = "SELECT DISTINCT table_schema FROM information_schema.tables WHERE table_schema NOT LIKE 'nat%' ORDER BY 1"
+
+    assert trino.rows(sql) == [["canonical"], ["latest"]]
