@@ -196,15 +196,14 @@ def _(state: InMemoryChangelogStateHandle) -> bytes:
 
 @handle.register
 def _(state: ChangelogStateHandleStreamImpl) -> bytes:
-    first_storage = state.storage_identifier == "filesystem"
     return (
-        i1(10 if first_storage else 13)
+        i1(13 if state.is_storage_recorded else 10)
         + key_group_range(state.key_group_range)
         + counted(i8(stream.offset) + handle(stream.handle) for stream in state.handles_and_offsets)
         + i8(state.state_size)
         + optional_i8(state.checkpointed_size)
         + optional_utf(state.state_handle_id)
-        + optional_utf(None if first_storage else state.storage_identifier)
+        + optional_utf(state.storage_identifier if state.is_storage_recorded else None)
     )
 
 
