@@ -362,3 +362,7 @@ SELECT epoch_ms(t), epoch(t), epoch(t::DATE), extract(epoch FROM t) FROM (SELECT
 SELECT epoch_ms(t), epoch(t), extract(second FROM t), extract(year FROM t), date_trunc('second', t) FROM (SELECT TIMESTAMP '1969-12-31 23:59:58.0005' AS t) x
 
 SELECT epoch(value), value + INTERVAL 1 MONTH, value::TIMESTAMP, value::DATE, date_trunc('second', value), date_diff('day', value, TIMESTAMP '1970-01-01') FROM e.types__v_instant ORDER BY value
+
+SELECT key, round(x), round(x, 1), floor(x), ceil(x), round(-x), floor(-x), ceil(-x), floor(x * 1e300), round(x / 0) FROM (SELECT key, key / 20 - 0.15::DOUBLE AS x FROM w."mod7-no-uid__seen") t ORDER BY key
+
+SELECT round(x), floor(x), ceil(x), round(-x), floor(-x), ceil(-x) FROM (SELECT 0::DOUBLE AS x) t

@@ -107,3 +107,5 @@ SELECT key, (SELECT avg(b.value) FROM w.aggregate__count b WHERE b.value < a.key
 SELECT 'a' || 'b' ^@ 'a' || 'b'
 
 SELECT date_add(DATE '2024-01-31', 1)
+
+SELECT DATE '2024-01-31' + 1 AS g, avg(value * 0.05) FROM w.aggregate__count GROUP BY ALL

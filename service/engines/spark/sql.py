@@ -352,6 +352,7 @@ class _Translator:
             made.set("where", exp.Where(this=truth(query.args["where"].this, scope)))
         items = [_projected(item) for item in query.expressions]
         made.set("group", self._group(query, [item for _, item in items], scope))
+        _check_constant_groups(query, [item for _, item in items])
         # Known before the items are translated: it decides how their averages are.
         scope.divided = divided(query, has_groups=made.args.get("group") is not None)
         typed = [(name, translate(item, scope)) for name, item in items]
@@ -616,6 +617,20 @@ def _check_having(query: exp.Select) -> None:
     selected = [found for item in query.expressions for found in item.find_all(exp.AggFunc)]
     if any(found not in selected for found in having.find_all(exp.AggFunc)):
         raise NotOnSparkError("ORDER BY of an aggregate beside HAVING of one that is not selected")
+
+
+def _check_constant_groups(query: exp.Select, items: Sequence[exp.Expr]) -> None:
+    """Check the groups of averages: DuckDB leaves out a group that it finds to be constant, and divides otherwise then.
+
+    Raises:
+        NotOnSparkError: all groups of a SELECT with an average are constant expressions.
+    """
+    group = query.args.get("group")
+    nodes = _group_nodes(group, items) if group is not None else []
+    has_column = any(next(node.find_all(exp.Column), None) is not None for node in nodes)
+    computed = [node for node in nodes if not isinstance(node, exp.Literal)]
+    if computed and not has_column and query.find(exp.Avg) is not None:
+        raise NotOnSparkError("an average in groups of a constant")
 
 
 def _check_groups(columns: Columns) -> None:

@@ -232,10 +232,17 @@ def _round(node: exp.Expr, scope: Scope) -> Term:
     if value.type != DOUBLE or digits > 15:
         raise NotOnSparkError(f"round() of {value.type} to {digits} digits")
     if places is None:
-        return Term(call("round", value.node), DOUBLE)
+        return Term(_signed(call("round", value.node), value.node), DOUBLE)
     factor = as_type(text_of(f"1e{digits}"), DOUBLE)
     scaled = call("round", binary(exp.Mul, value.node, factor))
-    return Term(binary(exp.Div, scaled, factor.copy()), DOUBLE)
+    return Term(_signed(binary(exp.Div, scaled, factor.copy()), value.node), DOUBLE)
+
+
+def _signed(rounded: exp.Expr, value: exp.Expr) -> exp.Expr:
+    """Return a rounded DOUBLE with the sign of the value where it is zero: Spark rounds by numbers that have no -0.0."""
+    zero = as_type(text_of("0.0"), DOUBLE)
+    is_zero = exp.EQ(this=exp.Paren(this=rounded.copy()), expression=zero)
+    return if_else(is_zero, binary(exp.Mul, call("signum", value.copy()), zero.copy()), rounded)
 
 
 def _whole_number(name: str) -> Handler:
@@ -252,16 +259,7 @@ def _whole_number(name: str) -> Handler:
             raise NotOnSparkError(f"{name}() of {value.type}")
         # From 2**52 on, every DOUBLE is a whole number.
         small = exp.LT(this=call("abs", value.node), expression=as_type(text_of("4503599627370496"), DOUBLE))
-        if name == "ceil":  # between -1 and 0 it is -0.0, which no BIGINT is
-            negative = exp.And(
-                this=exp.GT(this=value.node.copy(), expression=number_of(-1)),
-                expression=exp.LT(this=value.node.copy(), expression=number_of(0)),
-            )
-            rounded = if_else(
-                negative, as_type(text_of("-0.0"), DOUBLE), as_type(call("ceil", value.node.copy()), DOUBLE)
-            )
-        else:
-            rounded = as_type(call("floor", value.node.copy()), DOUBLE)
+        rounded = _signed(as_type(call(name, value.node.copy()), DOUBLE), value.node)
         return Term(if_else(small, rounded, value.node.copy()), DOUBLE)
 
     return handle
