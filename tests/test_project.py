@@ -92,6 +92,7 @@ def make_targets() -> set[str]:
     return set(re.findall(r"^([a-z][a-z-]*):", (PROJECT / "Makefile").read_text(), re.MULTILINE))
 
 
+@pytest.mark.slow
 def test_imports_go_from_service_to_catalog_to_writers_to_readers() -> None:
     forbidden = {room: {"tests", "examples", *ROOMS[: ROOMS.index(room)]} for room in ROOMS}
 

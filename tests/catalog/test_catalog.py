@@ -311,6 +311,7 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
+@pytest.mark.slow
 def test_a_thousand_savepoints_are_read_once_however_often_they_are_listed(many: Path) -> None:
     opened = Opened(many)
     connected = Catalog([Root(path=str(many))])
@@ -414,6 +415,7 @@ def test_a_large_folder_is_not_read_for_its_savepoints(tmp_path: Path) -> None:
     assert [one.relative for one in find_savepoints(str(tmp_path))] == [("007",)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "folder",
     [

@@ -137,6 +137,7 @@ def test_rows_are_those_of_the_local_savepoint(
     assert not left_behind(at_home)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("archive", thorough(ARCHIVES, ARCHIVES[:1]))
 def test_rows_of_every_kind_of_file_are_those_of_the_local_one(
     store: ObjectStore, proxy: Proxy, tmp_path: Path, at_home: Path, archive: str
@@ -246,6 +247,7 @@ def test_statemeta_knows_missing_tables_of_rocksdb(
     assert states["seen"]["decode_status"] == "decoded"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table", ["aggregate__count", "aggregate", "timers", "source_offsets", "StateMeta"])
 def test_what_the_network_prevented_is_tried_again(
     store: ObjectStore, proxy: Proxy, outlined: Callable[[str], Path], table: str

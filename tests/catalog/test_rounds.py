@@ -131,6 +131,7 @@ def test_a_key_in_rocksdb_takes_seven_rounds_at_most(
     assert totals(requests) == REQUESTS[state]
 
 
+@pytest.mark.slow
 def test_whether_a_state_is_in_the_cache_takes_two_rounds(
     store: ObjectStore, proxy: Proxy, gated: Proxy, native: Path
 ) -> None:

@@ -93,6 +93,7 @@ def plain(value: Any) -> Any:
 # ---- every savepoint ----
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("archive", ["savepoints", "operators", "sql"])
 def test_every_state_of_every_version_reads_and_what_is_raw_says_why(archive: str, folder: Path) -> None:
     statuses: Counter[str] = Counter()

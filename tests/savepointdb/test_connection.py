@@ -53,6 +53,7 @@ def test_an_import_loads_nothing_heavy() -> None:
     assert loaded.stdout.strip() == "[]"
 
 
+@pytest.mark.slow
 def test_a_list_of_tables_needs_neither_an_engine_nor_the_decoder() -> None:
     code = (
         "import savepointdb, sys\n"

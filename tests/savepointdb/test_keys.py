@@ -105,6 +105,7 @@ def test_an_example_is_a_key_as_python_has_it(states: savepointdb.Connection) ->
     assert len(states["kinds-tuple2"].scan(key=ast.literal_eval(shown)).fetchall()) == 18
 
 
+@pytest.mark.slow
 def test_every_table_has_its_rows_in_the_types_of_its_schema(states: savepointdb.Connection) -> None:
     for name in states.tables:
         table = states[name]

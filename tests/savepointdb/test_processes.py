@@ -30,6 +30,7 @@ def output_of(code: str) -> list[str]:
     return ended.stdout.splitlines()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "take", ["fetchall()", "df()", "to_reader().read_all()", "show()", "columns and list(answer)"]
 )
@@ -51,6 +52,7 @@ print(db.sql("SELECT count(*) FROM aggregate").fetchall())
     assert output_of(code) == ["interrupted", "[(1000,)]"]
 
 
+@pytest.mark.slow
 def test_a_forked_process_asks_anew() -> None:
     code = """
 import multiprocessing
@@ -75,6 +77,7 @@ print("parent", child.exitcode, sum(1 for _ in rows), db.sql("SELECT count(*) FR
     ]
 
 
+@pytest.mark.slow
 def test_nothing_is_said_at_the_end_of_a_process_that_closes_nothing() -> None:
     assert output_of('rows = iter(db["aggregate"].scan()); print(next(rows)[0])') == ["count"]
 
@@ -87,6 +90,7 @@ def test_threads_share_a_connection(db: savepointdb.Connection) -> None:
         assert set(threads.map(total, range(64))) == {(111695,)}
 
 
+@pytest.mark.slow
 def test_many_answers_are_open_at_once(db: savepointdb.Connection) -> None:
     # More than run at the same time, and each with more rows than wait in memory.
     rows = [iter(db.sql("SELECT range AS i FROM range(1000000)")) for _ in range(20)]

@@ -59,6 +59,7 @@ def test_the_program_names_the_folder_that_hides_a_package_of_its_own(project: P
     assert module == (2, "", f"savepointdb: {hides(project / 'catalog.py', 'catalog')}\n")
 
 
+@pytest.mark.slow
 def test_folders_behind_ours_and_folders_without_code_hide_nothing(project: Path) -> None:
     sql = ["query", "SELECT count(*) AS n FROM aggregate", "--savepoint", str(NATIVE), "--format", "csv"]
     (project / "service" / "__init__.py").unlink()

@@ -55,6 +55,7 @@ def ask(http: httpx.Client, sql: str) -> tuple[int, Any]:
     return response.status_code, response.json()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "is_open"), [("gone", False), ("gone_while_open", True)], ids=["not open", "open"]
 )

@@ -117,6 +117,7 @@ def asked(client: httpx.Client, sql: str, **body: Any) -> Any:
     return client.post("/api/query", json={"sql": sql, **body}).json()
 
 
+@pytest.mark.slow
 def test_the_next_query_answers_from_the_new_checkpoint_and_says_so(
     followed: httpx.Client, job: Path
 ) -> None:
@@ -129,6 +130,7 @@ def test_the_next_query_answers_from_the_new_checkpoint_and_says_so(
     assert after["databases"] == [{"name": "prod__chk-2", "checkpoint_id": 2, "path": str(job / "chk-2")}]
 
 
+@pytest.mark.slow
 def test_an_answer_of_the_newest_database_says_so(moved_on: httpx.Client) -> None:
     bare = "SELECT value FROM aggregate WHERE key = 'key_662'"
     found, named = asked(moved_on, bare), asked(moved_on, bare, database="prod__chk-1")
@@ -150,6 +152,7 @@ def test_an_answer_of_the_newest_database_says_so(moved_on: httpx.Client) -> Non
     assert "warnings" not in named
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sql", [COUNT, COUNT.replace("latest.", ""), COUNT.replace("latest", "prod_latest")])
 def test_an_answer_says_which_newer_savepoint_cannot_be_read(sql: str, job: Path, serving: Serving) -> None:
     put(job, 2)
@@ -228,6 +231,7 @@ def test_the_api_lists_aliases_behind_the_databases(moved_on: httpx.Client) -> N
     assert moved_on.get("/api/databases/latest/tables/aggregate").json()["name"] == "aggregate"
 
 
+@pytest.mark.slow
 def test_clients_of_trino_follow_a_job_too(followed: httpx.Client, job: Path) -> None:
     connection = trino.dbapi.connect(
         host=followed.base_url.host,

@@ -53,6 +53,7 @@ def asked(http: httpx.Client, sql: str) -> Any:
     return answer["rows"] if "rows" in answer else answer["error"]
 
 
+@pytest.mark.slow
 def test_a_saved_query_answers_the_same_whoever_comes_and_goes(tmp_path: Path, serving: Serving) -> None:
     put(tmp_path / "jobA", "chk-4", 1)
     with over(serving, Root(path=str(tmp_path), label="prod")) as http:
@@ -116,6 +117,7 @@ def test_the_api_tells_the_age_and_the_job_also_of_what_it_cannot_read(
         assert http.get("/api/databases/chk-1").json()["created_at"] == "2026-09-01T12:00:01Z"
 
 
+@pytest.mark.slow
 def test_what_lists_the_tables_of_an_alias_knows_aliases_that_are_not_listed(
     tmp_path: Path, serving: Serving
 ) -> None:

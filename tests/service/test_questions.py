@@ -72,6 +72,7 @@ def test_one_key_is_found_by_reading_its_key_group_only(wordcount: Any, snapshot
     assert everything == [(len(expected_rows(snapshot, "count")),)]
 
 
+@pytest.mark.slow
 def test_all_rows_of_a_state_are_those_the_job_wrote(wordcount: Any, snapshot: Path) -> None:
     rows = wordcount.rows("SELECT key, value FROM aggregate__count")
 

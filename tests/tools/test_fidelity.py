@@ -29,6 +29,7 @@ def test_every_state_of_every_savepoint_has_a_line(capsys: pytest.CaptureFixture
     assert text.splitlines()[-1] == "2 savepoints: 6 decoded, 0 partial, 0 raw, 0 failed"
 
 
+@pytest.mark.slow
 def test_what_is_raw_has_its_reason(capsys: pytest.CaptureFixture[str]) -> None:
     main([str(KRYO), "--brief"])
 

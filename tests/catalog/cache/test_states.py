@@ -135,11 +135,13 @@ def test_the_cache_has_the_rows_of_the_savepoint(
     assert check(snapshot, cache) > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("archive", thorough((name for name in PACKED if "source-" not in name), FAST))
 def test_the_cache_has_the_rows_of_packed_savepoints(archive: str, cache: StateCache, tmp_path: Path) -> None:
     assert check(unpacked(archive, tmp_path / "snapshot"), cache) > 0
 
 
+@pytest.mark.slow
 def test_all_states_of_an_operator_come_from_where_they_are(cache: StateCache) -> None:
     path = PROJECT / "tests/data/flink/2.3.0/everything-hashmap-savepoints/native"
     connected = catalog.connect(path, cache=cache)

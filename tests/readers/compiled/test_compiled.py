@@ -174,6 +174,7 @@ def test_arrays_in_pieces_are_refused(sample: Any):
         sample.total(np.arange(4)[::2], 2)
 
 
+@pytest.mark.slow
 def test_what_was_compiled_once_needs_no_compiler_wherever_its_sources_are(compiled: Path):
     assert outcome(started(compiled)) == (211, False)
 
@@ -211,6 +212,7 @@ def test_damaged_files_are_not_loaded_and_are_replaced(compiled: Path):
         assert outcome(started(compiled)) == (211, False)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "getuid"), reason="no owners of files")
 def test_files_that_anybody_could_have_written_are_not_loaded(compiled: Path):
     (path,) = files(compiled)
@@ -240,6 +242,7 @@ def test_processes_that_compile_at_once_leave_one_file(project: Path):
     assert outcome(started(project)) == (211, False)
 
 
+@pytest.mark.slow
 def test_what_a_killed_process_left_is_removed_by_a_later_one(project: Path):
     folder = project / "cache" / "kernels"
     folder.mkdir(parents=True)

@@ -389,6 +389,7 @@ def test_messages_and_groups_nest_to_a_limit():
         ProtobufReader(ALL).tree("shop.All", memoryview(groups))
 
 
+@pytest.mark.slow
 def test_packed_numbers_are_counted():
     with pytest.raises(CorruptDataError, match="at most 1000000 values"):
         ProtobufReader(ALL).tree("shop.All", memoryview(part(28, b"\1" * 1_000_001)))

@@ -239,6 +239,7 @@ def test_what_passes_is_tried_again(opened: Stream, proxy: Proxy, spoil: Spoil) 
     assert [(one.method, one.byte_range) for one in proxy.taken()] == [("GET", "bytes=0-1023")] * 3
 
 
+@pytest.mark.slow
 def test_an_answer_that_does_not_come_is_asked_for_again(store: ObjectStore, proxy: Proxy) -> None:
     store.put("late/_metadata", CONTENT)
     metadata = SavepointLocation(proxy.url("late") + "&request_timeout=1").open_metadata()
@@ -264,6 +265,7 @@ def test_what_does_not_pass_ends(opened: Stream, proxy: Proxy) -> None:
     assert len(proxy.taken()) == 6
 
 
+@pytest.mark.slow
 def test_no_server_listens() -> None:
     with pytest.raises(StorageError, match=r"\(6 times\).*127.0.0.1"):
         SavepointLocation("s3://bucket/sp?endpoint=http://127.0.0.1:1&region=us-east-1&anonymous=true")

@@ -51,6 +51,7 @@ def ask(client: httpx.Client, sql: str, accept: str = "*/*", **body: Any) -> htt
     return client.post("/api/query", json={"sql": sql, **body}, headers={"accept": accept})
 
 
+@pytest.mark.slow
 def test_an_answer_has_rows_and_says_how_they_came_about(client: httpx.Client) -> None:
     response = ask(client, ONE_KEY)
     answer = response.json()
@@ -396,6 +397,7 @@ def missing_files(job: Path) -> None:
         path.unlink()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("damage", "status", "code"),
     [
@@ -509,6 +511,7 @@ def test_there_are_fifty_attacks_and_more() -> None:
     assert len(set(ATTACKS)) == len(ATTACKS) > 50
 
 
+@pytest.mark.slow
 def test_an_answer_over_missing_files_fails_or_says_what_it_lacks(tmp_path: Path, serving: Serving) -> None:
     folder = write_in_files(HASHMAP / "canonical", tmp_path / "jobs" / "sp")
     [file] = folder.glob("source-1.*")
@@ -536,6 +539,7 @@ def test_an_answer_over_missing_files_fails_or_says_what_it_lacks(tmp_path: Path
     assert "incomplete" not in whole.json()
 
 
+@pytest.mark.slow
 def test_damage_found_while_reading_is_listed_and_breaks_a_stream(tmp_path: Path, serving: Serving) -> None:
     folder = write_in_files(HASHMAP / "canonical", tmp_path / "jobs" / "sp")
     [file] = folder.glob("aggregate-1.*")

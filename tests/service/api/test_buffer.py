@@ -48,6 +48,7 @@ def asked(http: httpx.Client, sql: str, **body: Any) -> Any:
     return response.json()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("max_rows", [10, 10_000])
 def test_rows_behind_the_limit_of_bytes_are_cut_off_and_the_answer_says_so(
     http: httpx.Client, max_rows: int
@@ -98,6 +99,7 @@ def test_what_was_collected_is_let_go_of(http: httpx.Client) -> None:
     wait_until(lambda: "savepointdb_spooled_bytes 0.0" in http.get("/metrics").text)
 
 
+@pytest.mark.slow
 def test_an_answer_that_has_no_room_on_the_disk_is_an_error(serving: Serving) -> None:
     limits = Settings.of(workers=1, spool_total_bytes=0, result_buffer_bytes=10_000)
     with serving(create_app(limits, Catalog())) as address:

@@ -61,6 +61,7 @@ def found(client: httpx.Client, key: str, operator: str) -> Counter[bool]:
     return numbers
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "key"),
     [
@@ -164,6 +165,7 @@ def test_a_wrong_request_is_refused(
     assert all_states.post(f"/api/databases/{path}/keys", json=body).status_code == status
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "key", ["'", "' OR 1=1 --", "\0", "9" * 5000, "(" * 5000, "[" * 5000 + "]" * 5000, "\ud800"]
 )

@@ -75,6 +75,7 @@ def make_sensible(case: Any) -> None:
         case.body["timeout_s"] = 5
 
 
+@pytest.mark.slow
 @pytest.mark.hypothesis  # the test within it
 @pytest.mark.parametrize(("method", "path"), OPERATIONS)
 def test_every_operation_answers_as_it_is_described(address: str, method: str, path: str) -> None:

@@ -141,6 +141,7 @@ def test_neither_a_revoked_nor_an_expired_key_is_accepted(tmp_path: Path) -> Non
         keys.revoke("revoked")
 
 
+@pytest.mark.slow
 def test_a_running_service_sees_a_key_that_was_made_elsewhere(tmp_path: Path) -> None:
     running = KeyFile(tmp_path / "keys.json")
     secret = KeyFile(tmp_path / "keys.json").create("new", ["*"])
@@ -312,6 +313,7 @@ def test_others_are_not_served_without_keys(host: str, capsys: pytest.CaptureFix
 # ---- grants ----
 
 
+@pytest.mark.slow
 def test_ungranted_databases_are_invisible_everywhere(door: Door) -> None:
     assert [row[0] for row in door.rows("owner", "SHOW SCHEMAS")] == ["canonical", "native", "latest"]
     assert [row[0] for row in door.rows("analyst", "SHOW SCHEMAS")] == ["native"]
@@ -681,6 +683,7 @@ def lobby(provider: IdentityProvider, serving: Serving) -> Iterator[Door]:
         yield Door(address, {})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("algorithm", "kid"), [("RS256", "r"), ("PS512", "r"), ("ES256", "e")])
 def test_a_token_of_the_provider_opens_with_its_grants(
     lobby: Door, provider: IdentityProvider, algorithm: str, kid: str
@@ -865,6 +868,7 @@ def not_found(answer: httpx.Response) -> bool:
     return (answer.status_code, answer.json()["error"]["code"]) == (404, "QUERY_NOT_FOUND")
 
 
+@pytest.mark.slow
 def test_a_key_and_a_token_of_one_name_are_two_users(hall: Hall) -> None:
     token = hall.token("*")
     path, page = hall.start(hall.key, ONE), hall.first(hall.key, ONE)
@@ -884,6 +888,7 @@ def test_a_key_and_a_token_of_one_name_are_two_users(hall: Hall) -> None:
     assert hall.last(hall.key, page)["data"] == [[11290]]
 
 
+@pytest.mark.slow
 def test_an_answer_is_there_for_whom_its_databases_are_there(hall: Hall) -> None:
     more, less = hall.token("*"), hall.token("can*")
     path, kept = hall.start(more, OTHER), hall.start(more, ONE)
@@ -898,6 +903,7 @@ def test_an_answer_is_there_for_whom_its_databases_are_there(hall: Hall) -> None
     assert hall.last(more, page)["data"] == [[11290]]
 
 
+@pytest.mark.slow
 def test_a_key_that_lost_a_grant_reads_no_answer_of_before(hall: Hall) -> None:
     path = hall.start(hall.key, ONE)
     hall.key_file.revoke("ada")

@@ -339,6 +339,7 @@ def test_serve_logs_savepoints_that_cannot_be_read(broken_neighbour: Path) -> No
     assert "chk-2" in said
 
 
+@pytest.mark.slow
 def test_serve_answers_and_ends_at_a_signal() -> None:
     serve = command("serve", "--root", f"job={Path(NATIVE).parent}", "--port", "0")
     with subprocess.Popen(serve, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:

@@ -158,6 +158,7 @@ def test_an_error_that_nobody_expects_is_one_line(monkeypatch: pytest.MonkeyPatc
     )
 
 
+@pytest.mark.slow
 def test_a_port_that_is_none_is_one_line() -> None:
     ended = subprocess.run(
         [sys.executable, "-m", "service.cli", "serve", "--root", WORDCOUNT, "--port", "99999"],

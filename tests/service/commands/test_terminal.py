@@ -114,6 +114,7 @@ def test_explain_is_shown_as_lines(name: str) -> None:
     assert "\\n" not in done.stdout
 
 
+@pytest.mark.slow
 def test_the_progress_is_cleared_before_the_first_row() -> None:
     seen = query(
         "SELECT count(*) FILTER (hash(range) % 3 = 0) > 0 AS found FROM range(200000000)", errors_too=True

@@ -55,6 +55,7 @@ def rest_of(connection: socket.socket) -> bytes:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", list(HALVES))
 def test_half_a_request_ends(besieged: tuple[int, str], kind: str) -> None:
     _, address = besieged
@@ -69,6 +70,7 @@ def test_half_a_request_ends(besieged: tuple[int, str], kind: str) -> None:
         assert b'"code":"REQUEST_TIMEOUT"' in answer
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["half the headers", "half a body"])
 def test_bytes_that_drip_do_not_begin_the_time_anew(besieged: tuple[int, str], kind: str) -> None:
     _, address = besieged
@@ -87,6 +89,7 @@ def has_ended(connection: socket.socket) -> bool:
         return True
 
 
+@pytest.mark.slow
 def test_a_body_that_was_refused_unread_ends_too(besieged: tuple[int, str]) -> None:
     _, address = besieged
     with connected(address) as connection:
@@ -96,6 +99,7 @@ def test_a_body_that_was_refused_unread_ends_too(besieged: tuple[int, str]) -> N
     assert answer.startswith(b"HTTP/1.1 403 ")
 
 
+@pytest.mark.slow
 def test_an_idle_connection_ends_without_a_word(besieged: tuple[int, str]) -> None:
     _, address = besieged
     with connected(address) as connection:
@@ -106,6 +110,7 @@ def test_an_idle_connection_ends_without_a_word(besieged: tuple[int, str]) -> No
     assert answer.endswith(b'{"status":"ok"}')
 
 
+@pytest.mark.slow
 def test_half_a_request_behind_a_whole_one_ends(besieged: tuple[int, str]) -> None:
     _, address = besieged
     with connected(address) as connection:
@@ -116,6 +121,7 @@ def test_half_a_request_behind_a_whole_one_ends(besieged: tuple[int, str]) -> No
     assert answer.count(b"HTTP/1.1 408 ") == 1
 
 
+@pytest.mark.slow
 def test_a_query_may_take_longer_than_its_request(besieged: tuple[int, str]) -> None:
     _, address = besieged
     body = {"sql": "SELECT count(*) FROM range(1000000000000)", "timeout_s": 3}
@@ -124,6 +130,7 @@ def test_a_query_may_take_longer_than_its_request(besieged: tuple[int, str]) -> 
     assert (answer.status_code, answer.json()["error"]["code"]) == (504, "EXCEEDED_TIME_LIMIT")
 
 
+@pytest.mark.slow
 def test_more_half_open_connections_than_files_keep_nobody_waiting(besieged: tuple[int, str]) -> None:
     server, address = besieged
     clients = 2 * FILES
@@ -137,6 +144,7 @@ def test_more_half_open_connections_than_files_keep_nobody_waiting(besieged: tup
     assert max(seen.server_bytes) - seen.server_bytes[0] < 100_000_000
 
 
+@pytest.mark.slow
 def test_an_address_with_all_its_connections_in_use_is_refused_and_others_are_not() -> None:
     sleeping = {"sql": "SELECT count(*) FROM range(1000000000000)", "timeout_s": 30}
     options = ("--max-connections", "8", "--max-connections-per-address", "2", *SHORT)
@@ -243,6 +251,7 @@ def test_limits_follow_from_the_files_that_may_be_open() -> None:
     assert (own.most, own.most_per_address) == (10, 10)
 
 
+@pytest.mark.slow
 def test_long_bodies_are_refused_where_many_are_on_their_way() -> None:
     with served(NATIVE, "--max-request-bytes", str(40 << 20), "--body-timeout-s", "60") as (_, address):
         held = [connected(address) for _ in range(3)]

@@ -69,6 +69,7 @@ def metric(client: httpx.Client, name: str, **labels: str) -> float | None:
 # ---- metrics ----
 
 
+@pytest.mark.slow
 def test_metrics_count_queries_by_how_they_end(unasked: httpx.Client) -> None:
     for sql in ("SELECT count(*) FROM native.aggregate", "SELECT 1", "SELECT 1/0::INT + 'a'", "SELECT nope"):
         unasked.post("/api/query", json={"sql": sql})
@@ -82,6 +83,7 @@ def test_metrics_count_queries_by_how_they_end(unasked: httpx.Client) -> None:
     assert (metric(unasked, "process_resident_memory_bytes") or 0) > 0
 
 
+@pytest.mark.slow
 def test_no_metric_holds_what_was_asked(service: httpx.Client) -> None:
     service.post("/api/query", json={"sql": "SELECT 'hunter2' FROM native.aggregate LIMIT 1"})
 

@@ -64,6 +64,7 @@ def streamed(http: httpx.Client, accept: str, sql: str = BOTH) -> httpx.Response
     return response
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("accept", sorted(STREAMS))
 def test_a_stream_names_its_savepoints_in_a_header(accept: str, http: httpx.Client, databases: Any) -> None:
     expected = ", ".join(f'"{one["name"]}";checkpoint_id={one["checkpoint_id"]}' for one in databases)

@@ -109,6 +109,7 @@ def test_a_query_opens_the_files_of_its_operator(tmp_path: Path, ask_of: Callabl
     assert sorted(found) == files_of(tmp_path, ASKED)
 
 
+@pytest.mark.slow
 def test_the_service_answers_though_the_files_of_other_operators_are_gone(tmp_path: Path) -> None:
     write_many_operators(tmp_path, 20)
     keep_files_of(tmp_path, 7)

@@ -243,6 +243,7 @@ def test_a_query_that_may_take_long_is_no_lookup(sql: str, native: Any) -> None:
     assert not is_lookup(plan(sql, native.catalog), 0)
 
 
+@pytest.mark.slow
 def test_too_many_queries_are_refused_with_retry_after(serving: Serving) -> None:
     app = create_app(Settings.of(workers=1, max_running=1, max_queued=1), connect(NATIVE))
     with serving(app) as address, httpx.Client(base_url=address, timeout=30) as http:
@@ -259,6 +260,7 @@ def test_too_many_queries_are_refused_with_retry_after(serving: Serving) -> None
         assert http.post("/api/query", json={"sql": "SELECT 1"}).status_code == 200
 
 
+@pytest.mark.slow
 def test_others_are_answered_while_a_stream_waits_for_a_slot(serving: Serving) -> None:
     app = create_app(Settings.of(workers=1, max_running=1), connect(NATIVE))
     with (
@@ -329,6 +331,7 @@ def test_another_users_query_is_not_found(native: Any) -> None:
         query.cancel()
 
 
+@pytest.mark.slow
 def test_a_stalled_client_costs_bounded_memory_and_no_slot(native: Any) -> None:
     limit = 1 << 20
     with queries_of(native.catalog, max_running=1, result_buffer_bytes=limit) as queries:

@@ -120,6 +120,7 @@ def test_a_query_of_a_slow_client_ends_and_loses_no_rows() -> None:
         assert queries.spool.size_bytes == 0
 
 
+@pytest.mark.slow
 def test_a_query_that_fills_its_file_waits_until_its_client_reads() -> None:
     with queries_of(spool_bytes=4 << 20) as queries, queries.start(QueryRequest(sql=LONG)) as query:
         wait_until(lambda: query.is_blocked)

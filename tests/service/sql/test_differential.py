@@ -42,6 +42,7 @@ def plain(native: Any) -> Iterator[duckdb.DuckDBPyConnection]:
 _SEEDS = [14, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(100, 130))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", _SEEDS)
 def test_expressions_mean_what_duckdb_reads(native: Any, plain: duckdb.DuckDBPyConnection, seed: int) -> None:
     """A dozen expressions at once, and those alone that DuckDB refuses."""
@@ -65,6 +66,7 @@ def test_expressions_mean_what_duckdb_reads(native: Any, plain: duckdb.DuckDBPyC
     assert unread < 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", _SEEDS)
 def test_statements_mean_what_duckdb_reads(native: Any, plain: duckdb.DuckDBPyConnection, seed: int) -> None:
     made = Expressions(seed)

@@ -209,6 +209,7 @@ def test_a_scan_has_the_columns_that_the_statement_names(native: Any) -> None:
     assert columns("SELECT 1 FROM aggregate a NATURAL JOIN aggregate b") is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "sql",
     [

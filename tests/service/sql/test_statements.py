@@ -130,6 +130,7 @@ def test_summarize_has_a_row_a_column(native: Any) -> None:
     assert native.rows("SUMMARIZE SELECT value FROM native.aggregate WHERE key = 'key_662'")[0][2] == "11290"
 
 
+@pytest.mark.slow
 def test_summarize_takes_every_type(everything: Any) -> None:
     names = [name for [name] in everything.rows("SHOW TABLES")]
 

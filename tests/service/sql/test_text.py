@@ -57,6 +57,7 @@ def test_a_condition_on_typed_literals_finds_its_row(native: Any, condition: str
     assert native.rows(f"SELECT key FROM aggregate WHERE ({condition}) AND key = 'key_662'") == [("key_662",)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sql", "text"),
     [

@@ -216,6 +216,7 @@ def _leaf(kind: pa.DataType) -> st.SearchStrategy[Any]:
     return st.integers(-(2**62) // 10**6, 2**62 // 10**6).map(lambda millis: millis * units)
 
 
+@pytest.mark.slow
 @settings(max_examples=80, deadline=None)
 @given(serializer=serializers, data=st.data())
 def test_what_is_encoded_is_decoded_to_the_same_values(serializer: Serializer, data: st.DataObject) -> None:

@@ -439,6 +439,7 @@ def test_the_spill_folder_goes_with_the_engine(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_the_interpreter_ends_quietly_with_a_query_unread(native: Any) -> None:
     path = native.catalog.database("native").path
     script = f"""

@@ -70,6 +70,7 @@ def plain(savepoint: Catalog) -> Iterator[duckdb.DuckDBPyConnection]:
 _SEEDS = [(14, 10), *(pytest.param(seed, 30, marks=pytest.mark.slow) for seed in range(200, 210))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("seed", "count"), _SEEDS)
 def test_a_scan_leaves_out_only_what_the_statement_drops(
     savepoint: Catalog, engine: DuckDBEngine, plain: duckdb.DuckDBPyConnection, seed: int, count: int

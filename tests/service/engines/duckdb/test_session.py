@@ -65,6 +65,7 @@ def test_asked_again_a_statement_has_the_answer_of_a_new_engine(
     fresh.close()
 
 
+@pytest.mark.slow
 def test_other_texts_over_the_same_tables_have_the_answers_of_a_new_engine(
     native: Any, engine: DuckDBEngine
 ) -> None:

@@ -68,6 +68,7 @@ def test_the_zip_has_what_executors_need_and_nothing_else(archive: Path) -> None
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "first", thorough(["service", "catalog", "readers.savepoint", "service.spark"], ["catalog"])
 )
@@ -120,6 +121,7 @@ def test_workers_that_start_together_share_one_folder(archive: Path, tmp_path: P
     assert len(list((tmp_path / "cache" / "packages").iterdir())) == 1
 
 
+@pytest.mark.slow
 def test_without_a_place_to_write_it_is_imported_from_the_zip(
     archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -134,6 +136,7 @@ def test_without_a_place_to_write_it_is_imported_from_the_zip(
     assert imported(folder, tmp_path / "cache")[0] == folder / "catalog/__init__.py"
 
 
+@pytest.mark.slow
 def test_what_nothing_has_used_for_long_is_taken_away(archive: Path, tmp_path: Path) -> None:
     old = tmp_path / "cache" / "packages" / "old"
     new = tmp_path / "cache" / "packages" / "new"

@@ -175,6 +175,7 @@ def test_a_query_without_bounds_ends_while_others_are_answered(sql: str, service
     assert (raised.value.code, raised.value.status) == ("EXCEEDED_MEMORY", 507)
 
 
+@pytest.mark.slow
 def test_a_query_that_does_not_hear_its_deadline_is_killed(service: Service) -> None:
     with pytest.raises(QueryTimeoutError):
         service.rows(f"SELECT sum(n) FROM (SELECT ({DEAF}) + x AS n FROM range(100000) t(x))", timeout_s=0.5)
@@ -210,6 +211,7 @@ def busy_with(service: Service, query: Any) -> int:
     return number
 
 
+@pytest.mark.slow
 def test_a_worker_that_dies_while_it_waits_is_replaced_and_costs_no_query(service: Service) -> None:
     service.rows("SELECT 1")
     for _ in range(5):
@@ -275,6 +277,7 @@ def test_a_query_that_takes_much_yields_to_all_others(service: Service) -> None:
     assert rows == [("key_1", 38)]
 
 
+@pytest.mark.slow
 def test_the_fork_server_can_be_lost_without_a_query(service: Service) -> None:
     with service.queries.start(QueryRequest(sql=LONG)) as query:
         query.take()
@@ -288,6 +291,7 @@ def test_the_fork_server_can_be_lost_without_a_query(service: Service) -> None:
         assert sum(batch.num_rows for batch in query.batches()) > 1_900_000
 
 
+@pytest.mark.slow
 def test_what_a_worker_keeps_of_decoded_states_others_use(tmp_path: Path) -> None:
     cache = StateCache(tmp_path, 1 << 30, least_bytes=0, slow_scan_s=0)
     sql = "SELECT * FROM kinds__map ORDER BY key, map_key"
@@ -329,6 +333,7 @@ def test_queries_that_are_closed_at_once_leave_the_pool_whole(service: Service) 
     wait_until(lambda: not service.engine.pool._busy)
 
 
+@pytest.mark.slow
 def test_a_reader_that_stalls_holds_back_its_worker(service: Service) -> None:
     with service.queries.start(QueryRequest(sql="SELECT repeat('x', 10000) FROM range(1000000)")) as query:
         query.take()
@@ -374,6 +379,7 @@ def test_progress_is_told_while_a_query_runs(service: Service) -> None:
         assert not query.state.has_ended
 
 
+@pytest.mark.slow
 def test_no_process_and_no_file_is_left_when_the_service_ends(tmp_path: Path) -> None:
     made = Service(connect(NATIVE, name="native"), temp_directory=str(tmp_path), workers=3)
     query = made.queries.start(QueryRequest(sql=ENDLESS))

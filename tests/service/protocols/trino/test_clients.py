@@ -44,6 +44,7 @@ def rows(cursor: Any, sql: str, *arguments: Any) -> Any:
     return cursor.fetchall()
 
 
+@pytest.mark.slow
 def test_rows_and_their_types(cursor: Any) -> None:
     found = rows(
         cursor,
@@ -137,6 +138,7 @@ def test_prepared_statements_of_older_clients(address: str) -> None:
     connection.close()
 
 
+@pytest.mark.slow
 def test_nested_values_are_rows_arrays_and_maps(everything: str) -> None:
     # Python has no dates before the year 1.
     connection = connect(everything, schema=None, legacy_primitive_types=True)

@@ -32,6 +32,7 @@ def plain(native: Any) -> Iterator[duckdb.DuckDBPyConnection]:
         yield connection
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", _SEEDS)
 def test_trinos_text_has_the_answer_of_duckdbs(
     native: Any, plain: duckdb.DuckDBPyConnection, seed: int

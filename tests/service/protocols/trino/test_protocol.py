@@ -40,6 +40,7 @@ def test_the_first_answer_comes_at_once_and_names_the_next(trino: Any) -> None:
     trino.http.delete(answer["nextUri"])
 
 
+@pytest.mark.slow
 def test_a_page_without_rows_comes_while_the_query_runs(trino: Any) -> None:
     first = trino.post(ENDLESS).json()
     second = trino.http.get(first["nextUri"]).json()
@@ -59,6 +60,7 @@ def test_statistics_have_all_numbers_that_jdbc_takes_for_granted(trino: Any) -> 
     assert (stats["state"], stats["progressPercentage"], stats["processedRows"]) == ("FINISHED", 100.0, 1000)
 
 
+@pytest.mark.slow
 def test_the_same_token_gives_the_same_page(trino: Any) -> None:
     page = trino.post("SELECT * FROM range(300000) t(x)").json()
     rows: list[Any] = []
@@ -93,6 +95,7 @@ def test_tokens_that_are_stale_or_too_far_are_gone(trino: Any) -> None:
     assert trino.http.get(f"{base}/x").status_code == 400
 
 
+@pytest.mark.slow
 def test_another_users_query_cannot_be_read_or_ended(trino: Any, address: str) -> None:
     page = trino.post(ENDLESS).json()
     uri, query_id = page["nextUri"], page["id"]
@@ -123,6 +126,7 @@ def test_ids_and_slugs_cannot_be_guessed(trino: Any) -> None:
     assert len({query_id for query_id, _ in parts}) == len({slug for _, slug in parts}) == 20
 
 
+@pytest.mark.slow
 def test_a_query_is_cancelled_by_delete(trino: Any) -> None:
     page = trino.post(ENDLESS).json()
     page = trino.http.get(page["nextUri"]).json()
@@ -133,6 +137,7 @@ def test_a_query_is_cancelled_by_delete(trino: Any) -> None:
     assert state(trino, page["id"]) == "FAILED"
 
 
+@pytest.mark.slow
 def test_a_request_that_waits_for_a_page_hears_of_the_cancel(trino: Any) -> None:
     page = trino.post(ENDLESS).json()
     page = trino.http.get(page["nextUri"]).json()
@@ -147,6 +152,7 @@ def test_a_request_that_waits_for_a_page_hears_of_the_cancel(trino: Any) -> None
     assert facts(page["error"]) == ("USER_CANCELED", 3, "USER_ERROR", "the query was cancelled")
 
 
+@pytest.mark.slow
 def test_a_partial_cancel_ends_the_whole_query(trino: Any) -> None:
     page = trino.post(ENDLESS).json()
     page = trino.http.get(page["nextUri"]).json()
@@ -176,6 +182,7 @@ def test_a_statement_of_the_session_is_cancelled_too(trino: Any) -> None:
     assert trino.http.get(page["nextUri"]).json()["error"]["errorName"] == "USER_CANCELED"
 
 
+@pytest.mark.slow
 def test_a_delete_through_the_api_is_a_cancel(trino: Any) -> None:
     # Without keys a client of the API has the name of its address.
     me = {"X-Trino-User": "127.0.0.1"}
@@ -194,6 +201,7 @@ def test_a_query_that_was_not_planned_yet_is_cancelled_too(trino: Any) -> None:
     wait_until(lambda: state(trino, page["id"]) in ("FAILED", None))
 
 
+@pytest.mark.slow
 def test_a_query_is_ended_by_kill_query(trino: Any) -> None:
     page = trino.post(ENDLESS).json()
     page = trino.http.get(page["nextUri"]).json()

@@ -223,6 +223,7 @@ def test_what_is_prepared_must_mean_something(trino: Any) -> None:
     assert trino.error("PREPARE x FROM EXECUTE y")["errorName"] == "PERMISSION_DENIED"
 
 
+@pytest.mark.slow
 def test_a_partial_answer_warns(serving: Serving, tmp_path: Path) -> None:
     folder = write_in_files(DATA / "flink/2.3.0/wordcount-hashmap-savepoints/canonical", tmp_path / "jobs/sp")
     [file] = folder.glob("source-1.*")
