@@ -16,6 +16,7 @@ import httpx
 import pytest
 
 from tests.support.paths import DATA
+from tests.support.waiting import wait_until
 
 NATIVE = DATA / "flink" / "2.3.0" / "wordcount-rocksdb-savepoints" / "native"
 COUNT = "SELECT count(*) FROM aggregate"
@@ -80,11 +81,17 @@ def _asked(client: httpx.Client, path: str) -> httpx.Response:
     raise AssertionError("the service does not listen")
 
 
+def _wait_until_it_compiles(client: httpx.Client) -> None:
+    """Wait until the process that compiles has begun."""
+    wait_until(lambda: _asked(client, "/readyz").json() != {"status": "starting"})
+
+
 @pytest.mark.slow
 def test_the_service_answers_while_it_compiles(serving: tuple[subprocess.Popen[str], str]) -> None:
     running, address = serving
     with httpx.Client(base_url=address, timeout=120) as client:
-        health, ready = _asked(client, "/healthz"), client.get("/readyz")
+        _wait_until_it_compiles(client)
+        health, ready = client.get("/healthz"), client.get("/readyz")
         tables = client.get("/api/databases/job/tables").json()["tables"]
         page = client.get("/")
         started = client.post("/api/queries", json={"sql": COUNT, "timeout_s": 100}).json()
@@ -114,7 +121,8 @@ def test_a_service_that_compiles_ends_at_a_signal(
 ) -> None:
     running, address = serving
     with httpx.Client(base_url=address, timeout=60) as client:
-        assert _asked(client, "/readyz").json() == {"status": "compiling"}
+        _wait_until_it_compiles(client)
+        assert client.get("/readyz").json() == {"status": "compiling"}
 
         running.send_signal(signal.SIGTERM)
 
