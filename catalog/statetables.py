@@ -164,7 +164,7 @@ class StatesTable(Table):
 
     @cached_property
     def _extents(self) -> tuple[Extent, ...]:
-        """How much of each state there is in the savepoint: sums of what its headers say, which do not change."""
+        """The extent of each state in the savepoint: sums of what its headers say, which do not change."""
         return tuple(_extent_of(known.state) for known in self.states)
 
     @cached_property

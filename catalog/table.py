@@ -61,7 +61,7 @@ class Table(ABC):
 
     @property
     def extent(self) -> Extent:
-        """How much of it there is to read."""
+        """The splits, key groups and bytes of a scan of all rows."""
         scan = self.plan(allow_partial=True)
         return Extent(
             splits=len(scan.splits),

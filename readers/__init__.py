@@ -55,6 +55,7 @@ from readers.decode.loads import (
     store_be_8,
 )
 from readers.decode.machine.code import target, word
+from readers.decode.machine.decimals import is_within
 from readers.decode.page import Page
 from readers.decode.program import Code, Program
 from readers.description import write_state_info
@@ -92,6 +93,7 @@ from readers.serializers.base import Serializer
 from readers.serializers.primitives import VoidNamespaceSerializer
 from readers.serializers.protobuf.descriptors import Descriptors, read_descriptors
 from readers.serializers.tuples import ROW_KIND
+from readers.snapshots.reading import COMPOSITE_MAGIC, NESTED_MAGIC, OPTIONAL_MAP_MAGIC
 from readers.snapshots.registry import has_snapshot
 from readers.stateinfo.file import STATE_INFO_FILE_NAME, load_state_info, read_bounded
 from readers.stateinfo.plans import load_job_plan
@@ -114,11 +116,14 @@ from readers.storage.remote import RemoteEntry, RemoteFileSystem
 
 __all__ = [
     "COMPILED_UNITS",
+    "COMPOSITE_MAGIC",
     "DEFAULT_OPTIONS",
     "KEY_GROUP",
     "MAGIC",
     "METADATA_FILE_NAME",
+    "NESTED_MAGIC",
     "NO_COLUMN",
+    "OPTIONAL_MAP_MAGIC",
     "OUT_OF_RANGE",
     "ROW_KIND",
     "SOURCE_OFFSETS",
@@ -178,6 +183,7 @@ __all__ = [
     "has_snapshot",
     "instructions",
     "is_keyed",
+    "is_within",
     "iso_timestamp",
     "json_text",
     "kernel",

@@ -94,7 +94,7 @@ class Stream:
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """What the planner assumed, in sentences."""
+        """The assumptions of the planner, in sentences."""
         return self._query.plan.warnings
 
     @property

@@ -16,7 +16,7 @@ would write, or a new savepoint. This module is the face of the room: the catalo
 """
 
 from readers import COMPILED_UNITS as _READER_UNITS
-from writers.edits import DropOperator, Edit, PatchOperatorState, RenameOperator, SetVersion
+from writers.edits import DropOperator, Edit, ForFlink, PatchOperatorState, RenameOperator
 from writers.encode.encoder import Encoded, Encoder
 from writers.errors import (
     RefusedEditError,
@@ -40,11 +40,11 @@ __all__ = [
     "Encoded",
     "Encoder",
     "FilesMode",
+    "ForFlink",
     "PatchOperatorState",
     "RefusedEditError",
     "RenameOperator",
     "SavepointWriter",
-    "SetVersion",
     "Summary",
     "TargetError",
     "TargetExistsError",

@@ -18,11 +18,12 @@ from readers.metadata import (
     SavepointMetadata,
 )
 from writers.errors import RefusedEditError
-from writers.metadata import OLDEST_VERSION
 from writers.metadata.writer import NAMES_SINCE, PROPERTIES_SINCE
 
 # The positions of sources are some bytes each; state of this size is no list of positions.
 _MOST_PATCHED_BYTES = 64 << 20
+# Since which release of Flink, newest first → the newest version of `_metadata` that it reads.
+_NEWEST_VERSIONS = (((2, 1), 6), ((2, 0), 5), ((1, 16), 4), ((1, 11), 3))
 
 
 class Edit(ABC):
@@ -80,20 +81,32 @@ class RenameOperator(Edit):
 
 
 @dataclass(frozen=True, slots=True)
-class SetVersion(Edit):
-    """Write another version of `_metadata`, for another Flink. Versions before 5 have neither names nor uids."""
+class ForFlink(Edit):
+    """Write `_metadata` in a version that a release of Flink reads: the source's, or an older one without names and uids.
 
-    version: int
+    Attributes:
+        release: major and minor number.
+    """
+
+    release: tuple[int, int]
 
     def applied(self, metadata: SavepointMetadata, source: SavepointLocation) -> SavepointMetadata:
-        if not self.version >= OLDEST_VERSION:
-            raise RefusedEditError(f"expected a version from {OLDEST_VERSION} on, found {self.version}")
-        if self.version < PROPERTIES_SINCE:
-            metadata = replace(metadata, properties=None)
-        if self.version >= NAMES_SINCE or metadata.version < NAMES_SINCE:
-            return replace(metadata, version=self.version)
-        operators = tuple(replace(one, name=None, uid=None) for one in metadata.operators)
-        return replace(metadata, version=self.version, operators=operators)
+        newest = next((version for since, version in _NEWEST_VERSIONS if self.release >= since), None)
+        if newest is None:
+            raise RefusedEditError(
+                "expected Flink {}.{} or later, found {}.{}".format(*_NEWEST_VERSIONS[-1][0], *self.release)
+            )
+        if metadata.version <= newest:
+            return metadata
+        operators = metadata.operators
+        if newest < NAMES_SINCE:
+            operators = tuple(replace(one, name=None, uid=None) for one in operators)
+        return replace(
+            metadata,
+            version=newest,
+            operators=operators,
+            properties=metadata.properties if newest >= PROPERTIES_SINCE else None,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from readers import ResolvedFile, SavepointLocation, Stream
+from readers import METADATA_FILE_NAME, ResolvedFile, SavepointLocation, Stream
 from readers.metadata import (
     ByteStreamStateHandle,
     FileStateHandle,
@@ -111,7 +111,7 @@ class Gathering:
         """Return the file's own name; a number behind it where the target has that name."""
         base = file.location.name if file.is_whole_file else f"{file.location.name}-{file.start}"
         name, number = base, 1
-        while name in self._names or name == "_metadata":
+        while name in self._names or name == METADATA_FILE_NAME:
             number += 1
             name = f"{base}-{number}"
         self._names.add(name)

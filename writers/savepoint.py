@@ -75,7 +75,7 @@ class SavepointWriter:
 
     @property
     def summary(self) -> Summary:
-        """What will be written."""
+        """The new savepoint in numbers."""
         files = self._gathering.files.values()
         return Summary(
             operators=len(self.metadata.operators),

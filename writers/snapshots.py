@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import is_dataclass
 from typing import Any
 
-from readers import Serializer, has_snapshot
+from readers import COMPOSITE_MAGIC, NESTED_MAGIC, OPTIONAL_MAP_MAGIC, Serializer, has_snapshot
 from writers.errors import UnencodableTypeError
 from writers.output import DataOutput
 
@@ -28,10 +28,7 @@ _ENUM_VERSION = 3
 _POJO_VERSION = 2
 _DECIMAL_VERSION = 3
 _TIMESTAMP_VERSION = 1
-_COMPOSITE_MAGIC = 911108
-_NESTED_MAGIC = 1333245
 _NESTED_VERSION = 1
-_OPTIONAL_MAP_MAGIC = 0x4F2C69A3D70
 
 _BASE = "org.apache.flink.api.common.typeutils.base."
 _RUNTIME = "org.apache.flink.api.java.typeutils.runtime."
@@ -82,7 +79,7 @@ def _write_head(output: DataOutput, name: str, version: int) -> None:
 def _write_composite(output: DataOutput, serializer: Serializer) -> None:
     name, outer_version, write_outer = _COMPOSITES[serializer.java_class]
     _write_head(output, name, _COMPOSITE_VERSION)
-    output.i4(_COMPOSITE_MAGIC)
+    output.i4(COMPOSITE_MAGIC)
     output.i4(outer_version)
     write_outer(output, serializer)
     nested = [child for _, child in serializer.children]
@@ -96,7 +93,7 @@ def _write_composite(output: DataOutput, serializer: Serializer) -> None:
 
 
 def _write_nested(output: DataOutput, count: int) -> None:
-    output.i4(_NESTED_MAGIC)
+    output.i4(NESTED_MAGIC)
     output.i4(_NESTED_VERSION)
     output.i4(count)
 
@@ -144,7 +141,7 @@ def _write_pojo(output: DataOutput, serializer: Any) -> None:
 def _write_optional_map(
     output: DataOutput, declaring_class: str, fields: Sequence[tuple[str, Serializer]]
 ) -> None:
-    output.i8(_OPTIONAL_MAP_MAGIC)
+    output.i8(OPTIONAL_MAP_MAGIC)
     output.i4(len(fields))
     for name, serializer in fields:
         output.utf(name)

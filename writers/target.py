@@ -16,9 +16,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from readers import METADATA_FILE_NAME, given_location
 from writers.errors import TargetError, TargetExistsError
 
-METADATA_FILE_NAME = "_metadata"
 _UNFINISHED = "_metadata.unfinished"
 # What says that a file system has no hard links, or not from there, or not so many.
 _NO_LINK = frozenset({errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.EACCES})
@@ -29,7 +29,7 @@ class TargetDirectory:
     """A directory of this machine that becomes a savepoint.
 
     Args:
-        path: where; nothing may be there, and its parent must exist.
+        path: where, on this machine; nothing may be there, and its parent must exist.
 
     Raises:
         TargetExistsError: something is there.
@@ -37,7 +37,10 @@ class TargetDirectory:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(os.path.abspath(path))
+        location, _ = given_location(os.fspath(path))
+        if location.scheme != "file":
+            raise TargetError("expected a directory of this machine, found a URL", path=os.fspath(path))
+        self.path = Path(location.path)
         self._is_published = False
         try:
             self.path.mkdir()

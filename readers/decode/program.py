@@ -314,15 +314,8 @@ class Program:
     @contextmanager
     def delimited(self) -> Iterator[None]:
         """Elements joined by 0x2C up to the end of the segment (`ListDelimitedSerializer`): emit one inside."""
-        start = self._emit(op.DELIMITED)
-        self._enter()
-        outer = self._least_bytes
-        with self._child(0, "[]"):
+        with self._repeated(op.DELIMITED, op.DELIMITED_NEXT):
             yield
-        self._least_bytes = outer
-        self._leave()
-        self._emit(op.DELIMITED_NEXT)
-        self._land(start)
 
     @contextmanager
     def first_elements(self, *, counted: bool) -> Iterator[None]:
@@ -330,15 +323,24 @@ class Program:
 
         An element that is null stands for the rest, whose bytes follow.
         """
-        operands = {op.COUNTED: int(counted)}
-        start = self._emit(op.ELEMENTS, operands, least=4 if counted else 0)
+        with self._repeated(
+            op.ELEMENTS, op.ELEMENTS_NEXT, {op.COUNTED: int(counted)}, least=4 if counted else 0
+        ):
+            yield
+
+    @contextmanager
+    def _repeated(
+        self, opcode: int, next_opcode: int, operands: Mapping[int, int] | None = None, least: int = 0
+    ) -> Iterator[None]:
+        """Emit a loop over elements of which there may be none, so that they add nothing to the least bytes."""
+        start = self._emit(opcode, operands, least=least)
         self._enter()
         outer = self._least_bytes
         with self._child(0, "[]"):
             yield
         self._least_bytes = outer
         self._leave()
-        self._emit(op.ELEMENTS_NEXT, operands)
+        self._emit(next_opcode, operands)
         self._land(start)
 
     @contextmanager

@@ -14,6 +14,7 @@ Read in this order:
 To add a handle, add a dataclass in model.py, and a reader and a table line in handles.py.
 """
 
+from readers.metadata.handles import NULL_HANDLE
 from readers.metadata.model import (
     ChangelogStateBackendHandle,
     ChangelogStateHandleStreamImpl,
@@ -46,7 +47,7 @@ from readers.metadata.model import (
     SubtaskChannels,
     SubtaskState,
 )
-from readers.metadata.reader import read_metadata
+from readers.metadata.reader import FULLY_FINISHED, MAGIC, MASTER_STATE_MAGIC, read_metadata
 from readers.metadata.streams import (
     ByteStreamStateHandle,
     CheckpointedStateScope,
@@ -60,6 +61,10 @@ from readers.metadata.streams import (
 )
 
 __all__ = [
+    "FULLY_FINISHED",
+    "MAGIC",
+    "MASTER_STATE_MAGIC",
+    "NULL_HANDLE",
     "ByteStreamStateHandle",
     "ChangelogStateBackendHandle",
     "ChangelogStateHandleStreamImpl",

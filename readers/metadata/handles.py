@@ -358,7 +358,6 @@ def read_changelog_files_v2(cursor: HandleCursor) -> ChangelogStateHandleStreamI
         checkpointed_size=handle.checkpointed_size,
         state_handle_id=handle.state_handle_id,
         storage_identifier=cursor.utf("storage identifier"),
-        is_storage_recorded=True,
     )
 
 

@@ -218,19 +218,14 @@ class StreamAndOffset(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangelogStateHandleStreamImpl(KeyedStateHandle):
-    """Changes in files (tags 10 and 13; only tag 13 records `storage_identifier`).
-
-    Attributes:
-        is_storage_recorded: True if the handle has tag 13.
-    """
+    """Changes in files (tags 10 and 13). `storage_identifier` is None in tag 10."""
 
     key_group_range: KeyGroupRange
     handles_and_offsets: tuple[StreamAndOffset, ...]
     state_size: int
     checkpointed_size: int | None = None
     state_handle_id: str | None = None
-    storage_identifier: str = "filesystem"
-    is_storage_recorded: bool = False
+    storage_identifier: str | None = None
 
     @property
     def size_bytes(self) -> int:

@@ -60,7 +60,7 @@ OLDEST_VERSION = 1
 NEWEST_VERSION = 6
 FULLY_FINISHED = -1
 
-_MASTER_STATE_MAGIC = 0xC96B1696
+MASTER_STATE_MAGIC = 0xC96B1696
 _OPERATOR_ID_BYTES = 16
 _JAVA_STREAM_HEADER = b"\xac\xed\x00\x05"
 
@@ -149,8 +149,8 @@ def _read_master_state(cursor: HandleCursor) -> MasterState:
     Flink: MetadataV2V3SerializerBase#deserializeMasterState.
     """
     start = cursor.position
-    if cursor.i4() & 0xFFFFFFFF != _MASTER_STATE_MAGIC:
-        raise cursor.corrupt(f"expected a master state ({_MASTER_STATE_MAGIC:08x})", start)
+    if cursor.i4() & 0xFFFFFFFF != MASTER_STATE_MAGIC:
+        raise cursor.corrupt(f"expected a master state ({MASTER_STATE_MAGIC:08x})", start)
     frame = cursor.sub(cursor.i4(), "master state")
     state = MasterState(version=frame.i4(), name=frame.utf("master hook"), data=frame.blob("master state"))
     if frame.remaining:

@@ -174,7 +174,7 @@ class Query:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What the planner assumed, and what the query waits for at present."""
+        """The assumptions of the planner, and the reason why the query waits at present."""
         notice = "" if self.state.has_ended else self._engine.notice
         return (*self.plan.warnings, *([notice] if notice else ()))
 

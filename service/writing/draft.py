@@ -68,7 +68,7 @@ class Draft:
 
     @property
     def effects(self) -> tuple[Effect, ...]:
-        """What each statement did."""
+        """The effect of each statement, in order."""
         return tuple(self._effects)
 
     @property
@@ -78,7 +78,7 @@ class Draft:
 
     @property
     def edits(self) -> tuple[Edit, ...]:
-        """What the writer has to do, in order."""
+        """The edits for the writer, in order."""
         # Numbers are patched first: their places are those of the source.
         patches = tuple(self._offsets.edits()) if self._offsets is not None else ()
         return (*patches, *self._edits)

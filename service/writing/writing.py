@@ -21,10 +21,7 @@ from service.writing.draft import Draft, Effect
 from service.writing.errors import write_error_of
 from service.writing.offsets import OffsetChange
 from service.writing.script import statements_of
-from writers import Edit, FilesMode, SavepointWriter, SetVersion, Summary, UnwritableError, WriterError
-
-# Flink version → the newest version of `_metadata` that it reads.
-_NEWEST_VERSIONS = ((2, 1, 6), (2, 0, 5), (1, 16, 4), (1, 11, 3))
+from writers import Edit, FilesMode, ForFlink, SavepointWriter, Summary, UnwritableError, WriterError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +87,7 @@ class Writing:
             self._check_expected(request.expected)
             self._writer = SavepointWriter(
                 database.savepoint.location,
-                (*self._draft.edits, *_version_edits(database, request)),
+                (*self._draft.edits, *_version_edits(request)),
                 request.files,
             )
         except (ReaderError, WriterError) as error:
@@ -98,7 +95,7 @@ class Writing:
 
     @property
     def preview(self) -> Preview:
-        """What will be written."""
+        """The effects of the script, and the new savepoint in numbers."""
         offsets = self._draft.offsets
         return Preview(
             effects=self._draft.effects,
@@ -155,11 +152,11 @@ def _only(catalog: Catalog) -> Database:
     return database
 
 
-def _version_edits(database: Database, request: WriteRequest) -> tuple[Edit, ...]:
-    """Return what lowers the version of `_metadata` to one that the asked Flink reads.
+def _version_edits(request: WriteRequest) -> tuple[Edit, ...]:
+    """Return what makes `_metadata` readable for the asked Flink.
 
     Raises:
-        QueryError: it is no version of Flink, or too old a one.
+        InvalidRequestError: it is no version of Flink.
     """
     if request.flink is None:
         return ()
@@ -167,8 +164,4 @@ def _version_edits(database: Database, request: WriteRequest) -> tuple[Edit, ...
     minor = rest.partition(".")[0]
     if not (major.isdecimal() and minor.isdecimal()):
         raise InvalidRequestError(f"expected a version of Flink such as 1.20 or 2.3, found {request.flink!r}")
-    asked = int(major), int(minor)
-    for known_major, known_minor, version in _NEWEST_VERSIONS:
-        if asked >= (known_major, known_minor):
-            return (SetVersion(version),) if database.savepoint.metadata.version > version else ()
-    raise InvalidRequestError(f"expected Flink 1.11 or later, found {request.flink}")
+    return (ForFlink((int(major), int(minor))),)

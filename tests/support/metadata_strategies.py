@@ -120,16 +120,7 @@ changes = st.one_of(
         state_size=i8,
         checkpointed_size=i8,
         state_handle_id=text,
-    ),
-    st.builds(
-        ChangelogStateHandleStreamImpl,
-        key_group_range=key_group_ranges,
-        handles_and_offsets=tuples(st.builds(StreamAndOffset, streams, i8)),
-        state_size=i8,
-        checkpointed_size=i8,
-        state_handle_id=text,
-        storage_identifier=st.just("filesystem") | text,
-        is_storage_recorded=st.just(True),
+        storage_identifier=st.none() | text,
     ),
 )
 changelogs = st.builds(

@@ -197,13 +197,13 @@ def _(state: InMemoryChangelogStateHandle) -> bytes:
 @handle.register
 def _(state: ChangelogStateHandleStreamImpl) -> bytes:
     return (
-        i1(13 if state.is_storage_recorded else 10)
+        i1(10 if state.storage_identifier is None else 13)
         + key_group_range(state.key_group_range)
         + counted(i8(stream.offset) + handle(stream.handle) for stream in state.handles_and_offsets)
         + i8(state.state_size)
         + optional_i8(state.checkpointed_size)
         + optional_utf(state.state_handle_id)
-        + optional_utf(state.storage_identifier if state.is_storage_recorded else None)
+        + optional_utf(state.storage_identifier)
     )
 
 

@@ -20,11 +20,11 @@ from tests.support.paths import DATA, PROJECT
 from writers import (
     DropOperator,
     FilesMode,
+    ForFlink,
     PatchOperatorState,
     RefusedEditError,
     RenameOperator,
     SavepointWriter,
-    SetVersion,
     Summary,
     TargetError,
     TargetExistsError,
@@ -166,7 +166,7 @@ def test_a_dropped_operator_is_gone_for_later_edits() -> None:
 
 
 def test_an_older_flink_gets_an_older_version(tmp_path: Path) -> None:
-    SavepointWriter(SavepointLocation(INLINE), [SetVersion(4)]).write(tmp_path / "new")
+    SavepointWriter(SavepointLocation(INLINE), [ForFlink((1, 20))]).write(tmp_path / "new")
 
     assert metadata_of(tmp_path / "new").version == 4
     assert rows(tmp_path / "new") == rows(INLINE)
@@ -193,6 +193,17 @@ def test_an_existing_target_is_refused_and_stays(tmp_path: Path) -> None:
 def test_a_target_without_a_parent_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TargetError, match="expected a directory to write to"):
         SavepointWriter(SavepointLocation(INLINE), []).write(tmp_path / "a" / "b")
+
+
+def test_a_target_elsewhere_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    with pytest.raises(
+        TargetError, match="s3://bucket/new: expected a directory of this machine, found a URL"
+    ):
+        SavepointWriter(SavepointLocation(INLINE), []).write("s3://bucket/new")
+
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_missing_file_is_noticed_before_anything_is_written(checkpoint: Path, tmp_path: Path) -> None:

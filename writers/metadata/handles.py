@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from readers.metadata import (
+    NULL_HANDLE,
     ByteStreamStateHandle,
     ChangelogStateBackendHandle,
     ChangelogStateHandleStreamImpl,
@@ -38,8 +39,6 @@ from readers.metadata import (
 )
 from writers.errors import UnwritableError
 from writers.output import DataOutput
-
-NULL_HANDLE = 0
 
 _SCOPES = {CheckpointedStateScope.EXCLUSIVE: 0, CheckpointedStateScope.SHARED: 1}
 
@@ -203,8 +202,7 @@ def _write_changelog_bytes(output: DataOutput, handle: InMemoryChangelogStateHan
 
 
 def _write_changelog_files(output: DataOutput, handle: ChangelogStateHandleStreamImpl) -> None:
-    is_v2 = handle.is_storage_recorded
-    output.u1(13 if is_v2 else 10)
+    output.u1(10 if handle.storage_identifier is None else 13)
     _write_range(output, handle.key_group_range)
     output.i4(len(handle.handles_and_offsets))
     for stream, offset in handle.handles_and_offsets:
@@ -213,8 +211,7 @@ def _write_changelog_files(output: DataOutput, handle: ChangelogStateHandleStrea
     output.i8(handle.state_size)
     _write_optional_i8(output, handle.checkpointed_size)
     _write_optional_utf(output, handle.state_handle_id)
-    if is_v2:
-        output.utf(handle.storage_identifier)
+    _write_optional_utf(output, handle.storage_identifier)
 
 
 def _write_optional_i8(output: DataOutput, value: int | None) -> None:

@@ -8,6 +8,9 @@ operators by their ids. Flink: MetadataV3Serializer to MetadataV6Serializer.
 from __future__ import annotations
 
 from readers.metadata import (
+    FULLY_FINISHED,
+    MAGIC,
+    MASTER_STATE_MAGIC,
     MasterState,
     OperatorState,
     OperatorStreamStateHandle,
@@ -18,15 +21,12 @@ from writers.errors import UnwritableError
 from writers.metadata.handles import write_channel, write_keyed_state, write_operator_state, write_stream
 from writers.output import DataOutput
 
-MAGIC = 0x4960672D
 OLDEST_VERSION = 3
 NEWEST_VERSION = 6
-FULLY_FINISHED = -1
 
 NAMES_SINCE = 5
 PROPERTIES_SINCE = 4
 _CHANNEL_TAGS_SINCE = 6
-_MASTER_STATE_MAGIC = 0xC96B1696
 _OPERATOR_ID_BYTES = 16
 
 
@@ -60,7 +60,7 @@ def write_metadata(metadata: SavepointMetadata) -> bytes:
 
 
 def _write_master_state(output: DataOutput, master: MasterState) -> None:
-    output.raw(_MASTER_STATE_MAGIC.to_bytes(4, "big"))
+    output.raw(MASTER_STATE_MAGIC.to_bytes(4, "big"))
     frame = DataOutput()
     frame.i4(master.version)
     frame.utf(master.name)

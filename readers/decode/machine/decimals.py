@@ -25,19 +25,25 @@ _digits_memory = stack_memory(_LIMBS * 9)
 
 
 @subroutine
-def put_decimal128(
-    table: int, memory: int, column: int, high: int, low: int, bound_high: int, bound_low: int
-) -> int:
-    """Append a 128-bit number if its magnitude is less than the bound, also 128 bits; return the status."""
+def is_within(high: int, low: int, bound_high: int, bound_low: int) -> bool:
+    """Return whether the magnitude of a 128-bit number is less than a bound."""
     magnitude_high = high
     magnitude_low = low
     if high < 0:
         magnitude_low = -low
         magnitude_high = ~high + (1 if low == 0 else 0)
     if magnitude_high < 0 or magnitude_high > bound_high:
-        return OUT_OF_RANGE
+        return False
     # With the sign bits inverted, signed order is the order of unsigned words.
-    if magnitude_high == bound_high and magnitude_low ^ _MIN_I8 >= bound_low ^ _MIN_I8:
+    return magnitude_high != bound_high or magnitude_low ^ _MIN_I8 < bound_low ^ _MIN_I8
+
+
+@subroutine
+def put_decimal128(
+    table: int, memory: int, column: int, high: int, low: int, bound_high: int, bound_low: int
+) -> int:
+    """Append a 128-bit number if its magnitude is less than the bound, also 128 bits; return the status."""
+    if not is_within(high, low, bound_high, bound_low):
         return OUT_OF_RANGE
     if column < 0:
         return DONE

@@ -202,7 +202,7 @@ def test_changelog_without_a_base():
                 state_size=729469,
                 checkpointed_size=729469,
                 state_handle_id="810d6f3d-aec4-4e71-bb5b-c124538d1e11",
-                is_storage_recorded=True,
+                storage_identifier="filesystem",
             ),
         ),
         checkpointed_size=729469,

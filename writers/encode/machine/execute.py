@@ -11,6 +11,7 @@ import numpy as np
 
 from readers import instructions as op
 from readers import (
+    is_within,
     kernel,
     load_i2,
     load_i4,
@@ -56,7 +57,7 @@ from writers.encode.machine.items import (
     skip_item,
     text_bounds,
 )
-from writers.encode.machine.numbers import bytes_of_128, is_within, put_128, put_decimal_text
+from writers.encode.machine.numbers import bytes_of_128, put_128, put_decimal_text
 from writers.encode.machine.registers import (
     COLUMN,
     DETAIL,

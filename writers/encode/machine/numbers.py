@@ -9,7 +9,6 @@ import numpy as np
 
 from readers import load_le_i8, load_u1, stack_memory, store_1, store_8, store_be_4, subroutine
 
-_MIN_I8 = -(2**63)
 _MAX_I4 = 2**31 - 1
 # The decoding machine shows no longer numbers.
 MAX_BIG_INTEGER_BYTES = 4096
@@ -18,20 +17,6 @@ _LIMB_BITS = 32
 _CHUNK_DIGITS = 9
 _PLUS, _MINUS, _POINT, _ZERO, _NINE, _E, _LITTLE_E = b"+-.09Ee"
 _limbs_memory = stack_memory((_LIMBS + 1) * 8)
-
-
-@subroutine
-def is_within(high: int, low: int, bound_high: int, bound_low: int) -> bool:
-    """Return whether the magnitude of a 128-bit number is less than a bound."""
-    magnitude_high = high
-    magnitude_low = low
-    if high < 0:
-        magnitude_low = -low
-        magnitude_high = ~high + (1 if low == 0 else 0)
-    if magnitude_high < 0 or magnitude_high > bound_high:
-        return False
-    # With the sign bits inverted, signed order is the order of unsigned words.
-    return magnitude_high != bound_high or magnitude_low ^ _MIN_I8 < bound_low ^ _MIN_I8
 
 
 @subroutine
