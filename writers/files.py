@@ -21,7 +21,7 @@ from readers.metadata import (
 )
 from writers.edits import NewBytes
 from writers.metadata.leaves import with_leaves
-from writers.target import TargetDirectory
+from writers.target import Target
 
 _CHUNK_BYTES = 8 << 20
 # Flink's own limit for bytes in `_metadata`, which go to every task (`state.storage.fs.memory-threshold`).
@@ -117,22 +117,24 @@ class Gathering:
         self._names.add(name)
         return name
 
-    def bring(self, target: TargetDirectory) -> None:
+    def bring(self, target: Target) -> None:
         """Put all files into the target."""
         for taken in self.files.values():
             self._bring(taken, target)
         for name, data in self.new_files.items():
-            target.write(name, [data])
+            with target.create(name) as file:
+                file.write(data)
 
-    def _bring(self, taken: TakenFile, target: TargetDirectory) -> None:
+    def _bring(self, taken: TakenFile, target: Target) -> None:
         file = taken.file
-        if not file.is_local:
+        if file.is_whole_file and target.take(file, taken.name, shared=self.mode is FilesMode.LINK):
+            return
+        with target.create(taken.name) as new:
+            if new.copy(file, file.start, file.size_bytes):
+                return
             with self.location.open_stream(taken.source) as stream:
-                target.write(taken.name, _chunks(stream))
-        elif not (
-            self.mode is FilesMode.LINK and file.is_whole_file and target.link(file.location.path, taken.name)
-        ):
-            target.copy(file.location.path, file.start, file.size_bytes, taken.name)
+                for chunk in _chunks(stream):
+                    new.write(chunk)
 
 
 def _referred(handle: StreamStateHandle, file: ResolvedFile) -> StreamStateHandle:

@@ -16,7 +16,6 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 
 from readers import Savepoint, SavepointLocation
 from readers.metadata import SavepointMetadata, read_metadata
@@ -105,7 +104,7 @@ class SavepointWriter:
             directory.publish(data, lambda metadata: self._check(metadata, verify))
         return self.summary
 
-    def _check(self, metadata: Path, verify: Callable[[Savepoint], None] | None) -> None:
+    def _check(self, metadata: str, verify: Callable[[Savepoint], None] | None) -> None:
         """Read the new savepoint back: its metadata is as planned, each file is there in its size, and `verify` is content."""
         # With REFERENCE, the source's own rules have allowed these folders.
         location = SavepointLocation(metadata, roots=sorted(self._gathering.folders))

@@ -1,4 +1,8 @@
-"""The directory of a new savepoint: nobody takes it for one before its last file, `_metadata`, stands in it whole.
+"""The place of a new savepoint: nobody takes it for one before its last file, `_metadata`, stands in it whole.
+
+    Target            what every place can do
+    NewFile           a file of it that is being written: `with target.create(name) as file: file.write(chunk)`
+    TargetDirectory   a directory of this machine
 
 A new directory is made, data files are put into it, and `_metadata` is renamed into place. Whatever ends the writer before that
 leaves no `_metadata`, so Flink refuses the directory; an error removes it. No file outside the directory is opened for writing.
@@ -10,13 +14,14 @@ import errno
 import os
 import shutil
 import stat
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from readers import METADATA_FILE_NAME, given_location
+from readers import METADATA_FILE_NAME, MissingFileError, ResolvedFile, given_location
 from writers.errors import TargetError, TargetExistsError
 
 _UNFINISHED = "_metadata.unfinished"
@@ -24,8 +29,78 @@ _UNFINISHED = "_metadata.unfinished"
 _NO_LINK = frozenset({errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.EACCES})
 _COPIED_BYTES = 64 << 20
 
+Chunk = bytes | bytearray | memoryview
 
-class TargetDirectory:
+
+class NewFile(ABC):
+    """A file of a target that is being written."""
+
+    @abstractmethod
+    def write(self, chunk: Chunk) -> None:
+        """Append bytes, which the caller may change afterwards.
+
+        Raises:
+            TargetError: the disk is full, or the store fails.
+        """
+
+    @abstractmethod
+    def copy(self, file: ResolvedFile, start: int, size_bytes: int) -> bool:
+        """Append bytes of a file that this process need not see; return False if it must read and write them.
+
+        Args:
+            file: a file of the source.
+            start: where the bytes begin in that file, whatever range of it the handle has.
+            size_bytes: their number.
+
+        Raises:
+            TargetError: the file became shorter, or the disk is full.
+            MissingFileError: the file vanished.
+        """
+
+
+class Target(ABC):
+    """The place of a new savepoint; leaving its context before `publish` removes all that was written."""
+
+    @abstractmethod
+    def __enter__(self) -> Self: ...
+
+    @abstractmethod
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None: ...
+
+    @abstractmethod
+    def take(self, file: ResolvedFile, name: str, *, shared: bool) -> bool:
+        """Make a new file of a whole file of the source at once; return False if its bytes must be copied.
+
+        Args:
+            file: the file of the source.
+            name: the new file's.
+            shared: True if the two may share their bytes.
+
+        Raises:
+            TargetError: it cannot be made, though files like it can.
+        """
+
+    @abstractmethod
+    def create(self, name: str) -> AbstractContextManager[NewFile]:
+        """Begin a new file, which is whole when its context ends without an error.
+
+        Raises:
+            TargetError: it cannot be written, or exists.
+        """
+
+    @abstractmethod
+    def publish(self, metadata: bytes, check: Callable[[str], None]) -> None:
+        """Write `_metadata`, check the whole, and only then give the file its name.
+
+        Args:
+            metadata: the bytes of `_metadata`.
+            check: reads the savepoint back, by the path or URL of its `_metadata`; what it raises stops the writing.
+        """
+
+
+class TargetDirectory(Target):
     """A directory of this machine that becomes a savepoint.
 
     Args:
@@ -62,75 +137,40 @@ class TargetDirectory:
         if not self._is_published:
             shutil.rmtree(self.path, ignore_errors=True)
 
-    def link(self, source: str, name: str) -> bool:
-        """Make a hard link to a file; return False if the file system has none to it.
-
-        Raises:
-            TargetError: the link cannot be made for another reason.
-        """
-        target = self.path / name
+    def take(self, file: ResolvedFile, name: str, *, shared: bool) -> bool:
+        if not (shared and file.is_local):
+            return False
+        target = self.path / file_name(name)
         try:
-            os.link(source, target, follow_symlinks=False)
+            os.link(file.location.path, target, follow_symlinks=False)
+        except FileNotFoundError as error:
+            raise _vanished(file) from error
         except OSError as error:
             if error.errno in _NO_LINK:
                 return False
             raise _failed(target, error) from error
         if not stat.S_ISREG(target.lstat().st_mode):
-            raise TargetError("expected a file to link to, found something else", path=source)
+            raise TargetError("expected a file to link to, found something else", path=file.path)
         return True
 
-    def copy(self, source: str, start: int, size_bytes: int, name: str) -> None:
-        """Copy bytes `[start, start + size_bytes)` of a local file to a new file, inside the kernel where it can.
-
-        Raises:
-            TargetError: the file became shorter, or the disk is full.
-        """
-        with self._new(name) as descriptor, open(source, "rb", buffering=0) as file:
-            position, end = start, start + size_bytes
-            while position < end:
-                copied = _copy_range(file.fileno(), descriptor, min(_COPIED_BYTES, end - position), position)
-                if not copied:
-                    raise TargetError(
-                        f"expected {end - position} more bytes from {position} on, found the end of the file",
-                        path=source,
-                    )
-                position += copied
-
-    def write(self, name: str, chunks: Iterable[bytes | bytearray | memoryview]) -> None:
-        """Write a new file.
-
-        Raises:
-            TargetError: the disk is full, or fails.
-        """
-        with self._new(name) as descriptor:
-            for chunk in chunks:
-                left = memoryview(chunk).cast("B")
-                while left.nbytes:
-                    left = left[os.write(descriptor, left) :]
-
     @contextmanager
-    def _new(self, name: str) -> Iterator[int]:
-        target = self.path / name
+    def create(self, name: str) -> Iterator[NewFile]:
+        target = self.path / file_name(name)
         try:
             descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
             try:
-                yield descriptor
+                yield _LocalFile(descriptor)
                 os.fsync(descriptor)
             finally:
                 os.close(descriptor)
         except OSError as error:
             raise _failed(target, error) from error
 
-    def publish(self, metadata: bytes, check: Callable[[Path], None]) -> None:
-        """Write `_metadata`, check the whole, and rename it into place.
-
-        Args:
-            metadata: the bytes of `_metadata`.
-            check: reads the savepoint back, by the path of its `_metadata`; what it raises stops the writing.
-        """
+    def publish(self, metadata: bytes, check: Callable[[str], None]) -> None:
         unfinished = self.path / _UNFINISHED
-        self.write(_UNFINISHED, [metadata])
-        check(unfinished)
+        with self.create(_UNFINISHED) as file:
+            file.write(metadata)
+        check(str(unfinished))
         _sync(self.path)
         try:
             os.rename(unfinished, self.path / METADATA_FILE_NAME)
@@ -139,6 +179,68 @@ class TargetDirectory:
         self._is_published = True
         _sync(self.path)
         _sync(self.path.parent)
+
+
+class _LocalFile(NewFile):
+    """An open descriptor. Its errors are raised by `create`, which knows the name."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def write(self, chunk: Chunk) -> None:
+        left = memoryview(chunk).cast("B")
+        while left.nbytes:
+            left = left[os.write(self._descriptor, left) :]
+
+    def copy(self, file: ResolvedFile, start: int, size_bytes: int) -> bool:
+        """Append bytes inside the kernel where it can."""
+        if not file.is_local:
+            return False
+        position, end = start, start + size_bytes
+        with opened(file) as source:
+            while position < end:
+                copied = _copy_range(source, self._descriptor, min(_COPIED_BYTES, end - position), position)
+                if not copied:
+                    raise shorter(file, position, end)
+                position += copied
+        return True
+
+
+def file_name(name: str) -> str:
+    """Return the name of a new file, which stands in the target itself, whatever a hostile source calls its files.
+
+    Raises:
+        TargetError: it leads elsewhere.
+    """
+    if name in {"", ".", "..", METADATA_FILE_NAME} or "/" in name or "\0" in name:
+        raise TargetError("expected the name of a data file, found something else", path=repr(name))
+    return name
+
+
+@contextmanager
+def opened(file: ResolvedFile) -> Iterator[int]:
+    """Open a local file of the source for reading.
+
+    Raises:
+        MissingFileError: it vanished.
+    """
+    try:
+        descriptor = os.open(file.location.path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError as error:
+        raise _vanished(file) from error
+    except OSError as error:
+        raise TargetError(f"expected to read the file: {error.strerror}", path=file.path) from error
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def shorter(file: ResolvedFile, position: int, end: int) -> TargetError:
+    """Return the error of a file of the source that became shorter."""
+    return TargetError(
+        f"expected {end - position} more bytes from {position} on, found the end of the file", path=file.path
+    )
 
 
 def _copy_range(source: int, target: int, size_bytes: int, position: int) -> int:
@@ -161,6 +263,10 @@ def _sync(directory: Path) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+def _vanished(file: ResolvedFile) -> MissingFileError:
+    return MissingFileError("expected the file that was there a moment ago, found nothing", path=file.path)
 
 
 def _failed(path: Path, error: OSError) -> TargetError:
