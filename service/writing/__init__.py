@@ -1,10 +1,12 @@
 """The door for writing: a script of SQL statements → a new savepoint. SELECT's door (`service.sql`) stays read-only.
 
-    errors.py    the errors of the writers, as users see them
-    script.py    the text → statements
-    draft.py     what the statements so far have changed; each statement sees what the earlier ones did
-    offsets.py   UPDATE of `source_offsets`
-    writing.py   a draft → a preview, or a new savepoint that was read back
+    errors.py      the errors of the writers, as users see them
+    statements/    the text → statements
+    family.py      statements that change the same thing, and what they share
+    offsets.py     the family of `source_offsets`
+    operators.py   the family of whole operators
+    draft.py       what the statements so far have changed; each statement sees what the earlier ones did
+    writing.py     a draft → a preview, or a new savepoint that was read back
 
 The values of an UPDATE are computed by a SELECT of its expressions, so they pass the same checks as any query.
 """

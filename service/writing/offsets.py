@@ -7,7 +7,7 @@ own, such as one of a split that a CDC connector keeps as JSON, can be read and 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -17,15 +17,17 @@ import pyarrow.compute as pc
 
 from catalog import Database, FactsTable, Table
 from catalog.savepointtables import SOURCE_OFFSETS_NAME
-from readers import offset_places
+from readers import Savepoint, offset_places, source_offsets
 from service.errors import InvalidQueryError, InvalidValueError
-from service.writing.script import Update
-from writers import PatchOperatorState
+from service.writing.family import Context, Effect, Family
+from service.writing.statements.rows import Update
+from service.writing.statements.statement import Statement
+from writers import PatchOperatorState, UnwritableError
 
 ROW = "_row"
 _WRITABLE = "starting_offset"
 _LEAST, _GREATEST = -(1 << 63), (1 << 63) - 1
-Select = Callable[[str], pa.Table]
+_VERIFIED = ["subtask", "connector", "topic", "partition", "starting_offset", "stopping_offset"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,22 +44,66 @@ class OffsetChange:
         return f"{self.operator}, {self.split}: {_WRITABLE} {self.before} → {self.after}"
 
 
+class OffsetChanges(Family):
+    """UPDATE of `source_offsets`."""
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self._rows: DraftOffsets | None = None
+
+    @property
+    def appliers(self) -> Mapping[type[Statement], Callable[[Any], Effect]]:
+        return {Update: self._update}
+
+    def owns(self, table: str) -> bool:
+        return table.casefold() == SOURCE_OFFSETS_NAME
+
+    @property
+    def changes(self) -> tuple[OffsetChange, ...]:
+        """The rows whose offset is another one than the savepoint's."""
+        return self._rows.changes if self._rows is not None else ()
+
+    def edits(self) -> Iterator[PatchOperatorState]:
+        return iter(()) if self._rows is None else self._rows.edits()
+
+    def table(self, name: str) -> Table | None:
+        return self._rows.table if self._rows is not None and self.owns(name) else None
+
+    def verify(self, savepoint: Savepoint) -> None:
+        if self._rows is None:
+            return
+        found = source_offsets(savepoint).select(_VERIFIED).to_pylist()
+        if found != self._rows.rows.select(_VERIFIED).to_pylist():
+            raise UnwritableError("expected the offsets of the script, read others back; nothing was written")
+
+    def _update(self, statement: Update) -> Effect:
+        context = self.context
+        if self._rows is None:
+            self._rows = DraftOffsets(context.database, context.operator_ids)
+        rows = self._rows.update(statement, lambda sql: context.select(sql, {}))
+        text = (
+            f"{rows} row{'' if rows == 1 else 's'} of {SOURCE_OFFSETS_NAME} change{'s' if rows == 1 else ''}"
+        )
+        return Effect(table=SOURCE_OFFSETS_NAME, changed=rows, text=text)
+
+
 class DraftOffsets:
     """The rows of `source_offsets`, with the changes so far.
 
     Args:
         database: the savepoint.
+        operator_ids: as in `Context`.
 
     Raises:
         ReaderError: a state file with positions cannot be read.
     """
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, operator_ids: Mapping[str, str | None]) -> None:
+        self._operator_ids = operator_ids
         table = database.table(SOURCE_OFFSETS_NAME)
         rows = table.scan().to_arrow()
         numbers = pa.array(range(rows.num_rows), pa.int64())
         self._rows = rows.append_column(ROW, numbers)
-        self._dropped: set[str] = set()
         self._before = rows.column(_WRITABLE).to_pylist()
         self._places = offset_places(database.savepoint)
         self._comment = table.comment
@@ -65,9 +111,8 @@ class DraftOffsets:
     @property
     def rows(self) -> pa.Table:
         """The rows that are left."""
-        dropped = pa.array(sorted(self._dropped), pa.string())
-        gone = pc.is_in(self._rows.column("operator_id"), value_set=dropped)
-        return self._rows.filter(pc.invert(gone))
+        left = pa.array([source_id for source_id, now in self._operator_ids.items() if now], pa.string())
+        return self._rows.filter(pc.is_in(self._rows.column("operator_id"), value_set=left))
 
     @property
     def table(self) -> Table:
@@ -76,7 +121,7 @@ class DraftOffsets:
         batches = rows.to_batches() or [pa.RecordBatch.from_pylist([], schema=rows.schema)]
         return FactsTable(SOURCE_OFFSETS_NAME, self._comment, rows.schema, lambda: batches[0])
 
-    def update(self, statement: Update, select: Select) -> int:
+    def update(self, statement: Update, select: Callable[[str], pa.Table]) -> int:
         """Change rows; return how many have a value of their own now that they had not.
 
         Args:
@@ -129,10 +174,6 @@ class DraftOffsets:
             )
         return value
 
-    def drop(self, operator_id: str) -> None:
-        """Leave out the rows of an operator, by its id in the source savepoint."""
-        self._dropped.add(operator_id)
-
     @property
     def _values(self) -> list[int | None]:
         found: list[int | None] = self._rows.column(_WRITABLE).to_pylist()
@@ -141,7 +182,7 @@ class DraftOffsets:
     def _changed(self) -> Iterator[tuple[int, int]]:
         """Yield the numbers of the changed rows, with the new values."""
         for row, (before, value) in enumerate(zip(self._before, self._values, strict=True)):
-            if value != before and self._value(row, "operator_id") not in self._dropped:
+            if value != before and self._operator_ids[self._value(row, "operator_id")]:
                 assert value is not None
                 yield row, value
 

@@ -10,18 +10,19 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from catalog import Catalog, Database
-from readers import ReaderError, Savepoint, source_offsets
+from readers import ReaderError
 from service.engines.engine import Engine
 from service.errors import ConflictError, InvalidRequestError
 from service.queries.registry import Queries
 from service.queries.request import QueryRequest
 from service.settings import Settings
 from service.sql.resolver import SystemTables
-from service.writing.draft import Draft, Effect
+from service.writing.draft import Draft
 from service.writing.errors import write_error_of
-from service.writing.offsets import OffsetChange
-from service.writing.script import statements_of
-from writers import Edit, FilesMode, ForFlink, SavepointWriter, Summary, UnwritableError, WriterError
+from service.writing.family import Effect
+from service.writing.offsets import OffsetChange, OffsetChanges
+from service.writing.statements.script import statements_of
+from writers import Edit, FilesMode, ForFlink, SavepointWriter, Summary, WriterError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,11 +78,11 @@ class Writing:
         try:
             with closing(Queries(catalog, engines, settings)) as queries:
 
-                def select(sql: str, tables: SystemTables) -> pa.Table:
+                def run(sql: str, tables: SystemTables) -> pa.Table:
                     with queries.start(QueryRequest(sql=sql, system_tables=tables)) as query:
                         return pa.Table.from_batches(query.batches(), query.schema)
 
-                self._draft = Draft(database, select)
+                self._draft = Draft(database, run)
                 for statement in statements:
                     self._draft.apply(statement)
             self._check_expected(request.expected)
@@ -96,10 +97,9 @@ class Writing:
     @property
     def preview(self) -> Preview:
         """The effects of the script, and the new savepoint in numbers."""
-        offsets = self._draft.offsets
         return Preview(
             effects=self._draft.effects,
-            offsets=offsets.changes if offsets is not None else (),
+            offsets=self._draft.family(OffsetChanges).changes,
             summary=self._writer.summary,
         )
 
@@ -110,31 +110,15 @@ class Writing:
             QueryError: something is there, it cannot be written, or a file of the source vanished.
         """
         try:
-            self._writer.write(target, self._verify)
+            self._writer.write(target, self._draft.verify)
         except (ReaderError, WriterError) as error:
             raise write_error_of(error) from error
         return self.preview
 
-    def _verify(self, savepoint: Savepoint) -> None:
-        """Check that the offsets read back are those of the draft.
-
-        Raises:
-            UnwritableError: they are others.
-        """
-        if self._draft.offsets is None:
-            return
-        columns = ["subtask", "connector", "topic", "partition", "starting_offset", "stopping_offset"]
-        found = source_offsets(savepoint).select(columns).to_pylist()
-        expected = self._draft.offsets.rows.select(columns).to_pylist()
-        if found != expected:
-            raise UnwritableError("expected the offsets of the script, read others back; nothing was written")
-
     def _check_expected(self, expected: Mapping[str, int]) -> None:
         for table, rows in expected.items():
             found = sum(
-                effect.rows or 0
-                for effect in self._draft.effects
-                if effect.table.casefold() == table.casefold()
+                effect.rows for effect in self._draft.effects if effect.table.casefold() == table.casefold()
             )
             if found != rows:
                 raise ConflictError(

@@ -5,7 +5,11 @@ from __future__ import annotations
 import pytest
 
 from service.errors import ForbiddenError, LimitExceededError, Position, QuerySyntaxError
-from service.writing.script import Assignment, DropTable, RenameTable, Statement, Update, statements_of
+from service.writing.statements.parser import Fragment
+from service.writing.statements.rows import Assignment, Update
+from service.writing.statements.script import statements_of
+from service.writing.statements.statement import Statement
+from service.writing.statements.tables import DropTable, RenameTable
 
 
 def parsed(script: str) -> tuple[Statement, ...]:
@@ -19,10 +23,10 @@ def test_statements_have_their_tables_and_positions() -> None:
 
     assert parsed(script) == (
         DropTable(table=("aggregate",), position=Position(1, 1)),
-        RenameTable(table=("my db", "source"), name="new uid", position=Position(2, 7)),
+        RenameTable(table=("my db", "source"), uid="new uid", position=Position(2, 7)),
         Update(
             table=("source_offsets",),
-            assignments=(Assignment("starting_offset", "5"),),
+            assignments=(Assignment("starting_offset", Fragment("5")),),
             condition=None,
             position=Position(3, 7),
         ),
@@ -34,7 +38,7 @@ def test_a_uid_is_a_text_or_a_name(name: str) -> None:
     (statement,) = parsed(f"ALTER TABLE t RENAME TO {name}")
 
     assert isinstance(statement, RenameTable)
-    assert statement.name == "a;b"
+    assert statement.uid == "a;b"
 
 
 def test_expressions_stay_as_they_were_written() -> None:
@@ -44,8 +48,8 @@ def test_expressions_stay_as_they_were_written() -> None:
 
     assert isinstance(statement, Update)
     assert statement.assignments == (
-        Assignment("a.b", "greatest(x, y) /* , */ - [1, 2][1]"),
-        Assignment("c", "'WHERE'"),
+        Assignment("a.b", Fragment("greatest(x, y) /* , */ - [1, 2][1]")),
+        Assignment("c", Fragment("'WHERE'")),
     )
     assert statement.condition == "d IN (SELECT e FROM f WHERE g) OR h"
 

@@ -1,0 +1,163 @@
+"""`Family`: statements that change the same thing, such as operators or offsets. A draft has one object of each family.
+
+A family says which statements are its own, what each of them does, which tables a later statement finds changed, the edits that
+write the changes, and whether the new savepoint has them.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from catalog import CatalogError, Database, Table
+from readers import Savepoint, operator_id_of
+from service.errors import InvalidQueryError, query_error_of
+from service.writing.statements.statement import Statement
+from writers import Edit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """A row that a statement changed, for people: names and values are texts.
+
+    Attributes:
+        place: the columns that tell the row from others.
+        before: the columns that changed, as they were; None for a row that is added.
+        after: the same columns as they are now; None for a row that is removed.
+    """
+
+    place: Mapping[str, str]
+    before: Mapping[str, str] | None
+    after: Mapping[str, str] | None
+
+    def text(self) -> str:
+        """Return the change as a line."""
+        return f"{_listed(self.place)}: {self._change()}"
+
+    def _change(self) -> str:
+        if self.before is None:
+            return f"added, {_listed(self.after or {})}"
+        if self.after is None:
+            return f"removed, {_listed(self.before)}"
+        return ", ".join(f"{name} {value} → {self.after[name]}" for name, value in self.before.items())
+
+
+def _listed(values: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in values.items())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effect:
+    """What one statement did.
+
+    Attributes:
+        table: the name of its table.
+        changed, added, removed: how many rows.
+        key_groups: how many key groups have such rows.
+        samples: some of the rows.
+        text: what happened, and what Flink will do about it, for people.
+    """
+
+    table: str
+    changed: int = 0
+    added: int = 0
+    removed: int = 0
+    key_groups: int = 0
+    samples: tuple[Sample, ...] = ()
+    text: str
+
+    @property
+    def rows(self) -> int:
+        """How many rows it changed, added or removed."""
+        return self.changed + self.added + self.removed
+
+
+Select = Callable[[str, Mapping[str, Table]], pa.Table]
+"""Runs a SELECT over the draft; the tables of the mapping, by casefolded names, hide all others."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """What the families of one script share.
+
+    Attributes:
+        database: the savepoint as it is.
+        select: runs a SELECT over the savepoint as the script has left it.
+        operator_ids: the id of an operator in the source → its id now; None once it is dropped.
+    """
+
+    database: Database
+    select: Select
+    operator_ids: dict[str, str | None] = field(default_factory=dict)
+
+    def operator(self, name: str) -> tuple[str, str]:
+        """Return the id of an operator in the source, and its id now.
+
+        Raises:
+            QueryError: there is none of this name, or an earlier statement dropped it.
+        """
+        for source_id, operator_id in self.operator_ids.items():
+            # An earlier statement may have given it this uid.
+            if operator_id == operator_id_of(name) and operator_id != source_id:
+                return source_id, operator_id
+        try:
+            source_id = self.database.operator_of(name)
+        except CatalogError as error:
+            raise query_error_of(error) from error
+        found = self.operator_ids[source_id]
+        if found is None:
+            raise InvalidQueryError(f"an earlier statement dropped {name!r}")
+        return source_id, found
+
+
+class Family(ABC):
+    """Statements that change the same thing.
+
+    Args:
+        context: what it shares with the other families.
+    """
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+
+    @property
+    @abstractmethod
+    def appliers(self) -> Mapping[type[Statement], Callable[[Any], Effect]]:
+        """What applies each class of statements: a statement → its effect. They raise a QueryError for what is refused."""
+
+    def owns(self, table: str) -> bool:
+        """Return whether a table is of this family; the first family that has it, and an applier, gets a statement.
+
+        Args:
+            table: its name as it was written.
+
+        Raises:
+            QueryError: files that may have the table cannot be read.
+        """
+        return True
+
+    @abstractmethod
+    def edits(self) -> Iterator[Edit]:
+        """Yield what writes the changes of all statements, in order."""
+
+    def table(self, name: str) -> Table | None:
+        """Return a table of the savepoint as the statements so far have changed it; None if they have not changed it.
+
+        Args:
+            name: casefolded.
+        """
+        return None
+
+    def verify(self, savepoint: Savepoint) -> None:  # noqa: B027  # some have nothing to read back
+        """Check that a new savepoint has the changes.
+
+        Raises:
+            UnwritableError: it has others.
+        """
+
+    def close(self) -> None:  # noqa: B027  # most hold nothing
+        """Release what it holds."""

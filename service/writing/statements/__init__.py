@@ -1,0 +1,11 @@
+"""A script of SQL statements → what it says, before anything is looked up.
+
+    statement.py   what every statement has
+    parser.py      reads the tokens of one statement
+    rows.py        UPDATE: statements that change rows
+    tables.py      DROP TABLE, ALTER TABLE: statements that change operators
+    script.py      the text → statements, by the table of first words
+
+To add a statement, write its dataclass and a function that parses it, and add its line to `STATEMENTS` in script.py. A family of
+`service.writing` then says what it does. Expressions and conditions stay as they were written: DuckDB reads them.
+"""

@@ -1,0 +1,65 @@
+"""A script → its statements: parts of a text with semicolons between them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from sqlglot.tokenizer_core import Token, TokenType
+
+from service.errors import ForbiddenError, QuerySyntaxError
+from service.sql.parser import check_length, tokens_of, with_double_quotes
+from service.writing.statements.parser import Parser
+from service.writing.statements.rows import update
+from service.writing.statements.statement import Statement
+from service.writing.statements.tables import alter, drop
+
+
+def statements_of(script: str, max_bytes: int) -> tuple[Statement, ...]:
+    """Parse a script: statements with semicolons between them.
+
+    Raises:
+        QuerySyntaxError: it is empty, or a statement is not as `STATEMENTS` reads it.
+        ForbiddenError: a statement that writes nothing, or that is not written yet.
+        LimitExceededError: it is longer than `max_bytes`.
+    """
+    check_length(script, max_bytes)
+    script = with_double_quotes(script)
+    found = [_statement(Parser(script, tokens)) for tokens in _divided(tokens_of(script))]
+    if not found:
+        raise QuerySyntaxError("expected a statement, found none", hint=f"there are {_KNOWN}")
+    return tuple(found)
+
+
+def _statement(parser: Parser) -> Statement:
+    word = parser.peek()
+    if word not in STATEMENTS:
+        raise ForbiddenError(
+            f"a script cannot have {word or 'this'} yet", hint=f"there are {_KNOWN}", position=parser.position
+        )
+    parser.expect(word)
+    statement = STATEMENTS[word](parser)
+    parser.expect_end()
+    return statement
+
+
+def _divided(tokens: Sequence[Token]) -> list[Sequence[Token]]:
+    """Return the tokens of each statement."""
+    found: list[list[Token]] = [[]]
+    for token in tokens:
+        if token.token_type is TokenType.SEMICOLON:
+            found.append([])
+        else:
+            found[-1].append(token)
+    return [one for one in found if one]
+
+
+STATEMENTS: dict[str, Callable[[Parser], Statement]] = {
+    "ALTER": alter,
+    "DROP": drop,
+    "UPDATE": update,
+}
+"""The first word of a statement → what parses the words that follow it."""
+
+_KNOWN = (
+    "DROP TABLE operator, ALTER TABLE operator RENAME TO 'uid', UPDATE source_offsets SET starting_offset = …"
+)
