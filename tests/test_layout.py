@@ -51,6 +51,8 @@ FLOORS = {
         ("output",),
         ("metadata", "snapshots", "headers"),
         ("encode", "target"),
+        ("identities",),
+        ("changes",),
         ("edits",),
         ("files",),
         ("savepoint",),

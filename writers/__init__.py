@@ -9,6 +9,8 @@ would write, or a new savepoint. This module is the face of the room: the catalo
     metadata/      a `SavepointMetadata` → the bytes of `_metadata`
     snapshots.py   types → serializer snapshots
     headers.py     registered states → the headers of state files
+    identities.py  columns → which rows are equal
+    changes.py     what statements change in the rows of a state, in layers
     edits.py       what changes in a savepoint
     target.py      the directory of a new savepoint
     files.py       the files of the source that it takes over
@@ -16,6 +18,17 @@ would write, or a new savepoint. This module is the face of the room: the catalo
 """
 
 from readers import COMPILED_UNITS as _READER_UNITS
+from writers.changes import (
+    FIRST_ADDED,
+    GROUP,
+    ROW,
+    AddedRows,
+    GroupChanges,
+    RemovedRows,
+    Spool,
+    StateChanges,
+    UpdatedRows,
+)
 from writers.edits import DropOperator, Edit, ForFlink, PatchOperatorState, RenameOperator
 from writers.encode.encoder import Encoded, Encoder
 from writers.errors import (
@@ -35,21 +48,30 @@ COMPILED_UNITS = (*_READER_UNITS, "writers.encode.machine.execute")
 
 __all__ = [
     "COMPILED_UNITS",
+    "FIRST_ADDED",
+    "GROUP",
+    "ROW",
+    "AddedRows",
     "DropOperator",
     "Edit",
     "Encoded",
     "Encoder",
     "FilesMode",
     "ForFlink",
+    "GroupChanges",
     "PatchOperatorState",
     "RefusedEditError",
+    "RemovedRows",
     "RenameOperator",
     "SavepointWriter",
+    "Spool",
+    "StateChanges",
     "Summary",
     "TargetError",
     "TargetExistsError",
     "UnencodableTypeError",
     "UnencodableValueError",
     "UnwritableError",
+    "UpdatedRows",
     "WriterError",
 ]
