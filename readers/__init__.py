@@ -87,7 +87,7 @@ from readers.metadata.reader import MAGIC
 from readers.offsets import SCHEMA as SOURCE_OFFSETS
 from readers.offsets import offset_places, source_offsets
 from readers.operators import Operator
-from readers.rows import KEY_GROUP, SUBTASK, conform, is_keyed, merged_type
+from readers.rows import KEY_GROUP, ROW, SUBTASK, conform, is_keyed, merged_type
 from readers.savepoint import Savepoint
 from readers.serializers.base import Serializer
 from readers.serializers.primitives import VoidNamespaceSerializer
@@ -125,6 +125,7 @@ __all__ = [
     "NO_COLUMN",
     "OPTIONAL_MAP_MAGIC",
     "OUT_OF_RANGE",
+    "ROW",
     "ROW_KIND",
     "SOURCE_OFFSETS",
     "STATE_INFO_FILE_NAME",

@@ -10,6 +10,7 @@
 | _undecoded | bytes of a value of a class that the savepoint does not describe; the value is null | with POJOs |
 | _out_of_range | JSON text of values that their columns cannot hold; those are null | with dates, maps |
 | _key_group, _subtask | int32 | keyed state; operator state has `_subtask` |
+| _row | int64, from 0 in each key group, or in the operator state of a subtask | none: only if it is asked for |
 
 `_out_of_range` is an object of paths: `{"value.valid_to":"9999-12-31T00:00:00.000000000"}`, `{"value.days[3]":…}`, `{"key":…}`.
 
@@ -21,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import orjson
@@ -44,6 +46,9 @@ from readers.serializers.operators import TtlSerializer, UnshownSerializer
 
 KEY_GROUP = "_key_group"
 SUBTASK = "_subtask"
+ROW = "_row"
+"""The number of a row in its key group, or in the operator state of its subtask, in the order in which they are read."""
+
 _INDEX = pa.int32()
 _TIMESTAMP = pa.timestamp("ms")
 _LISTS = frozenset({StateKind.LIST, StateKind.OPERATOR_LIST, StateKind.UNION_LIST})
@@ -157,7 +162,32 @@ def _repeated(groups: list[int], numbers: list[int], subtask: int, schema: pa.Sc
     return _conformed(columns, schema, length)
 
 
-def rows(batch: Batch, names: list[str], entry: Entry, schema: pa.Schema) -> pa.RecordBatch:
+class RowNumbers:
+    """Numbers the rows of each key group as they come."""
+
+    def __init__(self) -> None:
+        self._next: dict[int, int] = {}
+
+    def of(self, groups: NDArray[np.int32]) -> NDArray[np.int64]:
+        """Return the number of each row: an int64 array of the same length.
+
+        Args:
+            groups: the key groups of the next rows; -1 for those of operator state.
+        """
+        found = np.arange(len(groups), dtype=np.int64)
+        # A page has few key groups, and each of them in one run, wherever it comes from.
+        begins = np.flatnonzero(groups[1:] != groups[:-1]) + 1
+        for start, end in pairwise([0, *begins.tolist(), len(groups)] if len(groups) else [0]):
+            group = int(groups[start])
+            first = self._next.get(group, 0)
+            found[start:end] += first - start
+            self._next[group] = first + end - start
+        return found
+
+
+def rows(
+    batch: Batch, names: list[str], entry: Entry, schema: pa.Schema, row_numbers: RowNumbers
+) -> pa.RecordBatch:
     """Return the rows of decoded entries.
 
     Args:
@@ -165,6 +195,7 @@ def rows(batch: Batch, names: list[str], entry: Entry, schema: pa.Schema) -> pa.
         names: the columns that were decoded.
         entry: the serializers of the entries.
         schema: the columns to return; those that these entries do not have are null.
+        row_numbers: have numbered the rows before these, if `_row` is among the columns.
     """
     page = batch.page
     columns = dict(zip(names, batch.arrays, strict=True))
@@ -186,6 +217,10 @@ def rows(batch: Batch, names: list[str], entry: Entry, schema: pa.Schema) -> pa.
         columns["ttl_timestamp"] = _child(columns["value"], 1)
         columns["value"] = _child(columns["value"], 0)
     length = len(parents) if parents is not None else len(page)
+    if ROW in schema.names:
+        columns[ROW] = pa.array(
+            row_numbers.of(page.key_groups if parents is None else page.key_groups[parents])
+        )
     if batch.outliers and OUT_OF_RANGE in schema.names:
         columns[OUT_OF_RANGE] = _texts(_placed(batch.outliers, entry, parents), length)
     return _conformed(columns, schema, length)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -14,12 +14,14 @@ from readers.decode.decoder import Batch, Decoder
 from readers.decode.program import Code
 from readers.decode.versions import VersionedDecoder
 from readers.errors import CorruptDataError, ReaderError, UnsupportedSerializerError
-from readers.formats.entry import Entry, EntryLayout, StateKind, emit_undivided
+from readers.formats.entry import OUT_OF_RANGE, Entry, EntryLayout, StateKind, emit_undivided
 from readers.formats.source import Selection, Source, StateName
 from readers.keygroups import key_group_of
 from readers.metadata import KeyGroupRange
 from readers.rows import (
     COUNTED,
+    ROW,
+    RowNumbers,
     counted_rows,
     entry_columns,
     is_keyed,
@@ -81,9 +83,12 @@ class StatePart:
     ) -> Iterator[pa.RecordBatch]:
         """Yield its rows.
 
+        With `_row` among the columns, whole key groups are read whatever keys are selected, and always in the same order: a row has
+        one number, whichever other columns are read.
+
         Args:
-            columns: names of the columns to read.
-            schema: the schema of the whole state: columns come in its order, with its types.
+            columns: names of the columns to read, `_row` perhaps among them.
+            schema: the schema of the whole state: columns come in its order, with its types; `_row` comes last.
             selection: the entries to read.
 
         Raises:
@@ -92,20 +97,28 @@ class StatePart:
         wanted = frozenset(columns)
         own = wanted.intersection(state_schema(self.entry).names)
         target = pa.schema([schema.field(name) for name in schema.names if name in wanted])
-        source, entry = self.source, shown(self.entry, wanted)
-        layout = EntryLayout(source.columns(entry), entry_columns(entry, wanted))
+        source, decoded = self.source, wanted
+        if ROW in wanted:
+            target = target.append(pa.field(ROW, pa.int64()))
+            selection = replace(selection, keys=None)
+            if self.entry.has_undecoded or self.entry.older is not None:
+                # A list with an element that cannot be read is fewer rows: that shows only where the elements are read.
+                decoded |= {OUT_OF_RANGE}
+        entry = shown(self.entry, decoded)
+        layout = EntryLayout(source.columns(entry), entry_columns(entry, decoded))
+        numbers = RowNumbers()
         decoder = self._decoder(layout, entry)
         # Pages of heap snapshots whose entries cannot be told apart have a layout of their own.
         undivided = layout.decoder(lambda program, columns: emit_undivided(program, columns, entry))
 
         try:
             # `count(*)` and counts by key group: no entry is decoded, and most formats need not look at them.
-            if own <= COUNTED and is_row(entry, layout.names):
+            if own <= COUNTED and ROW not in wanted and is_row(entry, layout.names):
                 yield from counted_rows(source.counts(self.name, selection), source.subtask, target)
                 return
             for page in source.pages(self.name, selection):
                 for batch in (undivided if page.undivided else decoder).decode(page):
-                    yield rows(batch, layout.names, entry, target)
+                    yield rows(batch, layout.names, entry, target, numbers)
         except ReaderError as error:
             raise error.within(self.name.name, path=self.source.path) from error
 

@@ -18,10 +18,10 @@ would write, or a new savepoint. This module is the face of the room: the catalo
 """
 
 from readers import COMPILED_UNITS as _READER_UNITS
+from readers import ROW
 from writers.changes import (
     FIRST_ADDED,
     GROUP,
-    ROW,
     AddedRows,
     GroupChanges,
     RemovedRows,

@@ -25,13 +25,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from readers import KEY_GROUP, OUT_OF_RANGE, UNDECODED
+from readers import KEY_GROUP, OUT_OF_RANGE, ROW, UNDECODED
 from writers.encode.fitting import fitted
 from writers.errors import RefusedEditError
 from writers.identities import identities
 
 GROUP = "_group"
-ROW = "_row"
 FIRST_ADDED = 1 << 40
 """The number of the first added row: no key group has as many rows."""
 

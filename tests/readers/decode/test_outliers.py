@@ -22,7 +22,7 @@ from readers.formats.composite.layout import composite_columns, emit_composite
 from readers.formats.entry import Entry, EntryLayout, StateKind
 from readers.formats.heap.layout import emit_heap, heap_columns
 from readers.formats.source import Selection
-from readers.rows import entry_columns, rows, state_schema
+from readers.rows import RowNumbers, entry_columns, rows, state_schema
 from readers.savepoint import Savepoint
 from readers.serializers.base import Serializer
 from readers.serializers.containers import ListSerializer, MapSerializer
@@ -255,7 +255,9 @@ def read(entry: Entry, *entries: tuple[bytes, bytes], heap: bool = False) -> lis
         else:
             emit_composite(program, to, entry, 128)
 
-    batches = [rows(batch, layout.names, entry, schema) for batch in layout.decoder(emit).decode(page)]
+    batches = [
+        rows(batch, layout.names, entry, schema, RowNumbers()) for batch in layout.decoder(emit).decode(page)
+    ]
     for batch in batches:
         batch.validate(full=True)
     return [
