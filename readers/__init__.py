@@ -75,6 +75,7 @@ from readers.errors import (
     ValueOutOfRangeError,
 )
 from readers.formats.entry import OUT_OF_RANGE, UNDECODED, StateKind
+from readers.formats.operatorstate.source import operator_header_of
 from readers.formats.source import Selection
 from readers.headers.metainfo import BackendStateType, StateMetaInfo
 from readers.jsontext import iso_timestamp, json_text
@@ -90,9 +91,12 @@ from readers.operators import Operator
 from readers.rows import KEY_GROUP, ROW, SUBTASK, conform, is_keyed, merged_type
 from readers.savepoint import Savepoint
 from readers.serializers.base import Serializer
+from readers.serializers.containers import ListSerializer, MapSerializer, NullableSerializer
+from readers.serializers.operators import TtlSerializer
+from readers.serializers.pojo import PojoField, PojoSerializer
 from readers.serializers.primitives import VoidNamespaceSerializer
 from readers.serializers.protobuf.descriptors import Descriptors, read_descriptors
-from readers.serializers.tuples import ROW_KIND
+from readers.serializers.tuples import ROW_KIND, RowSerializer, TupleSerializer
 from readers.snapshots.reading import COMPOSITE_MAGIC, NESTED_MAGIC, OPTIONAL_MAP_MAGIC
 from readers.snapshots.registry import has_snapshot
 from readers.stateinfo.file import STATE_INFO_FILE_NAME, load_state_info, read_bounded
@@ -141,20 +145,26 @@ __all__ = [
     "FileChangedError",
     "FileSystem",
     "Intrinsic",
+    "ListSerializer",
     "Listing",
     "Location",
+    "MapSerializer",
     "MissingFileError",
     "NotASavepointError",
+    "NullableSerializer",
     "Operator",
     "OperatorState",
     "Page",
     "PathOutsideRootError",
+    "PojoField",
+    "PojoSerializer",
     "Program",
     "ReadCounter",
     "ReaderError",
     "RemoteEntry",
     "RemoteFileSystem",
     "ResolvedFile",
+    "RowSerializer",
     "Savepoint",
     "SavepointGoneError",
     "SavepointLocation",
@@ -168,6 +178,8 @@ __all__ = [
     "StorageError",
     "StorageOptions",
     "Stream",
+    "TtlSerializer",
+    "TupleSerializer",
     "UnreadHandle",
     "UnsupportedSerializerError",
     "UnsupportedStateError",
@@ -201,6 +213,7 @@ __all__ = [
     "merged_type",
     "missing_units",
     "offset_places",
+    "operator_header_of",
     "operator_id_of",
     "read_bounded",
     "read_descriptors",

@@ -11,7 +11,9 @@ would write, or a new savepoint. This module is the face of the room: the catalo
     headers.py     registered states → the headers of state files
     identities.py  columns → which rows are equal
     changes.py     what statements change in the rows of a state, in layers
+    evolution.py   types of values that change, with the values
     edits.py       what changes in a savepoint
+    operatorheaders.py  states of operator state that go, become empty, or get other names
     target.py      the directory of a new savepoint
     files.py       the files of the source that it takes over
     savepoint.py   source, edits and files → a new savepoint
@@ -40,7 +42,16 @@ from writers.errors import (
     UnwritableError,
     WriterError,
 )
+from writers.evolution import (
+    AddedField,
+    DroppedField,
+    ExpiringValue,
+    RenamedField,
+    RetypedField,
+    TypeChange,
+)
 from writers.files import FilesMode
+from writers.operatorheaders import AlterOperatorStates
 from writers.savepoint import SavepointWriter, Summary
 
 COMPILED_UNITS = (*_READER_UNITS, "writers.encode.machine.execute")
@@ -51,11 +62,15 @@ __all__ = [
     "FIRST_ADDED",
     "GROUP",
     "ROW",
+    "AddedField",
     "AddedRows",
+    "AlterOperatorStates",
     "DropOperator",
+    "DroppedField",
     "Edit",
     "Encoded",
     "Encoder",
+    "ExpiringValue",
     "FilesMode",
     "ForFlink",
     "GroupChanges",
@@ -63,12 +78,15 @@ __all__ = [
     "RefusedEditError",
     "RemovedRows",
     "RenameOperator",
+    "RenamedField",
+    "RetypedField",
     "SavepointWriter",
     "Spool",
     "StateChanges",
     "Summary",
     "TargetError",
     "TargetExistsError",
+    "TypeChange",
     "UnencodableTypeError",
     "UnencodableValueError",
     "UnwritableError",

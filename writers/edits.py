@@ -49,7 +49,7 @@ class DropOperator(Edit):
     operator_id: str
 
     def applied(self, metadata: SavepointMetadata, source: SavepointLocation) -> SavepointMetadata:
-        _find(metadata, self.operator_id)
+        find_operator(metadata, self.operator_id)
         return replace(
             metadata,
             operators=tuple(one for one in metadata.operators if one.operator_id != self.operator_id),
@@ -64,7 +64,7 @@ class RenameOperator(Edit):
     uid: str
 
     def applied(self, metadata: SavepointMetadata, source: SavepointLocation) -> SavepointMetadata:
-        operator = _find(metadata, self.operator_id)
+        operator = find_operator(metadata, self.operator_id)
         if not self.uid:
             raise RefusedEditError("expected a uid, found an empty text")
         operator_id = operator_id_of(self.uid)
@@ -77,7 +77,7 @@ class RenameOperator(Edit):
         # Versions before 5 store the id of the uid, and not the uid.
         uid = self.uid if metadata.version >= NAMES_SINCE else None
         renamed = replace(operator, operator_id=operator_id, uid=uid)
-        return _with(metadata, operator, renamed)
+        return with_operator(metadata, operator, renamed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,14 +128,14 @@ class PatchOperatorState(Edit):
     numbers: Mapping[int, tuple[int, int]]
 
     def applied(self, metadata: SavepointMetadata, source: SavepointLocation) -> SavepointMetadata:
-        operator = _find(metadata, self.operator_id)
+        operator = find_operator(metadata, self.operator_id)
         subtasks = tuple(
             replace(one, managed_operator_state=self._patched(one.managed_operator_state, source))
             if one.index == self.subtask and one.managed_operator_state is not None
             else one
             for one in operator.subtasks
         )
-        return _with(metadata, operator, replace(operator, subtasks=subtasks))
+        return with_operator(metadata, operator, replace(operator, subtasks=subtasks))
 
     def _patched(
         self, handle: OperatorStreamStateHandle, source: SavepointLocation
@@ -157,11 +157,17 @@ class PatchOperatorState(Edit):
         return replace(handle, delegate=NewBytes(handle_name=str(uuid.uuid4()), data=bytes(data)))
 
 
-def _with(metadata: SavepointMetadata, old: OperatorState, new: OperatorState) -> SavepointMetadata:
+def with_operator(metadata: SavepointMetadata, old: OperatorState, new: OperatorState) -> SavepointMetadata:
+    """Return the metadata with another operator in the place of `old`."""
     return replace(metadata, operators=tuple(new if one is old else one for one in metadata.operators))
 
 
-def _find(metadata: SavepointMetadata, operator_id: str) -> OperatorState:
+def find_operator(metadata: SavepointMetadata, operator_id: str) -> OperatorState:
+    """Return the operator of an id.
+
+    Raises:
+        RefusedEditError: there is none.
+    """
     for operator in metadata.operators:
         if operator.operator_id == operator_id:
             return operator

@@ -23,6 +23,18 @@ from readers.metadata import OperatorStreamStateHandle, StreamStateHandle
 from readers.storage.location import Ranges, Stream
 
 
+def operator_header_of(stream: Stream, handle: OperatorStreamStateHandle) -> OperatorHeader:
+    """Return the header at the start of the stream of a handle.
+
+    Raises:
+        ReaderError: the stream is cut off or contradicts its format.
+    """
+    end = _first_element(handle)
+    return read_header(
+        stream, stream.size_bytes if end is None else end, read_known_operator_header, read_operator_header
+    )
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class OperatorSource(Source):
     """One stream of operator state.
@@ -46,13 +58,7 @@ class OperatorSource(Source):
         Raises:
             ReaderError: the stream is cut off or contradicts its format.
         """
-        end = _first_element(handle)
-        header = read_header(
-            stream,
-            stream.size_bytes if end is None else end,
-            read_known_operator_header,
-            read_operator_header,
-        )
+        header = operator_header_of(stream, handle)
         states = (*header.operator_states, *header.broadcast_states)
         return cls(
             subtask=subtask,
