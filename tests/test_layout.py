@@ -52,7 +52,7 @@ FLOORS = {
         ("metadata", "snapshots", "headers"),
         ("encode", "target"),
         ("identities",),
-        ("changes",),
+        ("changes", "hashes"),
         ("edits", "evolution"),
         ("operatorheaders",),
         ("files",),

@@ -9,6 +9,7 @@ would write, or a new savepoint. This module is the face of the room: the catalo
     metadata/      a `SavepointMetadata` → the bytes of `_metadata`
     snapshots.py   types → serializer snapshots
     headers.py     registered states → the headers of state files
+    hashes.py      keys → Java's hash codes, key groups
     identities.py  columns → which rows are equal
     changes.py     what statements change in the rows of a state, in layers
     evolution.py   types of values that change, with the values
@@ -51,6 +52,7 @@ from writers.evolution import (
     TypeChange,
 )
 from writers.files import FilesMode
+from writers.hashes import key_groups_of
 from writers.operatorheaders import AlterOperatorStates
 from writers.savepoint import SavepointWriter, Summary
 
@@ -92,4 +94,5 @@ __all__ = [
     "UnwritableError",
     "UpdatedRows",
     "WriterError",
+    "key_groups_of",
 ]
