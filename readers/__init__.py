@@ -34,6 +34,8 @@ from readers.compiled.ahead import compile_all, missing_units
 from readers.compiled.kernel import kernel
 from readers.compiled.routines import Intrinsic, subroutine
 from readers.compiled.store import logger as compile_log
+from readers.connectors.layout import Layout as ConnectorLayout
+from readers.connectors.source import ConnectorSource
 from readers.decode import instructions
 from readers.decode.columns import NO_COLUMN, ColumnTree
 from readers.decode.decoder import Batch, load_machine, warm
@@ -75,7 +77,7 @@ from readers.errors import (
     ValueOutOfRangeError,
 )
 from readers.formats.entry import OUT_OF_RANGE, UNDECODED, StateKind
-from readers.formats.operatorstate.source import operator_header_of
+from readers.formats.operatorstate.source import OperatorSource, operator_header_of
 from readers.formats.source import Selection
 from readers.headers.metainfo import BackendStateType, StateMetaInfo
 from readers.jsontext import iso_timestamp, json_text
@@ -140,6 +142,8 @@ __all__ = [
     "Batch",
     "Code",
     "ColumnTree",
+    "ConnectorLayout",
+    "ConnectorSource",
     "CorruptDataError",
     "Descriptors",
     "FileChangedError",
@@ -153,6 +157,7 @@ __all__ = [
     "NotASavepointError",
     "NullableSerializer",
     "Operator",
+    "OperatorSource",
     "OperatorState",
     "Page",
     "PathOutsideRootError",

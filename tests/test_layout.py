@@ -55,6 +55,7 @@ FLOORS = {
         ("changes", "hashes"),
         ("edits", "evolution"),
         ("operatorheaders",),
+        ("operatorstate",),
         ("files",),
         ("savepoint",),
     ),

@@ -15,6 +15,7 @@ would write, or a new savepoint. This module is the face of the room: the catalo
     evolution.py   types of values that change, with the values
     edits.py       what changes in a savepoint
     operatorheaders.py  states of operator state that go, become empty, or get other names
+    operatorstate/  changed rows of list, union and broadcast states
     target.py      the directory of a new savepoint
     files.py       the files of the source that it takes over
     savepoint.py   source, edits and files → a new savepoint
@@ -54,6 +55,7 @@ from writers.evolution import (
 from writers.files import FilesMode
 from writers.hashes import key_groups_of
 from writers.operatorheaders import AlterOperatorStates
+from writers.operatorstate.rewrite import RewriteOperatorState
 from writers.savepoint import SavepointWriter, Summary
 
 COMPILED_UNITS = (*_READER_UNITS, "writers.encode.machine.execute")
@@ -82,6 +84,7 @@ __all__ = [
     "RenameOperator",
     "RenamedField",
     "RetypedField",
+    "RewriteOperatorState",
     "SavepointWriter",
     "Spool",
     "StateChanges",

@@ -47,6 +47,10 @@ class ConnectorSource(Source):
             layout=layout,
         )
 
+    def over(self, inner: Source) -> Self:
+        """Return the same values of another source of the bytes."""
+        return replace(self, inner=inner, path=inner.path, size_bytes=inner.size_bytes)
+
     @property
     def is_stored_plainly(self) -> bool:
         return self.inner.is_stored_plainly

@@ -123,6 +123,11 @@ class OperatorSource(Source):
             indexes=indexes,
         )
 
+    def region(self, state: StateName) -> tuple[int, int] | None:
+        """Return where the elements of a state begin and end in the stream; None if it has none."""
+        bounds = self._bounds(state)
+        return (min(start for start, _ in bounds), max(end for _, end in bounds)) if bounds else None
+
     def counts(self, state: StateName, selection: Selection) -> Iterator[tuple[int, int]]:
         if self.entries[state].kind is StateKind.BROADCAST:
             yield from super().counts(state, selection)

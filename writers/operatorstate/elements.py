@@ -1,0 +1,232 @@
+"""Elements of a state in one subtask, and changes of its rows → the elements that it has then.
+
+A row is an element of a list or union state, or an entry of a broadcast state. Rows that no statement changes keep their bytes. A row
+that is changed in part is encoded from its columns, so these must hold all of it: its bytes are compared with what the
+columns encode to before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from readers import (
+    OUT_OF_RANGE,
+    ROW,
+    UNDECODED,
+    Batch,
+    ConnectorSource,
+    Page,
+    Selection,
+    StateKind,
+    StatePart,
+)
+from writers.changes import FIRST_ADDED, GroupChanges, UpdatedRows
+from writers.encode.encoder import Encoded, Encoder
+from writers.errors import RefusedEditError, WriterError
+from writers.operatorstate.connectors import encoded_values
+from writers.operatorstate.stream import Elements
+
+_INDEX = "list_index"
+_VALUE, _KEY = "value", "map_key"
+_SHOWN = 100
+# Operator state goes into memory with its changes.
+_MOST_BYTES = 64 << 20
+
+
+def changed_elements(part: StatePart, changes: GroupChanges) -> Elements:
+    """Return the elements of a state in one subtask after all changes.
+
+    Raises:
+        RefusedEditError: a row is changed of which columns do not show all, or a key of a broadcast state comes twice.
+        WriterError: a value that its type cannot hold.
+        ReaderError: the elements cannot be read.
+    """
+    try:
+        return _changed_elements(part, changes)
+    except WriterError as error:
+        error.breadcrumbs = (part.name.name, *error.breadcrumbs)
+        raise
+
+
+def _changed_elements(part: StatePart, changes: GroupChanges) -> Elements:
+    size = part.source.cost_bytes(part.name)
+    if size > _MOST_BYTES:
+        raise RefusedEditError(
+            f"expected at most {_MOST_BYTES} bytes of operator state in one subtask, found {size}"
+        )
+    _check_settable(part, changes)
+    batches = list(part.entries(Selection()))
+    before = _rows(part, batches)
+    after = changes.applied(before)
+    numbers = np.asarray(after.column(ROW))
+    is_new = (numbers >= FIRST_ADDED) | np.isin(numbers, changes.updated)
+    if isinstance(part.source, ConnectorSource):
+        olds = [stored_entries(page) for page in part.source.inner.pages(part.name, Selection())]
+        news = encoded_values(part.source.layout, before, after, is_new)
+    else:
+        _check_restored(part, changes, batches, before)
+        olds = [stored_entries(batch.page) for batch in batches]
+        news = _encoded(Encoder.of_part(part, 1), after, is_new)
+    places = np.where(is_new, len(before) + np.cumsum(is_new) - 1, numbers)
+    both = pa.chunked_array([*olds, news], pa.large_binary())
+    is_broadcast = part.entry.kind is StateKind.BROADCAST
+    if is_broadcast and _sets_keys(changes):
+        _check_unique(part, after)
+    return Elements(data=joined(both.take(pa.array(places))), is_broadcast=is_broadcast)
+
+
+def stored_entries(page: Page) -> pa.LargeBinaryArray:
+    """Return the bytes of the entries of a page, each with its only segment."""
+    starts, ends = page.starts[:, 0], page.ends[:, 0]
+    if len(page) and (starts[1:] == ends[:-1]).all():
+        offsets = np.append(starts, ends[-1])
+        return pa.Array.from_buffers(
+            pa.large_binary(), len(page), [None, pa.py_buffer(offsets), pa.py_buffer(page.data)]
+        )
+    data = memoryview(page.data)
+    pieces = [bytes(data[start:end]) for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+    return pa.array(pieces, pa.large_binary())
+
+
+def joined(elements: pa.ChunkedArray) -> pa.LargeBinaryArray:
+    """Return elements in one array."""
+    return pa.concat_arrays([*elements.chunks, pa.array([], pa.large_binary())])
+
+
+def _rows(part: StatePart, batches: Sequence[Batch]) -> pa.Table:
+    """Return the rows of elements with their numbers."""
+    tree, _ = part.programs()
+    schema = pa.schema(list(tree.root))
+    found = pa.Table.from_batches(
+        [pa.RecordBatch.from_arrays(batch.arrays, schema=schema) for batch in batches], schema
+    )
+    numbers = np.arange(len(found), dtype=np.int64)
+    if part.entry.kind is not StateKind.BROADCAST:
+        found = found.append_column(_INDEX, pa.array(numbers.astype(np.int32)))
+    return found.append_column(ROW, pa.array(numbers))
+
+
+def _encoded(encoder: Encoder, rows: pa.Table, chosen: NDArray[np.bool_]) -> pa.LargeBinaryArray:
+    """Return the bytes of some rows."""
+    wanted = rows.filter(pa.array(chosen)).combine_chunks()
+    try:
+        encoded = encoder.encode(_batch(wanted, encoder.schema.names))
+    except WriterError as error:
+        number = int(wanted.column(ROW)[error.row].as_py()) if error.row >= 0 else -1
+        error.row = number if number < FIRST_ADDED else -1
+        raise
+    return _array(encoded)
+
+
+def _batch(rows: pa.Table, names: Sequence[str]) -> pa.RecordBatch:
+    arrays = [joined_column(rows, name) for name in names]
+    return pa.RecordBatch.from_arrays(arrays, names=list(names))
+
+
+def joined_column(rows: pa.Table, name: str) -> pa.Array:
+    """Return a column in one piece."""
+    column = rows.column(name)
+    return pa.concat_arrays([*column.chunks, pa.array([], column.type)])
+
+
+def _array(encoded: Encoded) -> pa.LargeBinaryArray:
+    return pa.Array.from_buffers(
+        pa.large_binary(), len(encoded), [None, pa.py_buffer(encoded.offsets), pa.py_buffer(encoded.data)]
+    )
+
+
+def _check_settable(part: StatePart, changes: GroupChanges) -> None:
+    """Check that columns hold all of what statements set.
+
+    Raises:
+        RefusedEditError: they show bytes, or text of an object.
+    """
+    for path in _set_paths(changes):
+        if path[0] not in (_VALUE, _KEY):
+            continue
+        if part.entry.is_raw(path[0]):
+            raise RefusedEditError(
+                f"{'.'.join(path)} cannot be set: {_reason(part, path[0])}; rows can be removed"
+            )
+        serializer = part.entry.value if path[0] == _VALUE else part.entry.map_key
+        if serializer is None or isinstance(part.source, ConnectorSource):
+            continue
+        for refused, reason in Encoder.of(serializer).refusals:
+            shorter = min(len(path), len(refused))
+            if (_VALUE, *path[1:])[:shorter] == refused[:shorter]:
+                raise RefusedEditError(f"{'.'.join(path)} cannot be set: {reason}")
+
+
+def _set_paths(changes: GroupChanges) -> Iterator[tuple[str, ...]]:
+    for layer, rows in changes.layers:
+        if isinstance(layer, UpdatedRows):
+            yield from layer.paths
+        else:
+            yield from ((name,) for name in rows.schema.names if name in (_VALUE, _KEY))
+
+
+def _reason(part: StatePart, column: str) -> str:
+    return next(problem.reason for problem in part.entry.problems() if problem.path[0] == column)
+
+
+def _check_restored(
+    part: StatePart, changes: GroupChanges, batches: Sequence[Batch], before: pa.Table
+) -> None:
+    """Check that the columns of rows that keep a part of their bytes hold all of it.
+
+    Raises:
+        RefusedEditError: a row has bytes that no column shows.
+    """
+    kept = _kept_in_part(part, changes)
+    if not len(kept):
+        return
+    encoder = Encoder.of_part(part, 1)
+    restored = np.concatenate([encoder.restores(batch) for batch in batches] or [np.empty(0, dtype=np.bool_)])
+    for name in (UNDECODED, OUT_OF_RANGE):
+        if name in before.schema.names:
+            restored &= np.asarray(before.column(name).is_null())
+    lost = kept[~restored[kept]]
+    if len(lost):
+        raise RefusedEditError(
+            f"element {lost[0]} cannot be changed in part: its bytes hold something that its columns do not show; "
+            "set the whole value, or leave it out by a WHERE"
+        )
+
+
+def _kept_in_part(part: StatePart, changes: GroupChanges) -> NDArray[np.int64]:
+    """Return the numbers of rows of the source of which a statement sets only a part."""
+    whole = {(_VALUE,), (_KEY,)} if part.entry.kind is StateKind.BROADCAST else {(_VALUE,)}
+    found = [
+        np.asarray(rows.column(ROW))
+        for layer, rows in changes.layers
+        if isinstance(layer, UpdatedRows) and not whole <= set(layer.paths)
+    ]
+    numbers = np.unique(np.concatenate([np.empty(0, dtype=np.int64), *found]))
+    return np.setdiff1d(numbers[numbers < FIRST_ADDED], changes.removed)
+
+
+def _sets_keys(changes: GroupChanges) -> bool:
+    return any(path[0] == _KEY for path in _set_paths(changes))
+
+
+def _check_unique(part: StatePart, rows: pa.Table) -> None:
+    """Check that no two entries of a broadcast state have one key.
+
+    Raises:
+        RefusedEditError: two have.
+    """
+    assert part.entry.map_key is not None
+    keys = joined_column(rows, _KEY)
+    encoder = Encoder.of(part.entry.map_key)
+    stored = _array(encoder.encode(pa.RecordBatch.from_arrays([keys], names=[_VALUE])))
+    codes = np.asarray(pc.dictionary_encode(stored.cast(pa.binary())).indices)
+    order = np.argsort(codes, kind="stable")
+    twice = np.flatnonzero(codes[order][1:] == codes[order][:-1])
+    if len(twice):
+        shown = repr(keys[int(order[twice[0] + 1])].as_py())[:_SHOWN]
+        raise RefusedEditError(f"expected each key of a broadcast state once, found {shown} twice")
