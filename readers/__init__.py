@@ -76,9 +76,11 @@ from readers.errors import (
     UnsupportedVersionError,
     ValueOutOfRangeError,
 )
+from readers.formats.composite.source import ComposedSource
 from readers.formats.entry import OUT_OF_RANGE, UNDECODED, StateKind
 from readers.formats.operatorstate.source import OperatorSource, operator_header_of
-from readers.formats.source import Selection
+from readers.formats.source import Selection, Source, StateName, StoredGroups
+from readers.headers.keyed import StoredHeader
 from readers.headers.metainfo import BackendStateType, StateMetaInfo
 from readers.jsontext import iso_timestamp, json_text
 from readers.keygroups import operator_id_of
@@ -142,6 +144,7 @@ __all__ = [
     "Batch",
     "Code",
     "ColumnTree",
+    "ComposedSource",
     "ConnectorLayout",
     "ConnectorSource",
     "CorruptDataError",
@@ -175,13 +178,17 @@ __all__ = [
     "SavepointLocation",
     "Selection",
     "Serializer",
+    "Source",
     "State",
     "StateKind",
     "StateMetaInfo",
+    "StateName",
     "StateObject",
     "StatePart",
     "StorageError",
     "StorageOptions",
+    "StoredGroups",
+    "StoredHeader",
     "Stream",
     "TtlSerializer",
     "TupleSerializer",

@@ -68,6 +68,11 @@ class Operator:
         return _with_connectors(self._collected.states())
 
     @cached_property
+    def sources(self) -> tuple[Source, ...]:
+        """The opened handles that have states; reads the headers of all state files of the operator."""
+        return tuple(self._collected.sources())
+
+    @cached_property
     def unread(self) -> tuple[UnreadHandle, ...]:
         """The handles that cannot be opened; reads the headers of all state files of the operator."""
         return tuple(self._collected.unread)

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from readers.decode.columns import ColumnTree
 from readers.decode.decoder import Batch, Decoder
+from readers.decode.page import Page
 from readers.decode.program import Code
 from readers.decode.versions import VersionedDecoder
 from readers.errors import CorruptDataError, ReaderError, UnsupportedSerializerError
@@ -159,6 +160,17 @@ class StatePart:
         Raises:
             ReaderError: the file contradicts its format; the breadcrumbs have the state.
         """
+        try:
+            yield from self.decoded(self.source.pages(self.name, selection))
+        except ReaderError as error:
+            raise error.within(self.name.name, path=self.source.path) from error
+
+    def decoded(self, pages: Iterable[Page]) -> Iterator[Batch]:
+        """Yield the entries of pages in the layout of the source, as `entries` does.
+
+        Raises:
+            ReaderError: the bytes contradict the format.
+        """
         source, entry = self.source, self.entry
         layout = EntryLayout(source.columns(entry))
         kept = layout.code(lambda program, columns: source.emit(program, columns, entry)).objects
@@ -166,11 +178,8 @@ class StatePart:
         undivided = layout.decoder(
             lambda program, columns: emit_undivided(program, columns, entry), kept=kept
         )
-        try:
-            for page in source.pages(self.name, selection):
-                yield from (undivided if page.undivided else decoder).decode(page)
-        except ReaderError as error:
-            raise error.within(self.name.name, path=self.source.path) from error
+        for page in pages:
+            yield from (undivided if page.undivided else decoder).decode(page)
 
     def programs(self) -> tuple[ColumnTree, tuple[Code, ...]]:
         """Return the columns of `entries`, and the programs that lay them out; each entry follows one of these."""

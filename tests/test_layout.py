@@ -53,10 +53,11 @@ FLOORS = {
         ("encode", "target"),
         ("identities",),
         ("changes", "hashes"),
+        ("deferred",),
         ("edits", "evolution"),
         ("operatorheaders",),
         ("operatorstate",),
-        ("files",),
+        ("keyed", "files"),
         ("savepoint",),
     ),
     "service": (

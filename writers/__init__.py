@@ -13,10 +13,12 @@ would write, or a new savepoint. This module is the face of the room: the catalo
     identities.py  columns → which rows are equal
     changes.py     what statements change in the rows of a state, in layers
     evolution.py   types of values that change, with the values
-    edits.py       what changes in a savepoint
     operatorheaders.py  states of operator state that go, become empty, or get other names
     operatorstate/  changed rows of list, union and broadcast states
     target.py      the directory of a new savepoint
+    deferred.py    state that is made while the savepoint is written
+    edits.py       what changes in a savepoint
+    keyed/         an operator's keyed state, written anew
     files.py       the files of the source that it takes over
     savepoint.py   source, edits and files → a new savepoint
 """
@@ -54,11 +56,12 @@ from writers.evolution import (
 )
 from writers.files import FilesMode
 from writers.hashes import key_groups_of
+from writers.keyed.rewrite import RewriteKeyedState
 from writers.operatorheaders import AlterOperatorStates
 from writers.operatorstate.rewrite import RewriteOperatorState
 from writers.savepoint import SavepointWriter, Summary
 
-COMPILED_UNITS = (*_READER_UNITS, "writers.encode.machine.execute")
+COMPILED_UNITS = (*_READER_UNITS, "writers.encode.machine.execute", "writers.keyed.assembly")
 """The modules that have kernels, those of the readers among them."""
 
 __all__ = [
@@ -84,6 +87,7 @@ __all__ = [
     "RenameOperator",
     "RenamedField",
     "RetypedField",
+    "RewriteKeyedState",
     "RewriteOperatorState",
     "SavepointWriter",
     "Spool",

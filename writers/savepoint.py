@@ -3,8 +3,8 @@
     read `_metadata` of the source, and prove that it can be written: the same bytes
     apply the edits
     find every file that is left, and decide how it comes along
-    ── a preview ends here; nothing was written ──
-    make the directory, bring the files, write `_metadata`, read it back, rename it
+    make the state that changes; in a preview its bytes are only counted, and nothing is written
+    make the directory, bring the files and that state, write `_metadata`, read it back, rename it
 
 The source is only read.
 """
@@ -15,10 +15,10 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from functools import cached_property
 
 from readers import Savepoint, SavepointLocation
 from readers.metadata import SavepointMetadata, read_metadata
+from writers.deferred import FileCounter, with_made_state
 from writers.edits import Edit
 from writers.errors import RefusedEditError, UnwritableError
 from writers.files import FilesMode, Gathering
@@ -66,22 +66,32 @@ class SavepointWriter:
         for edit in edits:
             metadata = edit.applied(metadata, source)
         self._gathering = Gathering(source, mode)
-        self.metadata = self._gathering.gathered(metadata)
-
-    @cached_property
-    def _bytes(self) -> bytes:
-        return write_metadata(self.metadata)
+        self._planned = self._gathering.gathered(metadata)
+        self._summary: Summary | None = None
 
     @property
     def summary(self) -> Summary:
-        """The new savepoint in numbers."""
+        """The new savepoint in numbers; before it is written, all state that changes is made, and only counted.
+
+        Raises:
+            WriterError: the state cannot be changed so.
+            ReaderError: a file of the source is damaged.
+        """
+        if self._summary is None:
+            counter = FileCounter()
+            metadata = with_made_state(self._planned, counter.create)
+            self._summary = self._summed(metadata, write_metadata(metadata), counter)
+        return self._summary
+
+    def _summed(self, metadata: SavepointMetadata, data: bytes, counter: FileCounter) -> Summary:
         files = self._gathering.files.values()
         return Summary(
-            operators=len(self.metadata.operators),
-            files=len(files) + len(self._gathering.new_files),
+            operators=len(metadata.operators),
+            files=len(files) + len(self._gathering.new_files) + counter.files,
             file_bytes=sum(taken.file.size_bytes for taken in files)
-            + sum(map(len, self._gathering.new_files.values())),
-            metadata_bytes=len(self._bytes),
+            + sum(map(len, self._gathering.new_files.values()))
+            + counter.size_bytes,
+            metadata_bytes=len(data),
         )
 
     def write(
@@ -96,21 +106,27 @@ class SavepointWriter:
         Raises:
             TargetExistsError: something is at the target.
             TargetError: it cannot be written.
-            ReaderError: a file of the source vanished.
+            WriterError: the state cannot be changed so.
+            ReaderError: a file of the source vanished, or is damaged.
         """
-        data = self._bytes
+        counter = FileCounter()
         with TargetDirectory(target) as directory:
             self._gathering.bring(directory)
-            directory.publish(data, lambda metadata: self._check(metadata, verify))
-        return self.summary
+            planned = with_made_state(self._planned, counter.counted(directory.create))
+            data = write_metadata(planned)
+            directory.publish(data, lambda metadata: self._check(metadata, planned, verify))
+        self._summary = self._summed(planned, data, counter)
+        return self._summary
 
-    def _check(self, metadata: str, verify: Callable[[Savepoint], None] | None) -> None:
+    def _check(
+        self, metadata: str, planned: SavepointMetadata, verify: Callable[[Savepoint], None] | None
+    ) -> None:
         """Read the new savepoint back: its metadata is as planned, each file is there in its size, and `verify` is content."""
         # With REFERENCE, the source's own rules have allowed these folders.
         location = SavepointLocation(metadata, roots=sorted(self._gathering.folders))
         with location.open_metadata() as stream:
             found = read_metadata(bytes(stream.view(0, stream.size_bytes).data), stream.path)
-        if found != self.metadata:
+        if found != planned:
             raise UnwritableError("expected the metadata that was written, read something else back")
         for handle in found.streams():
             if handle.path is not None:

@@ -16,7 +16,7 @@ from readers.decode.page import Page
 from readers.formats.beginning import first_offset, is_small, keyed_entries, read_header
 from readers.formats.source import HandleSource, Selection, StateName
 from readers.formats.unpacked import Release, unpack
-from readers.headers.keyed import KeyedHeader, read_keyed_header, read_known_keyed_header
+from readers.headers.keyed import KeyedHeader, StoredHeader, read_keyed_header, read_known_keyed_header
 from readers.metadata import KeyGroupsStateHandle
 from readers.serializers.base import Serializer
 from readers.storage.location import Stream
@@ -77,6 +77,9 @@ class KeyedStreamSource(HandleSource):
             max_parallelism=max_parallelism,
         )
 
+    def stored_header(self) -> StoredHeader:
+        return StoredHeader(data=self.stream.read(0, self.header.end), header=self.header)
+
     @property
     def key_serializer(self) -> Serializer:
         return self.header.key_serializer
@@ -127,8 +130,20 @@ class KeyedStreamSource(HandleSource):
 
     def _wanted(self, selection: Selection) -> Iterator[tuple[tuple[int, int, int], NDArray[np.uint8]]]:
         """Yield the regions of the selected key groups, each with an array that holds its bytes."""
-        wanted = [region for region in self._regions() if selection.wants(region[0])]
+        wanted = self._chosen(selection)
         return zip(wanted, self.stream.spans([region[1:] for region in wanted]), strict=True)
+
+    def _chosen(self, selection: Selection) -> list[tuple[int, int, int]]:
+        """Return the regions of the selected key groups, by position."""
+        groups = selection.key_groups
+        if groups is None or len(groups) > 1:
+            return [region for region in self.regions.values() if selection.wants(region[0])]
+        return [self.regions[group] for group in groups if group in self.regions]
+
+    @cached_property
+    def regions(self) -> dict[int, tuple[int, int, int]]:
+        """The region of each key group, by position."""
+        return {region[0]: region for region in self._regions()}
 
     def _id_of(self, state: StateName) -> int:
         return self._names.index(state)

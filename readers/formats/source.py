@@ -10,12 +10,15 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from readers.decode.page import Page
 from readers.decode.program import Program
 from readers.errors import ReaderError
 from readers.formats.entry import Entry, EntryLayout
+from readers.headers.keyed import StoredHeader
 from readers.metadata import KeyedStateHandle, KeyGroupRange, StreamStateHandle
 from readers.serializers.base import Serializer
 
@@ -52,6 +55,57 @@ EntryChange = Callable[[StateName, Entry], Entry]
 """Returns the entry of a state with what is known of it from elsewhere."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateRun:
+    """Entries of one state that follow each other in a stored key group, each as canonical savepoints have them.
+
+    Attributes:
+        state: the id of the state.
+        start, end: where they begin and end; the last one says that the id of another state follows.
+    """
+
+    state: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredGroup:
+    """The plain bytes of a key group in a canonical savepoint.
+
+    Attributes:
+        data: a buffer.
+        runs: where each state has its entries.
+        release: called with ranges of `data` that are not read again.
+    """
+
+    data: NDArray[np.uint8]
+    runs: tuple[StateRun, ...]
+    release: Callable[[int, int], None]
+
+
+class StoredGroups(ABC):
+    """The key groups of one stream of a canonical savepoint."""
+
+    @property
+    @abstractmethod
+    def delegate(self) -> StreamStateHandle:
+        """The handle of the stream."""
+
+    @property
+    @abstractmethod
+    def regions(self) -> Mapping[int, tuple[int, int]]:
+        """Where each key group that is not empty begins and ends in the stream, in the order of their places."""
+
+    @abstractmethod
+    def group(self, key_group: int) -> StoredGroup | None:
+        """Return a key group, decompressed; None if its states alternate: their entries are found by `Source.pages`.
+
+        Raises:
+            ReaderError: the bytes contradict the format.
+        """
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Source(ABC):
     """One opened handle of one subtask.
@@ -62,6 +116,7 @@ class Source(ABC):
         size_bytes: size of the handle's state.
         entries: the serializers of each state's entries.
         backend: `hashmap`, `rocksdb`, `forst`, `changelog`, or `canonical` where all backends write the same layout.
+        is_composite: True if an entry is a composite key and a value, as canonical savepoints have them.
         frames_values: True if the end of a value is known whatever its type.
         keeps_old_bytes: True if entries may be as an earlier version of Flink wrote them.
         frames_entries: True if the end of an entry is known whatever its types; else entries whose ends are not known
@@ -76,6 +131,7 @@ class Source(ABC):
     entries: Mapping[StateName, Entry]
 
     backend: ClassVar[str] = "canonical"
+    is_composite: ClassVar[bool] = False
     frames_values: ClassVar[bool] = False
     keeps_old_bytes: ClassVar[bool] = False
     frames_entries: ClassVar[bool] = True
@@ -87,6 +143,11 @@ class Source(ABC):
         return None
 
     @property
+    def recorded(self) -> KeyedStateHandle | None:
+        """The handle of keyed state that it was opened from; None for other state."""
+        return None
+
+    @property
     def is_stored_plainly(self) -> bool:
         """True if positions in its pages are positions in the stream of the handle, as in uncompressed operator state."""
         return False
@@ -94,6 +155,18 @@ class Source(ABC):
     @property
     def key_serializer(self) -> Serializer | None:
         """Serializer of the keys of all states; None where the source does not record it."""
+        return None
+
+    def stored_header(self) -> StoredHeader | None:
+        """Return the header of its keyed states, in whose order states are numbered; None if it has none.
+
+        Raises:
+            ReaderError: its file is missing.
+        """
+        return None
+
+    def stored_groups(self) -> StoredGroups | None:
+        """Return its key groups as canonical savepoints store them; None if it stores them otherwise."""
         return None
 
     @property
@@ -178,6 +251,10 @@ class HandleSource(Source):
     """
 
     handle: KeyedStateHandle
+
+    @property
+    def recorded(self) -> KeyedStateHandle:
+        return self.handle
 
     def streams(self) -> Iterator[StreamStateHandle]:
         return self.handle.streams()

@@ -48,6 +48,19 @@ class KeyedHeader:
         return self.end
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredHeader:
+    """The header of a keyed state file, and its bytes.
+
+    Attributes:
+        data: the bytes.
+        header: what they say.
+    """
+
+    data: bytes
+    header: KeyedHeader
+
+
 def read_keyed_header(cursor: Cursor, expected_end: int | None = None) -> KeyedHeader:
     """Read the header of keyed state; the cursor then stands behind it.
 

@@ -1,15 +1,17 @@
-"""The shared part of sources whose entries are as RocksDB has them: a composite key and a value."""
+"""Sources whose entries are as RocksDB has them: a composite key and a value."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
 
+from readers.decode.page import Page
 from readers.decode.program import Program
 from readers.formats.composite import layout as composite
 from readers.formats.entry import Entry, EntryLayout
-from readers.formats.source import HandleSource, Source, StateName
+from readers.formats.source import HandleSource, Selection, Source, StateName
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -22,6 +24,7 @@ class CompositeSource(Source):
 
     max_parallelism: int
 
+    is_composite = True
     frames_values = True
     keeps_old_bytes = True  # RocksDB rewrites only what a job touches
 
@@ -46,3 +49,11 @@ class FilesSource(HandleSource, CompositeSource):
         # Nothing but the sum is recorded. Key groups are hash buckets, so an equal share is the best estimate.
         each = self.size_bytes // max(groups.number_of_key_groups, 1)
         return [(group, each) for group in range(groups.start, groups.end + 1)]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ComposedSource(CompositeSource):
+    """Entries of another source in this layout, as a writer has them: it decodes pages, and reads none."""
+
+    def pages(self, state: StateName, selection: Selection) -> Iterator[Page]:
+        return iter(())

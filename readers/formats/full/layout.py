@@ -31,6 +31,7 @@ from readers.errors import CorruptDataError, hex_window
 PAGE_ENTRIES = 1 << 15
 # A walk pauses after so many bytes, also without entries: walked bytes of a mapped file stay in memory until they are released.
 _STRETCH_BYTES = 4 << 20
+_MARK_BYTES = 2
 NOWHERE = -1  # in place of a position: the state has no entries
 END_OF_KEY_GROUP = 0xFFFF
 META_FOLLOWS = 0x80
@@ -146,6 +147,12 @@ class StateRanges:
             return next((begin for begin, _ in self.of(state)), NOWHERE)
         return self._beginnings.get(state)
 
+    def all(self) -> Iterator[tuple[int, int, int]]:
+        """Yield (state, start, end) of all ranges by position, each end before the mark behind the last entry."""
+        assert self._marks is not None
+        for (owner, begin), (_, end) in pairwise(self._marks.tolist()):
+            yield owner, begin, end - _MARK_BYTES
+
     def of(self, state: int) -> Iterator[tuple[int, int]]:
         """Yield the ranges (start, end) of a state's entries, each with the mark behind its last entry."""
         assert self._marks is not None
@@ -162,6 +169,24 @@ def is_key_group(data: NDArray[np.uint8], position: int, limit: int) -> bool:
         return max((behind for _, behind in reader.steps(_no_room)), default=position) == limit
     except CorruptDataError:
         return False
+
+
+def runs_of(
+    data: NDArray[np.uint8], position: int, limit: int, path: str, ranges: StateRanges
+) -> tuple[tuple[int, int, int], ...] | None:
+    """Return (state, start, end) of the entries of each state that follow each other; None if the state changes very often.
+
+    Args:
+        data, position, limit, path: see `cut_key_group`.
+        ranges: those of this key group, which become known.
+
+    Raises:
+        CorruptDataError: a length leads out of the key group, or it does not end with the end mark.
+    """
+    if not ranges.is_known:
+        for _ in _KeyGroupReader(data, position, limit, -1, path, _keep, ranges).steps(_no_room):
+            pass
+    return tuple(ranges.all()) if ranges.is_known else None
 
 
 def _no_room(_left_bytes: int) -> _Room:

@@ -21,7 +21,7 @@ from readers.formats.full import layout as full
 from readers.formats.full.lookup import LookupTarget, Search, in_rounds
 from readers.formats.keyedstream import KeyedStreamSource
 from readers.formats.opener import Opener, OpeningContext
-from readers.formats.source import Selection, Source, StateName
+from readers.formats.source import Selection, Source, StateName, StateRun, StoredGroup, StoredGroups
 from readers.formats.unpacked import UnpackedWindows
 from readers.keygroups import key_group_bytes
 from readers.metadata import KeyGroupsSavepointStateHandle, StreamStateHandle
@@ -61,6 +61,23 @@ class FullSource(KeyedStreamSource, CompositeSource):
             ranges = self._ranges[body.key_group]
             count = full.count_key_group(data, first, last, number, body.path, body.release, ranges)
             yield body.key_group, count
+
+    def stored_groups(self) -> StoredGroups:
+        return FullGroups(self)
+
+    def plain_group(self, key_group: int) -> StoredGroup | None:
+        """Return a key group as `StoredGroups.group` does."""
+        region = self.regions[key_group]
+        body = self._body(self.stream.span(*region[1:]), *region)
+        data, first, last = body.data, body.first, body.last
+        runs = full.runs_of(data, first, last, body.path, self._ranges[key_group])
+        if runs is None:
+            return None
+        return StoredGroup(
+            data=data,
+            runs=tuple(StateRun(state=state, start=start, end=end) for state, start, end in runs),
+            release=body.release,
+        )
 
     def _targets(self, state: StateName, keys: tuple[tuple[int, Any], ...]) -> dict[int, LookupTarget]:
         """Return what to look up in each key group: all entries of the state if the bytes of one of its keys are not known."""
@@ -125,6 +142,24 @@ class FullSource(KeyedStreamSource, CompositeSource):
 
     def _regions(self) -> Iterator[tuple[int, int, int]]:
         return regions_of(self.handle, self.stream, absent=0)
+
+
+class FullGroups(StoredGroups):
+    """The key groups of a source, as its stream has them."""
+
+    def __init__(self, source: FullSource) -> None:
+        self._source = source
+
+    @property
+    def delegate(self) -> StreamStateHandle:
+        return self._source.handle.delegate
+
+    @cached_property
+    def regions(self) -> dict[int, tuple[int, int]]:
+        return {group: (start, end) for group, (_, start, end) in self._source.regions.items()}
+
+    def group(self, key_group: int) -> StoredGroup | None:
+        return self._source.plain_group(key_group)
 
 
 class FullOpener(Opener[KeyGroupsSavepointStateHandle]):

@@ -30,7 +30,7 @@ from readers.formats.rocksdb.sst import Files
 from readers.formats.rocksdb.sst.errors import NotReadHereError
 from readers.formats.rocksdb.sst.manifest import read_manifest
 from readers.formats.source import Selection, Source, StateName
-from readers.headers.keyed import KeyedHeader, read_keyed_header
+from readers.headers.keyed import KeyedHeader, StoredHeader, read_keyed_header
 from readers.headers.metainfo import BackendStateType
 from readers.keygroups import key_group_bytes
 from readers.metadata import IncrementalRemoteKeyedStateHandle, StreamStateHandle
@@ -139,6 +139,10 @@ class RocksSource(FilesSource):
             # The name of the backend is for show: a missing OPTIONS file must not hide the states.
             is_of_forst = False
         return "forst" if is_of_forst else "rocksdb"
+
+    def stored_header(self) -> StoredHeader:
+        stream = self.location.open_stream(self.handle.meta_state_handle)
+        return StoredHeader(data=stream.read(0, stream.size_bytes), header=self.header)
 
     @property
     def key_serializer(self) -> Serializer:

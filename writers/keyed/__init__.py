@@ -1,0 +1,11 @@
+"""Keyed state, written whole as canonical key groups: what changes is encoded, all else keeps its bytes.
+
+In: the sources of an operator, and what changes in its states. Out: a file for each subtask, in the layout that every backend
+restores (`readers/formats/full/layout.py`). At most one page of a state is in memory at a time.
+
+    segments.py    entries as the addresses of their bytes
+    assembly.py    entries → key groups of a file
+    carry.py       the entries of a source, whatever its layout, as canonical entries
+    values.py      the entries of a state that statements changed
+    rewrite.py     the edit, and the file of each subtask
+"""

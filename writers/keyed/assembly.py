@@ -1,0 +1,226 @@
+"""Entries → the key groups of a canonical file; `readers/formats/full/layout.py` has the layout.
+
+An entry says in its first bit that the id of another state follows it. So the last entry of a state is kept back until the next state,
+or the end of the key group, is known. The positions of key groups stand in `_metadata`, so one pass over a file is enough.
+Compressed key groups are streams of their own, of snappy's framing format with right checksums.
+Flink: FullSnapshotAsyncWriter.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cramjam
+import numpy as np
+from numpy.typing import NDArray
+
+from readers import (
+    ResolvedFile,
+    Stream,
+    kernel,
+    load_le_i8,
+    load_u1,
+    store_1,
+    store_8,
+    store_be_4,
+    subroutine,
+)
+from writers.keyed.segments import KEY_BYTES, VALUE_BYTES, EntrySegments
+from writers.target import Chunk, NewFile
+
+_END_OF_KEY_GROUP = 0xFFFF
+_META_FOLLOWS = 0x80
+_LENGTH_BYTES = 4
+_BUFFERED_BYTES = 1 << 20
+_COPIED_BYTES = 8 << 20
+
+
+@subroutine
+def _copy(source: int, target: int, size: int) -> None:
+    """Copy bytes by words; nothing behind them is read or written."""
+    position = 0
+    while size - position >= 8:
+        store_8(target, position, load_le_i8(source, position))
+        position += 8
+    while position < size:
+        store_1(target, position, load_u1(source, position))
+        position += 1
+
+
+@kernel
+def _assemble(table: int, count: int, output: int) -> int:
+    """Write entries, none of which is marked as the last one; return the position of the last one's key."""
+    position = 0
+    key = 0
+    for entry in range(count):
+        field = entry * 32
+        size = load_le_i8(table, field + 8)
+        store_be_4(output, position, size)
+        key = position + 4
+        _copy(load_le_i8(table, field), output + key, size)
+        # Entries of a canonical source may be marked.
+        store_1(output, key, load_u1(output, key) & 0x7F)
+        position = key + size
+        size = load_le_i8(table, field + 24)
+        store_be_4(output, position, size)
+        _copy(load_le_i8(table, field + 16), output + position + 4, size)
+        position += 4 + size
+    return key
+
+
+class StateFile:
+    """A file of the target, with the position in it.
+
+    Attributes:
+        position: the number of bytes so far.
+    """
+
+    def __init__(self, file: NewFile) -> None:
+        self._file = file
+        self._waiting = bytearray()
+        self.position = 0
+
+    def write(self, chunk: Chunk | NDArray[np.uint8]) -> None:
+        """Append bytes; small ones wait for others."""
+        view = memoryview(chunk)
+        self.position += view.nbytes
+        if len(self._waiting) + view.nbytes <= _BUFFERED_BYTES:
+            self._waiting += view
+            return
+        self.flush()
+        if view.nbytes < _BUFFERED_BYTES:
+            self._waiting += view
+        else:
+            self._file.write(view)
+
+    def copy(self, stream: Stream, file: ResolvedFile | None, start: int, end: int) -> None:
+        """Append bytes `[start, end)` of a stream.
+
+        Args:
+            stream: its bytes.
+            file: the file that it is a range of; None for bytes of `_metadata`.
+            start, end: positions in the stream.
+        """
+        size = end - start
+        if file is not None and size >= _BUFFERED_BYTES:
+            self.flush()
+            if self._file.copy(file, file.start + start, size):
+                self.position += size
+                return
+        for first in range(start, end, _COPIED_BYTES):
+            length = min(_COPIED_BYTES, end - first)
+            self.write(memoryview(stream.view(first, length)))
+            stream.release(first, length)
+
+    def flush(self) -> None:
+        """Write what waits."""
+        if self._waiting:
+            self._file.write(self._waiting)
+            self._waiting = bytearray()
+
+
+class KeyGroupAssembler:
+    """Assembles the key groups of one file.
+
+    Args:
+        file: takes them.
+        compressed: whether each is a stream of snappy.
+    """
+
+    def __init__(self, file: StateFile, *, compressed: bool) -> None:
+        self._file = file
+        self._packed = _PackedGroup(file) if compressed else None
+        self._start = 0
+        self._state: int | None = None  # whose id is written before the next entry
+        self._is_empty = True
+        self._last: NDArray[np.uint8] | None = None
+        self._last_key = 0
+
+    def begin(self) -> None:
+        """Begin a key group."""
+        self._start = self._file.position
+        self._is_empty = True
+        if self._packed is not None:
+            self._packed.begin()
+
+    def state(self, state: int) -> None:
+        """Begin the entries of a state; it may turn out to have none."""
+        self._state = state
+
+    def add(self, entries: EntrySegments) -> None:
+        """Append entries of the state."""
+        if not len(entries):
+            return
+        self._begin_state()
+        table = np.ascontiguousarray(entries.table)
+        size = int(table[:, KEY_BYTES].sum() + table[:, VALUE_BYTES].sum()) + 2 * _LENGTH_BYTES * len(table)
+        output: NDArray[np.uint8] = np.empty(size, dtype=np.uint8)
+        self._last_key = _assemble(table, len(table), output)
+        self._last = output
+
+    def add_run(self, run: NDArray[np.uint8]) -> None:
+        """Append all entries of the state as a canonical file has them, the last of them marked."""
+        self._begin_state()
+        self._write(run)
+
+    def end(self) -> int:
+        """End the key group; return its position in the file, 0 if it is empty."""
+        if self._is_empty:
+            return 0
+        self._mark()
+        self._write(_END_OF_KEY_GROUP.to_bytes(2, "big"))
+        if self._packed is not None:
+            self._packed.end()
+        return self._start
+
+    def _begin_state(self) -> None:
+        if self._state is None:
+            self._release()
+            return
+        self._mark()
+        self._write(self._state.to_bytes(2, "big"))
+        self._state = None
+        self._is_empty = False
+
+    def _mark(self) -> None:
+        """Mark the last entry of a state: the id of another follows."""
+        if self._last is not None:
+            self._last[self._last_key] |= _META_FOLLOWS
+        self._release()
+
+    def _release(self) -> None:
+        if self._last is not None:
+            self._write(self._last)
+            self._last = None
+
+    def _write(self, data: NDArray[np.uint8] | bytes) -> None:
+        if self._packed is not None:
+            self._packed.write(data)
+        else:
+            self._file.write(data)
+
+
+class _PackedGroup:
+    """A key group as a stream of snappy."""
+
+    def __init__(self, file: StateFile) -> None:
+        self._file = file
+        self._plain = bytearray()
+        self._packer: Any = None
+
+    def begin(self) -> None:
+        self._packer = cramjam.snappy.Compressor()
+
+    def write(self, data: NDArray[np.uint8] | bytes) -> None:
+        self._plain += memoryview(data)
+        if len(self._plain) >= _BUFFERED_BYTES:
+            self._pack()
+
+    def end(self) -> None:
+        self._pack()
+        self._file.write(bytes(self._packer.finish()))
+
+    def _pack(self) -> None:
+        self._packer.compress(self._plain)
+        self._plain = bytearray()
+        self._file.write(bytes(self._packer.flush()))

@@ -1,0 +1,289 @@
+"""The edit of an operator's keyed state, and the file that each subtask gets.
+
+| source | a subtask gets |
+|---|---|
+| canonical, no key group touched | the file of the source |
+| canonical, few bytes touched | the file, copied, and the touched key groups behind it |
+| canonical | a file: key groups as they are, and the touched ones anew |
+| any other layout | a file: all key groups anew |
+
+All subtasks of an operator become canonical: Flink does not rescale an operator with handles of several kinds.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from readers import (
+    ComposedSource,
+    Operator,
+    Page,
+    SavepointLocation,
+    Selection,
+    Source,
+    StateName,
+    StatePart,
+    StoredGroups,
+    StoredHeader,
+    is_keyed,
+)
+from readers.metadata import (
+    KeyedStateHandle,
+    KeyGroupRange,
+    KeyGroupsSavepointStateHandle,
+    KeyGroupsStateHandle,
+    RelativeFileStateHandle,
+    SavepointMetadata,
+    SubtaskState,
+)
+from writers.changes import StateChanges
+from writers.deferred import Create, DeferredKeyedState, KeyedStateMaker
+from writers.edits import Edit, find_operator, with_operator
+from writers.errors import RefusedEditError
+from writers.keyed.assembly import KeyGroupAssembler, StateFile
+from writers.keyed.carry import carrier_of, check_carried, state_names
+from writers.keyed.segments import EntrySegments
+from writers.keyed.values import StateEditor
+
+# A copy of a whole file may share the bytes of the source on disk; more than this share of it is not left behind as waste.
+_MOST_WASTE = 1 / 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RewriteKeyedState(Edit):
+    """Write the keyed state of an operator as canonical key groups, with the changes of its states.
+
+    Attributes:
+        operator: the operator in the source.
+        changes: of each state that statements changed.
+    """
+
+    operator: Operator
+    changes: Mapping[StateName, StateChanges] = field(default_factory=dict)
+
+    def applied(self, metadata: SavepointMetadata, source: SavepointLocation) -> SavepointMetadata:
+        operator = find_operator(metadata, self.operator.operator_id)
+        for unread in self.operator.unread:
+            if is_keyed(unread.family):
+                raise RefusedEditError(
+                    f"keyed state of {_shown(self.operator)} cannot be read: {unread.error}"
+                )
+        sources = {id(one.recorded): one for one in self.operator.sources if one.recorded is not None}
+        recorded = {one.index: one.managed_keyed_state for one in self.operator.metadata.subtasks}
+        self._check_states()
+        subtasks = tuple(
+            self._rewritten(one, sources.get(id(recorded.get(one.index))), source)
+            for one in operator.subtasks
+        )
+        self._check_groups(subtasks)
+        return with_operator(metadata, operator, replace(operator, subtasks=subtasks))
+
+    def _rewritten(
+        self, subtask: SubtaskState, source: Source | None, location: SavepointLocation
+    ) -> SubtaskState:
+        handle = subtask.managed_keyed_state
+        if handle is None or source is None:
+            # A handle without states holds no entry.
+            return replace(subtask, managed_keyed_state=None)
+        header = check_carried(source, source.stored_header())
+        maker = _SubtaskMaker(
+            source=source,
+            header=header,
+            location=location,
+            changes=self.changes,
+            groups=handle.key_group_range,
+            max_parallelism=max(self.operator.metadata.max_parallelism, 1),
+        )
+        if (
+            isinstance(handle, KeyGroupsStateHandle)
+            and source.stored_groups() is not None
+            and not maker.touched
+        ):
+            return replace(subtask, managed_keyed_state=canonical_handle(handle))
+        deferred = DeferredKeyedState(key_group_range=handle.key_group_range, maker=maker)
+        return replace(subtask, managed_keyed_state=deferred)
+
+    def _check_states(self) -> None:
+        known = {name for source in self.operator.sources for name in source.entries}
+        for name in self.changes:
+            if name not in known:
+                raise RefusedEditError(f"expected a state {name.name} of {_shown(self.operator)}, found none")
+
+    def _check_groups(self, subtasks: tuple[SubtaskState, ...]) -> None:
+        """Refuse changes of key groups that no subtask has state of."""
+        ranges = [one.managed_keyed_state.key_group_range for one in subtasks if one.managed_keyed_state]
+        for name, changes in self.changes.items():
+            for group in changes.groups.tolist():
+                if not any(group in covered for covered in ranges):
+                    raise RefusedEditError(
+                        f"{name.name}: expected a subtask with keyed state of key group {group}, found none"
+                    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _SubtaskMaker(KeyedStateMaker):
+    source: Source
+    header: StoredHeader
+    location: SavepointLocation
+    changes: Mapping[StateName, StateChanges]
+    groups: KeyGroupRange
+    max_parallelism: int
+
+    @property
+    def touched(self) -> frozenset[int]:
+        """The key groups that change."""
+        found = {group for changes in self.changes.values() for group in changes.groups.tolist()}
+        return frozenset(group for group in found if group in self.groups)
+
+    def make(self, create: Create) -> KeyedStateHandle | None:
+        name = str(uuid.uuid4())
+        with create(name) as new:
+            file = StateFile(new)
+            offsets = _SubtaskFile(self, file).write()
+            file.flush()
+        return KeyGroupsSavepointStateHandle(
+            key_group_range=self.groups,
+            offsets=offsets,
+            delegate=RelativeFileStateHandle(relative_path=name, state_size=file.position),
+        )
+
+
+class _SubtaskFile:
+    """The file of one subtask, while it is written."""
+
+    def __init__(self, maker: _SubtaskMaker, file: StateFile) -> None:
+        self._maker = maker
+        self._file = file
+        self._assembler = KeyGroupAssembler(file, compressed=maker.header.header.compressed)
+        self._names = state_names(maker.header)
+        self._editors = {
+            name: StateEditor(_composed(maker.source, name, maker.max_parallelism), changes)
+            for name, changes in maker.changes.items()
+            if name in maker.source.entries
+        }
+        self._offsets: NDArray[np.int64] = np.zeros(maker.groups.number_of_key_groups, dtype=np.int64)
+
+    def write(self) -> NDArray[np.int64]:
+        """Write all of it; return the position of each key group."""
+        stored = self._maker.source.stored_groups()
+        if stored is None:
+            self._write_anew()
+        else:
+            self._write_stored(stored)
+        return self._offsets
+
+    def _write_anew(self) -> None:
+        self._file.write(self._maker.header.data)
+        carrier = carrier_of(self._maker.source, self._maker.header)
+        for group in carrier.groups:
+            self._assembler.begin()
+            for state, pages in carrier.states(group):
+                self._add(group, state, pages)
+            self._end(group)
+
+    def _write_stored(self, stored: StoredGroups) -> None:
+        location, touched = self._maker.location, self._maker.touched
+        handle = stored.delegate
+        file = location.resolve(handle) if handle.path is not None else None
+        regions = stored.regions
+        with location.open_stream(handle) as stream:
+            size = sum(end - start for group, (start, end) in regions.items() if group in touched)
+            if size <= stream.size_bytes * _MOST_WASTE:
+                self._file.copy(stream, file, 0, stream.size_bytes)
+                for group, (start, _) in regions.items():
+                    self._place(group, start)
+            else:
+                self._file.write(self._maker.header.data)
+                for groups, start, end in _runs(regions, touched):
+                    shift = self._file.position - start
+                    self._file.copy(stream, file, start, end)
+                    for group in groups:
+                        self._place(group, regions[group][0] + shift)
+        for group in sorted(touched):
+            self._assembler.begin()
+            self._add_stored(group, stored if group in regions else None)
+            self._end(group)
+
+    def _add_stored(self, group: int, stored: StoredGroups | None) -> None:
+        """Add the states of a touched key group, those that do not change as they are."""
+        found = stored.group(group) if stored is not None else None
+        source = self._maker.source
+        selection = Selection(key_groups=frozenset({group}))
+        done: set[int] = set()
+        runs = (
+            [(run.state, found.data[run.start : run.end]) for run in found.runs] if found is not None else []
+        )
+        for state, run in runs:
+            if not self._is_touched(state, group):
+                self._assembler.state(state)
+                self._assembler.add_run(run)
+            elif state not in done:
+                self._add(group, state, source.pages(self._names[state], selection))
+            done.add(state)
+        for state, name in enumerate(self._names):
+            if state not in done and (found is None or self._is_touched(state, group)):
+                self._add(group, state, source.pages(name, selection))
+
+    def _is_touched(self, state: int, group: int) -> bool:
+        editor = self._editors.get(self._names[state]) if state < len(self._names) else None
+        return editor is not None and group in editor.groups
+
+    def _add(self, group: int, state: int, pages: Iterator[Page]) -> None:
+        self._assembler.state(state)
+        if self._is_touched(state, group):
+            for entries in self._editors[self._names[state]].edited(group, pages):
+                self._assembler.add(entries)
+        else:
+            for page in pages:
+                self._assembler.add(EntrySegments.of_page(page))
+
+    def _end(self, group: int) -> None:
+        self._place(group, self._assembler.end())
+
+    def _place(self, group: int, position: int) -> None:
+        self._offsets[group - self._maker.groups.start] = position
+
+
+def canonical_handle(handle: KeyGroupsStateHandle) -> KeyGroupsSavepointStateHandle:
+    """Return the handle that canonical savepoints have of key groups; full checkpoints of RocksDB had another class."""
+    return KeyGroupsSavepointStateHandle(
+        key_group_range=handle.key_group_range, offsets=handle.offsets, delegate=handle.delegate
+    )
+
+
+def _composed(source: Source, name: StateName, max_parallelism: int) -> StatePart:
+    """Return a state in the layout of canonical entries, for entries that the writer has already."""
+    composed = ComposedSource(
+        subtask=source.subtask,
+        path=source.path,
+        size_bytes=source.size_bytes,
+        entries=source.entries,
+        max_parallelism=max_parallelism,
+    )
+    return StatePart(source=composed, name=name, entry=source.entries[name])
+
+
+def _runs(
+    regions: Mapping[int, tuple[int, int]], touched: frozenset[int]
+) -> Iterator[tuple[list[int], int, int]]:
+    """Yield the untouched key groups that follow each other in a file, and where they begin and end."""
+    groups: list[int] = []
+    first = behind = 0
+    for group, (start, end) in regions.items():
+        if group in touched or start != behind:
+            if groups:
+                yield groups, first, behind
+            groups, first = [], start
+        if group not in touched:
+            groups, behind = [*groups, group], end
+    if groups:
+        yield groups, first, behind
+
+
+def _shown(operator: Operator) -> str:
+    return operator.metadata.uid or operator.metadata.name or operator.operator_id
