@@ -16,6 +16,7 @@ from catalog.freshness import LATEST, Schema, aliases_of
 from catalog.labels import Root
 from catalog.roots import (
     DatabaseSource,
+    OnlyDatabase,
     OpeningOptions,
     RootDatabases,
     VisibleDatabases,
@@ -75,6 +76,13 @@ class Catalog:
             roots, opening, rescan_after_s, allow_missing=allow_missing_roots
         )
         self._kept_aliases: dict[str, Schema | None] | None = None
+
+    @classmethod
+    def of(cls, database: Database) -> Catalog:
+        """Return the catalog of one database that is known already, under its own name."""
+        made = cls()
+        made._source = OnlyDatabase(database)
+        return made
 
     def refresh(self) -> None:
         """Look at the roots again: new savepoints appear, removed ones disappear; opens none of the others.

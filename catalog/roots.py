@@ -4,6 +4,7 @@ A `Catalog` gets its databases from a `DatabaseSource`:
 
     RootDatabases     looks at roots, and keeps the databases that it found until the next look
     VisibleDatabases  the databases of another source that pass a test of their names
+    OnlyDatabase      one database that is known already
 """
 
 from __future__ import annotations
@@ -330,6 +331,51 @@ class VisibleDatabases(DatabaseSource):
         if not self._sees(name):
             raise NoSuchDatabaseError(name, [database.name for database in self.all()])
         return self._whole.add(name, path)
+
+
+class OnlyDatabase(DatabaseSource):
+    """One database that is known already: nothing is looked for.
+
+    Args:
+        database: the database.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def refresh(self) -> None:
+        pass
+
+    def look_again(self) -> None:
+        pass
+
+    def all(self) -> list[Database]:
+        return [self._database]
+
+    def under_roots(self) -> list[RootDatabase]:
+        return [
+            RootDatabase(
+                database=self._database,
+                label=self._database.name,
+                modified_ns=self._database.modified_ns,
+                folders=(),
+                tail=folders_above(self._database.path),
+                above=str(savepoint_location(self._database.path).parent),
+                has_latest=False,
+            )
+        ]
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return (self._database.name,)
+
+    def find(self, name: str) -> list[Database]:
+        return self.all() if name.casefold() == self._database.name.casefold() else []
+
+    def add(self, name: str, path: str) -> Database:
+        raise DuplicateDatabaseError(
+            f"expected only the database {self._database.name!r}, found {name!r} to add"
+        )
 
 
 def savepoint_version(path: str, state_info: str) -> str:

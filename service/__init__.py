@@ -15,6 +15,7 @@ packages above it, in this order (engines and spark are one level):
     spark/       the part of Spark that runs in its executors
     queries/     all queries, each from start to end: slots, deadlines, answers, history
     writing/     a script of statements → a new savepoint
+    writes/      the writes of clients, each in a process of its own
     operations/  metrics, logs, checks of the environment
     api/         HTTP under `/api`
     protocols/   protocols of other databases: Trino's

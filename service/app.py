@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from fastapi import FastAPI
 
 from catalog import Catalog
-from service.api import databases, docs, health, keys, queries, query
+from service.api import databases, docs, health, keys, queries, query, savepoints
 from service.api.state import ServiceState
 from service.auth.gate import Authenticator, Gate, loopback_hosts
 from service.engines.registry import open_engines
@@ -23,6 +23,8 @@ from service.queries.registry import Queries, slot_limits
 from service.settings import Settings
 from service.version import installed_version
 from service.web.router import page_router
+from service.writes.registry import Writes
+from service.writes.targets import WriteRoot
 
 
 def create_app(
@@ -30,6 +32,7 @@ def create_app(
     catalog: Catalog,
     *,
     roots: Sequence[str] = (),
+    write_roots: Sequence[WriteRoot] = (),
     authenticator: Authenticator | None = None,
 ) -> FastAPI:
     """Make the application; it closes its engines when it stops.
@@ -38,16 +41,20 @@ def create_app(
         settings: its limits.
         catalog: the catalog that it serves.
         roots: folders from which clients may register savepoints.
+        write_roots: folders below which clients may write savepoints.
         authenticator: checks credentials; without it everybody may query.
     """
     authenticator = authenticator or Authenticator()
     workers = WorkerEngine(settings, slot_limits(settings).running)
     all_queries = Queries(catalog, open_engines(settings, workers), settings)
+    writes = Writes(settings, catalog, write_roots)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         workers.start()
         yield
+        # First: the processes of writes remove what they have written so far.
+        writes.close()
         all_queries.close()
         if catalog.cache is not None:
             catalog.cache.close()
@@ -61,13 +68,15 @@ def create_app(
         redoc_url=None,
     )
     all_queries.add_observer(logs.audit)
+    writes.add_observer(logs.audit_write)
     app.state.service = ServiceState(
         settings=settings,
         catalog=catalog,
         queries=all_queries,
         roots=tuple(roots),
-        metrics=Metrics(all_queries, catalog),
+        metrics=Metrics(all_queries, writes, catalog),
         workers=workers,
+        writes=writes,
     )
     hosts = _hosts(settings, authenticator)
     app.state.hosts = KnownHosts(hosts, settings.server.tls_certificate, settings.server.tls_key)
@@ -78,7 +87,7 @@ def create_app(
     )
     app.add_middleware(Gate, authenticator=authenticator, hosts=hosts)
     install_error_handlers(app)
-    for module in (query, queries, databases, keys, docs, health, trino):
+    for module in (query, queries, databases, keys, savepoints, docs, health, trino):
         app.include_router(module.router)
     app.include_router(page_router())
     return app

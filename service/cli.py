@@ -281,7 +281,8 @@ def _add_keys(parser: argparse.ArgumentParser) -> None:
         "--grant",
         action="append",
         metavar="PATTERN",
-        help="Databases that the key may read: patterns such as prod/*, prod__jobA__*. May be repeated; all if not given.",
+        help="Databases that the key may read: patterns such as prod/*, prod__jobA__*; behind write:, such as write:test/*, "
+        "those that it may also write. May be repeated; if not given, the key may read all and write none.",
     )
     create.add_argument(
         "--expires-days", type=float, metavar="DAYS", help="Days until the key expires; never if not given."

@@ -19,9 +19,11 @@
         ScanLimitExceededError       413 LIMIT_EXCEEDED       the scan is too large
       RequestTimeoutError            408 REQUEST_TIMEOUT      the request did not arrive in time
       TooManyQueriesError            429 TOO_MANY_QUERIES     the queue is full; carries the time of a retry
+        TooManyWritesError           429 TOO_MANY_WRITES      the queue of writes is full
       ServiceBusyError               503 SERVICE_BUSY         too many connections or bodies; carries the time of a retry
       ServiceEndingError             503 SERVICE_ENDING       the service is stopping; carries the time of a retry
       QueryNotFoundError             404 QUERY_NOT_FOUND      no query of this id, or a query of another user
+      WriteNotFoundError             404 WRITE_NOT_FOUND      no write of this id, or a write of another user
       ResultGoneError                410 RESULT_GONE          the answer was already read, or dropped unread
       QueryTimeoutError              504 EXCEEDED_TIME_LIMIT
       QueryCancelledError            409 CANCELLED
@@ -252,6 +254,12 @@ class TooManyQueriesError(QueryError):
         self.retry_after_s = retry_after_s
 
 
+class TooManyWritesError(TooManyQueriesError):
+    """The queue of writes is full."""
+
+    code = "TOO_MANY_WRITES"
+
+
 class RequestTimeoutError(QueryError):
     """The client did not send its request in time."""
 
@@ -280,6 +288,13 @@ class QueryNotFoundError(QueryError):
 
     status = 404
     code = "QUERY_NOT_FOUND"
+
+
+class WriteNotFoundError(QueryError):
+    """No write has this id, or it belongs to another user."""
+
+    status = 404
+    code = "WRITE_NOT_FOUND"
 
 
 class ResultGoneError(QueryError):

@@ -70,6 +70,7 @@ FLOORS = {
         ("engines", "spark"),
         ("queries",),
         ("writing",),
+        ("writes",),
         ("operations",),
         ("api", "protocols", "web"),
         ("app",),

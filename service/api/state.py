@@ -13,6 +13,7 @@ from service.engines.workers import WorkerEngine
 from service.operations.metrics import Metrics
 from service.queries.registry import Queries
 from service.settings import Settings
+from service.writes.registry import Writes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +27,7 @@ class ServiceState:
         roots: folders from which clients may register savepoints.
         metrics: its numbers for Prometheus.
         workers: the local engine, in processes of its own.
+        writes: the savepoints that clients write.
     """
 
     settings: Settings
@@ -34,6 +36,7 @@ class ServiceState:
     roots: tuple[str, ...]
     metrics: Metrics
     workers: WorkerEngine
+    writes: Writes
 
 
 async def _service_state(request: Request) -> ServiceState:

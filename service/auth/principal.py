@@ -1,4 +1,10 @@
-"""A principal: a user, and the databases that the user may see."""
+"""A principal: a user, the databases that the user may see, and those that the user may write.
+
+| grant | allows |
+|---|---|
+| `prod/*` | to read the databases whose names match |
+| `write:prod/*` | to read them, to write new savepoints from them, and to write savepoints of such names |
+"""
 
 from __future__ import annotations
 
@@ -12,6 +18,7 @@ from functools import lru_cache
 from catalog.naming import path_of
 
 EVERYTHING = "*"
+WRITE = "write:"
 
 
 class Source(StrEnum):
@@ -43,7 +50,8 @@ class Principal:
         source: the credentials that name the user.
         name: name of the API key, or the user of a token; empty without authentication.
         grants: patterns of the names of databases, and with a slash of `label/folders`: `*` stands for any text, also for
-            slashes, `?` for one character; case is ignored. No grant matches an alias.
+            slashes, `?` for one character; case is ignored. No grant matches an alias. Behind `write:` a pattern allows
+            more than to read.
     """
 
     name: str
@@ -61,28 +69,50 @@ class Principal:
 
     def sees(self, database: str) -> bool:
         """Return whether the principal may see the database of this name, which is no alias."""
-        names, paths = _patterns(self.grants)
-        is_named = names.fullmatch(database.casefold()) is not None
-        return is_named or paths.fullmatch(path_of(database).casefold()) is not None
+        return _matches(_readable(self.grants), database)
+
+    def may_write(self, database: str) -> bool:
+        """Return whether the principal may write from the database of this name, or a new one of this name."""
+        return _matches(_writable(self.grants), database)
+
+    @property
+    def writes(self) -> bool:
+        """True if the principal may write some database."""
+        return bool(_writable(self.grants))
 
     @property
     def sees_everything(self) -> bool:
         """True if no database is hidden from the principal."""
-        return EVERYTHING in self.grants
+        return EVERYTHING in _readable(self.grants)
+
+
+def _readable(grants: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(grant.removeprefix(WRITE) for grant in grants)
+
+
+def _writable(grants: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(grant.removeprefix(WRITE) for grant in grants if grant.startswith(WRITE))
+
+
+def _matches(patterns: tuple[str, ...], database: str) -> bool:
+    names, paths = _compiled(patterns)
+    is_named = names.fullmatch(database.casefold()) is not None
+    return is_named or paths.fullmatch(path_of(database).casefold()) is not None
 
 
 @lru_cache(maxsize=1024)
-def _patterns(grants: tuple[str, ...]) -> tuple[re.Pattern[str], re.Pattern[str]]:
+def _compiled(patterns: tuple[str, ...]) -> tuple[re.Pattern[str], re.Pattern[str]]:
     """Return the pattern of names, and the pattern of paths."""
-    names = [translate(grant.casefold()) for grant in grants if "/" not in grant]
-    paths = [translate(grant.casefold()) for grant in grants if "/" in grant]
+    names = [translate(pattern.casefold()) for pattern in patterns if "/" not in pattern]
+    paths = [translate(pattern.casefold()) for pattern in patterns if "/" in pattern]
     return re.compile("|".join(names) or r"(?!)"), re.compile("|".join(paths) or r"(?!)")
 
 
 def is_grant(text: str) -> bool:
-    """Return whether a text is a valid pattern of names."""
+    """Return whether a text is a valid pattern of names, with or without `write:` before it."""
+    pattern = text.removeprefix(WRITE)
     # `[` would begin a set of characters in fnmatch, which is not part of the documented patterns.
-    return 0 < len(text) <= _LONGEST_GRANT and text.isprintable() and "[" not in text
+    return 0 < len(pattern) <= _LONGEST_GRANT and pattern.isprintable() and "[" not in pattern
 
 
 def checked_grants(texts: Iterable[str]) -> tuple[str, ...]:
@@ -101,4 +131,4 @@ def checked_grants(texts: Iterable[str]) -> tuple[str, ...]:
 
 
 _LONGEST_GRANT = 1000
-ANYBODY = Principal(name="", grants=(EVERYTHING,))
+ANYBODY = Principal(name="", grants=(WRITE + EVERYTHING,))

@@ -8,6 +8,7 @@ import os
 import ssl
 import sys
 import threading
+import time
 from argparse import Namespace
 from types import FrameType
 
@@ -27,7 +28,9 @@ from service.http.admission import ConnectionLimits, Connections, Listener
 from service.http.connections import listening, protocol_of
 from service.operations import logs
 from service.queries.registry import Queries
-from service.settings import Settings, config_path, read_config, settings_of
+from service.settings import Settings, config_path, parts_of, read_config, settings_of
+from service.writes.registry import Writes
+from service.writes.targets import served_roots, write_roots_of
 
 logger = logging.getLogger("savepointdb")
 
@@ -40,25 +43,28 @@ _SWITCH_S = 0.0005
 
 
 class _Server(uvicorn.Server):
-    """Lets running queries end before it stops; a second signal stops it at once."""
+    """Lets running queries and writes end before it stops; a second signal stops it at once."""
 
-    def __init__(self, config: uvicorn.Config, queries: Queries, drain_s: float) -> None:
+    def __init__(self, config: uvicorn.Config, queries: Queries, writes: Writes, drain_s: float) -> None:
         super().__init__(config)
         self._queries = queries
+        self._writes = writes
         self._drain_s = drain_s
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Stop after the queries, or at once after a second signal."""
+        """Stop after the queries and the writes, or at once after a second signal."""
         if self._queries.is_ending:
             super().handle_exit(sig, frame)
             return
 
         def drain() -> None:
+            deadline = time.monotonic() + self._drain_s
             self._queries.drain(self._drain_s)
+            self._writes.drain(deadline)
             self.handle_exit(sig, frame)
 
         # At once, not when the thread has started: the next query must be refused.
-        self._queries.is_ending = True
+        self._queries.is_ending = self._writes.is_ending = True
         threading.Thread(target=drain, name="drain", daemon=True).start()
 
 
@@ -77,8 +83,11 @@ def _serve(options: Namespace) -> None:
     except ValueError as error:
         raise WrongUsageError(str(error)) from error
     cache = cache_of(settings, writes=True)
+    given = roots_of(sources)
+    writable = roots_of(parts_of(settings.writes.root))
+    served = served_roots(given, writable)
     catalog = catalog_of(
-        sources,
+        served,
         options,
         option="--root",
         rescan_after_s=settings.storage.rescan_after_s,
@@ -87,8 +96,13 @@ def _serve(options: Namespace) -> None:
     )
     authenticator = authenticator_of(settings)
     _check_address(settings, authenticator)
-    roots = [root.path for root in roots_of(sources)]
-    app = create_app(settings, catalog, roots=roots, authenticator=authenticator)
+    app = create_app(
+        settings,
+        catalog,
+        roots=[root.path for root in served],
+        write_roots=write_roots_of(served, writable),
+        authenticator=authenticator,
+    )
     sys.setswitchinterval(_SWITCH_S)
     connections = Connections(ConnectionLimits.of(settings))
     with _listening(settings, connections) as listener:
@@ -121,7 +135,8 @@ def _serve(options: Namespace) -> None:
             config.load()
         except (OSError, ssl.SSLError) as error:
             raise WrongUsageError(f"expected a certificate and its key in PEM, found {error}") from error
-        _Server(config, app.state.service.queries, settings.server.drain_s).run(sockets=[listener])
+        state = app.state.service
+        _Server(config, state.queries, state.writes, settings.server.drain_s).run(sockets=[listener])
 
 
 def _log_unreadable(catalog: Catalog) -> None:

@@ -19,7 +19,7 @@ from service.settings import InvalidSettingError, Settings, path_map_of, setting
 
 
 def catalog_of(
-    sources: Sequence[str],
+    sources: Sequence[str | Root],
     options: Namespace,
     *,
     option: str = "",
@@ -30,7 +30,7 @@ def catalog_of(
     """Open the catalog of savepoints or folders, with the names from `--uids` and `--state-info`.
 
     Args:
-        sources: each `[name=]PATH`.
+        sources: each `[name=]PATH`, or parsed already.
         options: the parsed command line.
         option: the one that gives the sources, to show how they are labelled.
         rescan_after_s: seconds between two searches for new savepoints, which may also find a root that is missing now; None to
@@ -99,10 +99,13 @@ def no_savepoint(path: str) -> NotASavepointError:
     )
 
 
-def roots_of(sources: Iterable[str]) -> list[Root]:
+def roots_of(sources: Iterable[str | Root]) -> list[Root]:
     """Parse each `[name=]PATH`. A path that exists wins over a name: folders may have `=` in their names."""
     roots = []
     for source in sources:
+        if isinstance(source, Root):
+            roots.append(source)
+            continue
         name, separator, path = source.partition("=")
         named = bool(separator) and "/" not in name and not os.path.exists(source)
         roots.append(Root(path=path, label=name) if named else Root(path=source))

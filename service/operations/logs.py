@@ -2,7 +2,8 @@
 
 The audit log is the logger `savepointdb.audit`: one line for each query that ended, with its user, its cost and its
 result. The line contains the statement with `?` in place of every literal, so that no value of a user's state gets into
-a log. Errors appear only as codes, because their messages quote values.
+a log. Errors appear only as codes, because their messages quote values. A write that ended has a line, too, with its source and
+target, the kinds of its statements and the number of rows.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from sqlglot import exp
 from service.queries.query import Query
 from service.settings import Settings
 from service.sql.parser import DIALECT
+from service.writes.write import WriteRecord
 
 AUDIT: Final = "savepointdb.audit"
 _FIELDS: Final = "fields"
@@ -131,6 +133,28 @@ def audit(query: Query) -> None:
         "row_count": record.row_count,
     }
     logger.info("query %s", record.state.value, extra={_FIELDS: fields})
+
+
+def audit_write(record: WriteRecord) -> None:
+    """Write the audit line of a write that ended."""
+    order, report = record.order, record.report or {}
+    fields = {
+        "write_id": record.id,
+        "user": order.owner.name,
+        "user_source": order.owner.source.value,
+        "source": order.client,
+        "state": record.state.value,
+        "code": record.error.code if record.error else None,
+        "database": order.source.name,
+        "target": order.target.database if order.target else None,
+        "statements": list(order.kinds),
+        "files": order.request.files.value,
+        "queued_ms": round(record.queued_ms, 1),
+        "elapsed_ms": round(record.elapsed_ms, 1),
+        "row_count": report.get("rows"),
+        "bytes_written": record.progress.bytes_written,
+    }
+    logging.getLogger(AUDIT).info("write %s", record.state.value, extra={_FIELDS: fields})
 
 
 def shape_of(query: Query) -> str:

@@ -10,6 +10,8 @@
 | savepointdb_queries_stalled | gauge | ; queries that hold a worker while their rows are not read |
 | savepointdb_spooled_bytes | gauge | ; answers that wait on the disk |
 | savepointdb_databases | gauge | |
+| savepointdb_writes_total | counter | state, code (of the error) |
+| savepointdb_writes_open | gauge | state |
 | process_* | several | ; numbers of the operating system for the serving process |
 
 Labels hold only names of states, engines and codes, never a value of a user.
@@ -28,6 +30,8 @@ from service.queries.history import QueryRecord
 from service.queries.query import Query
 from service.queries.registry import Queries
 from service.queries.state import QueryState
+from service.writes.registry import Writes
+from service.writes.write import WriteRecord
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 3600)
@@ -38,11 +42,13 @@ class Metrics:
 
     Args:
         queries: queries of the service.
+        writes: its writes.
         catalog: catalog of the service.
     """
 
-    def __init__(self, queries: Queries, catalog: Catalog) -> None:
+    def __init__(self, queries: Queries, writes: Writes, catalog: Catalog) -> None:
         self._queries = queries
+        self._writes = writes
         self._catalog = catalog
         # Not the global registry: two applications in one process, as in tests, would collide.
         self._registry = CollectorRegistry()
@@ -63,9 +69,13 @@ class Metrics:
             "savepointdb_read_bytes", "bytes of savepoints that were read", registry=self._registry
         )
         self._rows = Counter("savepointdb_answer_rows", "rows of answers", registry=self._registry)
+        self._written = Counter(
+            "savepointdb_writes", "writes that ended", ("state", "code"), registry=self._registry
+        )
         ProcessCollector(registry=self._registry)
         self._registry.register(self)
         queries.add_observer(self.ended)
+        writes.add_observer(self.written)
 
     def ended(self, query: Query) -> None:
         """Count a query that ended."""
@@ -76,6 +86,10 @@ class Metrics:
         self._queued.observe(record.queued_ms / 1000)
         self._bytes.inc(record.progress.bytes_read)
         self._rows.inc(record.row_count)
+
+    def written(self, record: WriteRecord) -> None:
+        """Count a write that ended."""
+        self._written.labels(record.state.value, record.error.code if record.error else "").inc()
 
     def collect(self) -> Iterable[Metric]:
         """Yield the current numbers, as the registry of Prometheus requests them."""
@@ -94,6 +108,11 @@ class Metrics:
             "bytes of answers that wait on the disk for their client",
             self._queries.spool.size_bytes,
         )
+        writes = Count(self._writes.open_states())
+        open_writes = GaugeMetricFamily("savepointdb_writes_open", "writes by state", labels=("state",))
+        for state in (QueryState.QUEUED, QueryState.RUNNING):
+            open_writes.add_metric((state.value,), writes[state])
+        yield open_writes
         yield GaugeMetricFamily(
             "savepointdb_databases", "savepoints that are served", len(self._catalog.databases)
         )

@@ -119,6 +119,38 @@ class SlotSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
+class WriteSettings:
+    """Settings of the savepoints that clients write over HTTP, each in a process of its own."""
+
+    # A text, as the path map is: the command line gives it several times, the other sources separate its parts.
+    root: str = _setting(
+        "",
+        "Directory below which clients may write savepoints, as [LABEL=]DIR; it is served, too. The command line may give "
+        "several, elsewhere semicolons separate them. If empty, clients write nothing.",
+        "write_root",
+    )
+    running: int = _setting(2, "Most writes that run at the same time.", "max_writes")
+    queued: int = _setting(
+        20, "Most writes that wait to run; further ones are refused with HTTP 429.", "max_queued_writes"
+    )
+    timeout_s: float = _setting(
+        3600.0, "Seconds that a write may take, those in the queue included.", "write_timeout_s"
+    )
+    memory: str = _setting(
+        "", "Most memory of the process of a write, such as 4GB; if empty, that of a worker.", "write_memory"
+    )
+    size_bytes: int = _setting(
+        0,
+        "Most bytes that a write may put on the disk, links to the source's files not counted; 0 means that there is no limit.",
+        "max_write_bytes",
+    )
+    free_bytes: int = _setting(1 << 30, "Bytes of free disk below which a write stops.", "write_free_bytes")
+    history_length: int = _setting(
+        100, "Number of ended writes that the service remembers.", "write_history_length"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class WorkerSettings:
     """Settings of the worker processes that run the queries of the service."""
 
@@ -216,7 +248,7 @@ class LogSettings:
     )
     format: str = _setting("text", "text, or json: one object per line.", "log_format")
     audit: bool = _setting(
-        False, "Log every ended query: user, shape and duration, never a value.", "audit_log"
+        False, "Log every ended query and write: user, shape and duration, never a value.", "audit_log"
     )
 
 
@@ -257,6 +289,7 @@ class Settings:
     server: ServerSettings = field(default_factory=ServerSettings, metadata={"title": "HTTP server"})
     queries: QuerySettings = field(default_factory=QuerySettings, metadata={"title": "queries and answers"})
     slots: SlotSettings = field(default_factory=SlotSettings, metadata={"title": "queries that run and wait"})
+    writes: WriteSettings = field(default_factory=WriteSettings, metadata={"title": "writing over HTTP"})
     workers: WorkerSettings = field(default_factory=WorkerSettings, metadata={"title": "worker processes"})
     duckdb: DuckDBSettings = field(default_factory=DuckDBSettings, metadata={"title": "DuckDB"})
     storage: StorageSettings = field(

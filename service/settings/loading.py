@@ -18,6 +18,9 @@ from service.settings.values import InvalidSettingError, parsed_flag, parsed_pre
 
 # The command line may give it several times, and adds it to the other sources instead of replacing them.
 _REPEATED = "path_map"
+# The command line may give these several times, too, with what each is.
+_LISTS = {"write_root": "[LABEL=]DIR"}
+_SEPARATOR = ";"
 _UNITS = {"s": "SECONDS"}
 UNLIMITED: Mapping[str, Any] = {"timeout_s": math.inf, "max_timeout_s": math.inf}
 """Defaults of a command that a person can stop: a service ends queries whose users are gone."""
@@ -42,7 +45,8 @@ def settings_of(
     for key, setting in SETTINGS.items():
         text = environment.get(setting.variable)
         if options.get(key) is not None and key != _REPEATED:
-            values[key] = options[key]
+            given = options[key]
+            values[key] = _SEPARATOR.join(given) if isinstance(given, list) else given
         elif text is not None:
             values[key] = _parsed(setting, text)
     return Settings.of(**values)
@@ -115,8 +119,13 @@ def path_map_of(options: Mapping[str, Any], settings: Settings) -> dict[str, str
     Raises:
         InvalidSettingError: a text that is not OLD=NEW.
     """
-    texts = [text for text in settings.storage.path_map.split(";") if text.strip()]
+    texts = parts_of(settings.storage.path_map)
     return dict(parsed_prefixes(text) for text in (*texts, *(options.get(_REPEATED) or ())))
+
+
+def parts_of(text: str) -> list[str]:
+    """Return the parts of a setting that semicolons separate."""
+    return [part for part in text.split(_SEPARATOR) if part.strip()]
 
 
 def add_arguments(
@@ -160,6 +169,8 @@ def _help(setting: Setting, default: Any) -> str:
 def _argument(setting: Setting) -> dict[str, Any]:
     if setting.kind is bool:
         return {"action": "store_const", "const": not setting.default}
+    if setting.key in _LISTS:
+        return {"action": "append", "metavar": _LISTS[setting.key]}
     unit = setting.key.rpartition("_")[2]
     return {"type": setting.kind, "metavar": _UNITS.get(unit, unit.upper())}
 

@@ -7,6 +7,8 @@
     operators.py   the family of whole operators
     draft.py       what the statements so far have changed; each statement sees what the earlier ones did
     writing.py     a draft → a preview, or a new savepoint that was read back
+    report.py      a preview → values that are JSON
+    progress.py    the size of a new savepoint while it is written
 
 The values of an UPDATE are computed by a SELECT of its expressions, so they pass the same checks as any query.
 """

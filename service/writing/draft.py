@@ -91,7 +91,12 @@ class Draft:
         raise InvalidQueryError(f"{statement.name!r} cannot be changed by this statement yet")
 
     def _select(self, sql: str, tables: Mapping[str, Table]) -> pa.Table:
-        return self._run(sql, _DraftTables(self._database.name, self._families, tables))
+        try:
+            return self._run(sql, _DraftTables(self._database.name, self._families, tables))
+        except QueryError as error:
+            # It is a position in the text of the SELECT, which nobody has seen.
+            error.position = None
+            raise
 
 
 class _DraftTables(SystemTables):

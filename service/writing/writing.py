@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 
@@ -65,13 +65,19 @@ class Writing:
         engines: run the SELECT of each UPDATE.
         settings: limits.
         request: what to write.
+        on_statement: hears how many statements have run, and how many there are.
 
     Raises:
         QueryError: the script means nothing, or is refused.
     """
 
     def __init__(
-        self, catalog: Catalog, engines: Mapping[str, Engine], settings: Settings, request: WriteRequest
+        self,
+        catalog: Catalog,
+        engines: Mapping[str, Engine],
+        settings: Settings,
+        request: WriteRequest,
+        on_statement: Callable[[int, int], None] = lambda done, count: None,
     ) -> None:
         statements = statements_of(request.sql, settings.queries.max_sql_bytes)
         database = _only(catalog)
@@ -83,8 +89,10 @@ class Writing:
                         return pa.Table.from_batches(query.batches(), query.schema)
 
                 self._draft = Draft(database, run)
-                for statement in statements:
+                for number, statement in enumerate(statements):
+                    on_statement(number, len(statements))
                     self._draft.apply(statement)
+                on_statement(len(statements), len(statements))
             self._check_expected(request.expected)
             self._writer = SavepointWriter(
                 database.savepoint.location,
@@ -114,6 +122,10 @@ class Writing:
         except (ReaderError, WriterError) as error:
             raise write_error_of(error) from error
         return self.preview
+
+    def close(self) -> None:
+        """Release what the script holds."""
+        self._draft.close()
 
     def _check_expected(self, expected: Mapping[str, int]) -> None:
         for table, rows in expected.items():

@@ -125,7 +125,7 @@ class ForkServer:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 pass_fds=(control.fileno(), lifeline),
-                env=os.environ | _ENVIRONMENT | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+                env=os.environ | ENVIRONMENT | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
             )
         os.close(lifeline)
         assert self._process.stdin is not None
@@ -201,7 +201,7 @@ load_without_pandas()
 from service.engines.workers import forkserver
 forkserver.main()
 """
-_ENVIRONMENT = {
+ENVIRONMENT = {
     # A fork copies one thread: threads that a library starts when it is loaded are missing in the workers.
     "OPENBLAS_NUM_THREADS": "1",
     # Other pools reserve a gigabyte of addresses, which counts for `RLIMIT_DATA`.

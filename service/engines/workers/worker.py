@@ -57,7 +57,7 @@ class Worker:
         self._channel = channel
         self._settings = settings
         if memory_bytes:
-            _limit_memory(memory_bytes)
+            limit_memory(memory_bytes)
         spill = os.path.join(settings.storage.temp_directory, str(os.getpid()))
         os.mkdir(spill)  # the server removes it: this process may be killed
         self._engine = open_engine(settings.replaced({"temp_directory": spill}))
@@ -175,7 +175,7 @@ def data_bytes() -> int:
         return 0
 
 
-def _limit_memory(memory_bytes: int) -> None:
+def limit_memory(memory_bytes: int) -> None:
     """Limit private writable memory (`RLIMIT_DATA`). Mapped files do not count: a savepoint may be larger than memory."""
     limit = data_bytes() + memory_bytes
     # A core file of a worker would hold values of savepoints.

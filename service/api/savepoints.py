@@ -1,0 +1,249 @@
+"""`/api/savepoints`: a script of statements over a database → a new savepoint below a write root.
+
+`POST` starts a write; `GET …/{id}` returns its progress, and its report once it has one; `DELETE …/{id}` cancels it, and returns when
+nothing of it is left. With `dry_run` nothing is written, and the report says what would be. All calls but the list are refused unless
+the setting `write_root` is given.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any
+
+from anyio import to_thread
+from fastapi import APIRouter, Request, Response
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.status import HTTP_202_ACCEPTED, HTTP_204_NO_CONTENT
+
+from service.api.answers import FAILURES
+from service.api.state import ServiceState, State
+from service.auth.principal import Identity, Principal
+from service.auth.user import Caller
+from service.errors import ForbiddenError, InvalidRequestError
+from service.http.errors import ErrorBody, error_body
+from service.queries.state import QueryState
+from service.writes.targets import target_of
+from service.writes.task import Phase
+from service.writes.write import WriteOrder, WriteRecord
+from service.writing.statements.script import statements_of
+from service.writing.writing import WriteRequest
+from writers import FilesMode
+
+router = APIRouter(prefix="/api/savepoints", tags=["writing"], responses=FAILURES)
+_LONGEST_CLIENT = 200
+_CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
+
+Rows = Annotated[int, Field(ge=0)]
+
+
+class WriteBody(BaseModel):
+    """A savepoint to write."""
+
+    # A misspelt condition must not be ignored.
+    model_config = ConfigDict(extra="forbid")
+
+    source: str = Field(
+        max_length=1000, description="name or alias of the database to write from; it is only read"
+    )
+    target: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=4000,
+        description="directory to make, below a write root; if it is not absolute, below the first one. A dry run needs none",
+    )
+    sql: str = Field(description="statements with semicolons between them")
+    dry_run: bool = Field(default=False, description="say what would be written, and write nothing")
+    files: FilesMode = Field(
+        default=FilesMode.LINK,
+        description="how the files of the source come along: as links (copies where there are none), as copies, or not at all",
+    )
+    flink: str | None = Field(
+        default=None,
+        max_length=50,
+        description="Flink that will restore it, such as 1.20; the source's if not given",
+    )
+    expect: dict[str, Rows] = Field(
+        default_factory=dict, description="table → how many of its rows must change, or nothing is written"
+    )
+
+
+class WriteProgressBody(BaseModel):
+    """How far a write is."""
+
+    phase: Phase
+    statements: int = Field(description="of the script; 0 before that is known")
+    statements_done: int
+    files: int = Field(description="files of the target so far")
+    bytes_written: int = Field(description="their bytes, links to the source's files not counted")
+
+
+class SampleBody(BaseModel):
+    """A row that a statement changed; names and values are texts."""
+
+    place: dict[str, str] = Field(description="the columns that tell the row from others")
+    before: dict[str, str] | None = Field(
+        description="the columns that changed; null for a row that is added"
+    )
+    after: dict[str, str] | None = Field(description="the same columns now; null for a row that is removed")
+
+
+class EffectBody(BaseModel):
+    """What one statement does."""
+
+    table: str
+    text: str = Field(description="what happens, and what Flink will do about it")
+    changed: int = Field(description="rows")
+    added: int
+    removed: int
+    key_groups: int = Field(description="key groups that have such rows")
+    samples: list[SampleBody]
+
+
+class OffsetBody(BaseModel):
+    """A row of `source_offsets` that changes."""
+
+    operator: str
+    split: str
+    before: int | None
+    after: int
+
+
+class ReportBody(BaseModel):
+    """What a write does, or did."""
+
+    statements: list[EffectBody]
+    offsets: list[OffsetBody] = Field(description="the first thousand")
+    rows: int = Field(description="rows that all statements change, add or remove")
+    summary: dict[str, Any] = Field(description="the new savepoint in numbers")
+
+
+class WriteStatus(BaseModel):
+    """A write and its progress."""
+
+    id: str
+    state: QueryState
+    source: str = Field(description="name of the database")
+    target: str | None = Field(description="the directory; null for a dry run")
+    database: str | None = Field(description="name of the new database; null for a dry run")
+    sql: str
+    dry_run: bool
+    files: FilesMode
+    user: str
+    created: float = Field(description="seconds since 1970")
+    queued_ms: float
+    elapsed_ms: float
+    progress: WriteProgressBody
+    report: ReportBody | None = Field(
+        default=None, description="once the write, or the dry run, has finished"
+    )
+    error: ErrorBody | None = None
+
+
+class WriteList(BaseModel):
+    """Writes, the latest first, and where this user may write."""
+
+    may_write: bool = Field(description="whether this user may write at all, here")
+    write_roots: list[str] = Field(
+        description="directories below which the service writes; for users who may"
+    )
+    writes: list[WriteStatus]
+
+
+@router.post("", status_code=HTTP_202_ACCEPTED)
+async def write_savepoint(
+    body: WriteBody, request: Request, response: Response, service: State, caller: Caller
+) -> WriteStatus:
+    """Start to write a savepoint: a script over a database → a new directory. Needs a grant to write both."""
+    client = request.headers.get("user-agent", "")[:_LONGEST_CLIENT]
+    # Databases and targets are looked up on the disk.
+    order = await to_thread.run_sync(_order, body, service, caller, client)
+    write = service.writes.start(order)
+    response.headers["Location"] = f"{router.prefix}/{write.id}"
+    return _status(write.record)
+
+
+@router.get("")
+def list_writes(service: State, caller: Caller) -> WriteList:
+    """List the writes of this user: open ones, and the latest ones that ended; and say where the user may write."""
+    may_write = bool(service.writes.roots) and caller.writes
+    return WriteList(
+        may_write=may_write,
+        write_roots=[root.path for root in service.writes.roots] if may_write else [],
+        writes=[_status(record) for record in service.writes.records(caller)],
+    )
+
+
+@router.get("/{write_id}")
+def describe_write(write_id: str, service: State, caller: Caller) -> WriteStatus:
+    """Return the progress or the report of a write."""
+    return _status(service.writes.find(write_id, caller))
+
+
+@router.delete("/{write_id}", status_code=HTTP_204_NO_CONTENT)
+async def cancel_write(write_id: str, service: State, caller: Caller) -> None:
+    """Cancel a write; nothing of it is left then. One that has finished stays."""
+    await to_thread.run_sync(service.writes.cancel, write_id, caller)
+
+
+def _order(body: WriteBody, service: ServiceState, caller: Principal, client: str) -> WriteOrder:
+    """Return the checked order of a client.
+
+    Raises:
+        QueryError: the service writes nothing, the user may not, or the request makes no sense.
+    """
+    if not service.writes.roots:
+        raise ForbiddenError(
+            "this service writes no savepoints", hint="its owner can allow it with the setting write_root"
+        )
+    kinds = tuple(
+        _CAPITAL.sub(" ", type(one).__name__).upper()
+        for one in statements_of(body.sql, service.settings.queries.max_sql_bytes)
+    )
+    source = service.catalog.visible(caller.sees).database(body.source)
+    if not caller.may_write(source.name):
+        raise ForbiddenError(f"expected a user who may write from {source.name!r}", hint=_GRANT_HINT)
+    if body.target is None and not body.dry_run:
+        raise InvalidRequestError("expected a target, the directory of the new savepoint, or dry_run")
+    target = None
+    if body.target is not None:
+        target = target_of(body.target, service.writes.roots)
+        if not caller.may_write(target.database):
+            raise ForbiddenError(f"expected a user who may write {target.database!r}", hint=_GRANT_HINT)
+    return WriteOrder(
+        request=WriteRequest(sql=body.sql, files=body.files, flink=body.flink, expected=body.expect),
+        source=source,
+        target=None if body.dry_run else target,
+        kinds=kinds,
+        owner=Identity(caller.source, caller.name),
+        client=client,
+    )
+
+
+def _status(record: WriteRecord) -> WriteStatus:
+    order, progress = record.order, record.progress
+    return WriteStatus(
+        id=record.id,
+        state=record.state,
+        source=order.source.name,
+        target=order.target.path if order.target else None,
+        database=order.target.database if order.target else None,
+        sql=record.sql,
+        dry_run=order.target is None,
+        files=order.request.files,
+        user=order.owner.name,
+        created=record.created,
+        queued_ms=round(record.queued_ms, 3),
+        elapsed_ms=round(record.elapsed_ms, 3),
+        progress=WriteProgressBody(
+            phase=progress.phase,
+            statements=progress.statements,
+            statements_done=progress.statements_done,
+            files=progress.files,
+            bytes_written=progress.bytes_written,
+        ),
+        report=None if record.report is None else ReportBody(**record.report),
+        error=error_body(record.error) if record.error else None,
+    )
+
+
+_GRANT_HINT = "a grant such as write:prod/* allows it"

@@ -1,0 +1,117 @@
+"""What the process of a write gets, and what it sends back, over frames of the workers' channel.
+
+| frame | direction | content |
+|---|---|---|
+| RUN | to the process | a `WriteTask`, as a pickle |
+| CANCEL | to the process | empty |
+| PROGRESS | from it | a `WriteProgress`, as JSON |
+| END | from it | the report, as JSON |
+| ERROR | from it | the error, as a worker sends it |
+
+The service reads what comes back without trust: the process ran what a client wrote.
+"""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import orjson
+
+from catalog import Catalog, Database
+from catalog.references import SavepointReference
+from service.settings import Settings
+from service.writing.writing import WriteRequest
+
+
+class Phase(StrEnum):
+    """What a write does at present; its text is part of the HTTP interface."""
+
+    STARTING = "starting"
+    READING = "reading"
+    WRITING = "writing"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteProgress:
+    """How far a write is.
+
+    Attributes:
+        phase: what it does.
+        statements: how many statements the script has; 0 before that is known.
+        statements_done: how many of them have run.
+        files: how many files the target has.
+        bytes_written: their bytes, links to the source's files not counted.
+    """
+
+    phase: Phase = Phase.STARTING
+    statements: int = 0
+    statements_done: int = 0
+    files: int = 0
+    bytes_written: int = 0
+
+    def content(self) -> bytes:
+        """Return the content of PROGRESS."""
+        return orjson.dumps(self)
+
+    @classmethod
+    def of(cls, content: bytearray) -> WriteProgress:
+        """Return the progress in PROGRESS."""
+        fields = orjson.loads(content)
+        return cls(**(fields | {"phase": Phase(fields["phase"])}))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteTask:
+    """One write.
+
+    Attributes:
+        database: the name of the source.
+        reference: opens the source.
+        uids: uids of operators of which the source stores only the ids.
+        modified_ns: when the source was modified.
+        job: the job that wrote the source.
+        request: what to write.
+        target: the directory to make; None for a dry run.
+        settings: limits.
+        memory_bytes: memory that the process may take; 0 for no limit.
+    """
+
+    database: str
+    reference: SavepointReference
+    uids: tuple[str, ...]
+    modified_ns: int
+    job: str | None
+    request: WriteRequest
+    target: str | None
+    settings: Settings
+    memory_bytes: int
+
+    def content(self) -> bytes:
+        """Return the content of RUN."""
+        return pickle.dumps(self)
+
+    @classmethod
+    def of(cls, content: bytearray) -> WriteTask:
+        """Return the task in RUN; only the process of a write calls this, with what its service sent."""
+        task: WriteTask = pickle.loads(content)
+        return task
+
+    def catalog(self) -> Catalog:
+        """Return the catalog of the source alone."""
+        return Catalog.of(
+            Database(self.database, self.reference, self.uids, None, self.modified_ns, self.job)
+        )
+
+
+def report_content(report: dict[str, Any]) -> bytes:
+    """Return the content of END."""
+    return orjson.dumps(report)
+
+
+def report_of(content: bytearray) -> dict[str, Any]:
+    """Return the report in END."""
+    report: dict[str, Any] = orjson.loads(content)
+    return report
