@@ -121,6 +121,7 @@ from readers.storage.location import (
     given_location,
 )
 from readers.storage.remote import RemoteEntry, RemoteFileSystem
+from readers.storage.schemes import arrow_filesystem, needed_credentials, s3_arguments
 
 __all__ = [
     "COMPILED_UNITS",
@@ -199,6 +200,7 @@ __all__ = [
     "ValueOutOfRangeError",
     "VoidNamespaceSerializer",
     "absolute",
+    "arrow_filesystem",
     "cache_directory",
     "compile_all",
     "compile_log",
@@ -224,11 +226,13 @@ __all__ = [
     "load_u1",
     "merged_type",
     "missing_units",
+    "needed_credentials",
     "offset_places",
     "operator_header_of",
     "operator_id_of",
     "read_bounded",
     "read_descriptors",
+    "s3_arguments",
     "source_offsets",
     "stack_memory",
     "store_1",

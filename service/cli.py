@@ -214,7 +214,9 @@ def _add_write(parser: argparse.ArgumentParser) -> None:
         help="Statements with semicolons between them: DROP TABLE operator, ALTER TABLE operator RENAME TO 'uid', "
         "UPDATE source_offsets SET starting_offset = …; - reads them from standard input.",
     )
-    parser.add_argument("--to", metavar="DIR", help="Directory of the new savepoint; it must not exist.")
+    parser.add_argument(
+        "--to", metavar="DIR", help="Directory of the new savepoint, or a URL; nothing may be there."
+    )
     parser.add_argument(
         "--dry-run", action="store_true", help="Show what would be written, and write nothing."
     )

@@ -51,6 +51,8 @@ FLOORS = {
         ("output",),
         ("metadata", "snapshots", "headers"),
         ("encode", "target"),
+        ("stores",),
+        ("places",),
         ("identities",),
         ("changes", "hashes"),
         ("deferred",),

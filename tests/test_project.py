@@ -22,7 +22,7 @@ ROOMS = ("savepointdb", "service", "catalog", "writers", "readers")
 
 # Slow to load or not always installed: these, and these alone, are imported where they are used.
 # Of pyarrow it is `pyarrow.fs`, with the clients of all object stores in it.
-OPTIONAL_DEPENDENCIES = {"fsspec", "jwt", "pandas", "polars", "pyarrow", "pyspark"}
+OPTIONAL_DEPENDENCIES = {"botocore", "fsspec", "jwt", "pandas", "polars", "pyarrow", "pyspark"}
 # Our own modules that stand on one of them.
 OPTIONAL_MODULES = ("service.spark",)
 

@@ -16,6 +16,8 @@ would write, or a new savepoint. This module is the face of the room: the catalo
     operatorheaders.py  states of operator state that go, become empty, or get other names
     operatorstate/  changed rows of list, union and broadcast states
     target.py      the directory of a new savepoint
+    stores/        new savepoints in object stores
+    places.py      a path or URL → the one or the other
     deferred.py    state that is made while the savepoint is written
     edits.py       what changes in a savepoint
     keyed/         an operator's keyed state, written anew

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from readers import METADATA_FILE_NAME, ResolvedFile, SavepointLocation, Stream
+from readers import METADATA_FILE_NAME, Location, ResolvedFile, SavepointLocation, Stream
 from readers.metadata import (
     ByteStreamStateHandle,
     FileStateHandle,
@@ -90,7 +90,7 @@ class Gathering:
             return handle
         file = self.location.resolve(handle)
         if self.mode is FilesMode.REFERENCE:
-            self.folders.add(str(file.location.parent))
+            self.folders.add(self.location.url_of(file.location.parent))
             return _referred(handle, file)
         key = (file.location, file.start, file.size_bytes)
         taken = self.files.get(key)
@@ -138,7 +138,10 @@ class Gathering:
 
 
 def _referred(handle: StreamStateHandle, file: ResolvedFile) -> StreamStateHandle:
-    """Return a handle with the absolute path of the file as it is now."""
+    """Return a handle with the absolute path of the file as it is now; as Flink recorded it, if it still is there."""
+    recorded = handle.path
+    if recorded is not None and not handle.is_relative and Location.parse(recorded) == file.location:
+        return handle
     path = f"file:{file.path}" if file.is_local else file.path
     if isinstance(handle, SegmentFileStateHandle):
         return replace(handle, file_path=path)

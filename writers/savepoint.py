@@ -23,7 +23,7 @@ from writers.edits import Edit
 from writers.errors import RefusedEditError, UnwritableError
 from writers.files import FilesMode, Gathering
 from writers.metadata import write_metadata
-from writers.target import TargetDirectory
+from writers.places import target_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +100,7 @@ class SavepointWriter:
         """Write the new savepoint.
 
         Args:
-            target: a directory that does not exist.
+            target: a directory that does not exist, or a URL below which nothing is; see `writers.places`.
             verify: looks at the new savepoint before Flink can find it; what it raises stops the writing.
 
         Raises:
@@ -110,11 +110,11 @@ class SavepointWriter:
             ReaderError: a file of the source vanished, or is damaged.
         """
         counter = FileCounter()
-        with TargetDirectory(target) as directory:
-            self._gathering.bring(directory)
-            planned = with_made_state(self._planned, counter.counted(directory.create))
+        with target_of(os.fspath(target), self._source) as place:
+            self._gathering.bring(place)
+            planned = with_made_state(self._planned, counter.counted(place.create))
             data = write_metadata(planned)
-            directory.publish(data, lambda metadata: self._check(metadata, planned, verify))
+            place.publish(data, lambda metadata: self._check(metadata, planned, verify))
         self._summary = self._summed(planned, data, counter)
         return self._summary
 
@@ -123,7 +123,8 @@ class SavepointWriter:
     ) -> None:
         """Read the new savepoint back: its metadata is as planned, each file is there in its size, and `verify` is content."""
         # With REFERENCE, the source's own rules have allowed these folders.
-        location = SavepointLocation(metadata, roots=sorted(self._gathering.folders))
+        roots, options = sorted(self._gathering.folders), self._source.options
+        location = SavepointLocation(metadata, roots=roots, options=options)
         with location.open_metadata() as stream:
             found = read_metadata(bytes(stream.view(0, stream.size_bytes).data), stream.path)
         if found != planned:
@@ -132,7 +133,7 @@ class SavepointWriter:
             if handle.path is not None:
                 location.resolve(handle)
         if verify is not None:
-            with closing(Savepoint(metadata, roots=sorted(self._gathering.folders))) as savepoint:
+            with closing(Savepoint(metadata, roots=roots, options=options)) as savepoint:
                 verify(savepoint)
 
 

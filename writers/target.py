@@ -2,7 +2,7 @@
 
     Target            what every place can do
     NewFile           a file of it that is being written: `with target.create(name) as file: file.write(chunk)`
-    TargetDirectory   a directory of this machine
+    TargetDirectory   a directory of this machine; `writers.stores` has the others
 
 A new directory is made, data files are put into it, and `_metadata` is renamed into place. Whatever ends the writer before that
 leaves no `_metadata`, so Flink refuses the directory; an error removes it. No file outside the directory is opened for writing.
@@ -21,10 +21,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from readers import METADATA_FILE_NAME, MissingFileError, ResolvedFile, given_location
+from readers import METADATA_FILE_NAME, MissingFileError, ResolvedFile
 from writers.errors import TargetError, TargetExistsError
 
-_UNFINISHED = "_metadata.unfinished"
+UNFINISHED = "_metadata.unfinished"
 # What says that a file system has no hard links, or not from there, or not so many.
 _NO_LINK = frozenset({errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.EACCES})
 _COPIED_BYTES = 64 << 20
@@ -104,18 +104,15 @@ class TargetDirectory(Target):
     """A directory of this machine that becomes a savepoint.
 
     Args:
-        path: where, on this machine; nothing may be there, and its parent must exist.
+        path: an absolute path; nothing may be there, and its parent must exist.
 
     Raises:
         TargetExistsError: something is there.
         TargetError: the parent does not exist, or may not be written to.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        location, _ = given_location(os.fspath(path))
-        if location.scheme != "file":
-            raise TargetError("expected a directory of this machine, found a URL", path=os.fspath(path))
-        self.path = Path(location.path)
+    def __init__(self, path: str) -> None:
+        self.path = Path(path)
         self._is_published = False
         try:
             self.path.mkdir()
@@ -167,8 +164,8 @@ class TargetDirectory(Target):
             raise _failed(target, error) from error
 
     def publish(self, metadata: bytes, check: Callable[[str], None]) -> None:
-        unfinished = self.path / _UNFINISHED
-        with self.create(_UNFINISHED) as file:
+        unfinished = self.path / UNFINISHED
+        with self.create(UNFINISHED) as file:
             file.write(metadata)
         check(str(unfinished))
         _sync(self.path)

@@ -152,6 +152,7 @@ class SavepointLocation:
         self.counter = counter or ReadCounter()
         self.options = options
         self._file_systems: dict[tuple[str, str], FileSystem] = {}
+        self._queries: dict[tuple[str, str], str] = {}
         self._expected: dict[StreamStateHandle, Future[FetchedRanges]] = {}
         self._found_at = 0
         self._listings: dict[Location, Mapping[str, int]] = {}
@@ -179,6 +180,7 @@ class SavepointLocation:
         authority = location[:2]
         if authority not in self._file_systems:
             self._file_systems[authority] = file_system_of(location, query, self.options)
+            self._queries[authority] = query
 
     def _find_metadata(self, given: Location) -> Location:
         """Return the `_metadata` file in a folder, or the given file itself."""
@@ -211,6 +213,15 @@ class SavepointLocation:
 
     def _system(self, location: Location) -> FileSystem:
         return self._file_systems[location[:2]]
+
+    def query_of(self, location: Location) -> str | None:
+        """Return the options of a bucket or host, as they stand behind the `?` of its URL; None if they are not known."""
+        return self._queries.get(location[:2])
+
+    def url_of(self, location: Location) -> str:
+        """Return a location as text, with the options of its bucket or host."""
+        query = self.query_of(location)
+        return f"{location}?{query}" if query else str(location)
 
     # --- streams ---
 

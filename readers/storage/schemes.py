@@ -65,12 +65,31 @@ def arrow_filesystem(
         StorageError: unknown scheme or option, secrets in the URL, missing library.
         OSError, ValueError, ImportError: from the client.
     """
+    _check_scheme(location, allow_http)
+    return _CLIENTS[location.scheme](location, _arguments(location, options, variables))
+
+
+def s3_arguments(
+    location: Location, options: str, variables: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """Return what the client of an s3 or oss location is made with, by pyarrow's names; see `arrow_filesystem`."""
+    _check_scheme(location, allow_http=False)
+    arguments = _arguments(location, options, variables)
+    return _oss_arguments(arguments) if location.scheme == "oss" else _s3_arguments(arguments)
+
+
+def _check_scheme(location: Location, allow_http: bool) -> None:
     scheme = location.scheme
     if scheme not in _CLIENTS or (scheme in WEB_SCHEMES and not allow_http):
         known = sorted(_CLIENTS.keys() - (frozenset() if allow_http else WEB_SCHEMES))
         raise StorageError(
             f"expected a path of this machine or one of {known}, found {scheme}://", path=public(location)
         )
+
+
+def _arguments(location: Location, options: str, variables: Mapping[str, str] | None) -> dict[str, Any]:
+    """Return the options of a URL, with the credentials that they name."""
+    scheme = location.scheme
     user = location.authority.rpartition("@")[0]
     if ":" in user or (user and scheme in {"s3", "gs", "oss"}):
         raise StorageError(
@@ -88,7 +107,7 @@ def arrow_filesystem(
     prefix = arguments.pop("credentials", None)
     if prefix is not None:
         arguments |= _named_credentials(prefix, {**os.environ, **(variables or {})})
-    return _CLIENTS[scheme](location, arguments)
+    return arguments
 
 
 def credential_variables(options: str) -> dict[str, str]:
@@ -150,6 +169,13 @@ def _named_credentials(prefix: str, variables: Mapping[str, str]) -> dict[str, s
 def _oss(location: Location, options: Mapping[str, Any]) -> fs.FileSystem:
     from pyarrow import fs  # heavy, and not needed for local savepoints
 
+    return fs.S3FileSystem(
+        **_oss_arguments(options), retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=1)
+    )
+
+
+def _oss_arguments(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return arguments of pyarrow's S3 client for the S3 interface of OSS."""
     arguments = _s3_arguments({"path_style": False, **options})
     if "access_key" not in arguments and not arguments.get("anonymous"):
         key, secret = (os.environ.get(f"OSS_ACCESS_KEY_{name}") for name in ("ID", "SECRET"))
@@ -160,7 +186,7 @@ def _oss(location: Location, options: Mapping[str, Any]) -> fs.FileSystem:
         if "region" not in arguments:
             raise StorageError("expected the region or the endpoint of the bucket behind ?, found neither")
         arguments["endpoint_override"] = f"oss-{arguments['region']}.aliyuncs.com"
-    return fs.S3FileSystem(**arguments, retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=1))
+    return arguments
 
 
 def _gs(location: Location, options: Mapping[str, Any]) -> fs.FileSystem:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import http.client
 import logging
 import socket
@@ -29,12 +30,15 @@ KEY_VARIABLES = {"MOTO_ACCESS_KEY_ID": "AKIATESTTESTTESTTEST", "MOTO_SECRET_ACCE
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request that the proxy saw, and the bytes of the body that it sent back."""
+    """One request that the proxy saw, the bytes of the body that it sent back, and those of the request's."""
 
     method: str
     key: str
     byte_range: str
     size_bytes: int
+    sent_bytes: int = 0
+    query: str = ""
+    copied: str = ""
 
 
 Spoil = Callable[["_Handler", int, list[tuple[str, str]], bytes], None]
@@ -46,10 +50,11 @@ class Fault:
 
     Attributes:
         spoil: what is sent in place of the answer.
-        method: of the requests.
+        method: of the requests; several with spaces between.
         key: is part of their path and query.
         times: so many of them; then they are answered again.
         after: so many are answered first.
+        is_lost: True if the store never gets the request.
     """
 
     spoil: Spoil
@@ -58,10 +63,11 @@ class Fault:
     times: int = 1 << 30
     after: int = 0
     met: int = 0
+    is_lost: bool = False
 
     def fits(self, method: str, path: str) -> bool:
         """Whether this request is to be spoiled; counts it."""
-        if method != self.method or self.key not in path:
+        if method not in self.method.split() or self.key not in path:
             return False
         self.met += 1
         return self.after < self.met <= self.after + self.times
@@ -148,6 +154,18 @@ class ObjectStore:
         found = s3_backends[DEFAULT_ACCOUNT_ID]["aws"].get_object(BUCKET, key)
         assert found is not None
         found.last_modified = datetime.fromtimestamp(modified_s, UTC).replace(tzinfo=None)
+
+    def contents(self, prefix: str) -> dict[str, str]:
+        """The hash of every object whose key begins so, by its key."""
+        bucket = s3_backends[DEFAULT_ACCOUNT_ID]["aws"].get_bucket(BUCKET)
+        found = [(key, bucket.keys[key].value) for key in sorted(bucket.keys) if key.startswith(prefix)]
+        return {key: hashlib.sha256(value).hexdigest() for key, value in found}
+
+    @property
+    def uploads(self) -> list[str]:
+        """The keys of uploads that were begun and not ended."""
+        answer = self.client.list_multipart_uploads(Bucket=BUCKET)
+        return [upload["Key"] for upload in answer.get("Uploads", ())]
 
     def delete(self, key: str) -> None:
         """An object goes."""
@@ -244,24 +262,38 @@ class _Handler(BaseHTTPRequestHandler):
             proxy.rounds.wait()
         with proxy.lock:
             fault = next((one for one in proxy.faults if one.fits(self.command, self.path)), None)
+        sent = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        if fault is not None and fault.is_lost:
+            fault.spoil(self, 0, [], b"")
+            return
         connection = http.client.HTTPConnection(*proxy.store)
         try:
-            connection.request(self.command, self.path, headers=dict(self.headers.items()))
+            connection.request(self.command, self.path, sent or None, headers=dict(self.headers.items()))
             answer = connection.getresponse()
             body = answer.read()
         finally:
             connection.close()
         hidden = {"connection", "transfer-encoding", "date", "server"}
         headers = [(name, value) for name, value in answer.getheaders() if name.lower() not in hidden]
-        key = self.path.partition("?")[0].removeprefix(f"/{BUCKET}").removeprefix("/")
+        path, _, query = self.path.partition("?")
+        key = path.removeprefix(f"/{BUCKET}").removeprefix("/")
+        request = Request(
+            method=self.command,
+            key=key,
+            byte_range=self.headers.get("Range", ""),
+            size_bytes=len(body),
+            sent_bytes=len(sent),
+            query=query,
+            copied=self.headers.get("x-amz-copy-source", ""),
+        )
         with proxy.lock:
-            proxy.requests.append(Request(self.command, key, self.headers.get("Range", ""), len(body)))
+            proxy.requests.append(request)
         if fault is None:
             self.answer(answer.status, headers, body)
         else:
             fault.spoil(self, answer.status, headers, body)
 
-    do_GET = do_HEAD = _forward
+    do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = _forward
 
     def answer(self, status: int, headers: list[tuple[str, str]], body: bytes) -> None:
         """Send it as it is."""

@@ -1,0 +1,84 @@
+"""The place of a new savepoint: a path of this machine or a URL → a target.
+
+| scheme | written by |
+|---|---|
+| none, file | the file system |
+| s3, oss | botocore |
+| gs, abfs | pyarrow |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from urllib.parse import parse_qsl
+
+from readers import Location, SavepointLocation, StorageOptions, given_location
+from writers.errors import TargetError
+from writers.stores.arrow import ArrowStore
+from writers.stores.prefix import TargetPrefix
+from writers.stores.s3 import S3Store
+from writers.stores.store import Store
+from writers.target import Target, TargetDirectory
+
+
+def target_of(text: str, source: SavepointLocation) -> Target:
+    """Make the place of a new savepoint.
+
+    Args:
+        text: a path of this machine, or a URL; options of a bucket that the source is in need not be repeated.
+        source: the source savepoint, from which files may be copied where they are.
+
+    Raises:
+        TargetExistsError: something is there.
+        TargetError: it cannot be written to, or is in the source.
+        ReaderError: the options of the URL are wrong.
+    """
+    location, query = given_location(text)
+    _check_apart(location, source)
+    if location.scheme == "file":
+        return TargetDirectory(location.path)
+    if location.scheme not in _STORES:
+        raise TargetError(
+            f"expected a path of this machine or one of {sorted(_STORES)}, found {location.scheme}://",
+            path=str(location),
+        )
+    query = query or source.query_of(location) or ""
+    store = _STORES[location.scheme](location, query, source.options)
+    return TargetPrefix(store, location, query, partial(_is_in_store, source, location, query))
+
+
+def _check_apart(location: Location, source: SavepointLocation) -> None:
+    """Refuse a target in the source: the source is only read.
+
+    Raises:
+        TargetError: the target is in it.
+    """
+    if location.scheme == "file":
+        with suppress(OSError, RuntimeError):
+            location = location._replace(path=str(Path(location.path).resolve()))
+    if location.is_inside(source.exclusive_directory) and location != source.exclusive_directory:
+        raise TargetError(
+            f"expected a place outside of the source, found one in {source.exclusive_directory}",
+            path=str(location),
+        )
+
+
+def _is_in_store(source: SavepointLocation, target: Location, query: str, location: Location) -> bool:
+    """Return whether the target's store has a file of the source, by the same address and with the same credentials."""
+    theirs = source.query_of(location)
+    if theirs is None or location.scheme != target.scheme:
+        return False
+    if location.scheme == "abfs" and location.authority != target.authority:
+        return False
+    return dict(parse_qsl(theirs)) == dict(parse_qsl(query))
+
+
+_STORES: dict[str, Callable[[Location, str, StorageOptions], Store]] = {
+    "s3": S3Store,
+    "oss": S3Store,
+    "gs": ArrowStore,
+    "abfs": ArrowStore,
+}

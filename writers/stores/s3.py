@@ -1,0 +1,282 @@
+"""S3 and what speaks its protocol, by botocore: pyarrow's client can neither give up an upload nor write only what is new.
+
+| request | for |
+|---|---|
+| PutObject, with `If-None-Match: *` for the first and the last object | small objects |
+| CreateMultipartUpload, UploadPart, CompleteMultipartUpload | large ones |
+| CopyObject, UploadPartCopy | files that do not change |
+| ListMultipartUploads, AbortMultipartUpload, DeleteObject | what is taken back |
+
+A store that does not know `If-None-Match` answers 501 and gets the object without it, after a look whether it is there. Faults that
+may pass are retried as the readers retry theirs: see `readers.storage.remote`.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from readers import Location, StorageOptions, needed_credentials, s3_arguments
+from writers.errors import TargetError
+from writers.stores.store import KeyExistsError, Store, Upload
+from writers.target import Chunk
+
+_TRIES = 6
+_FIRST_WAIT_S = 0.1
+_CONNECTIONS = 16
+# An upload is completed, and a part copied, without a byte being sent for a while.
+_LEAST_READ_TIMEOUT_S = 120.0
+_GONE = frozenset({"404", "NoSuchKey", "NoSuchUpload", "NotFound"})
+_EXISTS = frozenset({"412", "409", "PreconditionFailed", "ConditionalRequestConflict"})
+_NOT_IMPLEMENTED = frozenset({"501", "NotImplemented"})
+_DENIED_STATUS = frozenset({401, 403})
+_PASSING_STATUS = frozenset({408, 429, 500, 502, 503, 504})
+_PASSING = frozenset({"SlowDown", "RequestTimeout", "InternalError", "ServiceUnavailable"})
+
+_Answer = TypeVar("_Answer")
+
+
+class S3Store(Store):
+    """A bucket of S3.
+
+    Args:
+        location: only its scheme and bucket are used.
+        query: the options of its URL.
+        options: credentials of other processes.
+
+    Raises:
+        StorageError: the options are wrong.
+        TargetError: botocore is not installed.
+    """
+
+    copies_parts = True
+
+    def __init__(self, location: Location, query: str, options: StorageOptions) -> None:
+        arguments = s3_arguments(location, query, dict(options.variables))
+        self.bucket = location.authority
+        self._scheme = location.scheme
+        self._client, self._errors = _client(arguments, str(location))
+
+    def asked(self, key: str, request: Callable[[], _Answer]) -> _Answer:
+        """Return the answer to a request about a key.
+
+        Raises:
+            TargetError: the store refuses it, or does not answer.
+        """
+        for number in range(_TRIES):
+            try:
+                return request()
+            except self._errors.ClientError as error:
+                if number == _TRIES - 1 or not _passes(error):
+                    raise self._answered(error, key) from error
+            except (self._errors.NoCredentialsError, self._errors.PartialCredentialsError) as error:
+                raise self._denied(key) from error
+            except (self._errors.BotoCoreError, self._errors.HTTPClientError, OSError) as error:
+                if number == _TRIES - 1:
+                    raise TargetError(
+                        f"expected the store to answer: {error}", path=self._path(key)
+                    ) from error
+            time.sleep(random.uniform(0, _FIRST_WAIT_S * 2**number))
+        raise AssertionError("the last try returns or raises")
+
+    def _path(self, key: str) -> str:
+        return f"{self._scheme}://{self.bucket}/{key}"
+
+    def _answered(self, error: Any, key: str) -> TargetError:
+        code = _code_of(error)
+        if code in _GONE:
+            return GoneError("expected an object, found nothing", path=self._path(key))
+        if code in _EXISTS:
+            return KeyExistsError("expected a new object, found one that exists", path=self._path(key))
+        if code in _NOT_IMPLEMENTED:
+            return UnknownRequestError(
+                f"expected a store that knows the request: {error}", path=self._path(key)
+            )
+        if _status_of(error) in _DENIED_STATUS:
+            return self._denied(key, f" to {error.operation_name}")
+        return TargetError(f"expected the store to take it: {error}", path=self._path(key))
+
+    def _denied(self, key: str, operation: str = "") -> TargetError:
+        return TargetError(
+            f"expected a place that may be written to, found access denied{operation}: the credentials are missing, "
+            f"expired, or without the permission; {needed_credentials(self._scheme)}",
+            path=self._path(key),
+        )
+
+    def keys(self, prefix: str) -> list[str]:
+        answer = self.asked(
+            prefix, lambda: self._client.list_objects_v2(Bucket=self.bucket, Prefix=prefix, MaxKeys=10)
+        )
+        return [item["Key"] for item in answer.get("Contents", ())]
+
+    def put(self, key: str, body: Chunk, *, new: bool = False) -> None:
+        try:
+            self._put(key, body, **({"IfNoneMatch": "*"} if new else {}))
+        except UnknownRequestError:
+            if self.get(key) is not None:
+                message = "expected a new object, found one that exists"
+                raise KeyExistsError(message, path=self._path(key)) from None
+            self._put(key, body)
+
+    def _put(self, key: str, body: Chunk, **condition: str) -> None:
+        sent = _sent(body)
+        self.asked(key, lambda: self._client.put_object(Bucket=self.bucket, Key=key, Body=sent, **condition))
+
+    def get(self, key: str) -> bytes | None:
+        try:
+            return self.asked(
+                key, lambda: bytes(self._client.get_object(Bucket=self.bucket, Key=key)["Body"].read())
+            )
+        except GoneError:
+            return None
+
+    def size_of(self, key: str) -> int | None:
+        """Return the size of an object; None if there is none."""
+        try:
+            answer = self.asked(key, lambda: self._client.head_object(Bucket=self.bucket, Key=key))
+        except GoneError:
+            return None
+        return int(answer["ContentLength"])
+
+    def copy(self, source: Location, key: str) -> None:
+        copied = _copied(source)
+        self.asked(key, lambda: self._client.copy_object(Bucket=self.bucket, Key=key, CopySource=copied))
+
+    def begin(self, key: str) -> Upload:
+        answer = self.asked(key, lambda: self._client.create_multipart_upload(Bucket=self.bucket, Key=key))
+        return _S3Upload(self, self._client, key, answer["UploadId"])
+
+    def delete(self, key: str) -> None:
+        self.asked(key, lambda: self._client.delete_object(Bucket=self.bucket, Key=key))
+
+    def abort_all(self, prefix: str) -> None:
+        answer = self.asked(
+            prefix, lambda: self._client.list_multipart_uploads(Bucket=self.bucket, Prefix=prefix)
+        )
+        for upload in answer.get("Uploads", ()):
+            # Some stores list the uploads of the whole bucket.
+            if upload["Key"].startswith(prefix):
+                _S3Upload(self, self._client, upload["Key"], upload["UploadId"]).abort()
+
+
+class GoneError(TargetError):
+    """There is no such object, or no such upload."""
+
+
+class UnknownRequestError(TargetError):
+    """The store does not know such a request."""
+
+
+class _S3Upload(Upload):
+    def __init__(self, store: S3Store, client: Any, key: str, upload_id: str) -> None:
+        self._store = store
+        self._client = client
+        self._named = {"Bucket": store.bucket, "Key": key, "UploadId": upload_id}
+        self._key = key
+        # number → tag and size
+        self._parts: dict[int, tuple[str, int]] = {}
+
+    def send(self, number: int, part: Chunk) -> None:
+        sent = _sent(part)
+        answer = self._store.asked(
+            self._key, lambda: self._client.upload_part(**self._named, PartNumber=number, Body=sent)
+        )
+        self._parts[number] = answer["ETag"], len(sent)
+
+    def copy(self, number: int, source: Location, start: int, size_bytes: int) -> None:
+        copied = {
+            "CopySource": _copied(source),
+            "CopySourceRange": f"bytes={start}-{start + size_bytes - 1}",
+        }
+        answer = self._store.asked(
+            self._key, lambda: self._client.upload_part_copy(**self._named, PartNumber=number, **copied)
+        )
+        self._parts[number] = answer["CopyPartResult"]["ETag"], size_bytes
+
+    def complete(self) -> None:
+        parts = [{"PartNumber": number, "ETag": tag} for number, (tag, _) in sorted(self._parts.items())]
+        try:
+            self._store.asked(
+                self._key,
+                lambda: self._client.complete_multipart_upload(
+                    **self._named, MultipartUpload={"Parts": parts}
+                ),
+            )
+        except TargetError:
+            # The answer to an earlier try may have been lost, and the upload be complete.
+            if self._store.size_of(self._key) != sum(size for _, size in self._parts.values()):
+                raise
+
+    def abort(self) -> None:
+        try:
+            self._store.asked(self._key, lambda: self._client.abort_multipart_upload(**self._named))
+        except GoneError:
+            return
+
+
+def _client(arguments: dict[str, Any], path: str) -> tuple[Any, Any]:
+    """Return a client, and the module of its errors."""
+    try:
+        import botocore.exceptions  # optional: only writing to S3 needs it
+        import botocore.session
+        from botocore.config import Config
+        from botocore.handlers import disable_signing
+    except ImportError as error:
+        raise TargetError(
+            "expected botocore, which writes to S3, found it not installed: python -m pip install 'savepointdb[s3]'",
+            path=path,
+        ) from error
+    if "role_arn" in arguments:
+        raise TargetError("expected a place to write to without the option role_arn, found it", path=path)
+    endpoint = arguments.get("endpoint_override")
+    if endpoint is not None:
+        endpoint = f"{arguments.get('scheme', 'https')}://{endpoint}"
+    virtual = arguments.get("force_virtual_addressing", endpoint is None)
+    client = botocore.session.get_session().create_client(
+        "s3",
+        region_name=arguments.get("region") or os.environ.get("AWS_REGION"),
+        endpoint_url=endpoint,
+        verify=arguments.get("tls_ca_file_path"),
+        config=Config(
+            connect_timeout=arguments["connect_timeout"],
+            read_timeout=max(arguments["request_timeout"], _LEAST_READ_TIMEOUT_S),
+            retries={"total_max_attempts": 1},
+            max_pool_connections=_CONNECTIONS,
+            # Stores other than Amazon's know no checksums of requests.
+            request_checksum_calculation="when_required",
+            response_checksum_validation="when_required",
+            s3={"addressing_style": "virtual" if virtual else "path"},
+        ),
+        # Without keys it looks for them itself.
+        aws_access_key_id=arguments.get("access_key"),
+        aws_secret_access_key=arguments.get("secret_key"),
+        aws_session_token=arguments.get("session_token"),
+    )
+    if arguments.get("anonymous"):
+        client.meta.events.register("choose-signer.s3.*", disable_signing)
+    return client, botocore.exceptions
+
+
+def _sent(body: Chunk) -> bytes | bytearray:
+    """Return bytes as botocore takes them."""
+    return bytes(body) if isinstance(body, memoryview) else body
+
+
+def _copied(source: Location) -> dict[str, str]:
+    return {"Bucket": source.authority, "Key": source.path.lstrip("/")}
+
+
+def _code_of(error: Any) -> str:
+    return str(error.response.get("Error", {}).get("Code", ""))
+
+
+def _status_of(error: Any) -> int:
+    return int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
+
+
+def _passes(error: Any) -> bool:
+    """Return whether the request may do later what it did not do now."""
+    return _status_of(error) in _PASSING_STATUS or _code_of(error) in _PASSING
