@@ -76,14 +76,16 @@ from readers.errors import (
     UnsupportedVersionError,
     ValueOutOfRangeError,
 )
+from readers.formats.composite.layout import composite_program
 from readers.formats.composite.source import ComposedSource
-from readers.formats.entry import OUT_OF_RANGE, UNDECODED, StateKind
+from readers.formats.entry import OUT_OF_RANGE, UNDECODED, Entry, StateKind, state_meta_info
+from readers.formats.operatorstate.layout import operator_program
 from readers.formats.operatorstate.source import OperatorSource, operator_header_of
 from readers.formats.source import Selection, Source, StateName, StoredGroups
 from readers.headers.keyed import StoredHeader
 from readers.headers.metainfo import BackendStateType, StateMetaInfo
 from readers.jsontext import iso_timestamp, json_text
-from readers.keygroups import operator_id_of
+from readers.keygroups import key_groups_of_subtask, operator_id_of
 from readers.metadata import (
     OperatorState,
     StateObject,
@@ -96,6 +98,7 @@ from readers.rows import KEY_GROUP, ROW, SUBTASK, conform, is_keyed, merged_type
 from readers.savepoint import Savepoint
 from readers.serializers.base import Serializer
 from readers.serializers.containers import ListSerializer, MapSerializer, NullableSerializer
+from readers.serializers.named import type_named
 from readers.serializers.operators import TtlSerializer
 from readers.serializers.pojo import PojoField, PojoSerializer
 from readers.serializers.primitives import VoidNamespaceSerializer
@@ -150,6 +153,7 @@ __all__ = [
     "ConnectorSource",
     "CorruptDataError",
     "Descriptors",
+    "Entry",
     "FileChangedError",
     "FileSystem",
     "Intrinsic",
@@ -204,6 +208,7 @@ __all__ = [
     "cache_directory",
     "compile_all",
     "compile_log",
+    "composite_program",
     "conform",
     "file_system_of",
     "given_location",
@@ -214,6 +219,7 @@ __all__ = [
     "iso_timestamp",
     "json_text",
     "kernel",
+    "key_groups_of_subtask",
     "load_i2",
     "load_i4",
     "load_i8",
@@ -230,11 +236,13 @@ __all__ = [
     "offset_places",
     "operator_header_of",
     "operator_id_of",
+    "operator_program",
     "read_bounded",
     "read_descriptors",
     "s3_arguments",
     "source_offsets",
     "stack_memory",
+    "state_meta_info",
     "store_1",
     "store_2",
     "store_4",
@@ -244,6 +252,7 @@ __all__ = [
     "store_be_8",
     "subroutine",
     "target",
+    "type_named",
     "warm",
     "word",
     "write_state_info",

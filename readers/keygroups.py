@@ -21,6 +21,12 @@ def key_group_of(hash_code: int, max_parallelism: int) -> int:
     return murmur_hash(hash_code) % max_parallelism
 
 
+def key_groups_of_subtask(subtask: int, parallelism: int, max_parallelism: int) -> tuple[int, int]:
+    """Return the first and the last key group of a subtask: `KeyGroupRangeAssignment#computeKeyGroupRangeForOperatorIndex`."""
+    first = (subtask * max_parallelism + parallelism - 1) // parallelism
+    return first, ((subtask + 1) * max_parallelism - 1) // parallelism
+
+
 def key_group_bytes(max_parallelism: int) -> int:
     """Return the length of the key-group prefix of a composite key: 1 up to 128 key groups, else 2."""
     return 1 if max_parallelism <= MAX_ONE_BYTE_KEY_GROUPS else 2

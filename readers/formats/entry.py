@@ -28,7 +28,15 @@ from readers.decode.columns import NO_COLUMN, ColumnTree
 from readers.decode.decoder import Decoder
 from readers.decode.program import Code, Program
 from readers.errors import CorruptDataError
-from readers.headers.metainfo import BackendStateType, StateMetaInfo
+from readers.headers.metainfo import (
+    DISTRIBUTION_MODE,
+    KEY,
+    KEYED_STATE_TYPE,
+    NAMESPACE,
+    VALUE,
+    BackendStateType,
+    StateMetaInfo,
+)
 from readers.serializers.base import OpaqueSerializer, Problem, Serializer
 from readers.serializers.containers import ListSerializer, MapSerializer
 from readers.serializers.kryo.serializer import in_older_version
@@ -318,9 +326,43 @@ def operator_entry(state: StateMetaInfo) -> Entry:
     return Entry(kind=kind, map_key=map_key, value=value)
 
 
+def state_meta_info(name: str, entry: Entry) -> StateMetaInfo:
+    """Return the registration of a state with such entries, as Flink's backends make it."""
+    assert entry.value is not None or entry.kind is StateKind.TIMER
+    if entry.kind is StateKind.TIMER:
+        assert entry.key is not None
+        assert entry.namespace is not None
+        timer = TimerSerializer(entry.key, entry.namespace)
+        return StateMetaInfo(
+            name=name, kind=BackendStateType.PRIORITY_QUEUE, options={}, serializers={VALUE: timer}
+        )
+    assert entry.value is not None
+    if entry.kind in _DISTRIBUTIONS:
+        of_keys = {} if entry.map_key is None else {KEY: entry.map_key}
+        return StateMetaInfo(
+            name=name,
+            kind=BackendStateType.BROADCAST if of_keys else BackendStateType.OPERATOR,
+            options={DISTRIBUTION_MODE: _DISTRIBUTIONS[entry.kind]},
+            serializers={VALUE: entry.value} | of_keys,
+        )
+    assert entry.namespace is not None
+    value = entry.value
+    if entry.kind is StateKind.LIST:
+        value = ListSerializer(value)
+    elif entry.kind is StateKind.MAP:
+        value = map_serializer(entry)
+    return StateMetaInfo(
+        name=name,
+        kind=BackendStateType.KEY_VALUE,
+        options={KEYED_STATE_TYPE: entry.kind.value},
+        serializers={VALUE: value, NAMESPACE: entry.namespace},
+    )
+
+
 _KEYED_KINDS = frozenset({"VALUE", "LIST", "MAP", "REDUCING", "AGGREGATING", "FOLDING"})
 _OPERATOR_KINDS = {
     "SPLIT_DISTRIBUTE": StateKind.OPERATOR_LIST,
     "UNION": StateKind.UNION_LIST,
     "BROADCAST": StateKind.BROADCAST,
 }
+_DISTRIBUTIONS = {kind: mode for mode, kind in _OPERATOR_KINDS.items()}

@@ -22,7 +22,7 @@ and `readers.decode`. Each family lists in its `SNAPSHOTS` the snapshot classes 
     streaming.py     records that operators wrap
     transactions.py  sinks with a two-phase commit
     cep.py           complex event processing
-    named.py         serializers of types that `stateInfo` names
+    named.py         serializers of types by their names, in `stateInfo` and in SQL
     jsontree.py      JSON text of values that have no column type
 
 To add a type: a class and its line in the family's `SNAPSHOTS`, a strategy in the tests, a fixture; see

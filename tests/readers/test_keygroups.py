@@ -14,6 +14,7 @@ from readers.keygroups import (
     hash_time_window,
     key_group_bytes,
     key_group_of,
+    key_groups_of_subtask,
     murmur_hash,
     operator_id_of,
 )
@@ -214,3 +215,12 @@ def test_a_uid_has_the_operator_id_that_flink_derives_from_it(uid, operator_id):
 
 def test_the_prefix_of_a_composite_key_has_two_bytes_above_128_key_groups():
     assert [key_group_bytes(groups) for groups in (1, 128, 129, 32768)] == [1, 1, 2, 2]
+
+
+@pytest.mark.parametrize(
+    ("parallelism", "most"), [(1, 1), (1, 128), (2, 128), (3, 128), (7, 1000), (128, 128)]
+)
+def test_subtasks_share_all_key_groups(parallelism: int, most: int) -> None:
+    ranges = [key_groups_of_subtask(subtask, parallelism, most) for subtask in range(parallelism)]
+
+    assert [group for first, last in ranges for group in range(first, last + 1)] == list(range(most))

@@ -23,7 +23,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from readers.decode.program import Program
+from readers.decode.columns import ColumnTree
+from readers.decode.program import Code, Program
 from readers.formats.entry import (
     UNDECODED,
     Entry,
@@ -83,6 +84,14 @@ def emit_composite(
     if UNDECODED in layout.names:
         with layout.column(program, UNDECODED):
             program.null()
+
+
+def composite_program(entry: Entry, max_parallelism: int) -> tuple[ColumnTree, Code]:
+    """Return the columns of an entry in this layout, and the program that lays it out: what a writer of new entries needs."""
+    layout = EntryLayout(composite_columns(entry))
+    return layout.tree, layout.code(
+        lambda program, columns: emit_composite(program, columns, entry, max_parallelism)
+    )
 
 
 def encode_key_prefix(entry: Entry, key: object, key_group: int, max_parallelism: int) -> bytes | None:

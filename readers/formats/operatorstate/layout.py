@@ -22,8 +22,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from readers.cursor import Cursor
+from readers.decode.columns import ColumnTree
 from readers.decode.decoder import walker
-from readers.decode.program import Program
+from readers.decode.program import Code, Program
 from readers.errors import CorruptDataError, UnsupportedSerializerError
 from readers.formats.entry import (
     UNDECODED,
@@ -71,6 +72,12 @@ def emit_operator(program: Program, layout: EntryLayout, entry: Entry, *, undesc
     if entry.is_open:
         with layout.column(program, UNDECODED):
             program.null()
+
+
+def operator_program(entry: Entry) -> tuple[ColumnTree, Code]:
+    """Return the columns of an element or a broadcast entry, and the program that lays it out, for a writer of new ones."""
+    layout = EntryLayout(operator_columns(entry))
+    return layout.tree, layout.code(lambda program, columns: emit_operator(program, columns, entry))
 
 
 def element_bounds(

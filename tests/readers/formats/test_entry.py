@@ -1,47 +1,36 @@
-"""What the entries of a state are made of, from its registration."""
+"""Entries and registrations: each is made from the other."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from readers.formats.entry import StateKind, keyed_entry
-from readers.headers.metainfo import (
-    KEYED_STATE_TYPE,
-    NAMESPACE,
-    USER_KEY,
-    VALUE,
-    BackendStateType,
-    StateMetaInfo,
-)
-from readers.serializers.containers import ListSerializer, MapSerializer
-from readers.serializers.primitives import LongSerializer, StringSerializer, VoidNamespaceSerializer
+from readers import state_meta_info
+from readers.cursor import Cursor
+from readers.formats.entry import keyed_entry, operator_entry
+from readers.headers.keyed import read_keyed_header
+from readers.headers.operator import read_operator_header
+from tests.support.paths import DATA
 
-LONG, STRING = LongSerializer(), StringSerializer()
+HEADERS = DATA / "headers"
 
 
-def registered(kind: str, backend: BackendStateType, value, user_key=None) -> StateMetaInfo:
-    serializers = {NAMESPACE: VoidNamespaceSerializer(), VALUE: value}
-    if user_key is not None:
-        serializers[USER_KEY] = user_key
-    return StateMetaInfo(name="s", kind=backend, options={KEYED_STATE_TYPE: kind}, serializers=serializers)
+@pytest.mark.parametrize("path", sorted(HEADERS.glob("*-keyed.bin")), ids=lambda path: path.stem)
+def test_a_keyed_state_is_registered_as_flink_registered_it(path: Path) -> None:
+    header = read_keyed_header(Cursor(path.read_bytes()))
+
+    for state in header.states:
+        made = state_meta_info(state.name, keyed_entry(state, header.key_serializer))
+        assert made == state
+        assert list(made.serializers) == list(state.serializers)
 
 
-@pytest.mark.parametrize(
-    ("backend", "registered_value"),
-    [
-        (BackendStateType.KEY_VALUE, ListSerializer(ListSerializer(LONG))),
-        (BackendStateType.KEY_VALUE_V2, ListSerializer(LONG)),
-    ],
-)
-def test_a_list_of_lists_has_lists_as_elements(backend, registered_value):
-    entry = keyed_entry(registered("LIST", backend, registered_value), STRING)
+@pytest.mark.parametrize("path", sorted(HEADERS.glob("*-operator.bin")), ids=lambda path: path.stem)
+def test_an_operator_state_is_registered_as_flink_registered_it(path: Path) -> None:
+    header = read_operator_header(Cursor(path.read_bytes()))
 
-    assert (entry.kind, entry.value) == (StateKind.LIST, ListSerializer(LONG))
-
-
-def test_a_map_of_maps_of_state_v2_has_maps_as_values():
-    value = MapSerializer(STRING, LONG)
-
-    entry = keyed_entry(registered("MAP", BackendStateType.KEY_VALUE_V2, value, user_key=LONG), STRING)
-
-    assert (entry.map_key, entry.value) == (LONG, value)
+    for state in (*header.operator_states, *header.broadcast_states):
+        made = state_meta_info(state.name, operator_entry(state))
+        assert made == state
+        assert list(made.serializers) == list(state.serializers)
