@@ -60,6 +60,7 @@ FLOORS = {
         ("operatorheaders",),
         ("operatorstate",),
         ("keyed", "files"),
+        ("creation",),
         ("savepoint",),
     ),
     "service": (

@@ -21,6 +21,7 @@ would write, or a new savepoint. This module is the face of the room: the catalo
     deferred.py    state that is made while the savepoint is written
     edits.py       what changes in a savepoint
     keyed/         an operator's keyed state, written anew
+    creation/      states that no job has written
     files.py       the files of the source that it takes over
     savepoint.py   source, edits and files → a new savepoint
 """
@@ -37,6 +38,13 @@ from writers.changes import (
     StateChanges,
     UpdatedRows,
 )
+from writers.creation.edits import MOST_KEY_GROUPS, CreateOperator
+from writers.creation.elements import CollectedElements
+from writers.creation.empty import write_empty_savepoint
+from writers.creation.spool import SpooledEntries
+from writers.creation.states import NewState, kind_named
+from writers.creation.types import named_after, type_of_column
+from writers.creation.verification import check_created
 from writers.edits import DropOperator, Edit, ForFlink, PatchOperatorState, RenameOperator
 from writers.encode.encoder import Encoded, Encoder
 from writers.errors import (
@@ -63,17 +71,25 @@ from writers.operatorheaders import AlterOperatorStates
 from writers.operatorstate.rewrite import RewriteOperatorState
 from writers.savepoint import SavepointWriter, Summary
 
-COMPILED_UNITS = (*_READER_UNITS, "writers.encode.machine.execute", "writers.keyed.assembly")
+COMPILED_UNITS = (
+    *_READER_UNITS,
+    "writers.creation.grouping",
+    "writers.encode.machine.execute",
+    "writers.keyed.assembly",
+)
 """The modules that have kernels, those of the readers among them."""
 
 __all__ = [
     "COMPILED_UNITS",
     "FIRST_ADDED",
     "GROUP",
+    "MOST_KEY_GROUPS",
     "ROW",
     "AddedField",
     "AddedRows",
     "AlterOperatorStates",
+    "CollectedElements",
+    "CreateOperator",
     "DropOperator",
     "DroppedField",
     "Edit",
@@ -83,6 +99,7 @@ __all__ = [
     "FilesMode",
     "ForFlink",
     "GroupChanges",
+    "NewState",
     "PatchOperatorState",
     "RefusedEditError",
     "RemovedRows",
@@ -93,6 +110,7 @@ __all__ = [
     "RewriteOperatorState",
     "SavepointWriter",
     "Spool",
+    "SpooledEntries",
     "StateChanges",
     "Summary",
     "TargetError",
@@ -103,5 +121,10 @@ __all__ = [
     "UnwritableError",
     "UpdatedRows",
     "WriterError",
+    "check_created",
     "key_groups_of",
+    "kind_named",
+    "named_after",
+    "type_of_column",
+    "write_empty_savepoint",
 ]

@@ -1,0 +1,162 @@
+"""The entries of one new state, by key group, in a file that is gone with the program.
+
+Batches of rows come in any order of keys. The entries of each batch are sorted by key group and appended to the file; a table in
+memory holds where each batch has each key group. So the size of a state is bounded by the disk, and the memory that a key group
+takes by the key group.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import weakref
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from readers import StateKind, composite_program
+from writers.creation.grouping import FRAME_BYTES, EntryRun, packed
+from writers.creation.states import NewState
+from writers.encode.encoder import Encoder
+from writers.errors import UnencodableValueError, WriterError
+from writers.hashes import key_groups_of
+
+_IN_MEMORY_BYTES = 32 << 20
+_BATCH_ROWS = 1 << 17
+_SHOWN_BYTES = 64
+
+
+class SpooledEntries:
+    """The entries of a new keyed state.
+
+    Args:
+        state: its types.
+        max_parallelism: the number of key groups.
+        folder: where the file is; the system's if None.
+
+    Attributes:
+        rows: how many were added.
+    """
+
+    def __init__(self, state: NewState, max_parallelism: int, folder: Path | None = None) -> None:
+        self.state = state
+        self.max_parallelism = max_parallelism
+        self.rows = 0
+        entry = state.entry
+        tree, code = composite_program(entry, max_parallelism)
+        self._encoder = Encoder(tree, code, segments=2)
+        self._key = state.types["key"]
+        self._file = tempfile.SpooledTemporaryFile(_IN_MEMORY_BYTES, dir=str(folder) if folder else None)  # noqa: SIM115  # closed below
+        self._closing = weakref.finalize(self, self._file.close)
+        self._size = 0
+        # Of each batch: where it begins in the file, and where each key group begins in it.
+        self._runs: list[tuple[int, NDArray[np.int32]]] = []
+        self._counts: NDArray[np.int64] = np.zeros(max_parallelism, dtype=np.int64)
+
+    def add(self, rows: pa.RecordBatch) -> None:
+        """Add rows; each makes an entry, or an element of a list.
+
+        Raises:
+            WriterError: a value does not fit, or a key has no hash that is known.
+        """
+        for start in range(0, rows.num_rows, _BATCH_ROWS):
+            self._add(rows.slice(start, _BATCH_ROWS))
+
+    def _add(self, rows: pa.RecordBatch) -> None:
+        try:
+            columns = self._columns(rows)
+            keys = columns[self._encoder.schema.get_field_index("key")]
+            groups = key_groups_of(self._key, keys, self.max_parallelism)
+            encoded, error = self._encoder.encode_arrays(columns, rows.num_rows, groups)
+            if error is not None:
+                raise error
+        except WriterError as error:
+            if error.row >= 0:
+                error.row += self.rows
+            raise
+        order = np.argsort(groups, kind="stable")
+        data = packed(encoded, order)
+        sizes = encoded.ends[:, 1] - encoded.starts[:, 0] + FRAME_BYTES
+        by_group = np.bincount(groups, weights=sizes, minlength=self.max_parallelism)
+        begins = np.zeros(self.max_parallelism + 1, dtype=np.int32)
+        begins[1:] = np.cumsum(by_group)
+        self._file.seek(self._size)
+        self._file.write(memoryview(data))
+        self._runs.append((self._size, begins))
+        self._size += len(data)
+        self._counts += np.bincount(groups, minlength=self.max_parallelism)
+        self.rows += rows.num_rows
+
+    def _columns(self, rows: pa.RecordBatch) -> list[pa.Array]:
+        schema = self._encoder.schema
+        if self.state.kind is not StateKind.LIST:
+            return self.state.entry_columns(rows, schema)
+        # Each row is a list of one element; lists of one key are joined later.
+        number = schema.get_field_index("value")
+        field = schema.field(number)
+        elements = schema.set(number, field.with_type(field.type.value_type))
+        columns = self.state.entry_columns(rows, elements)
+        offsets = pa.array(np.arange(rows.num_rows + 1, dtype=np.int32))
+        columns[number] = pa.ListArray.from_arrays(offsets, columns[number], type=field.type)
+        return columns
+
+    @property
+    def groups(self) -> NDArray[np.int64]:
+        """The key groups that have entries, ascending."""
+        return np.flatnonzero(self._counts)
+
+    def entries(self, group: int) -> EntryRun | None:
+        """Return the entries of a key group; None if it has none.
+
+        Raises:
+            UnencodableValueError: a key comes twice.
+        """
+        count = int(self._counts[group])
+        if not count:
+            return None
+        found = EntryRun(self._read(group), count)
+        if self.state.kind is StateKind.LIST:
+            return found.joined()
+        twice = found.duplicate()
+        if twice is not None:
+            what = "map key of a key" if self.state.kind is StateKind.MAP else "key"
+            raise UnencodableValueError(
+                f"expected each {what} once in {self.state.name}, found one twice: in key group {group}, its bytes are "
+                f"{twice[:_SHOWN_BYTES].hex(' ')}"
+            )
+        return found
+
+    def _read(self, group: int) -> NDArray[np.uint8]:
+        pieces = []
+        for position, begins in self._runs:
+            begin, end = int(begins[group]), int(begins[group + 1])
+            if begin < end:
+                self._file.seek(position + begin)
+                pieces.append(self._file.read(end - begin))
+        return np.frombuffer(bytearray().join(pieces), dtype=np.uint8)
+
+    def runs(self) -> Iterator[EntryRun]:
+        """Yield the entries of each key group that has some.
+
+        Raises:
+            UnencodableValueError: a key comes twice.
+        """
+        for group in self.groups.tolist():
+            found = self.entries(group)
+            assert found is not None
+            yield found
+
+    def check(self) -> None:
+        """Check that no key comes twice.
+
+        Raises:
+            UnencodableValueError: one does.
+        """
+        for _ in self.runs():
+            pass
+
+    def close(self) -> None:
+        """Remove the file."""
+        self._closing()
