@@ -92,7 +92,7 @@ from readers.metadata import (
 )
 from readers.metadata.reader import MAGIC
 from readers.offsets import SCHEMA as SOURCE_OFFSETS
-from readers.offsets import offset_places, source_offsets
+from readers.offsets import OffsetPlace, offset_places, source_offsets
 from readers.operators import Operator
 from readers.rows import KEY_GROUP, ROW, SUBTASK, conform, is_keyed, merged_type
 from readers.savepoint import Savepoint
@@ -164,6 +164,7 @@ __all__ = [
     "MissingFileError",
     "NotASavepointError",
     "NullableSerializer",
+    "OffsetPlace",
     "Operator",
     "OperatorSource",
     "OperatorState",

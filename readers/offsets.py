@@ -57,16 +57,19 @@ _TUPLE = [pa.string(), pa.int32(), pa.int64()]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetPlace:
-    """Where the starting offset of a row is stored: an i8 in the managed operator state of one subtask.
+    """Where the starting offset of a row is stored: an i8 in an element of operator state.
 
     Attributes:
-        operator_id, subtask: whose state it is.
-        position: of the i8 in the stream of the handle.
+        operator_id, subtask, state: whose state it is, and its name.
+        element: the number of the element in the subtask.
+        from_end: bytes from the i8 to the end of the element.
     """
 
     operator_id: str
     subtask: int
-    position: int
+    state: str
+    element: int
+    from_end: int
 
 
 def _raise(error: ReaderError) -> None:
@@ -113,7 +116,7 @@ def _rows(operator: Operator, failed: Callable[[ReaderError], None]) -> Iterator
 
 def _rows_of(operator: Operator, state: State, part: StatePart) -> Iterator[_Row]:
     has_reader = state.kind is not StateKind.COORDINATOR
-    for connector, offset, position in _offsets(state, part):
+    for connector, offset, element, from_end in _offsets(state, part):
         row: dict[str, object] = {
             "operator_id": operator.operator_id,
             "operator_uid": operator.metadata.uid,
@@ -127,51 +130,59 @@ def _rows_of(operator: Operator, state: State, part: StatePart) -> Iterator[_Row
             "details": json.dumps(offset.details),
         }
         place = None
-        if has_reader and position is not None and part.source.is_stored_plainly:
+        if has_reader and from_end is not None:
             place = OffsetPlace(
-                operator_id=operator.operator_id, subtask=part.source.subtask, position=position
+                operator_id=operator.operator_id,
+                subtask=part.source.subtask,
+                state=state.name,
+                element=element,
+                from_end=from_end,
             )
         yield row, place
 
 
-def _offsets(state: State, part: StatePart) -> Iterator[tuple[str | None, SourceOffset, int | None]]:
-    """Yield connector and offset, and the position of the starting offset in the stream, if an i8 of its own holds it."""
+def _offsets(state: State, part: StatePart) -> Iterator[tuple[str | None, SourceOffset, int, int | None]]:
+    """Yield connector, offset, the number of the element, and the bytes from the i8 that is the starting offset to its end.
+
+    The last is None where no i8 of its own holds the starting offset.
+    """
     if isinstance(part.source, ConnectorSource):
         layout = part.source.layout
         if layout.offsets is not None:
-            for value, end in part.source.values():
-                position = None if layout.starting_offset_at is None else end - layout.starting_offset_at
-                yield from ((layout.connector, offset, position) for offset in layout.offsets(value))
+            for number, value in enumerate(part.source.values()):
+                for offset in layout.offsets(value):
+                    yield layout.connector, offset, number, layout.starting_offset_at
     elif state.name == kafka.LEGACY_STATE and state.kind in (StateKind.OPERATOR_LIST, StateKind.UNION_LIST):
-        yield from (("kafka", offset, position) for offset, position in _legacy_offsets(part))
+        for number, (offset, from_end) in enumerate(_legacy_offsets(part)):
+            yield "kafka", offset, number, from_end
     elif state.name == kafka.DEFAULT_STATE and isinstance(part.entry.value, JavaSerializer):
-        for element in _texts(part):
+        for number, element in enumerate(_texts(part)):
             found = kafka.java_offset(json.loads(element))
             if found is not None:
-                yield "kafka", found, None
+                yield "kafka", found, number, None
     elif state.name == READER_STATE and is_candidate(state.name, part.entry):
-        yield from ((None, _unknown(split), None) for split, _ in _elements(part))
+        for number, split in enumerate(_elements(part)):
+            yield None, _unknown(split), number, None
 
 
 def _legacy_offsets(part: StatePart) -> Iterator[tuple[SourceOffset, int | None]]:
-    ends = (end for _, end in _elements(part))
     value_type = (
         part.entry.value.arrow() if part.entry.value and not part.entry.is_raw("value") else pa.null()
     )
     if pa.types.is_struct(value_type) and [field.type for field in value_type] == _TUPLE:
         for batch in part.read(["value"], pa.schema([("value", value_type)]), Selection()):
-            for value, end in zip(batch.column(0).to_pylist(), ends, strict=False):
-                yield kafka.legacy_offset(*value.values()), end - kafka.LEGACY_OFFSET_AT
+            for value in batch.column(0).to_pylist():
+                yield kafka.legacy_offset(*value.values()), kafka.LEGACY_OFFSET_AT
         return
     # KafkaTopicPartition is written by Kryo, which stores no field names: rows show bytes, and they are read here.
-    for element, end in _elements(part):
+    for element in _elements(part):
         try:
             found = kafka.read_legacy_offset(Cursor(element, path=part.source.path))
         except ReaderError:
             yield _unknown(element), None
         else:
             offset = kafka.legacy_offset(found["topic"], found["partition"], found["starting_offset"])
-            yield offset, end - kafka.LEGACY_OFFSET_AT
+            yield offset, kafka.LEGACY_OFFSET_AT
 
 
 def _texts(part: StatePart) -> Iterator[str]:
@@ -179,10 +190,9 @@ def _texts(part: StatePart) -> Iterator[str]:
         yield from (text for text in batch.column(0).to_pylist() if text is not None)
 
 
-def _elements(part: StatePart) -> Iterator[tuple[bytes, int]]:
-    """Yield the bytes of each element, and the position of its end in the buffer of its page."""
+def _elements(part: StatePart) -> Iterator[bytes]:
     for page in part.source.pages(part.name, Selection()):
-        yield from zip(bytes_of(page, part.entry), page.ends[:, 0].tolist(), strict=True)
+        yield from bytes_of(page, part.entry)
 
 
 def _unknown(split: bytes) -> SourceOffset:

@@ -45,7 +45,7 @@ from writers.creation.spool import SpooledEntries
 from writers.creation.states import NewState, kind_named
 from writers.creation.types import named_after, type_of_column
 from writers.creation.verification import check_created
-from writers.edits import DropOperator, Edit, ForFlink, PatchOperatorState, RenameOperator
+from writers.edits import DropOperator, Edit, ForFlink, RenameOperator
 from writers.encode.encoder import Encoded, Encoder
 from writers.errors import (
     RefusedEditError,
@@ -68,6 +68,7 @@ from writers.files import FilesMode
 from writers.hashes import key_groups_of
 from writers.keyed.rewrite import RewriteKeyedState
 from writers.operatorheaders import AlterOperatorStates
+from writers.operatorstate.offsets import SetOffsets
 from writers.operatorstate.rewrite import RewriteOperatorState
 from writers.savepoint import SavepointWriter, Summary
 
@@ -100,7 +101,6 @@ __all__ = [
     "ForFlink",
     "GroupChanges",
     "NewState",
-    "PatchOperatorState",
     "RefusedEditError",
     "RemovedRows",
     "RenameOperator",
@@ -109,6 +109,7 @@ __all__ = [
     "RewriteKeyedState",
     "RewriteOperatorState",
     "SavepointWriter",
+    "SetOffsets",
     "Spool",
     "SpooledEntries",
     "StateChanges",

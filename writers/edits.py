@@ -1,27 +1,22 @@
-"""What changes in a savepoint: operators that go, operators with another uid, numbers in operator state.
+"""What changes in a savepoint: operators that go, operators with another uid.
 
 An edit takes the metadata and returns other metadata. It writes no file: new bytes stand in the metadata, as `NewBytes`.
 """
 
 from __future__ import annotations
 
-import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from readers import SavepointLocation, operator_id_of
 from readers.metadata import (
     ByteStreamStateHandle,
     OperatorState,
-    OperatorStreamStateHandle,
     SavepointMetadata,
 )
 from writers.errors import RefusedEditError
 from writers.metadata.writer import NAMES_SINCE, PROPERTIES_SINCE
 
-# The positions of sources are some bytes each; state of this size is no list of positions.
-_MOST_PATCHED_BYTES = 64 << 20
 # Since which release of Flink, newest first → the newest version of `_metadata` that it reads.
 _NEWEST_VERSIONS = (((2, 1), 6), ((2, 0), 5), ((1, 16), 4), ((1, 11), 3))
 
@@ -112,49 +107,6 @@ class ForFlink(Edit):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewBytes(ByteStreamStateHandle):
     """Bytes that no file has yet: `writers.files` decides whether they stay in `_metadata`."""
-
-
-@dataclass(frozen=True, slots=True)
-class PatchOperatorState(Edit):
-    """Replace numbers in the managed operator state of one subtask; everything else keeps its place.
-
-    Attributes:
-        operator_id, subtask: whose state.
-        numbers: position of an i8 in the stream → the number there, and the new one.
-    """
-
-    operator_id: str
-    subtask: int
-    numbers: Mapping[int, tuple[int, int]]
-
-    def applied(self, metadata: SavepointMetadata, source: SavepointLocation) -> SavepointMetadata:
-        operator = find_operator(metadata, self.operator_id)
-        subtasks = tuple(
-            replace(one, managed_operator_state=self._patched(one.managed_operator_state, source))
-            if one.index == self.subtask and one.managed_operator_state is not None
-            else one
-            for one in operator.subtasks
-        )
-        return with_operator(metadata, operator, replace(operator, subtasks=subtasks))
-
-    def _patched(
-        self, handle: OperatorStreamStateHandle, source: SavepointLocation
-    ) -> OperatorStreamStateHandle:
-        with source.open_stream(handle.delegate) as stream:
-            if stream.size_bytes > _MOST_PATCHED_BYTES:
-                raise RefusedEditError(
-                    f"expected at most {_MOST_PATCHED_BYTES} bytes of operator state in one subtask, "
-                    f"found {stream.size_bytes}"
-                )
-            data = bytearray(stream.view(0, stream.size_bytes))
-        for position, (before, after) in self.numbers.items():
-            found = int.from_bytes(data[position : position + 8], "big", signed=True)
-            if found != before:
-                raise RefusedEditError(
-                    f"expected the number {before} at byte {position} of the operator state, found {found}"
-                )
-            data[position : position + 8] = after.to_bytes(8, "big", signed=True)
-        return replace(handle, delegate=NewBytes(handle_name=str(uuid.uuid4()), data=bytes(data)))
 
 
 def with_operator(metadata: SavepointMetadata, old: OperatorState, new: OperatorState) -> SavepointMetadata:

@@ -51,10 +51,6 @@ class ConnectorSource(Source):
         """Return the same values of another source of the bytes."""
         return replace(self, inner=inner, path=inner.path, size_bytes=inner.size_bytes)
 
-    @property
-    def is_stored_plainly(self) -> bool:
-        return self.inner.is_stored_plainly
-
     def columns(self, entry: Entry) -> dict[str, pa.DataType]:
         return {"value": self.layout.type}
 
@@ -77,10 +73,10 @@ class ConnectorSource(Source):
     def counts(self, state: StateName, selection: Selection) -> Iterator[tuple[int, int]]:
         return self.inner.counts(state, selection)
 
-    def values(self) -> Iterator[tuple[Any, int]]:
-        """Yield each value as the layout reads it, with the position of its end in the buffer of its page."""
+    def values(self) -> Iterator[Any]:
+        """Yield each value as the layout reads it."""
         for page in self.inner.pages(self.name, Selection()):
-            yield from zip(self._read(page), page.ends[:, 0].tolist(), strict=True)
+            yield from self._read(page)
 
     def cost_bytes(self, state: StateName) -> int:
         return self.inner.cost_bytes(state)

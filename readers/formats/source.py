@@ -148,11 +148,6 @@ class Source(ABC):
         return None
 
     @property
-    def is_stored_plainly(self) -> bool:
-        """True if positions in its pages are positions in the stream of the handle, as in uncompressed operator state."""
-        return False
-
-    @property
     def key_serializer(self) -> Serializer | None:
         """Serializer of the keys of all states; None where the source does not record it."""
         return None

@@ -1,11 +1,12 @@
 """UPDATE of `source_offsets`: the rows as the script has left them, and the i8 of each changed row.
 
 The rows have one more column, `_row`, which says which of them a SELECT of new values returns. A row whose offset has no i8 of its
-own, such as one of a split that a CDC connector keeps as JSON, can be read and not changed.
+own, such as one of a split that a CDC connector keeps as JSON, can be read and not changed; the error has the reason.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -17,14 +18,23 @@ import pyarrow.compute as pc
 
 from catalog import Database, FactsTable, Table
 from catalog.savepointtables import SOURCE_OFFSETS_NAME
-from readers import Savepoint, offset_places, source_offsets
+from readers import OffsetPlace, Savepoint, offset_places, source_offsets
 from service.errors import InvalidQueryError, InvalidValueError
 from service.writing.family import Context, Effect, Family
 from service.writing.statements.rows import Update
 from service.writing.statements.statement import Statement
-from writers import PatchOperatorState, UnwritableError
+from writers import SetOffsets, UnwritableError
 
 ROW = "_row"
+_UNPROVEN = "and no restore in Flink has proven that other bytes are read"
+_REASONS = {
+    "cdc": f"CDC sources keep log positions as JSON, {_UNPROVEN}",
+    "filesystem": f"FileSource counts the records behind an offset of the file's format, {_UNPROVEN}",
+    "kafka": "the element is a Java object of Flink 1.3 or older",
+    "kinesis": "Kinesis has sequence numbers, which no BIGINT holds",
+    "mysql-cdc": f"CDC sources keep log positions as JSON, {_UNPROVEN}",
+    "pulsar": "Pulsar has ids of messages, which no BIGINT holds",
+}
 _WRITABLE = "starting_offset"
 _LEAST, _GREATEST = -(1 << 63), (1 << 63) - 1
 _VERIFIED = ["subtask", "connector", "topic", "partition", "starting_offset", "stopping_offset"]
@@ -63,7 +73,7 @@ class OffsetChanges(Family):
         """The rows whose offset is another one than the savepoint's."""
         return self._rows.changes if self._rows is not None else ()
 
-    def edits(self) -> Iterator[PatchOperatorState]:
+    def edits(self) -> Iterator[SetOffsets]:
         return iter(()) if self._rows is None else self._rows.edits()
 
     def table(self, name: str) -> Table | None:
@@ -166,13 +176,17 @@ class DraftOffsets:
             )
         if self._places[row] is None:
             raise InvalidQueryError(
-                f"the starting offset of {self._split(row)} cannot be written: "
-                f"{self._value(row, 'connector') or 'an unknown connector'} keeps it in another form than a number, "
-                "no reader has the split yet, or the state is compressed",
+                f"the starting offset of {self._split(row)} cannot be written: {self._reason(row)}",
                 hint="leave the row out by a WHERE",
                 position=statement.position,
             )
         return value
+
+    def _reason(self, row: int) -> str:
+        """Return the reason why no number can be set."""
+        if self._value(row, "subtask") is None:
+            return "no reader has the split yet, and its enumerator's state stays as it is"
+        return _REASONS.get(self._value(row, "connector"), "it is in bytes whose layout is not known")
 
     @property
     def _values(self) -> list[int | None]:
@@ -210,12 +224,11 @@ class DraftOffsets:
             for row, value in self._changed()
         )
 
-    def edits(self) -> Iterator[PatchOperatorState]:
+    def edits(self) -> Iterator[SetOffsets]:
         """Yield what writes the changed offsets, by the operator ids of the source savepoint."""
-        patches: dict[tuple[str, int], dict[int, tuple[int, int]]] = {}
+        numbers: dict[str, dict[OffsetPlace, tuple[int, int]]] = {}
         for row, value in self._changed():
             place, before = self._places[row], self._before[row]
             assert place is not None
-            patches.setdefault((place.operator_id, place.subtask), {})[place.position] = (before, value)
-        for (operator_id, subtask), numbers in patches.items():
-            yield PatchOperatorState(operator_id, subtask, numbers)
+            numbers.setdefault(place.operator_id, {})[place] = (before, value)
+        yield from itertools.starmap(SetOffsets, numbers.items())

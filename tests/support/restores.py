@@ -22,6 +22,8 @@ from tests.support.unpacked import unpacked
 RECORDED = DATA / "restored"
 _HARNESS = PROJECT / "tests/flink/restore/restore.sh"
 VERSIONS = ("1.20.3", "2.3.0")
+# Every subtask has all of it.
+_SHARED = frozenset({"operator-union-list", "broadcast"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +39,8 @@ class Restore:
         options: further options of `savepointdb write`.
         restoring: further options of the job.
         undeclared: states that the job does not declare: Flink keeps them, and the job cannot list them.
+        states: the states that are compared; all if there are none.
+        written_by: the version of Flink that wrote the source, if it is another one.
     """
 
     name: str
@@ -48,6 +52,12 @@ class Restore:
     options: tuple[str, ...] = ()
     restoring: tuple[str, ...] = ()
     undeclared: tuple[str, ...] = ()
+    states: tuple[str, ...] = ()
+    written_by: str | None = None
+
+    def concerns(self, state: str) -> bool:
+        """Whether the rows of a state are compared."""
+        return state not in self.undeclared and (not self.states or state in self.states)
 
     @property
     def id(self) -> str:
@@ -62,7 +72,7 @@ class Restore:
     def copy(self, folder: Path) -> Path:
         """A copy of the source below a folder: a job may delete what its savepoint refers to."""
         if "/" not in self.source:
-            return unpacked(f"{self.version}-{self.source}", folder).directory
+            return unpacked(f"{self.written_by or self.version}-{self.source}", folder).directory
         path = DATA / "flink" / self.version / self.source
         shutil.copytree(path.parent, folder / path.parent.name)
         return folder / path.parent.name / path.name
@@ -94,29 +104,45 @@ def digest(rows: Iterator[tuple[str, str, str]]) -> dict[str, Any]:
     }
 
 
-def rows_of_flink(lines: list[dict[str, Any]]) -> Iterator[tuple[str, str, str]]:
-    """The rows of state among the lines of a job."""
+def rows_of_flink(lines: list[dict[str, Any]], restore: Restore) -> Iterator[tuple[str, str, str]]:
+    """The rows of state among the lines of a job: (operator, state, text)."""
+    copies: dict[tuple[str, str], dict[int, list[str]]] = {}
     for line in lines:
-        if "state" in line and line["kind"] != "coordinator":
-            yield line["operator"], line["state"], json.dumps([line.get("key"), _fields(line["value"])])
+        if "state" not in line or line["kind"] == "coordinator" or not restore.concerns(line["state"]):
+            continue
+        text = _text(line)
+        if line["kind"] in _SHARED:
+            found = copies.setdefault((line["operator"], line["state"]), {})
+            found.setdefault(line["subtask"], []).append(text)
+        else:
+            yield line["operator"], line["state"], text
+    for (operator, state), found in copies.items():
+        texts = [sorted(one) for one in found.values()]
+        assert texts == texts[:1] * len(texts), f"subtasks have other rows of {state}"
+        yield from ((operator, state, text) for text in texts[0])
 
 
-def rows_of_ours(
-    path: Path, names: dict[str, str], undeclared: tuple[str, ...]
-) -> Iterator[tuple[str, str, str]]:
+def rows_of_ours(path: Path, names: dict[str, str], restore: Restore) -> Iterator[tuple[str, str, str]]:
     """The rows that we read of a savepoint, of the operators with these ids, as the job prints them."""
     # The source's copy is beside it.
     for operator in Savepoint(path, roots=[str(path.parent)]).operators:
         if operator.operator_id in names:
-            rows = _rows(operator, names[operator.operator_id])
-            yield from (row for row in rows if row[1] not in undeclared)
+            yield from _rows(operator, names[operator.operator_id], restore)
 
 
-def _rows(operator: Operator, name: str) -> Iterator[tuple[str, str, str]]:
+def _rows(operator: Operator, name: str, restore: Restore) -> Iterator[tuple[str, str, str]]:
     for state in operator.states:
-        for batch in state.read() if state.kind is not StateKind.COORDINATOR else ():
+        if state.kind is StateKind.COORDINATOR or not restore.concerns(state.name):
+            continue
+        for batch in state.read():
             for row in batch.to_pylist():
-                yield name, state.name, json.dumps([row.get("key"), _fields(row["value"])])
+                yield name, state.name, _text(row)
+
+
+def _text(row: dict[str, Any]) -> str:
+    """A row as text, of the job or ours: its keys and its value."""
+    keys = [row.get("key"), *([row["map_key"]] if row.get("map_key") is not None else [])]
+    return json.dumps([*keys, _fields(row["value"])])
 
 
 def _fields(value: Any) -> Any:
@@ -219,4 +245,19 @@ def _more() -> Iterator[Restore]:
         )
 
 
-RESTORES = (*_all(), *_more())
+def _operator_state() -> Iterator[Restore]:
+    """Offsets in compressed state."""
+    for version, backend in (("1.20.3", "hashmap"), ("2.3.0", "rocksdb")):
+        yield Restore(
+            name="rewind-compressed",
+            version=version,
+            backend=backend,
+            source="words-compressed-canonical",
+            script="UPDATE source_offsets SET starting_offset = starting_offset - 1000",
+            restoring=("--allow-non-restored", "--emit", "2"),
+            states=("topic-partition-offset-states",),
+            written_by="1.20.3",
+        )
+
+
+RESTORES = (*_all(), *_more(), *_operator_state())

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from readers import Savepoint, operator_id_of
+from readers import Savepoint, offset_places, operator_id_of
 from readers.storage.location import SavepointLocation
 from tests.support.paths import DATA
 from tests.support.unpacked import unpacked
-from writers import AlterOperatorStates, PatchOperatorState, RefusedEditError, SavepointWriter
+from writers import AlterOperatorStates, RefusedEditError, SavepointWriter, SetOffsets
 
 EVERYTHING = DATA / "flink/2.3.0/everything-hashmap-savepoints/canonical"
 EVENTS, BROADCAST = operator_id_of("events"), operator_id_of("broadcast")
@@ -82,14 +82,9 @@ def test_a_truncated_broadcast_state_is_empty_in_every_copy(altered: Altered) ->
 def test_numbers_that_were_patched_before_stay_patched(tmp_path: Path) -> None:
     path = DATA / "flink/2.3.0/wordcount-hashmap-savepoints/canonical"
     source, operator = SavepointLocation(path), operator_id_of("source")
-    state = next(one for one in Savepoint(path).operators if one.operator_id == operator)
-    handle = state.metadata.subtasks[0].managed_operator_state
-    assert handle is not None
-    with source.open_stream(handle.delegate) as stream:
-        data = bytes(stream.view(0, stream.size_bytes))
-    last = int(handle.state_meta_infos[0].offsets[0]) + 10  # behind topic and partition
-    number = int.from_bytes(data[last : last + 8], "big")
-    patch = PatchOperatorState(operator, 0, {last: (number, 5)})
+    place = offset_places(Savepoint(path))[0]
+    assert place is not None
+    patch = SetOffsets(operator, {place: (24750, 5)})
 
     edit = AlterOperatorStates(operator_id=operator, renamed={"topic-partition-offset-states": "offsets"})
     SavepointWriter(source, [patch, edit]).write(tmp_path / "new")

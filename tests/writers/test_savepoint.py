@@ -7,11 +7,13 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from readers import operator_id_of
+from readers import offset_places, operator_id_of
 from readers.errors import MissingFileError, PathOutsideRootError
 from readers.metadata import RelativeFileStateHandle, SavepointMetadata, read_metadata
 from readers.savepoint import Savepoint
@@ -21,10 +23,10 @@ from writers import (
     DropOperator,
     FilesMode,
     ForFlink,
-    PatchOperatorState,
     RefusedEditError,
     RenameOperator,
     SavepointWriter,
+    SetOffsets,
     Summary,
     TargetError,
     TargetExistsError,
@@ -172,11 +174,22 @@ def test_an_older_flink_gets_an_older_version(tmp_path: Path) -> None:
     assert rows(tmp_path / "new") == rows(INLINE)
 
 
-@pytest.mark.parametrize("position", [0, 528, 10_000])
-def test_a_number_is_replaced_only_where_it_stands(position: int) -> None:
-    edit = PatchOperatorState(SOURCE, 0, {position: (24750, 7)})
+@pytest.mark.parametrize(
+    ("place", "message"),
+    [
+        ({"element": 1}, "expected the number 24750 at byte 10 of element 1 .* in subtask 0, found 36445"),
+        ({"element": 2}, "at byte -8 of element 2"),
+        ({"from_end": 7}, "at byte 11 of element 0"),
+        ({"from_end": 100}, "at byte -82 of element 0"),
+        ({"state": "other"}, "of other in subtask 0, found 0"),
+    ],
+)
+def test_a_number_is_replaced_only_where_it_stands(place: dict[str, Any], message: str) -> None:
+    offset = offset_places(Savepoint(INLINE))[0]
+    assert offset is not None
+    edit = SetOffsets(SOURCE, {replace(offset, **place): (24750, 7)})
 
-    with pytest.raises(RefusedEditError, match=f"expected the number 24750 at byte {position}"):
+    with pytest.raises(RefusedEditError, match=message):
         SavepointWriter(SavepointLocation(INLINE), [edit])
 
 

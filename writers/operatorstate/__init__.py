@@ -7,5 +7,6 @@ change. `readers.formats.operatorstate` describes the layout.
     elements.py    elements and changes of a state → its new elements
     connectors.py  values of connectors → bytes; the states that stay as they are
     copies.py      the copies of a broadcast state, which must be alike
+    offsets.py     the edit of positions of sources: numbers in elements
     rewrite.py     the edit: the changed states of one operator
 """

@@ -54,11 +54,7 @@ def changed_elements(part: StatePart, changes: GroupChanges) -> Elements:
 
 
 def _changed_elements(part: StatePart, changes: GroupChanges) -> Elements:
-    size = part.source.cost_bytes(part.name)
-    if size > _MOST_BYTES:
-        raise RefusedEditError(
-            f"expected at most {_MOST_BYTES} bytes of operator state in one subtask, found {size}"
-        )
+    check_size(part.source.cost_bytes(part.name), part.name.name)
     _check_settable(part, changes)
     batches = list(part.entries(Selection()))
     before = _rows(part, batches)
@@ -78,6 +74,18 @@ def _changed_elements(part: StatePart, changes: GroupChanges) -> Elements:
     if is_broadcast and _sets_keys(changes):
         _check_unique(part, after)
     return Elements(data=joined(both.take(pa.array(places))), is_broadcast=is_broadcast)
+
+
+def check_size(size_bytes: int, state: str) -> None:
+    """Check that a state is small enough to be held in memory twice.
+
+    Raises:
+        RefusedEditError: it is not.
+    """
+    if size_bytes > _MOST_BYTES:
+        raise RefusedEditError(
+            f"expected at most {_MOST_BYTES} bytes of {state} in one subtask, found {size_bytes}"
+        )
 
 
 def stored_entries(page: Page) -> pa.LargeBinaryArray:

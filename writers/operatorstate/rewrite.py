@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -15,14 +14,14 @@ from readers import (
     StateKind,
     StatePart,
 )
-from readers.metadata import OperatorStreamStateHandle, SavepointMetadata, SubtaskState
+from readers.metadata import SavepointMetadata, SubtaskState
 from writers.changes import StateChanges
-from writers.edits import Edit, NewBytes, find_operator, with_operator
+from writers.edits import Edit, find_operator, with_operator
 from writers.errors import RefusedEditError
 from writers.operatorstate.connectors import check_changeable
 from writers.operatorstate.copies import check_alike
 from writers.operatorstate.elements import changed_elements
-from writers.operatorstate.stream import Elements, rewritten
+from writers.operatorstate.stream import Elements, new_handle, rewritten
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -95,11 +94,7 @@ class RewriteOperatorState(Edit):
             changed[name] = changed_elements(_part(part, opened), self.changes[name].of_group(subtask.index))
         if not changed:
             return subtask
-        stream = rewritten(opened, changed)
-        # Handles of one name, or of one file, are one handle to Flink when it redistributes state.
-        delegate = NewBytes(handle_name=str(uuid.uuid4()), data=b"".join(stream.chunks))
-        new = OperatorStreamStateHandle(state_meta_infos=stream.infos, delegate=delegate)
-        return replace(subtask, managed_operator_state=new)
+        return replace(subtask, managed_operator_state=new_handle(rewritten(opened, changed)))
 
 
 def _check_places(state: State, changes: StateChanges) -> None:

@@ -11,6 +11,7 @@ Compressed elements stand in snappy chunks of their own, so they can be shifted 
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
@@ -21,7 +22,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from readers import OperatorSource
-from readers.metadata import Mode, Offsets, StateMetaInfo
+from readers.metadata import Mode, Offsets, OperatorStreamStateHandle, StateMetaInfo
+from writers.edits import NewBytes
 from writers.errors import RefusedEditError
 
 IDENTIFIER = b"\xff\x06\x00\x00sNaPpY"
@@ -115,6 +117,15 @@ def rewritten(source: OperatorSource, changed: Mapping[str, Elements]) -> Rewrit
             output.append(data[start:end])
         infos[name] = StateMetaInfo(name=name, distribution_mode=mode, offsets=offsets)
     return RewrittenStream(tuple(infos.values()), tuple(output.chunks))
+
+
+def new_handle(stream: RewrittenStream) -> OperatorStreamStateHandle:
+    """Return the handle of a stream, with a name of its own.
+
+    Handles of one name, or of one file, are one handle to Flink when it redistributes state.
+    """
+    delegate = NewBytes(handle_name=str(uuid.uuid4()), data=b"".join(stream.chunks))
+    return OperatorStreamStateHandle(state_meta_infos=stream.infos, delegate=delegate)
 
 
 def _regions(source: OperatorSource) -> dict[str, tuple[int, int]]:

@@ -74,10 +74,6 @@ class OperatorSource(Source):
     def is_near(self) -> bool:
         return not self.stream.is_remote or is_small(self.handle.delegate)
 
-    @property
-    def is_stored_plainly(self) -> bool:
-        return not self.header.compressed
-
     def columns(self, entry: Entry) -> dict[str, pa.DataType]:
         return operatorstate.operator_columns(entry)
 

@@ -21,7 +21,7 @@ from tests.support.restores import (
     rows_of_ours,
 )
 
-UIDS = ("source", "aggregate", "kafka-source")
+UIDS = ("source", "aggregate", "kafka-source", "events", "broadcast")
 
 
 def written(restore: Restore, folder: Path) -> Path:
@@ -57,7 +57,7 @@ def test_the_documentation_has_the_matrix() -> None:
 def test_we_read_what_flink_restored(restore: Restore, tmp_path: Path) -> None:
     path = written(restore, tmp_path)
 
-    assert digest(rows_of_ours(path, names_of(restore, path), restore.undeclared)) == restore.recorded
+    assert digest(rows_of_ours(path, names_of(restore, path), restore)) == restore.recorded
 
 
 @pytest.mark.flink
@@ -65,9 +65,9 @@ def test_we_read_what_flink_restored(restore: Restore, tmp_path: Path) -> None:
 def test_flink_restores_it(restore: Restore, tmp_path: Path) -> None:
     path = written(restore, tmp_path)
 
-    found = digest(rows_of_flink(restore.restored(path)))
+    found = digest(rows_of_flink(restore.restored(path), restore))
 
-    assert found == digest(rows_of_ours(path, names_of(restore, path), restore.undeclared))
+    assert found == digest(rows_of_ours(path, names_of(restore, path), restore))
     if os.environ.get("RECORD"):
         RECORDED.mkdir(exist_ok=True)
         (RECORDED / f"{restore.id}.json").write_text(json.dumps(found, indent=1) + "\n")

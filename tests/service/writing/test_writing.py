@@ -11,6 +11,7 @@ import pytest
 from readers import Savepoint, operator_id_of, source_offsets
 from service.cli import main
 from tests.support.paths import DATA
+from tests.support.unpacked import unpacked
 
 WORDCOUNT = DATA / "flink/2.3.0/wordcount-hashmap-savepoints/canonical"
 EVERYTHING = DATA / "flink/1.20.3/everything-rocksdb-savepoints/native"
@@ -231,5 +232,35 @@ def test_wrong_options_write_nothing(options: tuple[str, ...], message: str, wri
     ended = write(REWIND, *options)
 
     assert ended.code in (1, 2)
+    assert message in ended.errors
+    assert not write.target.exists()
+
+
+def test_offsets_in_compressed_operator_state_are_rewound(write: Command, tmp_path: Path) -> None:
+    source = unpacked("1.20.3-words-compressed-canonical", tmp_path).directory
+
+    ended = write('UPDATE source_offsets SET starting_offset = 24000 WHERE "partition" = 2', source=source)
+
+    assert ended.code == 0
+    assert offsets(write.target) == BEFORE | {2: 24000}
+
+
+@pytest.mark.parametrize(
+    ("archive", "message"),
+    [
+        (
+            "1.20.3-source-file-canonical",
+            "FileSource counts the records behind an offset of the file's format",
+        ),
+    ],
+)
+def test_offsets_that_are_no_numbers_are_refused_with_the_reason(
+    archive: str, message: str, write: Command, tmp_path: Path
+) -> None:
+    ended = write(
+        "UPDATE source_offsets SET starting_offset = 0", source=unpacked(archive, tmp_path).directory
+    )
+
+    assert ended.code == 1
     assert message in ended.errors
     assert not write.target.exists()
