@@ -78,7 +78,7 @@ from readers.errors import (
 )
 from readers.formats.composite.layout import composite_program
 from readers.formats.composite.source import ComposedSource
-from readers.formats.entry import OUT_OF_RANGE, UNDECODED, Entry, StateKind, state_meta_info
+from readers.formats.entry import OUT_OF_RANGE, UNDECODED, WHOLE_MAP, Entry, StateKind, state_meta_info
 from readers.formats.operatorstate.layout import operator_program
 from readers.formats.operatorstate.source import OperatorSource, operator_header_of
 from readers.formats.source import Selection, Source, StateName, StoredGroups
@@ -143,6 +143,7 @@ __all__ = [
     "STATE_INFO_FILE_NAME",
     "SUBTASK",
     "UNDECODED",
+    "WHOLE_MAP",
     "AccessDeniedError",
     "BackendStateType",
     "Batch",

@@ -5,6 +5,7 @@ restores (`readers/formats/full/layout.py`). At most one page of a state is in m
 
     segments.py    entries as the addresses of their bytes
     assembly.py    entries → key groups of a file
+    composition.py entries of the hashmap backend's own layout → canonical entries
     carry.py       the entries of a source, whatever its layout, as canonical entries
     values.py      the entries of a state that statements changed
     rewrite.py     the edit, and the file of each subtask

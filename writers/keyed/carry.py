@@ -4,6 +4,7 @@
 |---|---|
 | canonical | those of the file; a state that nobody changes is carried as one piece of bytes |
 | RocksDB, changelog | canonical entries already: nothing is decoded |
+| hashmap, its own layout | decoded, and encoded again |
 """
 
 from __future__ import annotations
@@ -12,12 +13,23 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 
-from readers import BackendStateType, Page, Selection, Source, StateName, StoredHeader
+from readers import (
+    BackendStateType,
+    ComposedSource,
+    Page,
+    Selection,
+    Source,
+    StateName,
+    StatePart,
+    StoredHeader,
+)
 from writers.errors import RefusedEditError
+from writers.keyed.composition import Composer
 
 _KEYED_VERSION = 6  # of headers that Flink restores since 1.17
-# So many states are read side by side, each with some pages in memory; more are read key group by key group.
+# So many states are read side by side, each with some pages in memory; more are read key group by key group, which takes longer.
 _MOST_SIDE_BY_SIDE = 32
 
 
@@ -27,19 +39,20 @@ class Carrier(ABC):
     Args:
         source: the source.
         header: its header.
-
-    Attributes:
-        names: of the states, in the order of their ids.
+        max_parallelism: number of key groups of the operator.
     """
 
-    def __init__(self, source: Source, header: StoredHeader) -> None:
-        self.source = source
-        self.names = state_names(header)
+    def __init__(self, source: Source, header: StoredHeader, max_parallelism: int) -> None:
+        self._source = source
+        self._names = state_names(header)
+        self._composers = (
+            {} if source.is_composite else dict(_composers(source, self._names, max_parallelism))
+        )
 
     @property
     def groups(self) -> Iterator[int]:
         """The key groups that may have entries, in the order in which they can be carried."""
-        groups = self.source.key_group_range
+        groups = self._source.key_group_range
         assert groups is not None
         return iter(range(groups.start, groups.end + 1))
 
@@ -47,13 +60,30 @@ class Carrier(ABC):
     def states(self, group: int) -> Iterator[tuple[int, Iterator[Page]]]:
         """Yield the id of each state with its entries in a key group, before the next is asked for."""
 
+    def _pages(self, state: int, selection: Selection) -> Iterator[Page]:
+        name = self._names[state]
+        pages = self._source.pages(name, selection)
+        composer = self._composers.get(name)
+        return pages if composer is None else composer.composed(pages)
+
 
 class SideBySide(Carrier):
-    """Reads all states at the same time, each from the first key group to the last."""
+    """Reads all states at the same time, each from the first key group to the last, in the order of the source."""
 
-    def __init__(self, source: Source, header: StoredHeader) -> None:
-        super().__init__(source, header)
-        self._read = [_StatePages(source, name) for name in self.names]
+    def __init__(self, source: Source, header: StoredHeader, max_parallelism: int) -> None:
+        super().__init__(source, header, max_parallelism)
+        self._order = (
+            [group for group, _ in source.key_group_bytes(self._names[0]) or ()] if self._names else []
+        )
+        places: NDArray[np.int64] = np.zeros(max(self._order, default=0) + 1, dtype=np.int64)
+        places[self._order] = np.arange(len(self._order))
+        self._read = [
+            _StatePages(self._pages(state, Selection()), places) for state in range(len(self._names))
+        ]
+
+    @property
+    def groups(self) -> Iterator[int]:
+        return iter(self._order)
 
     def states(self, group: int) -> Iterator[tuple[int, Iterator[Page]]]:
         for state, pages in enumerate(self._read):
@@ -65,20 +95,27 @@ class GroupByGroup(Carrier):
 
     def states(self, group: int) -> Iterator[tuple[int, Iterator[Page]]]:
         selection = Selection(key_groups=frozenset({group}))
-        for state, name in enumerate(self.names):
-            yield state, self.source.pages(name, selection)
+        for state in range(len(self._names)):
+            yield state, self._pages(state, selection)
 
 
 class _StatePages:
-    """The pages of one state, cut at key groups that ascend."""
+    """The pages of one state, cut at key groups.
 
-    def __init__(self, source: Source, name: StateName) -> None:
-        self._pages = source.pages(name, Selection())
+    Args:
+        pages: the pages.
+        places: the place of each key group in the order of the pages.
+    """
+
+    def __init__(self, pages: Iterator[Page], places: NDArray[np.int64]) -> None:
+        self._pages = pages
+        self._places = places
         self._page: Page | None = None
         self._position = 0
 
     def of(self, group: int) -> Iterator[Page]:
         """Yield the entries of a key group: of the first one that was not asked for, or of a later one."""
+        place = int(self._places[group])
         while True:
             page = self._page
             if page is None or self._position == len(page):
@@ -86,29 +123,40 @@ class _StatePages:
                 self._position = 0
                 if page is None:
                     return
-            groups = page.key_groups
-            first = self._position + int(np.searchsorted(groups[self._position :], group, side="left"))
-            behind = first + int(np.searchsorted(groups[first:], group, side="right"))
-            self._position = behind
+            places = self._places[page.key_groups[self._position :]]
+            first, behind = np.searchsorted(places, [place, place + 1]) + self._position
+            self._position = int(behind)
             if behind > first:
-                yield page.slice(first, behind)
+                yield page.slice(int(first), int(behind))
             if behind < len(page):
                 return
 
 
-def carrier_of(source: Source, header: StoredHeader) -> Carrier:
-    """Return the carrier of a source.
+def carrier_of(source: Source, header: StoredHeader, max_parallelism: int) -> Carrier:
+    """Return the carrier of a source."""
+    # A changelog yields the key groups of its base first, and then those that only changes have.
+    is_ordered = source.backend in {"rocksdb", "hashmap"} and len(state_names(header)) <= _MOST_SIDE_BY_SIDE
+    return (SideBySide if is_ordered else GroupByGroup)(source, header, max_parallelism)
 
-    Raises:
-        RefusedEditError: its entries are not canonical.
-    """
-    if not source.is_composite:
-        raise RefusedEditError(
-            f"keyed state of the {source.backend} backend in its own layout cannot be written yet: take a canonical savepoint"
-        )
-    if source.backend == "rocksdb" and len(state_names(header)) <= _MOST_SIDE_BY_SIDE:
-        return SideBySide(source, header)
-    return GroupByGroup(source, header)
+
+def composed_part(source: Source, name: StateName, max_parallelism: int) -> StatePart:
+    """Return a state in the layout of canonical entries, for entries that the writer has already."""
+    composed = ComposedSource(
+        subtask=source.subtask,
+        path=source.path,
+        size_bytes=source.size_bytes,
+        entries=source.entries,
+        max_parallelism=max_parallelism,
+    )
+    return StatePart(source=composed, name=name, entry=source.entries[name])
+
+
+def _composers(
+    source: Source, names: list[StateName], max_parallelism: int
+) -> Iterator[tuple[StateName, Composer]]:
+    for name in names:
+        part = StatePart(source=source, name=name, entry=source.entries[name])
+        yield name, Composer(part, composed_part(source, name, max_parallelism))
 
 
 def state_names(header: StoredHeader) -> list[StateName]:

@@ -20,14 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers import (
-    ComposedSource,
     Operator,
     Page,
     SavepointLocation,
     Selection,
     Source,
     StateName,
-    StatePart,
     StoredGroups,
     StoredHeader,
     is_keyed,
@@ -46,7 +44,7 @@ from writers.deferred import Create, DeferredKeyedState, KeyedStateMaker
 from writers.edits import Edit, find_operator, with_operator
 from writers.errors import RefusedEditError
 from writers.keyed.assembly import KeyGroupAssembler, StateFile
-from writers.keyed.carry import carrier_of, check_carried, state_names
+from writers.keyed.carry import carrier_of, check_carried, composed_part, state_names
 from writers.keyed.segments import EntrySegments
 from writers.keyed.values import StateEditor
 
@@ -162,7 +160,7 @@ class _SubtaskFile:
         self._assembler = KeyGroupAssembler(file, compressed=maker.header.header.compressed)
         self._names = state_names(maker.header)
         self._editors = {
-            name: StateEditor(_composed(maker.source, name, maker.max_parallelism), changes)
+            name: StateEditor(composed_part(maker.source, name, maker.max_parallelism), changes)
             for name, changes in maker.changes.items()
             if name in maker.source.entries
         }
@@ -179,7 +177,7 @@ class _SubtaskFile:
 
     def _write_anew(self) -> None:
         self._file.write(self._maker.header.data)
-        carrier = carrier_of(self._maker.source, self._maker.header)
+        carrier = carrier_of(self._maker.source, self._maker.header, self._maker.max_parallelism)
         for group in carrier.groups:
             self._assembler.begin()
             for state, pages in carrier.states(group):
@@ -254,18 +252,6 @@ def canonical_handle(handle: KeyGroupsStateHandle) -> KeyGroupsSavepointStateHan
     return KeyGroupsSavepointStateHandle(
         key_group_range=handle.key_group_range, offsets=handle.offsets, delegate=handle.delegate
     )
-
-
-def _composed(source: Source, name: StateName, max_parallelism: int) -> StatePart:
-    """Return a state in the layout of canonical entries, for entries that the writer has already."""
-    composed = ComposedSource(
-        subtask=source.subtask,
-        path=source.path,
-        size_bytes=source.size_bytes,
-        entries=source.entries,
-        max_parallelism=max_parallelism,
-    )
-    return StatePart(source=composed, name=name, entry=source.entries[name])
 
 
 def _runs(

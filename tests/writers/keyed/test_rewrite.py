@@ -18,6 +18,10 @@ CANONICAL = (
     "wordcount-rocksdb-savepoints/canonical",
     "everything-hashmap-savepoints/canonical",
 )
+HASHMAP = (
+    "wordcount-hashmap-savepoints/native",
+    "everything-hashmap-savepoints/native",
+)
 ROCKSDB = (
     "wordcount-rocksdb-savepoints/native",
     "wordcount-rocksdb-checkpoint-incremental/checkpoint/chk-2",
@@ -46,7 +50,13 @@ def rows(savepoint: Savepoint) -> Counter[str]:
     )
 
 
-@pytest.mark.parametrize("name", [*CANONICAL, *ROCKSDB])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(one, marks=pytest.mark.slow if "everything" in one else ())
+        for one in [*CANONICAL, *HASHMAP, *ROCKSDB]
+    ],
+)
 def test_state_that_nobody_changes_has_the_same_rows(name: str, tmp_path: Path) -> None:
     source = Savepoint(FLINK / name)
     edits = rewrites(source)
