@@ -77,6 +77,7 @@ COMPILED_UNITS = (
     "writers.creation.grouping",
     "writers.encode.machine.execute",
     "writers.keyed.assembly",
+    "writers.keyed.keys",
 )
 """The modules that have kernels, those of the readers among them."""
 

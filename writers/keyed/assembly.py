@@ -36,7 +36,7 @@ _COPIED_BYTES = 8 << 20
 
 
 @subroutine
-def _copy(source: int, target: int, size: int) -> None:
+def copy_bytes(source: int, target: int, size: int) -> None:
     """Copy bytes by words; nothing behind them is read or written."""
     position = 0
     while size - position >= 8:
@@ -57,13 +57,13 @@ def _assemble(table: int, count: int, output: int) -> int:
         size = load_le_i8(table, field + 8)
         store_be_4(output, position, size)
         key = position + 4
-        _copy(load_le_i8(table, field), output + key, size)
+        copy_bytes(load_le_i8(table, field), output + key, size)
         # Entries of a canonical source may be marked.
         store_1(output, key, load_u1(output, key) & 0x7F)
         position = key + size
         size = load_le_i8(table, field + 24)
         store_be_4(output, position, size)
-        _copy(load_le_i8(table, field + 16), output + position + 4, size)
+        copy_bytes(load_le_i8(table, field + 16), output + position + 4, size)
         position += 4 + size
     return key
 

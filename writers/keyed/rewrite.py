@@ -45,8 +45,8 @@ from writers.edits import Edit, find_operator, with_operator
 from writers.errors import RefusedEditError
 from writers.keyed.assembly import KeyGroupAssembler, StateFile
 from writers.keyed.carry import carrier_of, check_carried, composed_part, state_names
+from writers.keyed.editors import editor_of
 from writers.keyed.segments import EntrySegments
-from writers.keyed.values import StateEditor
 
 # A copy of a whole file may share the bytes of the source on disk; more than this share of it is not left behind as waste.
 _MOST_WASTE = 1 / 8
@@ -160,7 +160,7 @@ class _SubtaskFile:
         self._assembler = KeyGroupAssembler(file, compressed=maker.header.header.compressed)
         self._names = state_names(maker.header)
         self._editors = {
-            name: StateEditor(composed_part(maker.source, name, maker.max_parallelism), changes)
+            name: editor_of(composed_part(maker.source, name, maker.max_parallelism), changes)
             for name, changes in maker.changes.items()
             if name in maker.source.entries
         }
