@@ -3,6 +3,7 @@
     errors.py      the errors of the writers, as users see them
     statements/    the text → statements
     family.py      statements that change the same thing, and what they share
+    kafka.py       the arguments of `rewind_kafka`, and the two halves of a source
     offsets.py     the family of `source_offsets`
     operators.py   the family of whole operators
     draft.py       what the statements so far have changed; each statement sees what the earlier ones did

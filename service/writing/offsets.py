@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -19,8 +19,10 @@ import pyarrow.compute as pc
 from catalog import Database, FactsTable, Table
 from catalog.savepointtables import SOURCE_OFFSETS_NAME
 from readers import OffsetPlace, Savepoint, offset_places, source_offsets
-from service.errors import InvalidQueryError, InvalidValueError
+from service.errors import InvalidQueryError, InvalidValueError, Position
 from service.writing.family import Context, Effect, Family
+from service.writing.kafka import check_source, rewind_arguments
+from service.writing.statements.calls import RewindKafka
 from service.writing.statements.rows import Update
 from service.writing.statements.statement import Statement
 from writers import SetOffsets, UnwritableError
@@ -63,7 +65,7 @@ class OffsetChanges(Family):
 
     @property
     def appliers(self) -> Mapping[type[Statement], Callable[[Any], Effect]]:
-        return {Update: self._update}
+        return {Update: self._update, RewindKafka: self._rewind}
 
     def owns(self, table: str) -> bool:
         return table.casefold() == SOURCE_OFFSETS_NAME
@@ -87,10 +89,23 @@ class OffsetChanges(Family):
             raise UnwritableError("expected the offsets of the script, read others back; nothing was written")
 
     def _update(self, statement: Update) -> Effect:
-        context = self.context
+        return self._effect(self._draft.update(statement, lambda sql: self.context.select(sql, {})))
+
+    def _rewind(self, statement: RewindKafka) -> Effect:
+        arguments = self.context.select(f"SELECT * FROM (VALUES {statement.arguments}\n)", {})
+        operator, topic, offsets = rewind_arguments(arguments)
+        operator_id, _ = self.context.operator(operator)
+        check_source(self.context.database.savepoint, operator_id, operator)
+        return self._effect(self._draft.rewind(operator_id, operator, topic, offsets, statement.position))
+
+    @property
+    def _draft(self) -> DraftOffsets:
         if self._rows is None:
-            self._rows = DraftOffsets(context.database, context.operator_ids)
-        rows = self._rows.update(statement, lambda sql: context.select(sql, {}))
+            self._rows = DraftOffsets(self.context.database, self.context.operator_ids)
+        return self._rows
+
+    @staticmethod
+    def _effect(rows: int) -> Effect:
         text = (
             f"{rows} row{'' if rows == 1 else 's'} of {SOURCE_OFFSETS_NAME} change{'s' if rows == 1 else ''}"
         )
@@ -152,33 +167,76 @@ class DraftOffsets:
         where = f" WHERE ({statement.condition}\n)" if statement.condition else ""
         expression = statement.assignments[0].expression
         found = select(f"SELECT {ROW}, ({expression}\n) AS {_WRITABLE} FROM {SOURCE_OFFSETS_NAME}{where}")
+        return self._set(
+            zip(*(column.to_pylist() for column in found.columns), strict=True), statement.position
+        )
+
+    def rewind(
+        self, operator_id: str, name: str, topic: str, offsets: Mapping[int, int], position: Position
+    ) -> int:
+        """Set the offsets of partitions of a Kafka source; return how many change.
+
+        Args:
+            operator_id, name: of the source.
+            topic: of the partitions.
+            offsets: partition → offset.
+            position: of the statement.
+
+        Raises:
+            QueryError: the operator has no such partitions, or an offset cannot be written.
+        """
+        rows: dict[int, list[int]] = {}
+        topics = set()
+        columns = ("operator_id", "connector", "topic", "partition")
+        for row, (own_id, connector, found, partition) in enumerate(
+            zip(*(self._rows.column(column).to_pylist() for column in columns), strict=True)
+        ):
+            if own_id == operator_id and connector == "kafka":
+                topics.add(found)
+                if found == topic:
+                    rows.setdefault(partition, []).append(row)
+        if not rows:
+            has = f"those of {', '.join(sorted(topics))}" if topics else "none of a Kafka source"
+            raise InvalidQueryError(
+                f"expected partitions of topic {topic!r} in {name!r}, found {has}", position=position
+            )
+        missing = sorted(offsets.keys() - rows.keys())
+        if missing:
+            raise InvalidQueryError(
+                f"topic {topic!r} has no partition {', '.join(map(str, missing))} in {name!r}",
+                hint=f"it has {', '.join(map(str, sorted(rows)))}",
+                position=position,
+            )
+        chosen = ((row, offset) for partition, offset in offsets.items() for row in rows[partition])
+        return self._set(chosen, position)
+
+    def _set(self, chosen: Iterable[tuple[int, object]], position: Position) -> int:
+        """Give rows other values; return how many change."""
         values = self._values
         changed = 0
-        for row, value in zip(*(column.to_pylist() for column in found.columns), strict=True):
-            number = self._number(row, value, statement)
+        for row, value in chosen:
+            number = self._number(row, value, position)
             changed += values[row] != number
             values[row] = number
-        position = self._rows.schema.get_field_index(_WRITABLE)
+        index = self._rows.schema.get_field_index(_WRITABLE)
         self._rows = self._rows.set_column(
-            position, self._rows.schema.field(position), pa.array(values, pa.int64())
+            index, self._rows.schema.field(index), pa.array(values, pa.int64())
         )
         return changed
 
-    def _number(self, row: int, value: object, statement: Update) -> int:
+    def _number(self, row: int, value: object, position: Position) -> int:
         """Return a new offset: a whole number in the range of a BIGINT, of a row whose offset can be written."""
         # A HUGEINT, as of a sum, comes as a Decimal.
         if isinstance(value, Decimal) and value == value.to_integral_value():
             value = int(value)
         if type(value) is not int or not _LEAST <= value <= _GREATEST:
             shown = value if isinstance(value, Decimal) else repr(value)
-            raise InvalidValueError(
-                f"expected a BIGINT for {_WRITABLE}, found {shown}", position=statement.position
-            )
+            raise InvalidValueError(f"expected a BIGINT for {_WRITABLE}, found {shown}", position=position)
         if self._places[row] is None:
             raise InvalidQueryError(
                 f"the starting offset of {self._split(row)} cannot be written: {self._reason(row)}",
                 hint="leave the row out by a WHERE",
-                position=statement.position,
+                position=position,
             )
         return value
 

@@ -246,7 +246,7 @@ def _more() -> Iterator[Restore]:
 
 
 def _operator_state() -> Iterator[Restore]:
-    """Offsets in compressed state."""
+    """Offsets in compressed state, and a Kafka source that a call rewinds."""
     for version, backend in (("1.20.3", "hashmap"), ("2.3.0", "rocksdb")):
         yield Restore(
             name="rewind-compressed",
@@ -257,6 +257,15 @@ def _operator_state() -> Iterator[Restore]:
             restoring=("--allow-non-restored", "--emit", "2"),
             states=("topic-partition-offset-states",),
             written_by="1.20.3",
+        )
+        yield Restore(
+            name="rewind-call",
+            version=version,
+            backend=backend,
+            source="source-kafka-hashmap-canonical",
+            script=f"CALL rewind_kafka('kafka-source', 'words-{version}-hashmap', MAP {{0: 5, 1: 20}})",
+            job="kafka",
+            restoring=("--allow-non-restored",),
         )
 
 

@@ -4,6 +4,7 @@
     parser.py      reads the tokens of one statement
     rows.py        UPDATE: statements that change rows
     tables.py      DROP TABLE, ALTER TABLE: statements that change operators
+    calls.py       CALL: statements that spell out what an UPDATE would do
     script.py      the text → statements, by the table of first words
 
 To add a statement, write its dataclass and a function that parses it, and add its line to `STATEMENTS` in script.py. A family of

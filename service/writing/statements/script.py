@@ -8,6 +8,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from service.errors import ForbiddenError, QuerySyntaxError
 from service.sql.parser import check_length, tokens_of, with_double_quotes
+from service.writing.statements.calls import USAGE, call
 from service.writing.statements.parser import Parser
 from service.writing.statements.rows import update
 from service.writing.statements.statement import Statement
@@ -24,7 +25,7 @@ def statements_of(script: str, max_bytes: int) -> tuple[Statement, ...]:
     """
     check_length(script, max_bytes)
     script = with_double_quotes(script)
-    found = [_statement(Parser(script, tokens)) for tokens in _divided(tokens_of(script))]
+    found = [_statement(Parser(script, tokens)) for tokens in _divided(_tokens(script))]
     if not found:
         raise QuerySyntaxError("expected a statement, found none", hint=f"there are {_KNOWN}")
     return tuple(found)
@@ -42,6 +43,21 @@ def _statement(parser: Parser) -> Statement:
     return statement
 
 
+def _tokens(script: str) -> list[Token]:
+    """Return the tokens of a script: those behind CALL too, which the tokenizer leaves as one text."""
+    found: list[Token] = []
+    for token in tokens_of(script):
+        if not (found and found[-1].token_type is TokenType.COMMAND and token.token_type is TokenType.STRING):
+            found.append(token)
+            continue
+        first = found[-1].end + 1
+        first += len(script[first:]) - len(script[first:].lstrip())
+        for inner in tokens_of(token.text):
+            start, end = first + inner.start, first + inner.end
+            found.append(Token(inner.token_type, inner.text, start=start, end=end))
+    return found
+
+
 def _divided(tokens: Sequence[Token]) -> list[Sequence[Token]]:
     """Return the tokens of each statement."""
     found: list[list[Token]] = [[]]
@@ -55,11 +71,13 @@ def _divided(tokens: Sequence[Token]) -> list[Sequence[Token]]:
 
 STATEMENTS: dict[str, Callable[[Parser], Statement]] = {
     "ALTER": alter,
+    "CALL": call,
     "DROP": drop,
     "UPDATE": update,
 }
 """The first word of a statement → what parses the words that follow it."""
 
 _KNOWN = (
-    "DROP TABLE operator, ALTER TABLE operator RENAME TO 'uid', UPDATE source_offsets SET starting_offset = …"
+    "DROP TABLE operator, ALTER TABLE operator RENAME TO 'uid', UPDATE source_offsets SET starting_offset = …, "
+    + USAGE
 )

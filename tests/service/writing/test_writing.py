@@ -264,3 +264,58 @@ def test_offsets_that_are_no_numbers_are_refused_with_the_reason(
     assert ended.code == 1
     assert message in ended.errors
     assert not write.target.exists()
+
+
+def test_a_kafka_source_is_rewound_by_a_call(write: Command) -> None:
+    ended = write("CALL rewind_kafka('source', 'words', MAP {0: 5, 1: 20})")
+
+    assert ended.code == 0
+    assert ended.output.splitlines()[:3] == [
+        "2 rows of source_offsets change",
+        "  source, topic words, partition 0: starting_offset 24750 → 5",
+        "  source, topic words, partition 1: starting_offset 25000 → 20",
+    ]
+    assert offsets(write.target) == BEFORE | {0: 5, 1: 20}
+
+
+def test_both_halves_of_a_kafka_source_are_checked(write: Command, tmp_path: Path) -> None:
+    source = unpacked("2.3.0-source-kafka-hashmap-canonical", tmp_path).directory
+
+    ended = write("CALL rewind_kafka('kafka-source', 'words-2.3.0-hashmap', MAP {2: 1 + 1})", source=source)
+
+    assert ended.code == 0
+    assert offsets(write.target)[2] == 2
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        ("CALL rewind('source')", "there is no procedure 'rewind'"),
+        ("CALL rewind_kafka", "expected ( and arguments, found the end"),
+        ("CALL rewind_kafka('source', 'words')", "found arguments of the types string, string"),
+        ("CALL rewind_kafka('source', 'words', 5)", "found arguments of the types string, string, int32"),
+        ("CALL rewind_kafka('source', 'words', MAP {})", "found"),
+        ("CALL rewind_kafka('source', 'words', MAP {0: -1})", "an offset from 0 on, found 0 and -1"),
+        (
+            "CALL rewind_kafka('source', 'words', MAP {4: 1, 0: 1})",
+            "topic 'words' has no partition 4 in 'source'",
+        ),
+        (
+            "CALL rewind_kafka('source', 'word', MAP {0: 1})",
+            "of topic 'word' in 'source', found those of words",
+        ),
+        ("CALL rewind_kafka('aggregate', 'words', MAP {0: 1})", "found none of a Kafka source"),
+        ("CALL rewind_kafka('sink', 'words', MAP {0: 1})", "there is no table 'sink'"),
+        ("CALL rewind_kafka('source', read_text('/etc/passwd'), MAP {0: 1})", "read_text"),
+        (
+            "DROP TABLE source; CALL rewind_kafka('source', 'words', MAP {0: 1})",
+            "an earlier statement dropped",
+        ),
+    ],
+)
+def test_wrong_calls_write_nothing(call: str, message: str, write: Command) -> None:
+    ended = write(call)
+
+    assert ended.code == 1
+    assert message in ended.errors
+    assert not write.target.exists()
