@@ -10,6 +10,7 @@ Reading order:
     processes.py   what a connection has open in this process, and what a fork leaves of it
     table.py       Table: one table of a database
     answer.py      Answer: a statement that runs when its rows are wanted
+    written.py     WriteResult: what a script did to a savepoint
     stream.py      the rows of one running query
     values.py      Arrow → Python values, pandas, polars
     display.py     what a session shows: texts, and HTML in notebooks
@@ -33,8 +34,10 @@ if TYPE_CHECKING:
     from savepointdb.connection import Connection, connect
     from savepointdb.errors import IncompleteWarning, MissingPackageError, QueryWarning
     from savepointdb.table import Table
+    from savepointdb.written import WriteResult
     from service.errors import (
         ColumnNotFoundError,
+        ConflictError,
         DatabaseNotFoundError,
         InvalidQueryError,
         InvalidRequestError,
@@ -48,6 +51,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Answer",
     "ColumnNotFoundError",
+    "ConflictError",
     "Connection",
     "DatabaseNotFoundError",
     "IncompleteWarning",
@@ -61,6 +65,7 @@ __all__ = [
     "SavepointError",
     "Table",
     "TableNotFoundError",
+    "WriteResult",
     "connect",
 ]
 
@@ -71,6 +76,7 @@ _HOMES = {
     "MissingPackageError": "savepointdb.errors",
     "QueryWarning": "savepointdb.errors",
     "Table": "savepointdb.table",
+    "WriteResult": "savepointdb.written",
     "connect": "savepointdb.connection",
 }
 

@@ -14,18 +14,20 @@ import pyarrow as pa
 
 from catalog import Database, NoSuchTableError, Root
 from savepointdb.answer import Answer
-from savepointdb.display import counted, html_list
+from savepointdb.display import html_list
 from savepointdb.errors import translated
 from savepointdb.processes import OpenSavepoints, Sources
 from savepointdb.table import Table
+from savepointdb.written import WriteResult
 from service.commands.sources import no_savepoint
-from service.encode import age_text, printable, size_text, table_lines
+from service.encode import age_text, counted, printable, size_text, table_lines
 from service.engines.registry import AUTO
 from service.errors import InvalidRequestError, QueryError
 from service.queries.request import QueryRequest
 from service.settings import UNLIMITED, check_value, settings_of
 from service.sql.parser import DIALECT
 from service.sql.types import Column, sql_type
+from service.writing.writing import WriteRequest, files_mode
 
 _TABLES_SHOWN = 30
 _DATABASES_SHOWN = 20
@@ -134,6 +136,43 @@ class Connection:
             source="savepointdb",
         )
         return Answer(self._opened, request)
+
+    def write(
+        self,
+        target: Path | None,
+        script: str,
+        *,
+        dry_run: bool = False,
+        files: str = "link",
+        flink: str | None = None,
+        expect: Mapping[str, int] | None = None,
+    ) -> WriteResult:
+        """Write a new savepoint: the database of this connection, changed by a script. The savepoint itself is only read.
+
+        Args:
+            target: the directory of the new savepoint, which must not exist; None is enough for a dry run.
+            script: statements with semicolons between them: UPDATE, DELETE, INSERT, ALTER, DROP.
+            dry_run: True to say what would be written, and write nothing.
+            files: how files come along: `link` (copies where there are no links), `copy`, or `reference`.
+            flink: the version of Flink that will restore it, such as `"1.20"`; None for the source's.
+            expect: table → how many of its rows must change, or nothing is written.
+
+        Raises:
+            InvalidQueryError: the script means nothing, or is refused; `code` is REFUSED_WRITE where Flink would not restore it.
+            ConflictError: the target exists, or another number of rows would change than `expect` says.
+            SavepointError: the savepoint cannot be read.
+            InvalidRequestError: there is no target, or an argument has a wrong value.
+        """
+        if not isinstance(script, str):
+            raise TypeError(f"expected a script as str, found {type(script).__name__}")
+        with translated():
+            if target is None and not dry_run:
+                raise InvalidRequestError("expected a target", hint="dry_run=True needs none")
+            request = WriteRequest(
+                sql=script, files=files_mode(files), flink=flink, expected=dict(expect or {})
+            )
+            place = None if dry_run else _expanded(target or "")
+            return WriteResult(self._opened.write(self._default(), request, place), place)
 
     @property
     def databases(self) -> list[str]:

@@ -12,7 +12,7 @@ from html import escape
 
 import pyarrow as pa
 
-from service.encode import fitting_columns, plan_lines, printable, table_lines, text_rows
+from service.encode import counted, fitting_columns, plan_lines, printable, table_lines, text_rows
 from service.encode.columns import is_number
 from service.sql.types import Column
 
@@ -75,11 +75,6 @@ class Shown:
     def _row_count(self) -> str:
         rows = counted(sum(batch.num_rows for batch in self.batches), "row")
         return f"the first {rows}" if self.is_cut else rows
-
-
-def counted(count: int, noun: str) -> str:
-    """Return `1 row`, `2 rows`."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def html_list(title: str, lines: Iterable[str]) -> str:

@@ -12,9 +12,10 @@ import os
 import threading
 import weakref
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 
-from catalog import Catalog, Root
+from catalog import Catalog, Database, Root
 from readers import load_machine
 from savepointdb.errors import QueryWarning, warn
 from savepointdb.stream import Closer, Stream
@@ -25,6 +26,7 @@ from service.errors import InvalidRequestError
 from service.queries.registry import Queries
 from service.queries.request import QueryRequest
 from service.settings import Settings
+from service.writing.writing import Preview, WriteRequest, Writing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +123,20 @@ class OpenSavepoints:
         for warning in stream.assumptions:
             warn(f"{warning}; connect(…, database=…) names another", QueryWarning)
         return stream
+
+    def write(self, database: Database, request: WriteRequest, target: str | None) -> Preview:
+        """Write a new savepoint; without a target, only say what it would be.
+
+        Raises:
+            QueryError: the script means nothing or is refused, the target cannot be written, or the connection is closed.
+        """
+        with self._lock:
+            self._check_open()
+        log_compilation()
+        load_machine()
+        settings = self.sources.settings
+        with closing(Writing(Catalog.of(database), open_engines(settings), settings, request)) as writing:
+            return writing.preview if target is None else writing.write(target)
 
     def prefix_of(self, request: QueryRequest) -> str:
         """Return what stands before the query of a statement: EXPLAIN, DESCRIBE or nothing.

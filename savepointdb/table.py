@@ -12,10 +12,10 @@ from catalog import Database, KeyedState, NoSuchColumnError, NotAKeyError, key_o
 from catalog.savepointtables import TIMERS_NAME
 from catalog.table import Table as CatalogTable
 from savepointdb.answer import Answer
-from savepointdb.display import counted, html_list
+from savepointdb.display import html_list
 from savepointdb.errors import translated
 from savepointdb.processes import OpenSavepoints
-from service.encode import printable, size_text
+from service.encode import counted, printable, size_text
 from service.engines.registry import AUTO
 from service.errors import InvalidRequestError, QueryError
 from service.queries.request import QueryRequest

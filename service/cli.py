@@ -211,14 +211,19 @@ def _add_write(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "sql",
         metavar="SCRIPT",
+        nargs="?",
         help="Statements with semicolons between them: DROP TABLE operator, ALTER TABLE operator RENAME TO 'uid', "
         "UPDATE source_offsets SET starting_offset = …; - reads them from standard input.",
     )
+    parser.add_argument("--file", metavar="FILE", help="File that holds the script, in place of SCRIPT.")
     parser.add_argument(
         "--to", metavar="DIR", help="Directory of the new savepoint, or a URL; nothing may be there."
     )
     parser.add_argument(
         "--dry-run", action="store_true", help="Show what would be written, and write nothing."
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="Show what is written, or would be, as a JSON object."
     )
     parser.add_argument(
         "--files",
@@ -344,7 +349,7 @@ _USAGES = {
     "query": "savepointdb query SQL --savepoint [NAME=]PATH [--format FORMAT] [--output FILE] [option …]",
     "inspect": "savepointdb inspect PATH [option …]",
     "lookup": "savepointdb lookup PATH KEY [option …]",
-    "write": "savepointdb write SOURCE SCRIPT --to DIR [--dry-run] [option …]",
+    "write": "savepointdb write SOURCE (SCRIPT | --file FILE) --to DIR [--dry-run] [option …]",
 }
 _COMMANDS = {
     "serve": ("Serve savepoints over HTTP.", _add_serve),

@@ -40,6 +40,7 @@ FLOORS = {
         ("rooms",),
         ("errors",),
         ("stream", "values", "display"),
+        ("written",),
         ("processes",),
         ("answer",),
         ("table",),

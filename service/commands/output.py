@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from service.commands.outcome import WrongUsageError
 from service.commands.progress import ProgressLine
-from service.encode import FORMATS, fitting_columns, printable, table_lines, value_lines
+from service.encode import FORMATS, counted, fitting_columns, printable, table_lines, value_lines
 from service.sql.types import Column
 
 TABLE, LINE = "table", "line"
@@ -123,7 +123,7 @@ class _Screen:
             self._tell_rows(rest, row_count, limit)
         if left_out:
             names = printable(", ".join(left_out))
-            _tell(f"{_counted(len(left_out), 'column')} left out: {names} (--format line shows every column)")
+            _tell(f"{counted(len(left_out), 'column')} left out: {names} (--format line shows every column)")
 
     def _show_table(self, first: Sequence[pa.RecordBatch], shown: Iterable[pa.RecordBatch]) -> list[str]:
         """Show a table, and return the names of the columns for which the screen has no room."""
@@ -145,10 +145,10 @@ class _Screen:
             row_count += sum(batch.num_rows for batch in rest)
         except KeyboardInterrupt:
             self._hide_progress()
-            _tell(f"more than {_counted(row_count, 'row')}{shown if row_count > limit else ''}")
+            _tell(f"more than {counted(row_count, 'row')}{shown if row_count > limit else ''}")
             raise
         self._hide_progress()
-        _tell(f"{_counted(row_count, 'row')}{shown if row_count > limit else ''}")
+        _tell(f"{counted(row_count, 'row')}{shown if row_count > limit else ''}")
 
     def _hide_progress(self) -> None:
         if self._progress:
@@ -176,10 +176,6 @@ def _sliced(batches: Iterable[pa.RecordBatch], length: int) -> list[pa.RecordBat
 
 def _tell(message: str) -> None:
     print(message, file=sys.stderr)
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def _write(chunks: Iterable[bytes], path: str | None, progress: ProgressLine | None) -> None:

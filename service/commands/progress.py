@@ -1,13 +1,11 @@
-"""The progress of a long read: one line on standard error, on a terminal only."""
+"""The progress of what takes long: one line on standard error, on a terminal only."""
 
 from __future__ import annotations
 
 import sys
 import threading
+from collections.abc import Callable
 from types import TracebackType
-
-from service.encode import size_text
-from service.queries.query import Query
 
 _FIRST_AFTER_S = 1.0
 _AGAIN_AFTER_S = 0.2
@@ -16,10 +14,14 @@ _CLEAR = "\r\033[K"
 
 
 class ProgressLine:
-    """Shows how much a query has read. Use it in `with`, around reading the answer, and hide it while rows are shown."""
+    """Shows how far something is. Use it in `with`, around what takes long, and hide it while rows are shown.
 
-    def __init__(self, query: Query) -> None:
-        self._query = query
+    Args:
+        text: returns what to show.
+    """
+
+    def __init__(self, text: Callable[[], str]) -> None:
+        self._text = text
         self._lock = threading.Lock()
         self._is_hidden = self._is_drawn = False
         self._ended = threading.Event()
@@ -47,10 +49,7 @@ class ProgressLine:
             self._clear()
 
     def _draw(self) -> None:
-        progress = self._query.progress
-        read, total = progress.bytes_read, progress.bytes_total
-        part = f", {min(100, read * 100 // total)} %" if total else ""
-        sys.stderr.write(f"{_CLEAR}{size_text(read)} read{part}, {self._query.elapsed_ms / 1000:,.0f} s")
+        sys.stderr.write(f"{_CLEAR}{self._text()}")
         sys.stderr.flush()
         self._is_drawn = True
 

@@ -14,7 +14,7 @@ from service.commands.outcome import ended
 from service.commands.output import LINE, ROWS_ON_SCREEN, TABLE, check_output, write_lines, write_rows
 from service.commands.progress import ProgressLine
 from service.commands.sources import cache_of, catalog_of
-from service.encode import plan_lines
+from service.encode import plan_lines, size_text
 from service.engines.registry import open_engines
 from service.queries.query import Query
 from service.queries.registry import Queries
@@ -56,12 +56,18 @@ def _query(options: Namespace) -> None:
                 print(f"savepointdb: {warning}; --database names another", file=sys.stderr)
             for warning in query.plan.skipped:
                 print(f"savepointdb: {warning}", file=sys.stderr)
-            with ProgressLine(query) as progress:
+            with ProgressLine(lambda: _progress(query)) as progress:
                 _write(query, progress, options)
             for file in query.incomplete:
                 print(f"savepointdb: {file.text()}", file=sys.stderr)
             if query.truncated:
                 print(f"savepointdb: there are more than {query.row_count} rows", file=sys.stderr)
+
+
+def _progress(query: Query) -> str:
+    read, total = query.progress.bytes_read, query.progress.bytes_total
+    part = f", {min(100, read * 100 // total)} %" if total else ""
+    return f"{size_text(read)} read{part}, {query.elapsed_ms / 1000:,.0f} s"
 
 
 def _write(query: Query, progress: ProgressLine, options: Namespace) -> None:

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from argparse import Namespace
+from contextlib import closing
+from pathlib import Path
+from time import monotonic
 
+from service.commands.compile import log_compilation
 from service.commands.outcome import WrongUsageError, ended
+from service.commands.progress import ProgressLine
 from service.commands.sources import catalog_of
+from service.encode import counted, printable, size_text
 from service.engines.registry import open_engines
 from service.settings import UNLIMITED, settings_of
-from service.writing.writing import Preview, WriteRequest, Writing
+from service.writing.progress import TargetSize
+from service.writing.report import lines_of, report_of
+from service.writing.writing import WriteRequest, Writing
 from writers import FilesMode
-
-_SHOWN_CHANGES = 20
 
 
 def main(options: Namespace) -> int:
@@ -26,19 +33,71 @@ def _write(options: Namespace) -> None:
         raise WrongUsageError("expected --to DIR, the directory of the new savepoint, or --dry-run")
     settings = settings_of(vars(options), os.environ, UNLIMITED)
     request = WriteRequest(
-        sql=sys.stdin.read() if options.sql == "-" else options.sql,
+        sql=_script(options),
         files=FilesMode(options.files),
         flink=options.flink,
         expected=dict(map(_expected, options.expect or ())),
     )
+    log_compilation()
     catalog = catalog_of([options.savepoint], options)
-    writing = Writing(catalog, open_engines(settings), settings, request)
-    if options.dry_run:
-        _show(writing.preview)
-        print("nothing was written: --dry-run")
+    progress = _Progress(None if options.dry_run else options.to)
+    with (
+        ProgressLine(progress.text),
+        closing(
+            Writing(catalog, open_engines(settings), settings, request, progress.on_statement)
+        ) as writing,
+    ):
+        preview = writing.preview if options.dry_run else writing.write(options.to)
+    if options.json:
+        target = None if options.dry_run else options.to
+        print(json.dumps({"target": target, "dry_run": options.dry_run, **report_of(preview)}, indent=2))
         return
-    _show(writing.write(options.to))
-    print(f"written: {options.to}")
+    for line in lines_of(preview):
+        print(printable(line))
+    print("nothing was written: --dry-run" if options.dry_run else f"written: {options.to}")
+
+
+class _Progress:
+    """How far a write is.
+
+    Args:
+        target: the directory that is made; None for a dry run.
+    """
+
+    def __init__(self, target: str | None) -> None:
+        self._target = target
+        self._started = monotonic()
+        self._done = self._count = 0
+
+    def on_statement(self, done: int, count: int) -> None:
+        """Note how many statements have run."""
+        self._done, self._count = done, count
+
+    def text(self) -> str:
+        """Return a line."""
+        took = f"{monotonic() - self._started:,.0f} s"
+        if self._done < self._count:
+            return f"statement {self._done + 1:,} of {self._count:,}, {took}"
+        # To ask an object store for its files is a request.
+        if self._target is None or "://" in self._target:
+            return took
+        size = TargetSize.of(self._target)
+        return f"{counted(size.files, 'file')}, {size_text(size.bytes_written)} written, {took}"
+
+
+def _script(options: Namespace) -> str:
+    if (options.sql is None) == (options.file is None):
+        raise WrongUsageError("expected a script, either as an argument or by --file")
+    if options.sql == "-":
+        return sys.stdin.read()
+    if options.file is None:
+        return str(options.sql)
+    try:
+        return Path(options.file).read_text(encoding="utf-8")
+    except OSError as error:
+        raise WrongUsageError(f"--file: cannot read {options.file}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise WrongUsageError(f"--file: expected UTF-8 in {options.file}: {error.reason}") from error
 
 
 def _expected(text: str) -> tuple[str, int]:
@@ -46,14 +105,3 @@ def _expected(text: str) -> tuple[str, int]:
     if not separator or not rows.isdecimal():
         raise WrongUsageError(f"--expect: expected TABLE=ROWS, found {text!r}")
     return table, int(rows)
-
-
-def _show(preview: Preview) -> None:
-    for effect in preview.effects:
-        print(effect.text)
-    for change in preview.offsets[:_SHOWN_CHANGES]:
-        print(f"  {change.text()}")
-    if len(preview.offsets) > _SHOWN_CHANGES:
-        print(f"  … and {len(preview.offsets) - _SHOWN_CHANGES} more")
-    summary = preview.summary
-    print(f"{summary.operators} operators, {summary.files} files with {summary.file_bytes} bytes")

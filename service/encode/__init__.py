@@ -5,13 +5,13 @@ Modules:
     columns.py  an Arrow column → types that every format has; → JSON text; → plain text
     formats.py  batches → a stream of bytes, a function for each format
     table.py    batches → lines for people: a table, a value a line, a plan
-    sizes.py    sizes in bytes → text for people
+    sizes.py    sizes in bytes and numbers → text for people
     ages.py     times → how long ago that was, for people
 """
 
 from service.encode.ages import age_text
 from service.encode.formats import FORMATS, SPREADSHEET_CSV, Format, json_rows
-from service.encode.sizes import size_text
+from service.encode.sizes import counted, size_text
 from service.encode.table import fitting_columns, plan_lines, printable, table_lines, text_rows, value_lines
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "SPREADSHEET_CSV",
     "Format",
     "age_text",
+    "counted",
     "fitting_columns",
     "json_rows",
     "plan_lines",

@@ -1,4 +1,4 @@
-"""Sizes for people: `12 kB`."""
+"""Sizes and numbers for people: `12 kB`, `1 row`, `2 rows`."""
 
 from __future__ import annotations
 
@@ -13,3 +13,8 @@ def size_text(size_bytes: int) -> str:
         size, number = size / _STEP, number + 1
     digits = 0 if size >= 10 or number == 0 else 1
     return f"{size:.{digits}f} {_UNITS[number]}"
+
+
+def counted(count: int, noun: str) -> str:
+    """Return `1 row`, `2 rows`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -148,6 +148,19 @@ def _only(catalog: Catalog) -> Database:
     return database
 
 
+def files_mode(text: str) -> FilesMode:
+    """Return how files come along, by its name.
+
+    Raises:
+        InvalidRequestError: there is no such way.
+    """
+    try:
+        return FilesMode(text)
+    except ValueError as error:
+        known = ", ".join(mode.value for mode in FilesMode)
+        raise InvalidRequestError(f"expected files to be one of {known}, found {text!r:.100}") from error
+
+
 def _version_edits(request: WriteRequest) -> tuple[Edit, ...]:
     """Return what makes `_metadata` readable for the asked Flink.
 

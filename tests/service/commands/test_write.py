@@ -1,0 +1,75 @@
+"""`savepointdb write` as people type it: where the script comes from, and how the result is shown."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from service.cli import main
+from tests.support.paths import DATA
+from tests.support.terminal import run_on_terminal
+
+WORDCOUNT = str(DATA / "flink/2.3.0/wordcount-hashmap-savepoints/canonical")
+DROP = 'DROP TABLE aggregate; DROP TABLE "mod7-no-uid"'
+SHOWN = (
+    "aggregate is dropped: a job that has this operator starts it without state\n"
+    "mod7-no-uid is dropped: a job that has this operator starts it without state\n"
+    "1 operator, 0 files with 0 bytes\n"
+    "nothing was written: --dry-run\n"
+)
+
+
+def test_a_script_comes_from_an_argument_a_file_or_standard_input(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "script.sql"
+    file.write_text(DROP)
+    monkeypatch.setattr(sys, "stdin", io.StringIO(DROP))
+
+    for words in ([DROP], ["--file", str(file)], ["-"]):
+        assert main(["write", WORDCOUNT, *words, "--dry-run"]) == 0
+        assert capsys.readouterr().out == SHOWN
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "expected a script, either as an argument or by --file"),
+        (["DROP TABLE x", "--file", "y"], "expected a script, either as an argument or by --file"),
+        (["--file", "none.sql"], "cannot read none.sql: No such file or directory"),
+        (["--file", WORDCOUNT + "/_metadata"], "expected UTF-8"),
+    ],
+)
+def test_a_script_that_is_none_is_wrong_usage(
+    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["write", WORDCOUNT, *words, "--dry-run"]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_json_has_the_whole_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    target = str(tmp_path / "new")
+    assert main(["write", WORDCOUNT, DROP, "--dry-run", "--json"]) == 0
+    dry = json.loads(capsys.readouterr().out)
+    assert main(["write", WORDCOUNT, DROP, "--to", target, "--json"]) == 0
+    written = json.loads(capsys.readouterr().out)
+
+    assert [one["table"] for one in dry["statements"]] == ["aggregate", "mod7-no-uid"]
+    assert (dry["target"], dry["dry_run"], dry["summary"]["operators"]) == (None, True, 1)
+    assert written == dry | {"target": target, "dry_run": False}
+
+
+@pytest.mark.slow
+def test_a_terminal_shows_how_far_a_long_write_is(tmp_path: Path) -> None:
+    script = f"{DROP}; UPDATE source_offsets SET starting_offset = (SELECT count(*) FROM range(3000000000))"
+    command = [sys.executable, "-m", "savepointdb", "write", WORDCOUNT, script, "--to", str(tmp_path / "new")]
+
+    ended = run_on_terminal(command, errors_too=True)
+
+    assert ended.code == 0
+    assert "\r\033[Kstatement 3 of 3, 1 s" in ended.screen
+    assert "\r\033[Kaggregate is dropped" in ended.screen
