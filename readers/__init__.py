@@ -81,7 +81,7 @@ from readers.formats.composite.source import ComposedSource
 from readers.formats.entry import OUT_OF_RANGE, UNDECODED, WHOLE_MAP, Entry, StateKind, state_meta_info
 from readers.formats.operatorstate.layout import operator_program
 from readers.formats.operatorstate.source import OperatorSource, operator_header_of
-from readers.formats.source import Selection, Source, StateName, StoredGroups
+from readers.formats.source import Selection, Source, StateName, StateRun, StoredGroup, StoredGroups
 from readers.headers.keyed import StoredHeader
 from readers.headers.metainfo import BackendStateType, StateMetaInfo
 from readers.jsontext import iso_timestamp, json_text
@@ -192,8 +192,10 @@ __all__ = [
     "StateName",
     "StateObject",
     "StatePart",
+    "StateRun",
     "StorageError",
     "StorageOptions",
+    "StoredGroup",
     "StoredGroups",
     "StoredHeader",
     "Stream",

@@ -208,11 +208,15 @@ class GroupChanges:
     @property
     def updated(self) -> NDArray[np.int64]:
         """The numbers of the rows that have other values and are not removed, ascending; added ones may be among them."""
-        return np.setdiff1d(self._numbers_of(UpdatedRows), self.removed, assume_unique=True)
+        updated, removed = self._numbers_of(UpdatedRows), self.removed
+        return np.setdiff1d(updated, removed, assume_unique=True) if len(removed) else updated
 
     def _numbers_of(self, kind: type[PlacedRows]) -> NDArray[np.int64]:
         found = [_numbers(rows, ROW) for layer, rows in self.layers if isinstance(layer, kind)]
-        return np.unique(np.concatenate([np.zeros(0, dtype=np.int64), *found]))
+        # The numbers of a layer ascend, and none comes twice.
+        return (
+            found[0] if len(found) == 1 else np.unique(np.concatenate([np.zeros(0, dtype=np.int64), *found]))
+        )
 
     def applied(self, rows: pa.Table) -> pa.Table:
         """Return rows after all changes: see `StateChanges.applied`."""

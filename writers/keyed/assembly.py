@@ -159,7 +159,7 @@ class KeyGroupAssembler:
         self._last = output
 
     def add_run(self, run: NDArray[np.uint8]) -> None:
-        """Append all entries of the state as a canonical file has them, the last of them marked."""
+        """Append entries of the state as a canonical file has them: the last of the state is marked, in the last piece."""
         self._begin_state()
         self._write(run)
 

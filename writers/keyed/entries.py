@@ -230,7 +230,8 @@ def numbers_set_whole(changes: GroupChanges) -> NDArray[np.int64]:
         for layer, rows in changes.layers
         if isinstance(layer, UpdatedRows) and (_VALUE,) in layer.paths
     ]
-    return np.unique(np.concatenate([np.zeros(0, dtype=np.int64), *found]))
+    # The numbers of a layer ascend, and none comes twice.
+    return found[0] if len(found) == 1 else np.unique(np.concatenate([np.zeros(0, dtype=np.int64), *found]))
 
 
 def array_of(rows: pa.Table, name: str) -> pa.Array:

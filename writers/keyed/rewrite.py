@@ -26,6 +26,8 @@ from readers import (
     Selection,
     Source,
     StateName,
+    StateRun,
+    StoredGroup,
     StoredGroups,
     StoredHeader,
     is_keyed,
@@ -50,6 +52,7 @@ from writers.keyed.segments import EntrySegments
 
 # A copy of a whole file may share the bytes of the source on disk; more than this share of it is not left behind as waste.
 _MOST_WASTE = 1 / 8
+_PIECE_BYTES = 4 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,13 +117,17 @@ class RewriteKeyedState(Edit):
 
     def _check_groups(self, subtasks: tuple[SubtaskState, ...]) -> None:
         """Refuse changes of key groups that no subtask has state of."""
-        ranges = [one.managed_keyed_state.key_group_range for one in subtasks if one.managed_keyed_state]
+        handles = [one.managed_keyed_state for one in subtasks if one.managed_keyed_state is not None]
+        covered = [
+            np.arange(one.key_group_range.start, one.key_group_range.end + 1, dtype=np.int32)
+            for one in handles
+        ]
         for name, changes in self.changes.items():
-            for group in changes.groups.tolist():
-                if not any(group in covered for covered in ranges):
-                    raise RefusedEditError(
-                        f"{name.name}: expected a subtask with keyed state of key group {group}, found none"
-                    )
+            outside = np.setdiff1d(changes.groups, np.concatenate([np.zeros(0, dtype=np.int32), *covered]))
+            if len(outside):
+                raise RefusedEditError(
+                    f"{name.name}: expected a subtask with keyed state of key group {outside[0]}, found none"
+                )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -135,8 +142,13 @@ class _SubtaskMaker(KeyedStateMaker):
     @property
     def touched(self) -> frozenset[int]:
         """The key groups that change."""
-        found = {group for changes in self.changes.values() for group in changes.groups.tolist()}
-        return frozenset(group for group in found if group in self.groups)
+        return frozenset(group for name in self.changes for group in self.touched_of(name))
+
+    def touched_of(self, name: StateName) -> frozenset[int]:
+        """The key groups in which a state changes."""
+        groups = self.changes[name].groups if name in self.changes else np.zeros(0, dtype=np.int32)
+        inside = (groups >= self.groups.start) & (groups <= self.groups.end)
+        return frozenset(groups[inside].tolist())
 
     def make(self, create: Create) -> KeyedStateHandle | None:
         name = str(uuid.uuid4())
@@ -164,6 +176,7 @@ class _SubtaskFile:
             for name, changes in maker.changes.items()
             if name in maker.source.entries
         }
+        self._touched = [maker.touched_of(name) for name in self._names]
         self._offsets: NDArray[np.int64] = np.zeros(maker.groups.number_of_key_groups, dtype=np.int64)
 
     def write(self) -> NDArray[np.int64]:
@@ -213,23 +226,28 @@ class _SubtaskFile:
         source = self._maker.source
         selection = Selection(key_groups=frozenset({group}))
         done: set[int] = set()
-        runs = (
-            [(run.state, found.data[run.start : run.end]) for run in found.runs] if found is not None else []
-        )
-        for state, run in runs:
-            if not self._is_touched(state, group):
-                self._assembler.state(state)
-                self._assembler.add_run(run)
-            elif state not in done:
-                self._add(group, state, source.pages(self._names[state], selection))
-            done.add(state)
+        runs = found.runs if found is not None else ()
+        for run in runs:
+            if not self._is_touched(run.state, group):
+                assert found is not None
+                self._add_run(found, run)
+            elif run.state not in done:
+                self._add(group, run.state, source.pages(self._names[run.state], selection))
+            done.add(run.state)
         for state, name in enumerate(self._names):
             if state not in done and (found is None or self._is_touched(state, group)):
                 self._add(group, state, source.pages(name, selection))
 
+    def _add_run(self, stored: StoredGroup, run: StateRun) -> None:
+        self._assembler.state(run.state)
+        for start in range(run.start, run.end, _PIECE_BYTES):
+            end = min(start + _PIECE_BYTES, run.end)
+            self._assembler.add_run(stored.data[start:end])
+            # The memory of a mapped file is returned piece by piece.
+            stored.release(start, end)
+
     def _is_touched(self, state: int, group: int) -> bool:
-        editor = self._editors.get(self._names[state]) if state < len(self._names) else None
-        return editor is not None and group in editor.groups
+        return state < len(self._names) and group in self._touched[state]
 
     def _add(self, group: int, state: int, pages: Iterator[Page]) -> None:
         self._assembler.state(state)
