@@ -267,6 +267,16 @@ def _operator_state() -> Iterator[Restore]:
             job="kafka",
             restoring=("--allow-non-restored",),
         )
+        yield Restore(
+            name="rewind-numbers",
+            version=version,
+            backend=backend,
+            source="source-numberseq-canonical",
+            script="UPDATE source_offsets SET starting_offset = starting_offset - 5",
+            job="numbers",
+            restoring=("--allow-non-restored", "--emit", "2"),
+            written_by="1.20.3",
+        )
 
 
 RESTORES = (*_all(), *_more(), *_operator_state())
