@@ -1,4 +1,4 @@
-"""The command line: `savepointdb serve | query | inspect | lookup | stateinfo | compile | keys | doctor-env`.
+"""The command line: `savepointdb serve | query | inspect | lookup | create | write | stateinfo | compile | keys | doctor-env`.
 
 This module imports only what it needs to parse arguments; the module of a command is imported when the command is called.
 Results go to standard output, everything else to standard error; exit codes are in `service.commands.outcome`.
@@ -88,7 +88,14 @@ def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     words = sys.argv[1:] if arguments is None else arguments
     # The options before a command take no value.
     command = next((word for word in words if not word.startswith("-")), "")
-    return parser_of(command).parse_args(words)
+    parser = parser_of(command)
+    options, rest = parser.parse_known_args(words)
+    # argparse reads a script that may be missing only beside the argument before it, and not behind options.
+    if len(rest) == 1 and getattr(options, "sql", "") is None and (rest[0] == "-" or rest[0][0:1] != "-"):
+        options.sql = rest[0]
+    elif rest:
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    return options
 
 
 def _interrupted(*_: object) -> NoReturn:
@@ -206,6 +213,41 @@ def _add_lookup(parser: argparse.ArgumentParser) -> None:
     settings.add_arguments(parser, _STORAGE_SETTINGS)
 
 
+def _add_create(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "target", metavar="DIR", help="Directory of the new savepoint, or a URL; nothing may be there."
+    )
+    parser.add_argument(
+        "sql",
+        metavar="SCRIPT",
+        nargs="?",
+        help="Statements with semicolons between them: CREATE TABLE operator__state (…) WITH (…) AS SELECT … FROM "
+        "'counts.parquet'; - reads them from standard input.",
+    )
+    _add_script(parser)
+    parser.add_argument(
+        "--flink",
+        metavar="VERSION",
+        help="Flink that will restore it, such as 1.20 or 2.3; any if not given.",
+    )
+    parser.add_argument(
+        "--parallelism",
+        type=int,
+        default=1,
+        metavar="N",
+        help="Subtasks of each operator, unless its WITH says it.",
+    )
+    parser.add_argument(
+        "--max-parallelism",
+        type=int,
+        default=128,
+        metavar="N",
+        help="Key groups of each operator, unless its WITH says it.",
+    )
+    _add_names(parser)
+    settings.add_arguments(parser, _QUERY_SETTINGS, settings.UNLIMITED)
+
+
 def _add_write(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("savepoint", metavar="SOURCE", help="Savepoint or checkpoint; it is only read.")
     parser.add_argument(
@@ -215,16 +257,10 @@ def _add_write(parser: argparse.ArgumentParser) -> None:
         help="Statements with semicolons between them: DROP TABLE operator, ALTER TABLE operator RENAME TO 'uid', "
         "UPDATE source_offsets SET starting_offset = …; - reads them from standard input.",
     )
-    parser.add_argument("--file", metavar="FILE", help="File that holds the script, in place of SCRIPT.")
     parser.add_argument(
         "--to", metavar="DIR", help="Directory of the new savepoint, or a URL; nothing may be there."
     )
-    parser.add_argument(
-        "--dry-run", action="store_true", help="Show what would be written, and write nothing."
-    )
-    parser.add_argument(
-        "--json", action="store_true", help="Show what is written, or would be, as a JSON object."
-    )
+    _add_script(parser)
     parser.add_argument(
         "--files",
         default="link",
@@ -245,6 +281,23 @@ def _add_write(parser: argparse.ArgumentParser) -> None:
     )
     _add_names(parser)
     settings.add_arguments(parser, _QUERY_SETTINGS, settings.UNLIMITED)
+
+
+def _add_script(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--file", metavar="FILE", help="File that holds the script, in place of SCRIPT.")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="Show what would be written, and write nothing."
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="Show what is written, or would be, as a JSON object."
+    )
+    parser.add_argument(
+        "--savepoint",
+        dest="others",
+        action="append",
+        metavar="[NAME=]PATH",
+        help="Another savepoint that the script may read: FROM name.table. May be repeated.",
+    )
 
 
 def _add_stateinfo(parser: argparse.ArgumentParser) -> None:
@@ -350,6 +403,7 @@ _USAGES = {
     "inspect": "savepointdb inspect PATH [option …]",
     "lookup": "savepointdb lookup PATH KEY [option …]",
     "write": "savepointdb write SOURCE (SCRIPT | --file FILE) --to DIR [--dry-run] [option …]",
+    "create": "savepointdb create DIR (SCRIPT | --file FILE) [--dry-run] [option …]",
 }
 _COMMANDS = {
     "serve": ("Serve savepoints over HTTP.", _add_serve),
@@ -359,6 +413,7 @@ _COMMANDS = {
         _add_inspect,
     ),
     "lookup": ("Show all states and timers of one key.", _add_lookup),
+    "create": ("Create a savepoint by SQL, from files and queries.", _add_create),
     "write": ("Change a savepoint by SQL, into a new savepoint that Flink restores.", _add_write),
     "doctor-env": (
         "Check the environment: memory, disk, dependencies, keys, and whether savepoints have their files.",

@@ -6,7 +6,9 @@ import json
 import os
 import sys
 from argparse import Namespace
+from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from time import monotonic
 
@@ -22,6 +24,8 @@ from service.writing.report import lines_of, report_of
 from service.writing.writing import WriteRequest, Writing
 from writers import FilesMode
 
+_SOURCE = "source"  # the name of the savepoint that is changed, where a script has others, too
+
 
 def main(options: Namespace) -> int:
     """Write, or show what would be written; return the exit code."""
@@ -31,30 +35,51 @@ def main(options: Namespace) -> int:
 def _write(options: Namespace) -> None:
     if not options.dry_run and not options.to:
         raise WrongUsageError("expected --to DIR, the directory of the new savepoint, or --dry-run")
-    settings = settings_of(vars(options), os.environ, UNLIMITED)
     request = WriteRequest(
-        sql=_script(options),
+        sql=script_of(options),
         files=FilesMode(options.files),
         flink=options.flink,
         expected=dict(map(_expected, options.expect or ())),
+        # Whoever calls the program may read its files.
+        reads_files=True,
     )
+    if options.others:
+        request = replace(request, database=_SOURCE)
+        execute([f"{_SOURCE}={options.savepoint}", *options.others], options, request, options.to)
+    else:
+        execute([options.savepoint], options, request, options.to)
+
+
+def execute(sources: Sequence[str], options: Namespace, request: WriteRequest, to: str | None) -> None:
+    """Run a script over savepoints, and print what it does.
+
+    Args:
+        sources: each `[name=]PATH`; one is written from, as the request says.
+        options: the parsed command line.
+        request: the script.
+        to: where the new savepoint goes; not looked at in a dry run.
+
+    Raises:
+        QueryError: the script means nothing, is refused, or the target cannot be written.
+    """
+    target = None if options.dry_run else to
+    settings = settings_of(vars(options), os.environ, UNLIMITED)
     log_compilation()
-    catalog = catalog_of([options.savepoint], options)
-    progress = _Progress(None if options.dry_run else options.to)
+    catalog = catalog_of(sources, options)
+    progress = _Progress(target)
     with (
         ProgressLine(progress.text),
         closing(
             Writing(catalog, open_engines(settings), settings, request, progress.on_statement)
         ) as writing,
     ):
-        preview = writing.preview if options.dry_run else writing.write(options.to)
+        preview = writing.preview if target is None else writing.write(target)
     if options.json:
-        target = None if options.dry_run else options.to
         print(json.dumps({"target": target, "dry_run": options.dry_run, **report_of(preview)}, indent=2))
         return
     for line in lines_of(preview):
         print(printable(line))
-    print("nothing was written: --dry-run" if options.dry_run else f"written: {options.to}")
+    print("nothing was written: --dry-run" if target is None else f"written: {target}")
 
 
 class _Progress:
@@ -85,7 +110,12 @@ class _Progress:
         return f"{counted(size.files, 'file')}, {size_text(size.bytes_written)} written, {took}"
 
 
-def _script(options: Namespace) -> str:
+def script_of(options: Namespace) -> str:
+    """Return the script of a command line.
+
+    Raises:
+        WrongUsageError: there is none, or the file cannot be read.
+    """
     if (options.sql is None) == (options.file is None):
         raise WrongUsageError("expected a script, either as an argument or by --file")
     if options.sql == "-":

@@ -57,6 +57,14 @@ class SystemTables(Protocol):
             QueryError: the path names a system schema that has no such table.
         """
 
+    def file(self, path: str) -> Table | None:
+        """Return the table of a file that FROM names by a text; None where files are not read: everywhere, unless this says more.
+
+        Raises:
+            QueryError: the file is none that can be read.
+        """
+        return None
+
 
 class Resolver:
     """Finds the tables of one statement.
@@ -186,9 +194,9 @@ class Resolver:
         parts = [part.name for part in node.parts]
         start = node.this.meta.get("start")
         position = None if start is None else Position.of(self._sql, start)
-        # DuckDB reads the file that a string in FROM names.
+        # DuckDB would read the file that a string in FROM names.
         if start is not None and self._sql[start] == "'":
-            raise ForbiddenError("reading files is not allowed", position=position)
+            return self._file(node.name, number, position)
         # Before the catalog: `system.jdbc.tables` has three parts, as a table of a database has.
         system = self._system_table(parts, node, position)
         if system is not None:
@@ -209,6 +217,15 @@ class Resolver:
         )
         table = self._table(database, parts[-1], position)
         return TableReference(name=f"{number}: {database.name}.{table.name}", database=database, table=table)
+
+    def _file(self, path: str, number: int, position: Position | None) -> TableReference:
+        try:
+            found = self._system_tables.file(path) if self._system_tables is not None else None
+        except QueryError as error:
+            raise _at(error, position) from error
+        if found is None:
+            raise ForbiddenError("reading files is not allowed", position=position)
+        return TableReference(name=f"{number}: {path}", database=None, table=found)
 
     def _system_table(self, parts: Sequence[str], node: exp.Table, position: Position | None) -> Table | None:
         if self._system_tables is None:

@@ -6,6 +6,8 @@
     kafka.py       the arguments of `rewind_kafka`, and the two halves of a source
     offsets.py     the family of `source_offsets`
     operators.py   the family of whole operators
+    creating.py    the family of new states
+    localfiles.py  files of this machine that a script names in FROM
     draft.py       what the statements so far have changed; each statement sees what the earlier ones did
     writing.py     a draft → a preview, or a new savepoint that was read back
     report.py      a preview → values that are JSON

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TypeVar
 
 import pyarrow as pa
@@ -11,15 +14,33 @@ from catalog import Database, Table
 from readers import Savepoint
 from service.errors import InvalidQueryError, QueryError
 from service.sql.resolver import SystemTables
-from service.writing.family import Context, Effect, Family
+from service.writing.creating import StateCreations
+from service.writing.family import Context, CreationContext, Effect, Family
+from service.writing.localfiles import FileTables, no_file
 from service.writing.offsets import OffsetChanges
 from service.writing.operators import OperatorChanges
 from service.writing.statements.statement import Statement
 from writers import Edit
 
 FamilyT = TypeVar("FamilyT", bound=Family)
-Run = Callable[[str, SystemTables], pa.Table]
-"""Runs a SELECT; the tables hide those of the savepoint."""
+Run = Callable[[str, SystemTables], AbstractContextManager[pa.RecordBatchReader]]
+"""Runs a SELECT: its rows as they come; the tables hide those of the savepoint."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DraftSettings:
+    """What a script may do, beside what it says.
+
+    Attributes:
+        folder: for files that are gone with the program; the system's if None.
+        files: returns the table of a file that FROM names.
+        parallelism, max_parallelism: of operators that are created, whose statements do not say it.
+    """
+
+    folder: Path | None = None
+    files: FileTables = no_file
+    parallelism: int = 1
+    max_parallelism: int = 128
 
 
 class Draft:
@@ -28,13 +49,26 @@ class Draft:
     Args:
         database: the savepoint.
         run: runs a SELECT over it.
+        settings: of the operators that it creates, and which files it may read.
     """
 
-    def __init__(self, database: Database, run: Run) -> None:
+    def __init__(self, database: Database, run: Run, settings: DraftSettings) -> None:
         self._run = run
         self._database = database
+        self._files = settings.files
         ids = database.operator_names
-        context = Context(database=database, select=self._select, operator_ids={one: one for one in ids})
+        creation = CreationContext(
+            rows=self._rows,
+            folder=settings.folder,
+            parallelism=settings.parallelism,
+            max_parallelism=settings.max_parallelism,
+        )
+        context = Context(
+            database=database,
+            select=self._select,
+            creation=creation,
+            operator_ids={one: one for one in ids},
+        )
         self._families = tuple(family(context) for family in FAMILIES)
         self._effects: list[Effect] = []
 
@@ -91,8 +125,15 @@ class Draft:
         raise InvalidQueryError(f"{statement.name!r} cannot be changed by this statement yet")
 
     def _select(self, sql: str, tables: Mapping[str, Table]) -> pa.Table:
+        with self._rows(sql, tables) as rows:
+            return rows.read_all()
+
+    @contextmanager
+    def _rows(self, sql: str, tables: Mapping[str, Table] | None = None) -> Iterator[pa.RecordBatchReader]:
+        known = _DraftTables(self._database.name, self._families, tables or {}, self._files)
         try:
-            return self._run(sql, _DraftTables(self._database.name, self._families, tables))
+            with self._run(sql, known) as rows:
+                yield rows
         except QueryError as error:
             # It is a position in the text of the SELECT, which nobody has seen.
             error.position = None
@@ -102,10 +143,20 @@ class Draft:
 class _DraftTables(SystemTables):
     """The tables that a script has changed: a SELECT of the script reads them in place of the savepoint's."""
 
-    def __init__(self, database: str, families: Sequence[Family], tables: Mapping[str, Table]) -> None:
+    def __init__(
+        self,
+        database: str,
+        families: Sequence[Family],
+        tables: Mapping[str, Table],
+        files: FileTables,
+    ) -> None:
         self._qualifiers = ((), (database.casefold(),), ("flink", database.casefold()))
         self._families = families
         self._tables = tables
+        self._files = files
+
+    def file(self, path: str) -> Table | None:
+        return self._files(path)
 
     def table(self, path: tuple[str, ...], databases: Sequence[str] | None) -> Table | None:
         name = path[-1]
@@ -118,4 +169,4 @@ class _DraftTables(SystemTables):
 
 
 # Their edits come in this order. What is in state files is found by the ids of operators in the source: it is changed first.
-FAMILIES: tuple[type[Family], ...] = (OffsetChanges, OperatorChanges)
+FAMILIES: tuple[type[Family], ...] = (OffsetChanges, OperatorChanges, StateCreations)

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -81,17 +83,35 @@ Select = Callable[[str, Mapping[str, Table]], pa.Table]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CreationContext:
+    """How states are created.
+
+    Attributes:
+        rows: runs a SELECT: its rows as they come.
+        folder: for files that are gone with the program; the system's if None.
+        parallelism, max_parallelism: of operators whose statements do not say it.
+    """
+
+    rows: Callable[[str], AbstractContextManager[pa.RecordBatchReader]]
+    folder: Path | None
+    parallelism: int
+    max_parallelism: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
     """What the families of one script share.
 
     Attributes:
         database: the savepoint as it is.
         select: runs a SELECT over the savepoint as the script has left it.
+        creation: how states are created.
         operator_ids: the id of an operator in the source → its id now; None once it is dropped.
     """
 
     database: Database
     select: Select
+    creation: CreationContext
     operator_ids: dict[str, str | None] = field(default_factory=dict)
 
     def operator(self, name: str) -> tuple[str, str]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pyarrow as pa
 
@@ -17,9 +18,10 @@ from service.queries.registry import Queries
 from service.queries.request import QueryRequest
 from service.settings import Settings
 from service.sql.resolver import SystemTables
-from service.writing.draft import Draft
+from service.writing.draft import Draft, DraftSettings
 from service.writing.errors import write_error_of
 from service.writing.family import Effect
+from service.writing.localfiles import local_file, no_file
 from service.writing.offsets import OffsetChange, OffsetChanges
 from service.writing.statements.script import statements_of
 from writers import Edit, FilesMode, ForFlink, SavepointWriter, Summary, WriterError
@@ -34,12 +36,19 @@ class WriteRequest:
         files: how the files of the source come along.
         flink: the version of Flink that will restore it, as `1.20`; None for the source's.
         expected: table → how many of its rows must change, or nothing is written.
+        database: the name of the source where the catalog has several savepoints.
+        reads_files: whether FROM may name files of this machine: only where the client may read them all.
+        parallelism, max_parallelism: of operators that are created, whose statements do not say it.
     """
 
     sql: str
     files: FilesMode = FilesMode.LINK
     flink: str | None = None
     expected: Mapping[str, int] = field(default_factory=dict)
+    database: str | None = None
+    reads_files: bool = False
+    parallelism: int = 1
+    max_parallelism: int = 128
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +70,7 @@ class Writing:
     """One script over one savepoint, ready to be written; nothing was written yet.
 
     Args:
-        catalog: has the savepoint as its only database.
+        catalog: has the savepoint, and the others that a SELECT may name.
         engines: run the SELECT of each UPDATE.
         settings: limits.
         request: what to write.
@@ -80,15 +89,23 @@ class Writing:
         on_statement: Callable[[int, int], None] = lambda done, count: None,
     ) -> None:
         statements = statements_of(request.sql, settings.queries.max_sql_bytes)
-        database = _only(catalog)
+        database = _source(catalog, request)
+        draft_settings = DraftSettings(
+            folder=_folder(settings),
+            files=local_file if request.reads_files else no_file,
+            parallelism=request.parallelism,
+            max_parallelism=request.max_parallelism,
+        )
         try:
             with closing(Queries(catalog, engines, settings)) as queries:
 
-                def run(sql: str, tables: SystemTables) -> pa.Table:
-                    with queries.start(QueryRequest(sql=sql, system_tables=tables)) as query:
-                        return pa.Table.from_batches(query.batches(), query.schema)
+                @contextmanager
+                def run(sql: str, tables: SystemTables) -> Iterator[pa.RecordBatchReader]:
+                    asked = QueryRequest(sql=sql, system_tables=tables, schema=database.name)
+                    with queries.start(asked) as query:
+                        yield pa.RecordBatchReader.from_batches(query.schema, query.batches())
 
-                self._draft = Draft(database, run)
+                self._draft = Draft(database, run, draft_settings)
                 for number, statement in enumerate(statements):
                     on_statement(number, len(statements))
                     self._draft.apply(statement)
@@ -138,7 +155,10 @@ class Writing:
                 )
 
 
-def _only(catalog: Catalog) -> Database:
+def _source(catalog: Catalog, request: WriteRequest) -> Database:
+    """Return the savepoint to write from."""
+    if request.database is not None:
+        return catalog.schema(request.database).database
     database = catalog.default
     if database is None:
         raise InvalidRequestError(
@@ -159,6 +179,11 @@ def files_mode(text: str) -> FilesMode:
     except ValueError as error:
         known = ", ".join(mode.value for mode in FilesMode)
         raise InvalidRequestError(f"expected files to be one of {known}, found {text!r:.100}") from error
+
+
+def _folder(settings: Settings) -> Path | None:
+    """Return the folder for files of a script; None for the system's."""
+    return Path(settings.storage.temp_directory) if settings.storage.temp_directory else None
 
 
 def _version_edits(request: WriteRequest) -> tuple[Edit, ...]:

@@ -37,6 +37,7 @@ from service.sql.information_schema import (
     tables_of,
     tables_rows,
 )
+from service.sql.resolver import SystemTables
 from service.version import installed_version
 
 SYSTEM = "system"
@@ -53,7 +54,7 @@ _STATES = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TrinoTables:
+class TrinoTables(SystemTables):
     """The system tables of one session; implements `SystemTables`.
 
     Attributes:

@@ -3,6 +3,7 @@
     statement.py   what every statement has
     parser.py      reads the tokens of one statement
     rows.py        UPDATE: statements that change rows
+    create.py      CREATE TABLE: statements that create states
     tables.py      DROP TABLE, ALTER TABLE: statements that change operators
     calls.py       CALL: statements that spell out what an UPDATE would do
     script.py      the text → statements, by the table of first words

@@ -157,6 +157,16 @@ class Parser:
             raise self.error(f"expected {what} in single quotes")
         return self.name(what, is_text_allowed=True)
 
+    def value(self, what: str) -> str:
+        """Read a text, a number or a word, as text; `what` says in the error what it is.
+
+        Raises:
+            QuerySyntaxError: something else comes next.
+        """
+        if self.accept_symbol(TokenType.NUMBER):
+            return str(self._tokens[self._next - 1].text)
+        return self.name(what, is_text_allowed=True)
+
     def names(self, what: str) -> tuple[str, ...]:
         """Read `(name, name, …)`."""
         self.expect_symbol(TokenType.L_PAREN, "(")

@@ -9,6 +9,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from service.errors import ForbiddenError, QuerySyntaxError
 from service.sql.parser import check_length, tokens_of, with_double_quotes
 from service.writing.statements.calls import USAGE, call
+from service.writing.statements.create import create
 from service.writing.statements.parser import Parser
 from service.writing.statements.rows import update
 from service.writing.statements.statement import Statement
@@ -72,6 +73,7 @@ def _divided(tokens: Sequence[Token]) -> list[Sequence[Token]]:
 STATEMENTS: dict[str, Callable[[Parser], Statement]] = {
     "ALTER": alter,
     "CALL": call,
+    "CREATE": create,
     "DROP": drop,
     "UPDATE": update,
 }
@@ -79,5 +81,5 @@ STATEMENTS: dict[str, Callable[[Parser], Statement]] = {
 
 _KNOWN = (
     "DROP TABLE operator, ALTER TABLE operator RENAME TO 'uid', UPDATE source_offsets SET starting_offset = …, "
-    + USAGE
+    "CREATE TABLE operator__state AS SELECT …, " + USAGE
 )

@@ -1,0 +1,40 @@
+"""`savepointdb create`: a new savepoint, whose states come from queries."""
+
+from __future__ import annotations
+
+import tempfile
+from argparse import Namespace
+from pathlib import Path
+
+from service.commands.outcome import WrongUsageError, ended
+from service.commands.write import execute, script_of
+from service.writing.writing import WriteRequest
+from writers import write_empty_savepoint
+
+_NEW = "new"
+
+
+def main(options: Namespace) -> int:
+    """Create a savepoint, or show what would be written; return the exit code."""
+    return ended(_create, options)
+
+
+def _create(options: Namespace) -> None:
+    others = list(options.others or ())
+    if any(source.partition("=")[0] == _NEW for source in others):
+        raise WrongUsageError(
+            f"--savepoint: expected another name than {_NEW}, the name of the new savepoint"
+        )
+    request = WriteRequest(
+        sql=script_of(options),
+        flink=options.flink,
+        database=_NEW,
+        # Whoever calls the program may read its files.
+        reads_files=True,
+        parallelism=options.parallelism,
+        max_parallelism=options.max_parallelism,
+    )
+    # A new savepoint is one without operators, to which a script adds some.
+    with tempfile.TemporaryDirectory() as folder:
+        write_empty_savepoint(Path(folder))
+        execute([f"{_NEW}={folder}", *others], options, request, options.target)
