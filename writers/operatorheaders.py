@@ -23,9 +23,10 @@ from readers.metadata import (
 from writers.edits import Edit, NewBytes, find_operator, with_operator
 from writers.errors import RefusedEditError, UnwritableError
 from writers.headers import OPERATOR_VERSIONS, RegisteredState, registered_state, write_operator_header
+from writers.operatorstate.connectors import READER_STATE, check_no_sink
+from writers.operatorstate.stream import framed
 
 _MOST_BYTES = 64 << 20
-_READER_STATE = "SourceReaderState"
 _NO_ENTRIES = b"\0\0\0\0"  # of a broadcast state: i4 number of its entries
 
 
@@ -56,18 +57,20 @@ class AlterOperatorStates(Edit):
         )
         return with_operator(metadata, operator, replace(operator, subtasks=subtasks))
 
+    @property
+    def _touched(self) -> frozenset[str]:
+        return self.dropped | self.truncated | self.renamed.keys()
+
     def _check_source(self, operator: OperatorState) -> None:
         """Refuse to take away one half of a source: Flink would lose positions without an error."""
-        touched = self.dropped | self.truncated | self.renamed.keys()
-        if operator.coordinator_state is not None and _READER_STATE in touched:
+        if operator.coordinator_state is not None and READER_STATE in self._touched:
             raise RefusedEditError(
-                f"the state {_READER_STATE} and the coordinator are two halves of one source: without one of them Flink reads "
+                f"the state {READER_STATE} and the coordinator are two halves of one source: without one of them Flink reads "
                 "no partition, or all of them from the start. DROP TABLE of the operator drops both"
             )
 
     def _concerns(self, handle: OperatorStreamStateHandle) -> bool:
-        touched = self.dropped | self.truncated | self.renamed.keys()
-        return any(info.name in touched for info in handle.state_meta_infos)
+        return any(info.name in self._touched for info in handle.state_meta_infos)
 
     def _altered(
         self, handle: OperatorStreamStateHandle, source: SavepointLocation
@@ -84,6 +87,9 @@ class AlterOperatorStates(Edit):
                 f"expected operator state of Flink 1.8 or later, found its header in version {header.version}: "
                 "let a later Flink take a new savepoint"
             )
+        for state in header.operator_states:
+            if state.name in self._touched:
+                check_no_sink(state.name, state.serializers.values())
         states, broadcast = (
             [
                 self._renamed(registered_state(state, data))
@@ -129,12 +135,8 @@ class AlterOperatorStates(Edit):
                         output += data[begin:end]
                     offsets.append(placed[begin])
             elif info.distribution_mode is Mode.BROADCAST:
-                if is_compressed:
-                    raise RefusedEditError(
-                        f"expected broadcast state without compression to empty, found {info.name}: drop it"
-                    )
                 offsets.append(len(output))
-                output += _NO_ENTRIES
+                output += framed(_NO_ENTRIES) if is_compressed else _NO_ENTRIES
             infos.append(_info(info, self.renamed.get(info.name, info.name), offsets))
         return replace(
             handle,

@@ -100,3 +100,24 @@ def test_one_half_of_a_source_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(RefusedEditError, match="two halves of one source"):
         SavepointWriter(SavepointLocation(source), [edit])
+
+
+@pytest.mark.parametrize("state", ["streaming_committer_raw_states", "writer_raw_states"])
+def test_states_of_sinks_stay(state: str, tmp_path: Path) -> None:
+    source = unpacked("2.3.0-source-kafka-hashmap-canonical", tmp_path).directory
+    operator = next(
+        one for one in Savepoint(source).operators if any(found.name == state for found in one.states)
+    )
+    edit = AlterOperatorStates(operator_id=operator.operator_id, truncated=frozenset({state}))
+
+    with pytest.raises(RefusedEditError, match=f"{state} cannot be changed: it holds transactions or files"):
+        SavepointWriter(SavepointLocation(source), [edit])
+
+
+def test_a_truncated_broadcast_state_in_compressed_state_is_empty(tmp_path: Path) -> None:
+    source = unpacked("1.20.3-kinds-compressed-canonical", tmp_path).directory
+    edit = AlterOperatorStates(operator_id=BROADCAST, truncated=frozenset({"rules"}))
+
+    SavepointWriter(SavepointLocation(source), [edit]).write(tmp_path / "new")
+
+    assert rows(tmp_path / "new", BROADCAST) == {"rules": []}

@@ -14,7 +14,7 @@ State of sinks stays as it is: a transaction that is changed, removed or made up
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from readers import ROW, ConnectorLayout, ReaderError, State
+from readers import ROW, ConnectorLayout, ReaderError, Serializer, State
 from writers.changes import StateChanges, UpdatedRows
 from writers.errors import RefusedEditError, UnencodableValueError
 from writers.output import DataOutput
@@ -36,24 +36,27 @@ def check_changeable(state: State, changes: StateChanges) -> None:
     Raises:
         RefusedEditError: Flink would lose or repeat records: the state of a sink, or one half of a source.
     """
-    reason = sink_reason(state)
-    if reason is not None:
-        raise RefusedEditError(f"rows of {state.name} cannot be changed: {reason}")
+    check_no_sink(state.name, state.entry.serializers() if state.entry is not None else ())
     if state.name == READER_STATE and not all(isinstance(layer, UpdatedRows) for layer in changes.layers):
         raise RefusedEditError(
             f"rows of {state.name} cannot be removed or added: {HALF_OF_A_SOURCE}; set their offsets instead"
         )
 
 
-def sink_reason(state: State) -> str | None:
-    """Return the reason why a state of a sink stays as it is; None for other states."""
-    entry = state.entry
-    is_transaction = entry is not None and any(
-        _TRANSACTIONS.search(tree.java_class) for tree in entry.serializers()
-    )
-    if state.name in _SINK_STATES or is_transaction:
-        return "it holds transactions or files of a sink, which would be committed twice, or never"
-    return None
+def check_no_sink(state: str, serializers: Iterable[Serializer]) -> None:
+    """Check that a state is not of a sink.
+
+    Args:
+        state: its name.
+        serializers: of its elements.
+
+    Raises:
+        RefusedEditError: it is.
+    """
+    if state in _SINK_STATES or any(_TRANSACTIONS.search(one.java_class) for one in serializers):
+        raise RefusedEditError(
+            f"{state} cannot be changed: it holds transactions or files of a sink, which would be committed twice, or never"
+        )
 
 
 def encoded_values(
