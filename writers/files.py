@@ -21,11 +21,13 @@ from readers.metadata import (
 )
 from writers.edits import NewBytes
 from writers.metadata.leaves import with_leaves
-from writers.target import Target
+from writers.target import UNFINISHED, Target
 
 _CHUNK_BYTES = 8 << 20
 # Flink's own limit for bytes in `_metadata`, which go to every task (`state.storage.fs.memory-threshold`).
 _MOST_INLINE_BYTES = 20 << 10
+# A hostile source may call its files so.
+_OURS = frozenset({METADATA_FILE_NAME, UNFINISHED})
 
 
 class FilesMode(StrEnum):
@@ -111,7 +113,7 @@ class Gathering:
         """Return the file's own name; a number behind it where the target has that name."""
         base = file.location.name if file.is_whole_file else f"{file.location.name}-{file.start}"
         name, number = base, 1
-        while name in self._names or name == METADATA_FILE_NAME:
+        while name in self._names or name in _OURS:
             number += 1
             name = f"{base}-{number}"
         self._names.add(name)

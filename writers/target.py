@@ -216,13 +216,13 @@ def file_name(name: str) -> str:
 
 @contextmanager
 def opened(file: ResolvedFile) -> Iterator[int]:
-    """Open a local file of the source for reading.
+    """Open a local file of the source for reading. Its links were followed when it was found allowed, and are not again.
 
     Raises:
         MissingFileError: it vanished.
     """
     try:
-        descriptor = os.open(file.location.path, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(file.location.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     except FileNotFoundError as error:
         raise _vanished(file) from error
     except OSError as error:
