@@ -187,6 +187,13 @@ def check_carried(source: Source, header: StoredHeader | None) -> StoredHeader:
             f"found version {header.header.version}: let a later Flink take a new savepoint"
         )
     names = state_names(header)
+    opaque = [
+        name.name for name in names if source.backend == "changelog" and source.entries[name].is_raw("key")
+    ]
+    if opaque:
+        raise RefusedEditError(
+            f"{source.path}: expected changes whose keys are decoded, found those of state {opaque[0]}: take a canonical savepoint"
+        )
     if len(set(names)) < len(names):
         raise RefusedEditError(f"{source.path}: expected states of different names, found two of one name")
     return header

@@ -91,10 +91,13 @@ class Announcement:
     """A METADATA change: from here on `state_id` is this state.
 
     If the serializers cannot be read, `problem` has the reason, and `state` has a serializer that shows bytes.
+    `data` are the bytes of the meta info, as the header of a state file has them, and `start` is where they begin in the change set.
     """
 
     state_id: int
     state: StateMetaInfo
+    data: bytes = b""
+    start: int = 0
     problem: str = ""
 
 
@@ -327,7 +330,9 @@ def read_announcement(changes: ChangeSet, index: int) -> Announcement:
     state_id = Cursor(memory, path=changes.path, position=end - _METADATA_TAIL, end=end).u2()
     body = cursor.position
     try:
-        return Announcement(state_id=state_id, state=read_meta_info(cursor))
+        state = read_meta_info(cursor)
+        data = bytes(memory[body : cursor.position])
+        return Announcement(state_id=state_id, state=state, data=data, start=body)
     except (UnsupportedSerializerError, UnsupportedVersionError) as error:
         cursor.position = body
         return Announcement(state_id=state_id, state=_without_serializers(cursor), problem=error.message)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
+from readers.cursor import Cursor
 from readers.decode.page import Page
 from readers.errors import ReaderError, UnsupportedStateError
 from readers.formats.changelog import keys as deducedkeys
@@ -15,9 +16,13 @@ from readers.formats.composite.source import FilesSource
 from readers.formats.entry import Entry, StateKind
 from readers.formats.opener import Opener, OpeningContext
 from readers.formats.source import EntryChange, Selection, Source, StateName
+from readers.headers.keyed import StoredHeader, read_known_keyed_header
+from readers.headers.metainfo import BackendStateType, StateMetaInfo
 from readers.metadata import ChangelogStateBackendHandle, KeyedStateHandle, StreamStateHandle
 from readers.serializers.base import Serializer
 from readers.storage.location import Ranges, SavepointLocation
+
+_COUNT_BYTES = 2  # of the number of states in a header
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -65,6 +70,42 @@ class ChangelogSource(FilesSource):
         for key_group in sorted(ranges):
             yield from replayed.add(key_group, entries(key_group, [], ranges[key_group]))
         yield from replayed.rest()
+
+    def stored_header(self) -> StoredHeader:
+        """Return the header of the base, with the states that only the log has.
+
+        Raises:
+            UnsupportedStateError: there is no base, or base and log differ in the types of a state.
+            ReaderError: the header is damaged.
+        """
+        base = self.bases[0].stored_header() if len(self.bases) == 1 else None
+        if base is None:
+            raise UnsupportedStateError(
+                f"expected a changelog with one materialized base, found {len(self.bases)}: nothing else records how keys are "
+                "serialized",
+                path=self.path,
+            )
+        data, header = base.data, base.header
+        known = {
+            (state.name, state.kind is BackendStateType.PRIORITY_QUEUE): state for state in header.states
+        }
+        added = []
+        for name, announcement in self.log.states.items():
+            if name not in known:
+                added.append(announcement.data)
+            elif _blocks(known[name], data) != _blocks(
+                announcement.state, announcement.data, announcement.start
+            ):
+                raise UnsupportedStateError(
+                    f"expected state {name[0]} with the types of the base in the changelog, found others",
+                    path=self.path,
+                )
+        if not added:
+            return base
+        count = header.key_block[1]
+        states = (len(header.states) + len(added)).to_bytes(_COUNT_BYTES, "big")
+        data = b"".join((data[:count], states, data[count + _COUNT_BYTES : header.end], *added))
+        return StoredHeader(data=data, header=read_known_keyed_header(Cursor(data, path=self.path)))
 
     @property
     def is_near(self) -> bool:
@@ -157,6 +198,11 @@ class ChangelogOpener(Opener[ChangelogStateBackendHandle]):
             if key is not None:
                 return key
         return deducedkeys.sized_key(logs)
+
+
+def _blocks(state: StateMetaInfo, data: bytes, start: int = 0) -> dict[str, bytes]:
+    """Return the serializers of a state as bytes that begin at `start`."""
+    return {key: data[first - start : end - start] for key, (first, end) in state.blocks.items()}
 
 
 def _log(handle: ChangelogStateBackendHandle, location: SavepointLocation) -> changelog.Changelog:
