@@ -221,6 +221,6 @@ class _PackedGroup:
         self._file.write(bytes(self._packer.finish()))
 
     def _pack(self) -> None:
-        self._packer.compress(self._plain)
+        self._packer.compress(bytes(self._plain))
         self._plain = bytearray()
         self._file.write(bytes(self._packer.flush()))

@@ -29,8 +29,10 @@ from writers.errors import RefusedEditError
 from writers.keyed.composition import Composer
 
 _KEYED_VERSION = 6  # of headers that Flink restores since 1.17
-# So many states are read side by side, each with some pages in memory; more are read key group by key group, which takes longer.
+# States are read side by side, each with some pages in memory; many states of a large source are read key group by key group, which
+# takes longer.
 _MOST_SIDE_BY_SIDE = 32
+_LARGE_SOURCE_BYTES = 256 << 20
 
 
 class Carrier(ABC):
@@ -135,8 +137,10 @@ class _StatePages:
 def carrier_of(source: Source, header: StoredHeader, max_parallelism: int) -> Carrier:
     """Return the carrier of a source."""
     # A changelog yields the key groups of its base first, and then those that only changes have.
-    is_ordered = source.backend in {"rocksdb", "hashmap"} and len(state_names(header)) <= _MOST_SIDE_BY_SIDE
-    return (SideBySide if is_ordered else GroupByGroup)(source, header, max_parallelism)
+    is_ordered = source.backend in {"rocksdb", "hashmap"}
+    is_small = len(state_names(header)) <= _MOST_SIDE_BY_SIDE or source.size_bytes <= _LARGE_SOURCE_BYTES
+    carrier = SideBySide if is_ordered and is_small else GroupByGroup
+    return carrier(source, header, max_parallelism)
 
 
 def composed_part(source: Source, name: StateName, max_parallelism: int) -> StatePart:

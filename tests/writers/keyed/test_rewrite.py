@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
-from readers import Savepoint, SavepointLocation, is_keyed, json_text
+from readers import (
+    KEY_GROUP,
+    ROW,
+    Savepoint,
+    SavepointLocation,
+    Selection,
+    StateKind,
+    UnsupportedStateError,
+    is_keyed,
+    json_text,
+)
 from readers.metadata import KeyGroupsSavepointStateHandle, read_metadata
 from tests.support.paths import DATA
-from writers import RewriteKeyedState, SavepointWriter
+from tests.support.unpacked import unpacked
+from writers import GROUP, RefusedEditError, RewriteKeyedState, SavepointWriter, StateChanges, UpdatedRows
 
 FLINK = DATA / "flink/2.3.0"
 CANONICAL = (
@@ -71,3 +85,91 @@ def test_state_that_nobody_changes_has_the_same_rows(name: str, tmp_path: Path) 
     metadata = read_metadata((tmp_path / "new/_metadata").read_bytes())
     handles = [one.managed_keyed_state for operator in metadata.operators for one in operator.subtasks]
     assert {type(handle) for handle in handles if handle is not None} == {KeyGroupsSavepointStateHandle}
+
+
+ARCHIVES = (
+    "1.20.3-allstates-hashmap-compressed-canonical",
+    "1.20.3-wordcount-hashmap-maxpar1000-canonical",
+    "1.20.3-changelog-hashmap-materialized-chk-3",
+    "1.20.3-changelog-rocksdb-materialized-chk-3",
+    "1.20.3-filemerging-rocksdb-chk-3",
+)
+
+
+@pytest.mark.parametrize(
+    "archive", [pytest.param(one, marks=() if "filemerging" in one else pytest.mark.slow) for one in ARCHIVES]
+)
+def test_compressed_state_many_key_groups_changelogs_and_merged_files(archive: str, tmp_path: Path) -> None:
+    path = unpacked(archive, tmp_path).directory
+    source = Savepoint(path)
+
+    SavepointWriter(SavepointLocation(path), touched(source, 1)).write(tmp_path / "new")
+
+    new = Savepoint(tmp_path / "new")
+    assert rows(new) == rows(source)
+    if archive.endswith("canonical"):
+        assert groups(new) == groups(source)
+
+
+@pytest.mark.parametrize(
+    ("archive", "reason"),
+    [
+        ("1.20.3-changelog-hashmap-chk-1", "expected a changelog with one materialized base, found 0"),
+        ("2.3.0-forst-chk-4", "keyed state of ForSt, or of state V2, cannot be written"),
+    ],
+)
+def test_state_whose_restore_is_not_proven_is_refused(archive: str, reason: str, tmp_path: Path) -> None:
+    path = unpacked(archive, tmp_path).directory
+    edits = rewrites(Savepoint(path))
+
+    with pytest.raises((RefusedEditError, UnsupportedStateError), match=reason):
+        SavepointWriter(SavepointLocation(path), edits)
+
+
+def touched(savepoint: Savepoint, every: int) -> list[RewriteKeyedState]:
+    """Edits that set the first value of each state to itself, in every so many key groups: all of its bytes are written anew."""
+    edits = []
+    for edit in rewrites(savepoint):
+        changes = {}
+        for state in edit.operator.states:
+            if state.kind is StateKind.VALUE:
+                batches = [
+                    batch
+                    for part in state.parts
+                    for batch in part.read(["value", KEY_GROUP, ROW], state.schema, Selection())
+                ]
+                if not batches:
+                    continue
+                table = pa.Table.from_batches(batches)
+                first = pc.and_(
+                    pc.equal(table.column(ROW), 0),
+                    pa.array([group % every == 0 for group in table.column(KEY_GROUP).to_pylist()]),
+                )
+                kept = table.filter(first).rename_columns(["0", GROUP, ROW])
+                changes[state.parts[0].name] = StateChanges(
+                    layers=(UpdatedRows(kept.combine_chunks(), (("value",),)),), now_ms=0
+                )
+        edits.append(replace(edit, changes=changes))
+    return edits
+
+
+@pytest.mark.parametrize("every", [1, 2, 100])
+def test_key_groups_that_are_written_anew_have_the_same_bytes(every: int, tmp_path: Path) -> None:
+    path = FLINK / "wordcount-hashmap-savepoints/canonical"
+    source = Savepoint(path)
+
+    SavepointWriter(SavepointLocation(path), touched(source, every)).write(tmp_path / "new")
+
+    assert groups(Savepoint(tmp_path / "new")) == groups(source)
+
+
+def groups(savepoint: Savepoint) -> dict[tuple[str, int], bytes]:
+    """The bytes of each key group, from its offset to its end mark."""
+    return {
+        (operator.operator_id, group): bytes(stored.data[runs[0].start - 2 : runs[-1].end + 2])
+        for operator in savepoint.operators
+        for source in operator.sources
+        if (of := source.stored_groups()) is not None
+        for group in of.regions
+        if (stored := of.group(group)) is not None and (runs := stored.runs)
+    }
