@@ -58,6 +58,7 @@ FLOORS = {
         ("changes", "hashes"),
         ("deferred",),
         ("edits", "evolution"),
+        ("alteration",),
         ("operatorstate",),
         ("operatorheaders",),
         ("keyed", "files"),

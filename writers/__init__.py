@@ -12,6 +12,7 @@ would write, or a new savepoint. This module is the face of the room: the catalo
     hashes.py      keys → Java's hash codes, key groups
     identities.py  columns → which rows are equal
     changes.py     what statements change in the rows of a state, in layers
+    alteration.py  what happens to a state as a whole
     evolution.py   types of values that change, with the values
     operatorheaders.py  states of operator state that go, become empty, or get other names
     operatorstate/  changed rows of list, union and broadcast states
@@ -28,6 +29,7 @@ would write, or a new savepoint. This module is the face of the room: the catalo
 
 from readers import COMPILED_UNITS as _READER_UNITS
 from readers import ROW
+from writers.alteration import StateAlteration
 from writers.changes import (
     FIRST_ADDED,
     GROUP,
@@ -66,7 +68,7 @@ from writers.evolution import (
 )
 from writers.files import FilesMode
 from writers.hashes import key_groups_of
-from writers.keyed.rewrite import RewriteKeyedState
+from writers.keyed.rewrite import RewriteKeyedState, merged_edits
 from writers.operatorheaders import AlterOperatorStates
 from writers.operatorstate.offsets import SetOffsets
 from writers.operatorstate.rewrite import RewriteOperatorState
@@ -113,6 +115,7 @@ __all__ = [
     "SetOffsets",
     "Spool",
     "SpooledEntries",
+    "StateAlteration",
     "StateChanges",
     "Summary",
     "TargetError",
@@ -126,6 +129,7 @@ __all__ = [
     "check_created",
     "key_groups_of",
     "kind_named",
+    "merged_edits",
     "named_after",
     "type_of_column",
     "write_empty_savepoint",

@@ -145,6 +145,8 @@ class AddedField(TypeChange):
 
     def _in_record(self, record: Serializer) -> Evolved:
         name = self.path[-1]
+        if not isinstance(record, PojoSerializer | RowSerializer | TupleSerializer):
+            raise _no_record(record)
         if self.default is None and not self.serializer.is_nullable:
             raise RefusedEditError(
                 f"the field {name} of type {self.serializer.type_name} needs a DEFAULT: a primitive field of Java holds no "
@@ -154,8 +156,6 @@ class AddedField(TypeChange):
         filled = fitted(pa.array([value.as_py()], value.type), self.serializer.arrow(), (name,))
         if isinstance(record, PojoSerializer):
             return self._in_pojo(record, filled)
-        if not isinstance(record, RowSerializer | TupleSerializer):
-            raise _no_record(record)
         expected = f"f{record.width}" if not record.names else None
         if expected is not None and name != expected:
             raise RefusedEditError(
@@ -242,7 +242,7 @@ class ExpiringValue(TypeChange):
         if self.accessed_ms is None:
             if not isinstance(serializer, TtlSerializer):
                 raise RefusedEditError("expected a state with TTL, found one without")
-            return Evolved(serializer.value, lambda values: values.field(0))
+            return Evolved(serializer.value, lambda values: values.flatten()[0])
         if isinstance(serializer, TtlSerializer):
             raise RefusedEditError("expected a state without TTL, found one that has it")
         expiring = TtlSerializer(serializer)

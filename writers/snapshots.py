@@ -127,28 +127,34 @@ def _write_enum(output: DataOutput, serializer: Any) -> None:
 
 
 def _write_pojo(output: DataOutput, serializer: Any) -> None:
-    # The bytes of a hidden field and of subclasses follow snapshots that the tree of a new state does not have.
-    if serializer.registered or serializer.non_registered or any(field.hidden for field in serializer.fields):
+    # A hidden field has no class any more, which its entry in the snapshot would name.
+    if any(field.hidden for field in serializer.fields):
         raise _refused(serializer)
     _write_head(output, _RUNTIME + "PojoSerializerSnapshot", _POJO_VERSION)
     output.utf(serializer.pojo_class)
-    fields = [(field.name, field.serializer) for field in serializer.fields]
-    _write_optional_map(output, serializer.pojo_class, fields)
-    for _ in ("registered", "other"):
-        _write_optional_map(output, serializer.pojo_class, ())
+    fields = [
+        (field.name, _field_key(field.declared_in or serializer.pojo_class, field.name), field.serializer)
+        for field in serializer.fields
+    ]
+    _write_optional_map(output, fields)
+    for subclasses in (serializer.registered, serializer.non_registered):
+        _write_optional_map(output, [(name, b"", subclass) for name, subclass in subclasses])
 
 
-def _write_optional_map(
-    output: DataOutput, declaring_class: str, fields: Sequence[tuple[str, Serializer]]
-) -> None:
+def _field_key(declaring_class: str, name: str) -> bytes:
+    key = DataOutput()
+    key.utf(declaring_class)
+    key.utf(name)
+    return bytes(key.data)
+
+
+def _write_optional_map(output: DataOutput, entries: Sequence[tuple[str, bytes, Serializer]]) -> None:
+    """Write name, key and serializer of each entry."""
     output.i8(OPTIONAL_MAP_MAGIC)
-    output.i4(len(fields))
-    for name, serializer in fields:
+    output.i4(len(entries))
+    for name, key, serializer in entries:
         output.utf(name)
-        key = DataOutput()
-        key.utf(declaring_class)
-        key.utf(name)
-        for frame in (bytes(key.data), write_snapshot(serializer)):
+        for frame in (key, write_snapshot(serializer)):
             output.boolean(True)
             output.blob(frame)
 

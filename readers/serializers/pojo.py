@@ -16,15 +16,18 @@ the name of the value's subclass, null for the class itself.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import pyarrow as pa
 
 from readers.decode.program import Program
+from readers.errors import CorruptDataError
 from readers.serializers.base import OpaqueSerializer, Serializer, rebuild
-from readers.serializers.snapshot import Snapshot, SnapshotBody
+from readers.serializers.snapshot import OptionalEntry, Snapshot, SnapshotBody
 
 Subclasses: TypeAlias = Mapping[str, Mapping[str, Serializer]]
 """POJO class → name of a subclass that is not registered → its serializer."""
@@ -35,11 +38,19 @@ _NULL, _PLAIN, _BY_NAME, _BY_TAG = 1, 2, 4, 8
 
 @dataclass(frozen=True)
 class PojoField:
-    """One field in serialization order; a `hidden` one is in the bytes and no longer in the class."""
+    """One field in serialization order.
+
+    Attributes:
+        name: in its class.
+        serializer: of its values.
+        hidden: True if it is in the bytes and no longer in the class.
+        declared_in: the class that declares it, which may be a superclass; empty where that is not known.
+    """
 
     name: str
     serializer: Serializer
     hidden: bool = False
+    declared_in: str = dataclasses.field(default="", compare=False)
 
 
 @dataclass(frozen=True)
@@ -224,12 +235,18 @@ def _is_opaque(serializer: Serializer) -> bool:
     return isinstance(serializer, OpaqueSerializer)
 
 
+def _field(entry: OptionalEntry, serializer: Serializer) -> PojoField:
+    if entry.key is None:
+        return PojoField(entry.name, serializer, hidden=True)
+    # Only a writer needs the class.
+    with suppress(CorruptDataError):
+        return PojoField(entry.name, serializer, declared_in=entry.key.utf("declaring class"))
+    return PojoField(entry.name, serializer)
+
+
 def _pojo(snapshot: Snapshot) -> Serializer:
     pojo_class = snapshot.cursor.utf("POJO class")
-    fields = tuple(
-        PojoField(entry.name, snapshot.framed(entry), hidden=entry.key is None)
-        for entry in snapshot.optional_map()
-    )
+    fields = tuple(_field(entry, snapshot.framed(entry)) for entry in snapshot.optional_map())
     registered = tuple((entry.name, snapshot.framed(entry)) for entry in snapshot.optional_map())
     non_registered = tuple((entry.name, snapshot.framed(entry)) for entry in snapshot.optional_map())
     return PojoSerializer(pojo_class, fields, registered, non_registered)

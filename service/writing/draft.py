@@ -14,13 +14,14 @@ from catalog import Database, Table
 from readers import Savepoint
 from service.errors import InvalidQueryError, QueryError
 from service.sql.resolver import SystemTables
+from service.writing.alterations import StateAlterations
 from service.writing.creating import StateCreations
 from service.writing.family import Context, CreationContext, Effect, Family
 from service.writing.localfiles import FileTables, no_file
 from service.writing.offsets import OffsetChanges
 from service.writing.operators import OperatorChanges
 from service.writing.statements.statement import Statement
-from writers import Edit
+from writers import Edit, merged_edits
 
 FamilyT = TypeVar("FamilyT", bound=Family)
 Run = Callable[[str, SystemTables], AbstractContextManager[pa.RecordBatchReader]]
@@ -80,7 +81,7 @@ class Draft:
     @property
     def edits(self) -> tuple[Edit, ...]:
         """The edits for the writer, in order."""
-        return tuple(edit for family in self._families for edit in family.edits())
+        return tuple(merged_edits(edit for family in self._families for edit in family.edits()))
 
     def family(self, kind: type[FamilyT]) -> FamilyT:
         """Return the family of a class."""
@@ -169,4 +170,4 @@ class _DraftTables(SystemTables):
 
 
 # Their edits come in this order. What is in state files is found by the ids of operators in the source: it is changed first.
-FAMILIES: tuple[type[Family], ...] = (OffsetChanges, OperatorChanges, StateCreations)
+FAMILIES: tuple[type[Family], ...] = (OffsetChanges, StateAlterations, OperatorChanges, StateCreations)

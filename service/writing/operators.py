@@ -38,10 +38,10 @@ class OperatorChanges(Family):
     def _rename(self, statement: RenameTable) -> Effect:
         name = statement.name
         source_id, operator_id = self.context.operator(name)
-        self._edits.append(RenameOperator(operator_id, statement.uid))
-        self.context.operator_ids[source_id] = operator_id_of(statement.uid)
+        self._edits.append(RenameOperator(operator_id, statement.new_name))
+        self.context.operator_ids[source_id] = operator_id_of(statement.new_name)
         text = (
-            f"{name} has the uid {statement.uid!r}: a job without such an operator restores only with "
+            f"{name} has the uid {statement.new_name!r}: a job without such an operator restores only with "
             "allowNonRestoredState, and leaves this state out"
         )
         return Effect(table=name, text=text)

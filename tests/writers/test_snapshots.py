@@ -49,6 +49,7 @@ def test_a_snapshot_is_written_as_flink_wrote_it_or_refused() -> None:
         PojoSerializer(
             "com.acme.Order", (PojoField("id", LongSerializer()), PojoField("name", StringSerializer()))
         ),
+        PojoSerializer("A", (), (("B", PojoSerializer("B", ())),), (("C", PojoSerializer("C", ())),)),
         EnumSerializer("com.acme.Color", ("RED", "BLUE")),
         TimerSerializer(StringSerializer(), VoidNamespaceSerializer()),
     ],
@@ -66,7 +67,6 @@ def test_the_snapshot_of_a_new_type_is_read_as_that_type(serializer: Any) -> Non
     [
         RowDataSerializer(RowType((("f0", BIGINT),))),
         PojoSerializer("A", (PojoField("x", LongSerializer(), hidden=True),)),
-        PojoSerializer("A", (), (("B", PojoSerializer("B", ())),)),
     ],
 )
 def test_a_snapshot_that_holds_more_than_its_type_is_refused(serializer: Any) -> None:

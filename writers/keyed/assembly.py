@@ -15,7 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers import (
+    Page,
     ResolvedFile,
+    Source,
     Stream,
     kernel,
     load_le_i8,
@@ -66,6 +68,23 @@ def _assemble(table: int, count: int, output: int) -> int:
         copy_bytes(load_le_i8(table, field + 16), output + position + 4, size)
         position += 4 + size
     return key
+
+
+def page_of(entries: EntrySegments, group: int, source: Source) -> Page:
+    """Return entries of a key group in one buffer, as a page of a source has them."""
+    table = np.ascontiguousarray(entries.table)
+    lengths = table[:, KEY_BYTES::2]
+    output: NDArray[np.uint8] = np.empty(int(lengths.sum()) + _LENGTH_BYTES * lengths.size, dtype=np.uint8)
+    _assemble(table, len(table), output)
+    ends = np.cumsum(lengths + _LENGTH_BYTES, dtype=np.int64).reshape(-1, 2)
+    return Page(
+        data=output,
+        starts=ends - lengths,
+        ends=ends,
+        key_groups=np.full(len(table), group, dtype=np.int32),
+        subtask=source.subtask,
+        path=source.path,
+    )
 
 
 class StateFile:

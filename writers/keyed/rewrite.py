@@ -13,7 +13,7 @@ All subtasks of an operator become canonical: Flink does not rescale an operator
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -41,11 +41,13 @@ from readers.metadata import (
     SavepointMetadata,
     SubtaskState,
 )
+from writers.alteration import StateAlteration
 from writers.changes import StateChanges
 from writers.deferred import Create, DeferredKeyedState, KeyedStateMaker
 from writers.edits import Edit, find_operator, with_operator
 from writers.errors import RefusedEditError
-from writers.keyed.assembly import KeyGroupAssembler, StateFile
+from writers.keyed.altered import AlteredHeader, TypeEditor, altered_header
+from writers.keyed.assembly import KeyGroupAssembler, StateFile, page_of
 from writers.keyed.carry import carrier_of, check_carried, composed_part, state_names
 from writers.keyed.editors import editor_of
 from writers.keyed.segments import EntrySegments
@@ -62,10 +64,20 @@ class RewriteKeyedState(Edit):
     Attributes:
         operator: the operator in the source.
         changes: of each state that statements changed.
+        alterations: of each state that goes, becomes empty, or gets another name or other types; the changes come first.
     """
 
     operator: Operator
     changes: Mapping[StateName, StateChanges] = field(default_factory=dict)
+    alterations: Mapping[StateName, StateAlteration] = field(default_factory=dict)
+
+    def merged(self, other: RewriteKeyedState) -> RewriteKeyedState:
+        """Return both edits of one operator as one."""
+        return replace(
+            self,
+            changes={**self.changes, **other.changes},
+            alterations={**self.alterations, **other.alterations},
+        )
 
     def applied(self, metadata: SavepointMetadata, source: SavepointLocation) -> SavepointMetadata:
         operator = find_operator(metadata, self.operator.operator_id)
@@ -92,9 +104,14 @@ class RewriteKeyedState(Edit):
             # A handle without states holds no entry.
             return replace(subtask, managed_keyed_state=None)
         header = check_carried(source, source.stored_header())
+        altered = altered_header(header, source, self.alterations)
+        if all(state is None for state in altered.ids):
+            return replace(subtask, managed_keyed_state=None)
         maker = _SubtaskMaker(
             source=source,
             header=header,
+            altered=altered,
+            alterations=self.alterations,
             location=location,
             changes=self.changes,
             groups=handle.key_group_range,
@@ -104,6 +121,7 @@ class RewriteKeyedState(Edit):
             isinstance(handle, KeyGroupsStateHandle)
             and source.stored_groups() is not None
             and not maker.touched
+            and altered.data == header.data
         ):
             return replace(subtask, managed_keyed_state=canonical_handle(handle))
         deferred = DeferredKeyedState(key_group_range=handle.key_group_range, maker=maker)
@@ -111,7 +129,7 @@ class RewriteKeyedState(Edit):
 
     def _check_states(self) -> None:
         known = {name for source in self.operator.sources for name in source.entries}
-        for name in self.changes:
+        for name in (*self.changes, *self.alterations):
             if name not in known:
                 raise RefusedEditError(f"expected a state {name.name} of {_shown(self.operator)}, found none")
 
@@ -130,22 +148,47 @@ class RewriteKeyedState(Edit):
                 )
 
 
+def merged_edits(edits: Iterable[Edit]) -> list[Edit]:
+    """Return the edits in order; those of the keyed state of one operator are one, at the place of the first."""
+    found: list[Edit] = []
+    places: dict[str, int] = {}
+    for edit in edits:
+        if isinstance(edit, RewriteKeyedState):
+            place = places.setdefault(edit.operator.operator_id, len(found))
+            if place < len(found):
+                first = found[place]
+                assert isinstance(first, RewriteKeyedState)
+                found[place] = first.merged(edit)
+                continue
+        found.append(edit)
+    return found
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _SubtaskMaker(KeyedStateMaker):
     source: Source
     header: StoredHeader
+    altered: AlteredHeader
     location: SavepointLocation
     changes: Mapping[StateName, StateChanges]
+    alterations: Mapping[StateName, StateAlteration]
     groups: KeyGroupRange
     max_parallelism: int
 
     @property
     def touched(self) -> frozenset[int]:
         """The key groups that change."""
-        return frozenset(group for name in self.changes for group in self.touched_of(name))
+        return frozenset(group for name in state_names(self.header) for group in self.touched_of(name))
 
     def touched_of(self, name: StateName) -> frozenset[int]:
-        """The key groups in which a state changes."""
+        """The key groups in which entries of a state change."""
+        alteration = self.alterations.get(name)
+        if alteration is not None and alteration.is_of_entries:
+            return frozenset(range(self.groups.start, self.groups.end + 1))
+        return self.edited_of(name)
+
+    def edited_of(self, name: StateName) -> frozenset[int]:
+        """The key groups in which statements changed rows of a state."""
         groups = self.changes[name].groups if name in self.changes else np.zeros(0, dtype=np.int32)
         inside = (groups >= self.groups.start) & (groups <= self.groups.end)
         return frozenset(groups[inside].tolist())
@@ -176,7 +219,13 @@ class _SubtaskFile:
             for name, changes in maker.changes.items()
             if name in maker.source.entries
         }
+        self._types = {
+            name: TypeEditor(composed_part(maker.source, name, maker.max_parallelism), alteration.types)
+            for name, alteration in maker.alterations.items()
+            if alteration.types and name in maker.source.entries
+        }
         self._touched = [maker.touched_of(name) for name in self._names]
+        self._edited = [maker.edited_of(name) for name in self._names]
         self._offsets: NDArray[np.int64] = np.zeros(maker.groups.number_of_key_groups, dtype=np.int64)
 
     def write(self) -> NDArray[np.int64]:
@@ -189,7 +238,7 @@ class _SubtaskFile:
         return self._offsets
 
     def _write_anew(self) -> None:
-        self._file.write(self._maker.header.data)
+        self._file.write(self._maker.altered.data)
         carrier = carrier_of(self._maker.source, self._maker.header, self._maker.max_parallelism)
         for group in carrier.groups:
             self._assembler.begin()
@@ -204,12 +253,13 @@ class _SubtaskFile:
         regions = stored.regions
         with location.open_stream(handle) as stream:
             size = sum(end - start for group, (start, end) in regions.items() if group in touched)
-            if size <= stream.size_bytes * _MOST_WASTE:
+            is_same = self._maker.altered.data == self._maker.header.data
+            if is_same and size <= stream.size_bytes * _MOST_WASTE:
                 self._file.copy(stream, file, 0, stream.size_bytes)
                 for group, (start, _) in regions.items():
                     self._place(group, start)
             else:
-                self._file.write(self._maker.header.data)
+                self._file.write(self._maker.altered.data)
                 for groups, start, end in _runs(regions, touched):
                     shift = self._file.position - start
                     self._file.copy(stream, file, start, end)
@@ -239,7 +289,7 @@ class _SubtaskFile:
                 self._add(group, state, source.pages(name, selection))
 
     def _add_run(self, stored: StoredGroup, run: StateRun) -> None:
-        self._assembler.state(run.state)
+        self._assembler.state(self._new_id(run.state))
         for start in range(run.start, run.end, _PIECE_BYTES):
             end = min(start + _PIECE_BYTES, run.end)
             self._assembler.add_run(stored.data[start:end])
@@ -249,14 +299,34 @@ class _SubtaskFile:
     def _is_touched(self, state: int, group: int) -> bool:
         return state < len(self._names) and group in self._touched[state]
 
+    def _is_edited(self, state: int, group: int) -> bool:
+        return group in self._edited[state]
+
+    def _new_id(self, state: int) -> int:
+        new = self._maker.altered.ids[state]
+        assert new is not None
+        return new
+
     def _add(self, group: int, state: int, pages: Iterator[Page]) -> None:
-        self._assembler.state(state)
-        if self._is_touched(state, group):
-            for entries in self._editors[self._names[state]].edited(group, pages):
-                self._assembler.add(entries)
+        name = self._names[state]
+        alteration = self._maker.alterations.get(name)
+        if alteration is not None and alteration.dropped:
+            return
+        if alteration is not None and alteration.truncated:
+            pages = iter(())
+        self._assembler.state(self._new_id(state))
+        is_edited = self._is_edited(state, group)
+        if name in self._types:
+            if is_edited:
+                changed = self._editors[name].edited(group, pages)
+                pages = (page_of(entries, group, self._maker.source) for entries in changed)
+            added = self._types[name].edited(pages)
+        elif is_edited:
+            added = self._editors[name].edited(group, pages)
         else:
-            for page in pages:
-                self._assembler.add(EntrySegments.of_page(page))
+            added = (EntrySegments.of_page(page) for page in pages)
+        for entries in added:
+            self._assembler.add(entries)
 
     def _end(self, group: int) -> None:
         self._place(group, self._assembler.end())

@@ -4,7 +4,8 @@
     parser.py      reads the tokens of one statement
     rows.py        UPDATE: statements that change rows
     create.py      CREATE TABLE: statements that create states
-    tables.py      DROP TABLE, ALTER TABLE: statements that change operators
+    tables.py      DROP TABLE: operators and states that go
+    alter.py       ALTER TABLE, TRUNCATE: operators and states that change
     calls.py       CALL: statements that spell out what an UPDATE would do
     script.py      the text → statements, by the table of first words
 

@@ -8,12 +8,13 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from service.errors import ForbiddenError, QuerySyntaxError
 from service.sql.parser import check_length, tokens_of, with_double_quotes
+from service.writing.statements.alter import alter, truncate
 from service.writing.statements.calls import USAGE, call
 from service.writing.statements.create import create
 from service.writing.statements.parser import Parser
 from service.writing.statements.rows import update
 from service.writing.statements.statement import Statement
-from service.writing.statements.tables import alter, drop
+from service.writing.statements.tables import drop
 
 
 def statements_of(script: str, max_bytes: int) -> tuple[Statement, ...]:
@@ -75,11 +76,13 @@ STATEMENTS: dict[str, Callable[[Parser], Statement]] = {
     "CALL": call,
     "CREATE": create,
     "DROP": drop,
+    "TRUNCATE": truncate,
     "UPDATE": update,
 }
 """The first word of a statement → what parses the words that follow it."""
 
 _KNOWN = (
-    "DROP TABLE operator, ALTER TABLE operator RENAME TO 'uid', UPDATE source_offsets SET starting_offset = …, "
+    "DROP TABLE operator, DROP TABLE operator__state, TRUNCATE operator__state, ALTER TABLE operator RENAME TO 'uid', "
+    "ALTER TABLE operator__state …, UPDATE source_offsets SET starting_offset = …, "
     "CREATE TABLE operator__state AS SELECT …, " + USAGE
 )

@@ -1,9 +1,10 @@
-"""The statements that change operators.
+"""The statements that change whole operators or states.
 
 | statement | changes |
 |---|---|
 | `DROP TABLE operator` | the operator goes, with all of its states |
-| `ALTER TABLE operator RENAME TO 'uid'` | the operator gets this uid |
+| `DROP TABLE state` | the state goes |
+| `ALTER TABLE … RENAME TO …` | the operator gets this uid, or the state this name |
 """
 
 from __future__ import annotations
@@ -21,24 +22,16 @@ class DropTable(Statement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RenameTable(Statement):
-    """`ALTER TABLE table RENAME TO uid`.
+    """`ALTER TABLE table RENAME TO name`.
 
     Attributes:
-        uid: the new name.
+        new_name: the uid of an operator, or the name of a state.
     """
 
-    uid: str
+    new_name: str
 
 
 def drop(parser: Parser) -> DropTable:
     """Parse what follows DROP."""
     parser.expect("TABLE")
     return DropTable(table=parser.table(), position=parser.position)
-
-
-def alter(parser: Parser) -> RenameTable:
-    """Parse what follows ALTER."""
-    parser.expect("TABLE")
-    table = parser.table()
-    parser.expect("RENAME", "TO")
-    return RenameTable(table=table, uid=parser.name("a uid", is_text_allowed=True), position=parser.position)
