@@ -140,7 +140,7 @@ class WriteStatus(BaseModel):
 
 
 class WriteList(BaseModel):
-    """Writes, the latest first, and where this user may write."""
+    """Writes, the latest first, without their reports; and where this user may write."""
 
     may_write: bool = Field(description="whether this user may write at all, here")
     write_roots: list[str] = Field(
@@ -169,7 +169,7 @@ def list_writes(service: State, caller: Caller) -> WriteList:
     return WriteList(
         may_write=may_write,
         write_roots=[root.path for root in service.writes.roots] if may_write else [],
-        writes=[_status(record) for record in service.writes.records(caller)],
+        writes=[_status(record, has_report=False) for record in service.writes.records(caller)],
     )
 
 
@@ -219,7 +219,7 @@ def _order(body: WriteBody, service: ServiceState, caller: Principal, client: st
     )
 
 
-def _status(record: WriteRecord) -> WriteStatus:
+def _status(record: WriteRecord, *, has_report: bool = True) -> WriteStatus:
     order, progress = record.order, record.progress
     return WriteStatus(
         id=record.id,
@@ -241,7 +241,7 @@ def _status(record: WriteRecord) -> WriteStatus:
             files=progress.files,
             bytes_written=progress.bytes_written,
         ),
-        report=None if record.report is None else ReportBody(**record.report),
+        report=ReportBody(**record.report) if has_report and record.report is not None else None,
         error=error_body(record.error) if record.error else None,
     )
 

@@ -60,13 +60,23 @@ export interface EditorActions {
   explain: () => void;
 }
 
+/** What an editor is for, as it says while it is empty and to those who do not see it. */
+export interface EditorWords {
+  placeholder: string;
+  label: string;
+}
+
+const OF_QUERIES: EditorWords = { placeholder: "SELECT … — Ctrl+Enter runs it", label: "SQL. Ctrl and Enter run it; Tab leaves the editor" };
+
 export class Editor {
   readonly element = h("div", { class: "editor" });
+  /** Hears that the text is another one. */
+  onChange: () => void = () => undefined;
   private readonly language = new Compartment();
   private readonly view: EditorView;
   private tables = new Map<string, Column[]>();
 
-  constructor(text: string, actions: EditorActions) {
+  constructor(text: string, actions: EditorActions, words = OF_QUERIES) {
     const root = this.element.attachShadow({ mode: "open" });
     const act = (action: () => void) => () => {
       action();
@@ -87,11 +97,11 @@ export class Editor {
           highlightActiveLine(),
           EditorView.lineWrapping,
           EditorState.tabSize.of(2),
-          placeholder("SELECT … — Ctrl+Enter runs it"),
+          placeholder(words.placeholder),
           autocompletion({ icons: false }),
           syntaxHighlighting(COLOURS),
           LOOKS,
-          EditorView.contentAttributes.of({ "aria-label": "SQL. Ctrl and Enter run it; Tab leaves the editor" }),
+          EditorView.contentAttributes.of({ "aria-label": words.label }),
           this.language.of([]),
           Prec.highest(
             keymap.of([
@@ -103,7 +113,9 @@ export class Editor {
           keymap.of([...closeBracketsKeymap, ...defaultKeymap, ...historyKeymap, ...completionKeymap]),
           EditorView.domEventHandlers({ beforeinput: typedOverSelection, blur: (_event, view) => leave(view) }),
           EditorView.updateListener.of((update) => {
-            if (update.docChanged) this.clearError();
+            if (!update.docChanged) return;
+            this.clearError();
+            this.onChange();
           }),
         ],
       }),

@@ -10,6 +10,8 @@ import { queryView } from "./queryview";
 import { route } from "./route";
 import { applyTheme, mountTheme } from "./theme";
 import { timersView } from "./timersview";
+import { writes } from "./writes";
+import { writeView } from "./writeview";
 
 type View = (main: HTMLElement, values: URLSearchParams, signal: AbortSignal) => void;
 
@@ -19,6 +21,7 @@ const VIEWS: Record<string, { title: string; show: View }> = {
   keys: { title: "Key explorer", show: keysView },
   timers: { title: "Timers", show: timersView },
   offsets: { title: "Source offsets", show: offsetsView },
+  write: { title: "Write", show: writeView },
 };
 
 const main = document.getElementById("main")!;
@@ -62,6 +65,12 @@ const address = () => links.forEach((link, name) => link.setAttribute("href", ha
 onKept(address);
 address();
 fill(nav, [...links.values()]);
+// Only for those who may write, here; the view itself says so, too.
+links.get("write")!.hidden = true;
+void writes().then(
+  ({ may_write }) => (links.get("write")!.hidden = !may_write),
+  () => undefined,
+);
 // A sign at each edge behind which there is more.
 const cut = () => {
   nav.classList.toggle("more-left", nav.scrollLeft > 1);
