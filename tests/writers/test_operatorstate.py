@@ -295,10 +295,13 @@ def test_offsets_of_a_kafka_source_change_and_its_splits_stay(tmp_path: Path) ->
     for layer, message in (
         (removed((0, 0)), "cannot be removed or added: the source's enumerator has its splits too"),
         (added(0, value=[split]), "cannot be removed or added"),
-        (updated(("value", "topic"), {(0, 0): "other"}), "element 0: expected the same topic and partition"),
+        (
+            updated(("value", "topic"), {(0, 0): "other"}),
+            "element 0: expected a KafkaPartitionSplit in which only",
+        ),
         (
             updated(("value", "starting_offset"), {(0, 0): -4}),
-            "expected a value that KafkaPartitionSplit holds",
+            "expected a value that a KafkaPartitionSplit holds",
         ),
         (updated(("value", "starting_offset"), {(0, 0): None}), "found NULL of starting_offset"),
     ):
@@ -307,6 +310,25 @@ def test_offsets_of_a_kafka_source_change_and_its_splits_stay(tmp_path: Path) ->
     for name in ("streaming_committer_raw_states", "writer_raw_states"):
         with pytest.raises(RefusedEditError, match="transactions or files of a sink"):
             write(source, tmp_path / "refused", {name: [removed((0, 0))]})
+
+
+def test_a_file_source_counts_other_records(tmp_path: Path) -> None:
+    source = unpacked("1.20.3-source-file-canonical", tmp_path).directory
+    name, column = "SourceReaderState", ("value", "records_after_offset")
+    before = rows_of_values(source, name)
+
+    new = write(source, tmp_path / "new", {name: [updated(column, {(0, 0): 3, (1, 0): None})]})
+
+    before[0][0] |= {"records_after_offset": 3}
+    before[1][0] |= {"records_after_offset": None}
+    assert rows_of_values(new, name) == before
+    for path, value, message in (
+        (column, -1, "expected a number of records from 0 on, found -1"),
+        (("value", "path"), "x", "in which only records_after_offset changes"),
+        (("value", "reader_offset"), 5, "in which only records_after_offset changes"),
+    ):
+        with pytest.raises(WriterError, match=message):
+            write(source, tmp_path / "refused", {name: [updated(path, {(0, 0): value})]})
 
 
 def rows_of_values(path: Path, state: str) -> dict[int, list[Any]]:

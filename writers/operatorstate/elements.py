@@ -63,7 +63,9 @@ def _changed_elements(part: StatePart, changes: GroupChanges) -> Elements:
     is_new = (numbers >= FIRST_ADDED) | np.isin(numbers, changes.updated)
     if isinstance(part.source, ConnectorSource):
         olds = [stored_entries(page) for page in part.source.inner.pages(part.name, Selection())]
-        news = encoded_values(part.source.layout, before, after, is_new)
+        news = encoded_values(
+            part.source.layout, before, after, is_new, joined(pa.chunked_array(olds, pa.large_binary()))
+        )
     else:
         _check_restored(part, changes, batches, before)
         olds = [stored_entries(batch.page) for batch in batches]
