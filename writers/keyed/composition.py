@@ -110,9 +110,13 @@ class Composer:
 
     def _check_decoded(self, batch: Batch, columns: dict[str, pa.Array]) -> None:
         is_undescribed = UNDECODED in columns and columns[UNDECODED].null_count < len(batch.page)
+        entry = self._part.entry
         # The bytes of one value are the same in both layouts, those of a list or map are not.
-        if is_undescribed and self._part.entry.kind in (StateKind.LIST, StateKind.MAP):
-            raise self._refused("expected classes that the savepoint describes, found another")
+        if entry.kind in (StateKind.LIST, StateKind.MAP):
+            if is_undescribed:
+                raise self._refused("expected classes that the savepoint describes, found another")
+            if entry.is_raw("value") or entry.is_raw("map_key"):
+                raise self._refused("expected elements that are decoded, found some that are not")
         if batch.outliers:
             path = ".".join(map(str, batch.outliers[0].path))
             raise self._refused(

@@ -104,6 +104,7 @@ class RewriteKeyedState(Edit):
             # A handle without states holds no entry.
             return replace(subtask, managed_keyed_state=None)
         header = check_carried(source, source.stored_header())
+        self._check_registered(handle.key_group_range, source)
         altered = altered_header(header, source, self.alterations)
         if all(state is None for state in altered.ids):
             return replace(subtask, managed_keyed_state=None)
@@ -132,6 +133,15 @@ class RewriteKeyedState(Edit):
         for name in (*self.changes, *self.alterations):
             if name not in known:
                 raise RefusedEditError(f"expected a state {name.name} of {_shown(self.operator)}, found none")
+
+    def _check_registered(self, groups: KeyGroupRange, source: Source) -> None:
+        """Refuse changes of key groups in whose subtask the job has not registered the state."""
+        for name, changes in self.changes.items():
+            if name not in source.entries and any(group in groups for group in changes.groups.tolist()):
+                raise RefusedEditError(
+                    f"{name.name}: expected the state in each subtask whose key groups change, found none of this name in "
+                    f"{source.path} (subtask {source.subtask}): its job has not used the state there"
+                )
 
     def _check_groups(self, subtasks: tuple[SubtaskState, ...]) -> None:
         """Refuse changes of key groups that no subtask has state of."""
@@ -240,10 +250,18 @@ class _SubtaskFile:
     def _write_anew(self) -> None:
         self._file.write(self._maker.altered.data)
         carrier = carrier_of(self._maker.source, self._maker.header, self._maker.max_parallelism)
+        left = set(self._maker.touched)
         for group in carrier.groups:
             self._assembler.begin()
             for state, pages in carrier.states(group):
                 self._add(group, state, pages)
+            self._end(group)
+            left.discard(group)
+        for group in sorted(left):
+            # Groups that the source has no entries of.
+            self._assembler.begin()
+            for state in range(len(self._names)):
+                self._add(group, state, iter(()))
             self._end(group)
 
     def _write_stored(self, stored: StoredGroups) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from tests.support.keyedchanges import NOW, KeyedDraft
 from tests.support.paths import DATA
+from tests.support.unpacked import unpacked
 from writers import RefusedEditError, RemovedRows, UnencodableValueError, UpdatedRows
 
 FLINK = DATA / "flink/2.3.0"
@@ -302,3 +303,15 @@ def test_a_row_that_is_not_there_is_refused(kinds: KeyedDraft, tmp_path: Path) -
 
     with pytest.raises(RefusedEditError, match=r"list: expected row 10.. of key group"):
         kinds.write(tmp_path / "new")
+
+
+@pytest.mark.slow
+def test_lists_that_the_hashmap_backend_wrote_and_nobody_decodes_are_refused(tmp_path: Path) -> None:
+    source = unpacked("1.20.3-alltypes-collections-hashmap-native", tmp_path).directory
+    draft = KeyedDraft(source, "l_char")
+    draft.insert("l_char", {"key": "new", "value": "x"})
+
+    with pytest.raises(
+        RefusedEditError, match=r"l_kryo_generic.*: expected elements that are decoded.* take a canonical"
+    ):
+        draft.write(tmp_path / "new")
