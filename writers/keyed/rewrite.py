@@ -55,6 +55,7 @@ from writers.keyed.segments import EntrySegments
 # A copy of a whole file may share the bytes of the source on disk; more than this share of it is not left behind as waste.
 _MOST_WASTE = 1 / 8
 _PIECE_BYTES = 4 << 20
+_MOST_KEY_GROUPS = 1 << 15  # Flink: KeyGroupRangeAssignment.UPPER_BOUND_MAX_PARALLELISM
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +104,13 @@ class RewriteKeyedState(Edit):
         if handle is None or source is None:
             # A handle without states holds no entry.
             return replace(subtask, managed_keyed_state=None)
+        most = max(self.operator.metadata.max_parallelism, 1)
+        groups = handle.key_group_range
+        if not 0 <= groups.start <= groups.end < most <= _MOST_KEY_GROUPS:
+            raise RefusedEditError(
+                f"expected key groups of subtask {subtask.index} below the max parallelism, which is at most {_MOST_KEY_GROUPS}, "
+                f"found {groups.start} to {groups.end} of {most}"
+            )
         header = check_carried(source, source.stored_header())
         self._check_registered(handle.key_group_range, source)
         altered = altered_header(header, source, self.alterations)
@@ -115,8 +123,8 @@ class RewriteKeyedState(Edit):
             alterations=self.alterations,
             location=location,
             changes=self.changes,
-            groups=handle.key_group_range,
-            max_parallelism=max(self.operator.metadata.max_parallelism, 1),
+            groups=groups,
+            max_parallelism=most,
         )
         if (
             isinstance(handle, KeyGroupsStateHandle)

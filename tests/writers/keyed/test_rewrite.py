@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -21,10 +22,12 @@ from readers import (
     is_keyed,
     json_text,
 )
+from readers.formats.heap import entries as heapentries
 from readers.metadata import KeyGroupsSavepointStateHandle, read_metadata
 from tests.support.paths import DATA
 from tests.support.unpacked import unpacked
 from writers import GROUP, RefusedEditError, RewriteKeyedState, SavepointWriter, StateChanges, UpdatedRows
+from writers.metadata import write_metadata
 
 FLINK = DATA / "flink/2.3.0"
 CANONICAL = (
@@ -132,7 +135,7 @@ def touched(savepoint: Savepoint, every: int) -> list[RewriteKeyedState]:
     for edit in rewrites(savepoint):
         changes = {}
         for state in edit.operator.states:
-            if state.kind is StateKind.VALUE:
+            if state.kind is StateKind.VALUE and "ttl_timestamp" not in state.schema.names:
                 batches = [
                     batch
                     for part in state.parts
@@ -173,3 +176,29 @@ def groups(savepoint: Savepoint) -> dict[tuple[str, int], bytes]:
         for group in of.regions
         if (stored := of.group(group)) is not None and (runs := stored.runs)
     }
+
+
+@pytest.mark.slow
+def test_lists_and_maps_that_come_in_several_pages_are_joined(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = FLINK / "everything-hashmap-savepoints/native"
+    expected = rows(Savepoint(path))
+    # Real ones have many megabytes.
+    monkeypatch.setattr(heapentries, "WINDOW_BYTES", 64)
+    source = Savepoint(path)
+
+    SavepointWriter(SavepointLocation(path), rewrites(source)).write(tmp_path / "new")
+
+    assert rows(Savepoint(tmp_path / "new")) == expected
+
+
+def test_key_groups_beyond_the_max_parallelism_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "source"
+    shutil.copytree(FLINK / "wordcount-rocksdb-savepoints/native", path)
+    metadata = read_metadata((path / "_metadata").read_bytes())
+    operators = tuple(replace(one, max_parallelism=100) for one in metadata.operators)
+    (path / "_metadata").write_bytes(write_metadata(replace(metadata, operators=operators)))
+
+    with pytest.raises(RefusedEditError, match="key groups of subtask 1 below the max parallelism"):
+        SavepointWriter(SavepointLocation(path), rewrites(Savepoint(path)))
