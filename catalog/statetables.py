@@ -110,7 +110,7 @@ class StatesTable(Table):
     ) -> None:
         self.name = name
         self.comment = comment
-        self._savepoint = savepoint
+        self.savepoint = savepoint
         self._find = find
         self._cache = cache
         self._find_unread = find_unread
@@ -133,6 +133,10 @@ class StatesTable(Table):
     @abstractmethod
     def _output(self, column: pa.Field, state: TableState) -> Output:
         """Return how a column comes from a state."""
+
+    def outputs(self, state: TableState) -> tuple[Output, ...]:
+        """Return how its columns come from a state, in order."""
+        return tuple(self._output(column, state) for column in self.schema)
 
     @property
     def exploded(self) -> str | None:
@@ -179,7 +183,7 @@ class StatesTable(Table):
     def reference(self, state: TableState) -> StateReference:
         """Return what finds a state again in another process."""
         known = state.state
-        return StateReference(self._savepoint, known.operator_id, state.number, known.name, len(known.parts))
+        return StateReference(self.savepoint, known.operator_id, state.number, known.name, len(known.parts))
 
     def _may_miss_rows(self, operator: UnreadOperator, predicate: Predicate) -> bool:
         """Return whether a state of which no header can be read may have wanted rows."""
@@ -267,7 +271,7 @@ class StatesTable(Table):
             damages: id of a source that lacks files → the error; its parts have no splits.
         """
         state, reference = known.state, self.reference(known)
-        outputs = tuple(self._output(column, known) for column in self.schema)
+        outputs = self.outputs(known)
         keys = self._keys(state, predicate)
         groups = _key_groups(predicate, keys)
         subtasks = predicate.of(SUBTASK)

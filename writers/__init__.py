@@ -49,6 +49,7 @@ from writers.creation.types import named_after, type_of_column
 from writers.creation.verification import check_created
 from writers.edits import DropOperator, Edit, ForFlink, RenameOperator
 from writers.encode.encoder import Encoded, Encoder
+from writers.encode.fitting import fitted
 from writers.errors import (
     RefusedEditError,
     TargetError,
@@ -127,6 +128,7 @@ __all__ = [
     "UpdatedRows",
     "WriterError",
     "check_created",
+    "fitted",
     "key_groups_of",
     "kind_named",
     "merged_edits",

@@ -2,9 +2,15 @@
 
     errors.py      the errors of the writers, as users see them
     statements/    the text → statements
+    composition.py  SELECTs made of parts of a script
+    changedstates.py what has changed in the states of a savepoint
     family.py      statements that change the same thing, and what they share
     kafka.py       the arguments of `rewind_kafka`, and the two halves of a source
     offsets.py     the family of `source_offsets`
+    rows.py        the family of rows of states
+    layers.py      the rows that a statement changes, as the writers take them
+    samples.py     some of the rows that a statement changes
+    verification.py reads changed states back
     operators.py   the family of whole operators
     creating.py    the family of new states
     localfiles.py  files of this machine that a script names in FROM

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from catalog import CatalogError, Table
 from catalog.statetables import StateTable
+from catalog.targets import ChangedTable, state_key
 from readers import (
     Operator,
     Savepoint,
@@ -23,6 +24,7 @@ from readers import (
     type_named,
 )
 from service.errors import InvalidQueryError, QueryError
+from service.writing.composition import Composition
 from service.writing.errors import write_error_of
 from service.writing.family import Context, Effect, Family
 from service.writing.statements.alter import (
@@ -132,11 +134,11 @@ class StateAlterations(Family):
         found = self._found(name) if any(True for _ in self._altered) else None
         if found is None or self._key(found) not in self._altered:
             return None
-        if found.alteration.is_of_entries:
+        if found.alteration.dropped or found.alteration.types:
             raise InvalidQueryError(
                 f"an earlier statement altered {name!r}: read or change its rows in a script of their own"
             )
-        return next(one for _, one in self._tables(found.source_id) if one.states[0].state is found.state)
+        return self._changed(found)
 
     def verify(self, savepoint: Savepoint) -> None:
         """Check that the new savepoint has the states that stay, by their new names, and no others.
@@ -168,6 +170,7 @@ class StateAlterations(Family):
         found = self._state(statement)
         rows = self._rows(statement.name)
         self._keep(replace(found, alteration=replace(found.alteration, truncated=True)))
+        self.context.states.empty(state_key(self._table_of(found).states[0]))
         text = f"{statement.name} is empty: {rows} {'row is' if rows == 1 else 'rows are'} removed"
         return Effect(table=statement.name, removed=rows, text=text + self._timers_left(found))
 
@@ -306,6 +309,21 @@ class StateAlterations(Family):
 
     def _keep(self, altered: AlteredState) -> None:
         self._altered[self._key(altered)] = altered
+        key = state_key(self._table_of(altered).states[0])
+        if altered.alteration.name is not None:
+            self.context.states.names[key] = altered.alteration.name
+        if altered.alteration.types:
+            self.context.states.retyped.add(key)
+        if altered.alteration.dropped:
+            self.context.states.forget(key)
+
+    def _table_of(self, found: AlteredState) -> StateTable:
+        """Return the table of a state, as it is in the savepoint."""
+        return next(one for _, one in self._tables(found.source_id) if one.states[0].state is found.state)
+
+    def _changed(self, found: AlteredState) -> ChangedTable:
+        """Return the table of a state, with the rows that statements have changed."""
+        return ChangedTable(self._table_of(found), self.context.states.table_changes)
 
     def _key(self, altered: AlteredState) -> tuple[str, StateKind, str]:
         return altered.source_id, altered.state.kind, altered.state.name
@@ -334,7 +352,8 @@ class StateAlterations(Family):
         Raises:
             QueryError: it means nothing, or is no single value.
         """
-        return self.context.select(f"SELECT {expression} AS value", {}).column(0)[0]
+        with self.context.select(Composition("SELECT ").expression(expression, "value")) as reader:
+            return reader.read_all().column(0)[0]
 
     def _serializer(self, type_: str) -> Serializer:
         """Return the serializer of a type: one of Flink by its name, or else one of SQL.
@@ -346,7 +365,8 @@ class StateAlterations(Family):
             return type_named(type_)
         except UnsupportedSerializerError as unknown:
             try:
-                column = self.context.select(f"SELECT CAST(NULL AS {type_}) AS value", {}).schema.field(0)
+                with self.context.select(Composition(f"SELECT CAST(NULL AS {type_}) AS value")) as reader:
+                    column = reader.schema.field(0)
                 return type_of_column("value", column.type)
             except QueryError as error:
                 raise InvalidQueryError(
@@ -356,12 +376,12 @@ class StateAlterations(Family):
                 raise write_error_of(error) from error
 
     def _rows(self, table: str) -> int:
-        """Return the number of rows of a state that no statement has changed; 0 if it cannot be counted."""
+        """Return the number of rows of a state."""
         found = self._found(table)
         assert found is not None
-        source = next(one for _, one in self._tables(found.source_id) if one.states[0].state is found.state)
-        counted = self.context.select('SELECT count(*) FROM "counted"', {"counted": source})
-        return int(counted.column(0)[0].as_py())
+        select = Composition('SELECT count(*) FROM "counted"')
+        with self.context.select(select, {"counted": self._changed(found)}) as reader:
+            return int(reader.read_all().column(0)[0].as_py())
 
 
 def _divisions(table: str) -> Iterator[tuple[str, str]]:

@@ -17,6 +17,7 @@ import pyarrow as pa
 from readers import ReaderError, Savepoint, Serializer, UnsupportedSerializerError, operator_id_of, type_named
 from service.errors import InvalidQueryError
 from service.sql.edits import quoted
+from service.writing.composition import Composition
 from service.writing.errors import write_error_of
 from service.writing.family import Context, Effect, Family
 from service.writing.statements.create import CreateTable
@@ -119,7 +120,7 @@ class StateCreations(Family):
             raise InvalidQueryError(
                 f"expected a new state of {uid!r}, found {name!r}, which the script creates already"
             )
-        with self.context.creation.rows(_select(statement)) as rows:
+        with self.context.select(_select(statement)) as rows:
             state = _state(name, options, rows.schema)
             added = self._filled(state, operator, rows)
         self._operators[uid] = operator
@@ -201,19 +202,18 @@ def _names(statement: CreateTable, options: Mapping[str, str]) -> tuple[str, str
     return uid, name
 
 
-def _select(statement: CreateTable) -> str:
+def _select(statement: CreateTable) -> Composition:
     """Return the SELECT of the rows, in the types of the statement's columns."""
-    inner = f"({statement.query}\n)"
     names = [column.name for column in statement.columns]
     if not names:
-        return f"SELECT * FROM {inner} AS _rows"
+        return Composition("SELECT * FROM ").expression(statement.query, "_rows")
     columns = ", ".join(
         f"CAST({quoted(column.name)} AS {column.type}) AS {quoted(column.name)}"
         for column in statement.columns
     )
-    aliases = ", ".join(map(quoted, names))
-    order = f" ORDER BY {quoted(_INDEX)}" if _INDEX in names else ""
-    return f"SELECT {columns} FROM {inner} AS _rows({aliases}){order}"
+    select = Composition(f"SELECT {columns} FROM ").expression(statement.query, "_rows")
+    select.add(f"({', '.join(map(quoted, names))})")
+    return select.add(f" ORDER BY {quoted(_INDEX)}") if _INDEX in names else select
 
 
 def _state(name: str, options: Mapping[str, str], columns: pa.Schema) -> NewState:

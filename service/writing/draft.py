@@ -15,17 +15,20 @@ from readers import Savepoint
 from service.errors import InvalidQueryError, QueryError
 from service.sql.resolver import SystemTables
 from service.writing.alterations import StateAlterations
+from service.writing.changedstates import ChangedStates
+from service.writing.composition import Composition
 from service.writing.creating import StateCreations
 from service.writing.family import Context, CreationContext, Effect, Family
 from service.writing.localfiles import FileTables, no_file
 from service.writing.offsets import OffsetChanges
 from service.writing.operators import OperatorChanges
+from service.writing.rows import RowChanges
 from service.writing.statements.statement import Statement
 from writers import Edit, merged_edits
 
 FamilyT = TypeVar("FamilyT", bound=Family)
 Run = Callable[[str, SystemTables], AbstractContextManager[pa.RecordBatchReader]]
-"""Runs a SELECT: its rows as they come; the tables hide those of the savepoint."""
+"""Runs a SELECT, and ends it with the context; the tables hide those of the savepoint."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,12 +36,12 @@ class DraftSettings:
     """What a script may do, beside what it says.
 
     Attributes:
-        folder: for files that are gone with the program; the system's if None.
+        folder: for rows that memory does not hold; its owner removes it.
         files: returns the table of a file that FROM names.
         parallelism, max_parallelism: of operators that are created, whose statements do not say it.
     """
 
-    folder: Path | None = None
+    folder: Path
     files: FileTables = no_file
     parallelism: int = 1
     max_parallelism: int = 128
@@ -59,7 +62,6 @@ class Draft:
         self._files = settings.files
         ids = database.operator_names
         creation = CreationContext(
-            rows=self._rows,
             folder=settings.folder,
             parallelism=settings.parallelism,
             max_parallelism=settings.max_parallelism,
@@ -67,7 +69,9 @@ class Draft:
         context = Context(
             database=database,
             select=self._select,
+            changed_table=self._changed_table,
             creation=creation,
+            states=ChangedStates(settings.folder),
             operator_ids={one: one for one in ids},
         )
         self._families = tuple(family(context) for family in FAMILIES)
@@ -125,19 +129,21 @@ class Draft:
                 return family.appliers[kind](statement)
         raise InvalidQueryError(f"{statement.name!r} cannot be changed by this statement yet")
 
-    def _select(self, sql: str, tables: Mapping[str, Table]) -> pa.Table:
-        with self._rows(sql, tables) as rows:
-            return rows.read_all()
+    def _changed_table(self, name: str) -> Table | None:
+        # A family that takes a table away comes behind those that change its rows.
+        found = (family.table(name) for family in reversed(self._families))
+        return next((table for table in found if table is not None), None)
 
     @contextmanager
-    def _rows(self, sql: str, tables: Mapping[str, Table] | None = None) -> Iterator[pa.RecordBatchReader]:
-        known = _DraftTables(self._database.name, self._families, tables or {}, self._files)
+    def _select(
+        self, select: Composition, tables: Mapping[str, Table] | None = None
+    ) -> Iterator[pa.RecordBatchReader]:
+        known = _DraftTables(self._database.name, self._changed_table, tables or {}, self._files)
         try:
-            with self._run(sql, known) as rows:
-                yield rows
+            with self._run(select.text, known) as reader:
+                yield reader
         except QueryError as error:
-            # It is a position in the text of the SELECT, which nobody has seen.
-            error.position = None
+            error.position = error.position and select.position(error.position)
             raise
 
 
@@ -147,12 +153,12 @@ class _DraftTables(SystemTables):
     def __init__(
         self,
         database: str,
-        families: Sequence[Family],
+        changed: Callable[[str], Table | None],
         tables: Mapping[str, Table],
         files: FileTables,
     ) -> None:
         self._qualifiers = ((), (database.casefold(),), ("flink", database.casefold()))
-        self._families = families
+        self._changed = changed
         self._tables = tables
         self._files = files
 
@@ -165,9 +171,14 @@ class _DraftTables(SystemTables):
             return None
         if len(path) == 1 and name in self._tables:
             return self._tables[name]
-        found = (family.table(name) for family in self._families)
-        return next((table for table in found if table is not None), None)
+        return self._changed(name)
 
 
 # Their edits come in this order. What is in state files is found by the ids of operators in the source: it is changed first.
-FAMILIES: tuple[type[Family], ...] = (OffsetChanges, StateAlterations, OperatorChanges, StateCreations)
+FAMILIES: tuple[type[Family], ...] = (
+    OffsetChanges,
+    RowChanges,
+    StateAlterations,
+    OperatorChanges,
+    StateCreations,
+)

@@ -11,13 +11,15 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 
 from catalog import CatalogError, Database, Table
 from readers import Savepoint, operator_id_of
 from service.errors import InvalidQueryError, query_error_of
+from service.writing.changedstates import ChangedStates
+from service.writing.composition import Composition
 from service.writing.statements.statement import Statement
 from writers import Edit
 
@@ -38,18 +40,19 @@ class Sample:
 
     def text(self) -> str:
         """Return the change as a line."""
-        return f"{_listed(self.place)}: {self._change()}"
+        place = ", ".join(_listed(self.place))
+        return f"{place}: {self._change()}" if place else self._change()
 
     def _change(self) -> str:
         if self.before is None:
-            return f"added, {_listed(self.after or {})}"
+            return ", ".join(["added", *_listed(self.after or {})])
         if self.after is None:
-            return f"removed, {_listed(self.before)}"
+            return ", ".join(["removed", *_listed(self.before)])
         return ", ".join(f"{name} {value} → {self.after[name]}" for name, value in self.before.items())
 
 
-def _listed(values: Mapping[str, str]) -> str:
-    return ", ".join(f"{name} {value}" for name, value in values.items())
+def _listed(values: Mapping[str, str]) -> list[str]:
+    return [f"{name} {value}" for name, value in values.items()]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,8 +81,21 @@ class Effect:
         return self.changed + self.added + self.removed
 
 
-Select = Callable[[str, Mapping[str, Table]], pa.Table]
-"""Runs a SELECT over the draft; the tables of the mapping, by casefolded names, hide all others."""
+class Select(Protocol):
+    """Runs a SELECT over the savepoint as the script has left it."""
+
+    def __call__(
+        self, select: Composition, tables: Mapping[str, Table] | None = None
+    ) -> AbstractContextManager[pa.RecordBatchReader]:
+        """Return its rows, in a context that ends it.
+
+        Args:
+            select: the SELECT.
+            tables: tables by names of their own, casefolded; they hide all others.
+
+        Raises:
+            QueryError: with the place in the script.
+        """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,13 +103,11 @@ class CreationContext:
     """How states are created.
 
     Attributes:
-        rows: runs a SELECT: its rows as they come.
-        folder: for files that are gone with the program; the system's if None.
+        folder: for files that are gone with the script.
         parallelism, max_parallelism: of operators whose statements do not say it.
     """
 
-    rows: Callable[[str], AbstractContextManager[pa.RecordBatchReader]]
-    folder: Path | None
+    folder: Path
     parallelism: int
     max_parallelism: int
 
@@ -104,14 +118,18 @@ class Context:
 
     Attributes:
         database: the savepoint as it is.
-        select: runs a SELECT over the savepoint as the script has left it.
+        select: runs a SELECT over it.
+        changed_table: returns a table, by its casefolded name, as the script has left it; None if no statement changed it.
         creation: how states are created.
+        states: what the statements have changed in its states.
         operator_ids: the id of an operator in the source → its id now; None once it is dropped.
     """
 
     database: Database
     select: Select
+    changed_table: Callable[[str], Table | None]
     creation: CreationContext
+    states: ChangedStates
     operator_ids: dict[str, str | None] = field(default_factory=dict)
 
     def operator(self, name: str) -> tuple[str, str]:

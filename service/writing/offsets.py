@@ -20,7 +20,9 @@ from catalog import Database, FactsTable, Table
 from catalog.savepointtables import SOURCE_OFFSETS_NAME
 from readers import OffsetPlace, Savepoint, offset_places, source_offsets
 from service.errors import InvalidQueryError, InvalidValueError, Position
-from service.writing.family import Context, Effect, Family
+from service.sql.edits import quoted
+from service.writing.composition import Composition
+from service.writing.family import Context, Effect, Family, Select
 from service.writing.kafka import check_source, rewind_arguments
 from service.writing.statements.calls import RewindKafka
 from service.writing.statements.rows import Update
@@ -89,10 +91,12 @@ class OffsetChanges(Family):
             raise UnwritableError("expected the offsets of the script, read others back; nothing was written")
 
     def _update(self, statement: Update) -> Effect:
-        return self._effect(self._draft.update(statement, lambda sql: self.context.select(sql, {})))
+        return self._effect(self._draft.update(statement, self.context.select))
 
     def _rewind(self, statement: RewindKafka) -> Effect:
-        arguments = self.context.select(f"SELECT * FROM (VALUES {statement.arguments}\n)", {})
+        query = Composition("SELECT * FROM (VALUES ").add(statement.arguments, ")")
+        with self.context.select(query) as reader:
+            arguments = reader.read_all()
         operator, topic, offsets = rewind_arguments(arguments)
         operator_id, _ = self.context.operator(operator)
         check_source(self.context.database.savepoint, operator_id, operator)
@@ -146,7 +150,7 @@ class DraftOffsets:
         batches = rows.to_batches() or [pa.RecordBatch.from_pylist([], schema=rows.schema)]
         return FactsTable(SOURCE_OFFSETS_NAME, self._comment, rows.schema, lambda: batches[0])
 
-    def update(self, statement: Update, select: Callable[[str], pa.Table]) -> int:
+    def update(self, statement: Update, select: Select) -> int:
         """Change rows; return how many have a value of their own now that they had not.
 
         Args:
@@ -164,9 +168,17 @@ class DraftOffsets:
                 )
         if len(statement.assignments) > 1:
             raise InvalidQueryError(f"{_WRITABLE} is set twice", position=statement.position)
-        where = f" WHERE ({statement.condition}\n)" if statement.condition else ""
-        expression = statement.assignments[0].expression
-        found = select(f"SELECT {ROW}, ({expression}\n) AS {_WRITABLE} FROM {SOURCE_OFFSETS_NAME}{where}")
+        query = Composition(f"SELECT {ROW}, ")
+        query.expression(statement.assignments[0].expression, _WRITABLE)
+        query.add(f" FROM {SOURCE_OFFSETS_NAME}")
+        if statement.alias is not None:
+            query.add(f" AS {quoted(statement.alias)}")
+        if statement.source is not None:
+            query.add(", ", statement.source)
+        if statement.condition is not None:
+            query.add(" WHERE ").expression(statement.condition)
+        with select(query) as reader:
+            found = reader.read_all()
         return self._set(
             zip(*(column.to_pylist() for column in found.columns), strict=True), statement.position
         )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from service.writing.family import Effect
 from service.writing.localfiles import local_file, no_file
 from service.writing.offsets import OffsetChange, OffsetChanges
 from service.writing.statements.script import statements_of
+from service.writing.statements.statement import Statement
 from writers import Edit, FilesMode, ForFlink, SavepointWriter, Summary, WriterError
 
 
@@ -67,7 +69,7 @@ class Preview:
 
 
 class Writing:
-    """One script over one savepoint, ready to be written; nothing was written yet.
+    """One script over one savepoint, ready to be written; nothing was written yet. Close it.
 
     Args:
         catalog: has the savepoint, and the others that a SELECT may name.
@@ -88,28 +90,39 @@ class Writing:
         request: WriteRequest,
         on_statement: Callable[[int, int], None] = lambda done, count: None,
     ) -> None:
-        statements = statements_of(request.sql, settings.queries.max_sql_bytes)
-        database = _source(catalog, request)
+        self._closing = ExitStack()
+        self._queries = self._closing.enter_context(closing(Queries(catalog, engines, settings)))
+        directory = tempfile.TemporaryDirectory(
+            prefix="savepointdb-write-", dir=settings.storage.temp_directory or None
+        )
+        self._directory = Path(self._closing.enter_context(directory))
+        try:
+            statements = statements_of(request.sql, settings.queries.max_sql_bytes)
+            self._prepare(_source(catalog, request), statements, request, on_statement)
+        except BaseException:
+            self.close()
+            raise
+
+    def _prepare(
+        self,
+        database: Database,
+        statements: Sequence[Statement],
+        request: WriteRequest,
+        on_statement: Callable[[int, int], None],
+    ) -> None:
+        self._database = database
         draft_settings = DraftSettings(
-            folder=_folder(settings),
+            folder=self._directory,
             files=local_file if request.reads_files else no_file,
             parallelism=request.parallelism,
             max_parallelism=request.max_parallelism,
         )
+        self._draft = self._closing.enter_context(closing(Draft(database, self._run, draft_settings)))
         try:
-            with closing(Queries(catalog, engines, settings)) as queries:
-
-                @contextmanager
-                def run(sql: str, tables: SystemTables) -> Iterator[pa.RecordBatchReader]:
-                    asked = QueryRequest(sql=sql, system_tables=tables, schema=database.name)
-                    with queries.start(asked) as query:
-                        yield pa.RecordBatchReader.from_batches(query.schema, query.batches())
-
-                self._draft = Draft(database, run, draft_settings)
-                for number, statement in enumerate(statements):
-                    on_statement(number, len(statements))
-                    self._draft.apply(statement)
-                on_statement(len(statements), len(statements))
+            for number, statement in enumerate(statements):
+                on_statement(number, len(statements))
+                self._draft.apply(statement)
+            on_statement(len(statements), len(statements))
             self._check_expected(request.expected)
             self._writer = SavepointWriter(
                 database.savepoint.location,
@@ -118,6 +131,16 @@ class Writing:
             )
         except (ReaderError, WriterError) as error:
             raise write_error_of(error) from error
+
+    def close(self) -> None:
+        """Close the engines, and remove what is kept on disk until it is written."""
+        self._closing.close()
+
+    @contextmanager
+    def _run(self, sql: str, tables: SystemTables) -> Iterator[pa.RecordBatchReader]:
+        asked = QueryRequest(sql=sql, system_tables=tables, schema=self._database.name)
+        with self._queries.start(asked) as query:
+            yield pa.RecordBatchReader.from_batches(query.schema, query.batches())
 
     @property
     def preview(self) -> Preview:
@@ -139,10 +162,6 @@ class Writing:
         except (ReaderError, WriterError) as error:
             raise write_error_of(error) from error
         return self.preview
-
-    def close(self) -> None:
-        """Release what the script holds."""
-        self._draft.close()
 
     def _check_expected(self, expected: Mapping[str, int]) -> None:
         for table, rows in expected.items():
@@ -179,11 +198,6 @@ def files_mode(text: str) -> FilesMode:
     except ValueError as error:
         known = ", ".join(mode.value for mode in FilesMode)
         raise InvalidRequestError(f"expected files to be one of {known}, found {text!r:.100}") from error
-
-
-def _folder(settings: Settings) -> Path | None:
-    """Return the folder for files of a script; None for the system's."""
-    return Path(settings.storage.temp_directory) if settings.storage.temp_directory else None
 
 
 def _version_edits(request: WriteRequest) -> tuple[Edit, ...]:

@@ -2,7 +2,7 @@
 
     statement.py   what every statement has
     parser.py      reads the tokens of one statement
-    rows.py        UPDATE: statements that change rows
+    rows.py        UPDATE, DELETE, INSERT, MERGE: statements that change rows
     create.py      CREATE TABLE: statements that create states
     tables.py      DROP TABLE: operators and states that go
     alter.py       ALTER TABLE, TRUNCATE: operators and states that change

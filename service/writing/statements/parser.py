@@ -27,19 +27,25 @@ class Fragment(str):
     """A part of a script as it was written.
 
     Attributes:
+        script: the script.
         start: where it begins in the script.
     """
 
-    __slots__ = ("start",)
+    __slots__ = ("script", "start")
 
+    script: str
     start: int
 
     @classmethod
     def of(cls, script: str, start: int, end: int) -> Fragment:
         """Return the characters `[start, end)` of a script."""
         found = cls(script[start:end])
-        found.start = start
+        found.script, found.start = script, start
         return found
+
+    def position(self, offset: int) -> Position:
+        """Return the position in the script of one of its characters."""
+        return Position.of(self.script, self.start + offset)
 
 
 class Parser:
@@ -176,6 +182,24 @@ class Parser:
         self.expect_symbol(TokenType.R_PAREN, ", or )")
         return tuple(found)
 
+    def parenthesized(self, what: str) -> Fragment:
+        """Read `(`, what stands in it, and `)`; `what` names it in the error.
+
+        Raises:
+            QuerySyntaxError: nothing stands there, or a parenthesis has no partner.
+        """
+        self.expect_symbol(TokenType.L_PAREN, "(")
+        first, depth = self._next, 0
+        while not self.at_end and (depth or not self.is_symbol(TokenType.R_PAREN)):
+            kind = self._tokens[self._next].token_type
+            depth += (kind in _OPENING) - (kind in _CLOSING)
+            self._next += 1
+        if self._next == first:
+            raise self.error(f"expected {what}")
+        found = Fragment.of(self.script, self._tokens[first].start, self._tokens[self._next - 1].end + 1)
+        self.expect_symbol(TokenType.R_PAREN, ")")
+        return found
+
     def fragment(self, *ends: str | tuple[str, ...], what: str = "an expression") -> Fragment:
         """Read up to one of these words, or sequences of words, or a comma, outside of parentheses and CASE; or up to the end.
 
@@ -201,9 +225,10 @@ class Parser:
         return Fragment.of(self.script, self._tokens[first].start, self._tokens[self._next - 1].end + 1)
 
     def _is_end(self, words: tuple[str, ...]) -> bool:
-        # `a IS DISTINCT FROM b` is an expression.
-        is_distinct = words == ("FROM",) and self.peek(-1) == "DISTINCT"
-        return self.is_at(*words) and not is_distinct
+        # `a IS DISTINCT FROM b` is an expression, and `a.offset` is a field.
+        before = self.peek(-1) if self._next else ""
+        is_inside = before == "." or (words == ("FROM",) and before == "DISTINCT")
+        return self.is_at(*words) and not is_inside
 
     def error(self, message: str) -> QuerySyntaxError:
         """Return the error that something else was expected here."""
@@ -214,4 +239,5 @@ class Parser:
 
 def _word(token: Token) -> str:
     is_quoted = token.token_type in (TokenType.STRING, TokenType.IDENTIFIER)
-    return "" if is_quoted else str(token.text).upper()
+    # The tokenizer takes GROUP BY for one token.
+    return "" if is_quoted else str(token.text).upper().partition(" ")[0]

@@ -12,7 +12,7 @@ from service.writing.statements.alter import alter, truncate
 from service.writing.statements.calls import USAGE, call
 from service.writing.statements.create import create
 from service.writing.statements.parser import Parser
-from service.writing.statements.rows import update
+from service.writing.statements.rows import delete, insert, merge, update
 from service.writing.statements.statement import Statement
 from service.writing.statements.tables import drop
 
@@ -75,7 +75,10 @@ STATEMENTS: dict[str, Callable[[Parser], Statement]] = {
     "ALTER": alter,
     "CALL": call,
     "CREATE": create,
+    "DELETE": delete,
     "DROP": drop,
+    "INSERT": insert,
+    "MERGE": merge,
     "TRUNCATE": truncate,
     "UPDATE": update,
 }

@@ -30,7 +30,7 @@ def test_statements_have_their_tables_and_positions() -> None:
         RenameTable(table=("my db", "source"), new_name="new uid", position=Position(2, 7)),
         Update(
             table=("source_offsets",),
-            assignments=(Assignment("starting_offset", Fragment("5")),),
+            assignments=(Assignment(("starting_offset",), Fragment("5")),),
             condition=None,
             position=Position(3, 7),
         ),
@@ -83,8 +83,8 @@ def test_expressions_stay_as_they_were_written() -> None:
 
     assert isinstance(statement, Update)
     assert statement.assignments == (
-        Assignment("a.b", Fragment("greatest(x, y) /* , */ - [1, 2][1]")),
-        Assignment("c", Fragment("'WHERE'")),
+        Assignment(("a", "b"), Fragment("greatest(x, y) /* , */ - [1, 2][1]")),
+        Assignment(("c",), Fragment("'WHERE'")),
     )
     assert statement.condition == "d IN (SELECT e FROM f WHERE g) OR h"
 
@@ -118,7 +118,7 @@ def test_expressions_stay_as_they_were_written() -> None:
         ("UPDATE t SET a = (1", "expected an expression, found the end"),
         ("UPDATE t SET a = 1)", "expected an expression, found ')'"),
         ("UPDATE t SET a = 1 WHERE", "expected an expression, found the end"),
-        ("UPDATE t SET a = 1 FROM u", "expected WHERE, found 'FROM'"),
+        ("UPDATE t SET a = 1 FROM u GROUP BY v", "expected WHERE, found 'GROUP BY'"),
         ("UPDATE t SET a = 1 WHERE b) OR (c", "expected an expression, found ')'"),
         ("UPDATE t SET a = 'x", "a string, a quoted name or a comment has no end"),
     ],
@@ -132,7 +132,7 @@ def test_what_is_no_script_is_a_syntax_error(script: str, message: str) -> None:
 
 @pytest.mark.parametrize(
     "script",
-    ["SELECT 1", "COPY t TO 'x'", "ATTACH 'x'", "INSERT INTO t VALUES (1)", "DELETE FROM t", "PRAGMA x"],
+    ["SELECT 1", "COPY t TO 'x'", "ATTACH 'x'", "VALUES (1)", "PRAGMA x"],
 )
 def test_other_statements_are_refused(script: str) -> None:
     with pytest.raises(ForbiddenError, match=f"a script cannot have {script.split()[0]} yet") as error:

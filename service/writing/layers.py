@@ -1,0 +1,122 @@
+"""The rows of layers: values in the types of the state, and the places of rows that are added."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from readers import (
+    KEY_GROUP,
+    OUT_OF_RANGE,
+    ROW,
+    SUBTASK,
+    UNDECODED,
+    State,
+    VoidNamespaceSerializer,
+    is_keyed,
+)
+from writers import GROUP, fitted, key_groups_of
+
+OPTIONAL = frozenset({"list_index", "ttl_timestamp", SUBTASK})
+"""Columns that an added row may lack."""
+
+
+def insertable(state: State) -> list[str]:
+    """Return the columns that an added row may have, in order; those that it must have come first."""
+    hidden = {KEY_GROUP, UNDECODED, OUT_OF_RANGE}
+    if is_keyed(state.kind):
+        hidden.add(SUBTASK)
+    if state.entry is not None and isinstance(state.entry.namespace, VoidNamespaceSerializer):
+        hidden.add("namespace")
+    names = [name for name in state.schema.names if name not in hidden]
+    order = ["key", "namespace", "map_key", "value"]
+    return sorted(
+        names, key=lambda name: (name in OPTIONAL, order.index(name) if name in order else len(order))
+    )
+
+
+def added_schema(state: State) -> pa.Schema:
+    """Return the columns of added rows: their places, then those that they may have."""
+    names = insertable(state)
+    columns = [state.schema.field(name) for name in names]
+    return pa.schema([(GROUP, pa.int32()), (ROW, pa.int64()), *columns])
+
+
+def placed_rows(
+    reader: pa.RecordBatchReader, state: State, names: Sequence[str], first: int
+) -> pa.RecordBatchReader:
+    """Return new rows with places: in the groups of their keys, numbered from `first` on."""
+    columns = [state.schema.field(name) for name in names]
+    schema = pa.schema([(GROUP, pa.int32()), (ROW, pa.int64()), *columns])
+
+    def placed() -> Iterator[pa.RecordBatch]:
+        number = first
+        for batch in reader:
+            arrays = {
+                column.name: fitted(array, column.type, (column.name,))
+                for column, array in zip(columns, batch.columns, strict=True)
+            }
+            places = places_of_added(state, arrays, batch.num_rows, number)
+            number += batch.num_rows
+            yield pa.RecordBatch.from_arrays([*places.values(), *arrays.values()], schema=schema)
+
+    return pa.RecordBatchReader.from_batches(schema, placed())
+
+
+def places_of_added(
+    state: State, columns: Mapping[str, pa.Array], rows: int, first: int
+) -> dict[str, pa.Array]:
+    """Return the columns `_group` and `_row` of rows that are added."""
+    if is_keyed(state.kind):
+        assert state.entry is not None
+        assert state.entry.key is not None
+        groups = pa.array(key_groups_of(state.entry.key, columns["key"], state.max_parallelism))
+    else:
+        # Operator state that names no subtask goes to the first one that has the state.
+        subtask = state.parts[0].source.subtask
+        given = columns.get(SUBTASK, pa.nulls(rows, pa.int32()))
+        groups = pc.fill_null(given.cast(pa.int32()), pa.scalar(subtask, pa.int32()))
+    return {GROUP: groups, ROW: pa.array(np.arange(first, first + rows, dtype=np.int64))}
+
+
+def fitted_values(
+    reader: pa.RecordBatchReader, columns: Sequence[tuple[tuple[str, ...], pa.DataType]]
+) -> pa.RecordBatchReader:
+    """Return places and new values, in the types of the columns that get them."""
+    schema = pa.schema(
+        [
+            (GROUP, pa.int32()),
+            (ROW, pa.int64()),
+            *((str(number), kind) for number, (_, kind) in enumerate(columns)),
+        ]
+    )
+
+    def values() -> Iterator[pa.RecordBatch]:
+        for batch in reader:
+            new = [
+                fitted(batch.column(2 + number), kind, path) for number, (path, kind) in enumerate(columns)
+            ]
+            yield pa.RecordBatch.from_arrays([batch.column(0), batch.column(1), *new], schema=schema)
+
+    return pa.RecordBatchReader.from_batches(schema, values())
+
+
+def reader_of(table: pa.Table) -> pa.RecordBatchReader:
+    """Return a reader of the rows of a table."""
+    return pa.RecordBatchReader.from_batches(table.schema, table.to_batches())
+
+
+def type_of(schema: pa.Schema, path: Sequence[str]) -> pa.DataType:
+    """Return the type of a column, or of the field that a path leads to."""
+    kind = schema.field(path[0]).type
+    for name in path[1:]:
+        kind = kind.field(name).type
+    return kind
+
+
+def folded(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name that a name is in any case."""
+    return next((one for one in known if one.casefold() == name.casefold()), None)

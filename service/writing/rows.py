@@ -1,0 +1,609 @@
+"""The family of rows: UPDATE, DELETE, INSERT and MERGE of states, timers, and the views of SQL operators.
+
+Each statement is one SELECT or more over `_target`, the table with the places of its rows. What a SELECT finds is a layer of the
+changes of a state (`writers.StateChanges`), which later statements see and the writer writes.
+
+    UPDATE t SET value = e FROM f WHERE c    SELECT t._group, t._row, (e) AS "0" FROM _target AS t, f WHERE (c)
+
+A changed key, namespace or map key makes another entry: the row is removed and added.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from catalog import CatalogError, NoSuchColumnError, Table
+from catalog.statetables import OperatorTable, StatesTable, StateTable
+from catalog.targets import ChangedTable, Target, state_key, targets_of
+from readers import (
+    OUT_OF_RANGE,
+    ROW,
+    UNDECODED,
+    Savepoint,
+    State,
+    is_keyed,
+    operator_id_of,
+)
+from service.errors import InvalidQueryError, query_error_of
+from service.sql.edits import quoted
+from service.writing.composition import Composition
+from service.writing.errors import write_error_of
+from service.writing.family import Effect, Family
+from service.writing.layers import (
+    OPTIONAL,
+    added_schema,
+    fitted_values,
+    folded,
+    insertable,
+    placed_rows,
+    places_of_added,
+    reader_of,
+    type_of,
+)
+from service.writing.samples import MOST_SAMPLES, samples_of
+from service.writing.statements.rows import (
+    Action,
+    Assignment,
+    Conflict,
+    Delete,
+    Insert,
+    Match,
+    Merge,
+    MergeClause,
+    RowStatement,
+    Update,
+)
+from service.writing.statements.statement import Statement
+from service.writing.verification import verify_states
+from writers import (
+    GROUP,
+    AddedRows,
+    Edit,
+    RefusedEditError,
+    RemovedRows,
+    RewriteKeyedState,
+    RewriteOperatorState,
+    StateChanges,
+    UpdatedRows,
+    WriterError,
+)
+
+_TARGET = "_target"
+_SOURCE = "_source"
+_IDENTITY = frozenset({"key", "namespace", "map_key"})
+_SEPARATOR = "__"
+Layer = UpdatedRows | RemovedRows | AddedRows
+
+
+@dataclass(slots=True)
+class _Found:
+    """What a statement has found to change in one state."""
+
+    target: Target
+    layers: list[Layer]
+    added: int = 0
+    changed: int = 0
+    removed: int = 0
+
+
+class RowChanges(Family):
+    """UPDATE, DELETE, INSERT and MERGE of the tables of states."""
+
+    @property
+    def appliers(self) -> Mapping[type[Statement], Callable[[Any], Effect]]:
+        return {Update: self._update, Delete: self._delete, Insert: self._insert, Merge: self._merge}
+
+    def edits(self) -> Iterator[Edit]:
+        changes = self.context.states.table_changes.changes
+        for operator in self.context.database.savepoint.operators:
+            if self.context.operator_ids.get(operator.operator_id) is None:
+                continue
+            own = {number: one for (owner, number), one in changes.items() if owner == operator.operator_id}
+            states = [(operator.states[number], one) for number, one in own.items()]
+            keyed = {state.parts[0].name: one for state, one in states if is_keyed(state.kind)}
+            if keyed:
+                yield RewriteKeyedState(operator=operator, changes=keyed)
+            others = {state.name: one for state, one in states if not is_keyed(state.kind)}
+            if others:
+                yield RewriteOperatorState(operator=operator, changes=others)
+
+    def table(self, name: str) -> Table | None:
+        changes = self.context.states.table_changes
+        dropped = {source_id for source_id, now in self.context.operator_ids.items() if now is None}
+        if not (changes.changes or changes.emptied or dropped):
+            return None
+        try:
+            found = self.context.database.table(name)
+        except CatalogError:
+            # The resolver finds it missing, too, and says where.
+            return None
+        if not isinstance(found, StatesTable):
+            return None
+        gone = {state_key(known) for known in found.states if known.state.operator_id in dropped}
+        if gone and len(gone) == len(found.states):
+            raise InvalidQueryError(f"an earlier statement dropped {name!r}")
+        changes = changes.without(gone)
+        return ChangedTable(found, changes) if changes.touches(found) else None
+
+    def verify(self, savepoint: Savepoint) -> None:
+        verify_states(self.context, savepoint)
+
+    # ---- statements ----
+
+    def _update(self, statement: Update) -> Effect:
+        found = []
+        for target in self._targets(statement):
+            paths = self._paths(target, statement.assignments)
+            select = _places(statement, _expressions(statement.assignments))
+            select.add(f" FROM {_TARGET} AS ", _alias(statement))
+            if statement.source is not None:
+                select.add(", ", statement.source)
+            _where(select, [statement.condition])
+            layer = self._updated(target, select, paths)
+            found.append(self._set(target, layer))
+        return self._effect(statement, found)
+
+    def _delete(self, statement: Delete) -> Effect:
+        found = []
+        for target in self._targets(statement):
+            # A row that several rows of USING match goes once.
+            select = Composition("SELECT DISTINCT " if statement.source is not None else "SELECT ")
+            select.add(_place_columns(statement), f" FROM {_TARGET} AS ", _alias(statement))
+            if statement.source is not None:
+                select.add(", ", statement.source)
+            _where(select, [statement.condition])
+            layer = self._removed(target, select)
+            found.append(_Found(target, [layer], removed=layer.rows.num_rows))
+        return self._effect(statement, found)
+
+    def _insert(self, statement: Insert) -> Effect:
+        target = self._only_target(statement)
+        if statement.conflict is not None:
+            return self._effect(statement, [self._upserted(statement, statement.conflict, target)])
+        with self.context.select(_all_of(statement.query)) as reader:
+            names = self._inserted(target, statement, reader.schema.names)
+            layer = self._added(target, names, reader, 0)
+        return self._effect(statement, [_Found(target, [layer], added=layer.rows.num_rows)])
+
+    def _upserted(self, statement: Insert, conflict: Conflict, target: Target) -> _Found:
+        """Return what `INSERT … ON CONFLICT` changes; its query runs once."""
+        with self.context.select(_all_of(statement.query)) as reader:
+            names = self._inserted(target, statement, reader.schema.names)
+            source = self.context.states.stored(reader, names)
+        identity = self._conflict_columns(target, conflict, names)
+        alias, tables = _alias(statement), {_SOURCE: source}
+        same = " AND ".join(
+            f"{alias}.{quoted(name)} IS NOT DISTINCT FROM excluded.{quoted(name)}" for name in identity
+        )
+        found = _Found(target, [])
+        if conflict.assignments:
+            paths = self._paths(target, conflict.assignments)
+            select = _places(statement, _expressions(conflict.assignments))
+            select.add(f" FROM {_TARGET} AS ", alias, f", {_SOURCE} AS excluded")
+            _where(select, [same, conflict.condition])
+            found = self._set(target, self._updated(target, select, paths, tables))
+        columns = ", ".join(f"excluded.{quoted(name)}" for name in names)
+        missing = Composition(
+            f"SELECT {columns} FROM {_SOURCE} AS excluded WHERE NOT EXISTS "
+            f"(SELECT 1 FROM {_TARGET} AS {alias} WHERE {same})"
+        )
+        with self.context.select(missing, {_TARGET: target.table, **tables}) as reader:
+            layer = self._added(target, names, reader, found.added)
+        found.layers.append(layer)
+        found.added += layer.rows.num_rows
+        return found
+
+    def _merge(self, statement: Merge) -> Effect:
+        target = self._only_target(statement)
+        self._check_matched_once(statement, target)
+        found = _Found(target, [])
+        for number, clause in enumerate(statement.clauses):
+            earlier = [one for one in statement.clauses[:number] if one.match is clause.match]
+            if clause.action is Action.INSERT:
+                self._merge_added(statement, clause, earlier, found)
+            elif clause.action is not Action.NOTHING:
+                self._merge_changed(statement, clause, earlier, found)
+        return self._effect(statement, [found])
+
+    def _merge_changed(
+        self, statement: Merge, clause: MergeClause, earlier: Sequence[MergeClause], found: _Found
+    ) -> None:
+        expressions = _expressions(clause.assignments)
+        select = _places(statement, expressions).add(f" FROM {_TARGET} AS ", _alias(statement))
+        if clause.match is Match.MATCHED:
+            select.add(" JOIN ", statement.source, " ON ").expression(statement.condition)
+            _where(select, [clause.condition], earlier)
+        else:
+            select.add(" WHERE NOT EXISTS (SELECT 1 FROM ", statement.source, " WHERE ")
+            select.expression(statement.condition).add(")")
+            _where(select, [clause.condition], earlier, word=" AND ")
+        if clause.action is Action.DELETE:
+            removed = self._removed(found.target, select)
+            found.layers.append(removed)
+            found.removed += removed.rows.num_rows
+            return
+        paths = self._paths(found.target, clause.assignments)
+        new = self._set(found.target, self._updated(found.target, select, paths), found.added)
+        found.layers += new.layers
+        found.changed += new.changed
+        found.added += new.added
+        found.removed += new.removed
+
+    def _merge_added(
+        self, statement: Merge, clause: MergeClause, earlier: Sequence[MergeClause], found: _Found
+    ) -> None:
+        select = Composition("SELECT ")
+        if clause.values is None:
+            select.add("*")
+        else:
+            select.add(clause.values)
+        select.add(" FROM ", statement.source, f" WHERE NOT EXISTS (SELECT 1 FROM {_TARGET} AS ")
+        select.add(_alias(statement), " WHERE ").expression(statement.condition).add(")")
+        _where(select, [clause.condition], earlier, word=" AND ")
+        with self.context.select(select, {_TARGET: found.target.table}) as reader:
+            names = self._inserted(found.target, clause, reader.schema.names)
+            layer = self._added(found.target, names, reader, found.added)
+        found.layers.append(layer)
+        found.added += layer.rows.num_rows
+
+    def _check_matched_once(self, statement: Merge, target: Target) -> None:
+        """Refuse a row that several rows of the source match, for it has no one new value.
+
+        Raises:
+            QueryError: there is such a row.
+        """
+        acting = [
+            one
+            for one in statement.clauses
+            if one.match is Match.MATCHED and one.action is not Action.NOTHING
+        ]
+        if not acting:
+            return
+        select = Composition("SELECT ", _place_columns(statement), f" FROM {_TARGET} AS ", _alias(statement))
+        select.add(" JOIN ", statement.source, " ON ").expression(statement.condition)
+        if all(one.condition is not None for one in acting):
+            select.add(" WHERE FALSE")
+            for one in acting:
+                select.add(" OR ").expression(one.condition or "")
+        select.add(" GROUP BY ALL HAVING count(*) > 1 LIMIT 1")
+        with self.context.select(select, {_TARGET: target.table}) as reader:
+            if reader.read_all().num_rows:
+                raise InvalidQueryError(
+                    f"expected at most one row of the source for each row of {statement.name}, found several",
+                    position=statement.position,
+                )
+
+    # ---- tables and columns ----
+
+    def _targets(self, statement: RowStatement) -> tuple[Target, ...]:
+        """Return the states of a statement's table.
+
+        Raises:
+            QueryError: there is no such table, or it cannot be changed.
+        """
+        table = self._table(statement.name)
+        if not isinstance(table, StatesTable):
+            raise InvalidQueryError(
+                f"{table.name} lists facts about the savepoint and cannot be changed",
+                hint="change the tables of the states that they are about",
+            )
+        if isinstance(table, OperatorTable):
+            names = ", ".join(self._state_tables(table)[:5])
+            raise InvalidQueryError(
+                f"{table.name} shows all states of an operator and cannot be changed",
+                hint=f"change the table of one state: {names}",
+            )
+        targets = targets_of(table, self.context.states.table_changes)
+        if not targets and table.states:
+            own = self._state_tables(table)
+            raise InvalidQueryError(
+                f"{table.name} shows the elements of lists and cannot be changed",
+                hint=f"change the lists in {', '.join(own)}",
+            )
+        left = tuple(one for one in targets if self.context.operator_ids.get(one.key[0]) is not None)
+        if targets and not left:
+            raise InvalidQueryError(f"an earlier statement dropped {statement.name!r}")
+        for target in left:
+            if target.key in self.context.states.emptied and not is_keyed(target.state.kind):
+                raise InvalidQueryError(
+                    f"an earlier statement emptied {statement.name!r}",
+                    hint="remove its rows by a DELETE instead",
+                )
+            for error in target.state.unread:
+                raise InvalidQueryError(f"{table.name} cannot be read and not be changed: {error.error}")
+        return left
+
+    def _table(self, name: str) -> Table:
+        """Return a table as it is in the savepoint.
+
+        Raises:
+            QueryError: there is none of this name, or an earlier statement took it away.
+        """
+        known = self.context.changed_table(name.casefold())
+        if known is not None:
+            return known.origin if isinstance(known, ChangedTable) else known
+        try:
+            return self.context.database.table(name)
+        except CatalogError as error:
+            prefix, separator, rest = name.partition(_SEPARATOR)
+            for source_id, now in self.context.operator_ids.items():
+                if separator and now == operator_id_of(prefix) and now != source_id:
+                    own = self.context.database.operator_names[source_id]
+                    return self.context.database.table(f"{own}{_SEPARATOR}{rest}")
+            raise query_error_of(error) from error
+
+    def _state_tables(self, table: StatesTable) -> list[str]:
+        wanted = {state_key(known) for known in table.states}
+        tables = self.context.database.state_tables()
+        return [one.name for _, one in tables if state_key(one.states[0]) in wanted]
+
+    def _only_target(self, statement: RowStatement) -> Target:
+        """Return the state that rows are added to.
+
+        Raises:
+            QueryError: rows of this table do not say which state they are of, or not all of it.
+        """
+        targets = self._targets(statement)
+        table = self._table(statement.name)
+        if not isinstance(table, StateTable) or len(targets) != 1:
+            own = self._state_tables(table) if isinstance(table, StatesTable) else []
+            raise InvalidQueryError(
+                f"rows cannot be added to {table.name}, only to tables of one state",
+                hint=f"add them to {', '.join(own)}" if own else None,
+            )
+        return targets[0]
+
+    def _paths(self, target: Target, assignments: Sequence[Assignment]) -> list[tuple[str, ...]]:
+        return [self._path(target, one) for one in assignments]
+
+    def _path(self, target: Target, assignment: Assignment) -> tuple[str, ...]:
+        """Return the path in the state of what is set.
+
+        Raises:
+            QueryError: there is no such column or field, or it cannot be set.
+        """
+        state, names = target.state, target.table.schema.names
+        first, *fields = assignment.path
+        column = folded(first, names)
+        if column is None:
+            error = NoSuchColumnError(
+                first, [name for name in names if name not in (GROUP, ROW)], target.table.name
+            )
+            raise query_error_of(error) from error
+        if column not in target.paths:
+            raise InvalidQueryError(
+                f"{column} of {target.table.name} cannot be set",
+                hint=f"columns that can be set: {', '.join(target.paths)}",
+            )
+        path = list(target.paths[column])
+        kind = type_of(state.schema, path)
+        for field in fields:
+            known = [one.name for one in kind] if pa.types.is_struct(kind) else []
+            name = folded(field, known)
+            if name is None:
+                raise InvalidQueryError(
+                    f"{'.'.join(path)} of {target.table.name} has no field {field!r}",
+                    hint=f"it has {', '.join(known)}" if known else f"its type is {kind}",
+                )
+            path.append(name)
+            kind = kind.field(name).type
+        _check_decoded(state, path[0], target.table.name)
+        return tuple(path)
+
+    def _inserted(self, target: Target, statement: Insert | MergeClause, found: Sequence[str]) -> list[str]:
+        """Return which columns of the state the columns of a query are.
+
+        Raises:
+            QueryError: there are too many or too few of them, or there is no such column.
+        """
+        state = target.state
+        _check_decoded(state, "value", target.table.name)
+        _check_decoded(state, "key", target.table.name)
+        known = insertable(state)
+        needed = [name for name in known if name not in OPTIONAL]
+        given = list(statement.columns)
+        if isinstance(statement, Insert) and statement.is_by_name:
+            given = list(found)
+        elif not given:
+            given = needed if len(found) == len(needed) else known
+        names = [folded(name, known) or name for name in given]
+        unknown = [name for name in names if name not in known]
+        missing = [name for name in needed if name not in names]
+        if unknown or missing or len(set(names)) != len(names):
+            wrong = (
+                f"found {', '.join(names)}" if statement.columns or unknown else f"found {len(found)} columns"
+            )
+            raise InvalidQueryError(
+                f"expected values for the columns {', '.join(needed)} of {target.table.name}, {wrong}",
+                hint=f"columns that a row may have: {', '.join(known)}",
+            )
+        if len(names) != len(found):
+            raise InvalidQueryError(f"expected {len(names)} values in a row, found {len(found)}")
+        return names
+
+    def _conflict_columns(self, target: Target, conflict: Conflict, names: Sequence[str]) -> list[str]:
+        """Return the columns that tell a row from others.
+
+        Raises:
+            QueryError: rows may be alike, or the statement names other columns.
+        """
+        known = insertable(target.state)
+        identity = [name for name in known if name in _IDENTITY]
+        if "list_index" in known or not identity:
+            raise InvalidQueryError(f"ON CONFLICT needs a key: rows of {target.table.name} may be alike")
+        named = [folded(name, known) or name for name in conflict.columns]
+        if named and set(named) != set(identity):
+            raise InvalidQueryError(
+                f"expected ON CONFLICT ({', '.join(identity)}), found ({', '.join(named)})"
+            )
+        return identity
+
+    # ---- layers ----
+
+    def _updated(
+        self,
+        target: Target,
+        select: Composition,
+        paths: Sequence[tuple[str, ...]],
+        tables: Mapping[str, Table] | None = None,
+    ) -> UpdatedRows:
+        schema = target.state.schema
+        columns = [(path, type_of(schema, path)) for path in paths]
+        with self._errors(), self.context.select(select, {_TARGET: target.table, **(tables or {})}) as reader:
+            return self.context.states.spool.updated(fitted_values(reader, columns), paths)
+
+    def _removed(self, target: Target, select: Composition) -> RemovedRows:
+        with self._errors(), self.context.select(select, {_TARGET: target.table}) as reader:
+            return self.context.states.spool.removed(reader)
+
+    def _added(
+        self, target: Target, names: Sequence[str], reader: pa.RecordBatchReader, before: int
+    ) -> AddedRows:
+        """Return the rows of a reader as added rows; `before` of them this statement has added already."""
+        first = self.context.states.of(target.key).next_added + before
+        with self._errors():
+            return self.context.states.spool.added(placed_rows(reader, target.state, names, first))
+
+    def _set(self, target: Target, layer: UpdatedRows, before: int = 0) -> _Found:
+        """Return the layers of rows with other values: rows whose identity changes are removed, and added anew."""
+        rows = layer.rows.num_rows
+        if not any(path[0] in _IDENTITY for path in layer.paths):
+            return _Found(target, [layer], changed=rows)
+        moved = pa.RecordBatchReader.from_batches(
+            added_schema(target.state), self._moved(target, layer, before)
+        )
+        with self._errors():
+            added = self.context.states.spool.added(moved)
+            removed = self.context.states.spool.removed(reader_of(layer.rows.select([GROUP, ROW])))
+        return _Found(target, [removed, added], added=rows, removed=rows)
+
+    def _moved(self, target: Target, layer: UpdatedRows, before: int) -> Iterator[pa.RecordBatch]:
+        """Yield rows with another identity, in their new groups."""
+        first = self.context.states.of(target.key).next_added + before
+        alone = StateChanges(layers=(layer,), now_ms=self.context.states.now_ms)
+        schema = added_schema(target.state)
+        for group in layer.groups.tolist():
+            chosen = alone.applied(group, target.rows_at(group, layer.of_group(group).column(ROW)))
+            for name in (UNDECODED, OUT_OF_RANGE):
+                if name in chosen.schema.names and chosen.column(name).null_count < chosen.num_rows:
+                    raise InvalidQueryError(
+                        f"a row of {target.table.name} whose key changes is written anew, but not all of its values can be "
+                        f"decoded: {name} is not NULL"
+                    )
+            for batch in chosen.combine_chunks().to_batches():
+                columns = {name: batch.column(name) for name in schema.names if name in batch.schema.names}
+                columns |= places_of_added(target.state, columns, batch.num_rows, first)
+                if "list_index" in columns:
+                    columns["list_index"] = pa.nulls(batch.num_rows, pa.int32())
+                first += batch.num_rows
+                yield pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except RefusedEditError as error:
+            raise InvalidQueryError(
+                error.message,
+                hint="a row of FROM or of the source matches it more than once, or a column is set twice",
+            ) from error
+        except WriterError as error:
+            raise write_error_of(error) from error
+
+    def _effect(self, statement: RowStatement, found: Iterable[_Found]) -> Effect:
+        """Add what a statement has found to the changes, and return what it did."""
+        found = list(found)
+        groups: set[tuple[str, int]] = set()
+        samples = []
+        for one in found:
+            own = {int(group) for layer in one.layers for group in layer.groups}
+            groups |= {(one.target.key[0], group) for group in own}
+            samples += samples_of(one.target, one.layers, self.context.states.now_ms)
+        for one in found:
+            self.context.states.add(one.target.key, *one.layers)
+        changed, added, removed = (
+            sum(getattr(one, name) for one in found) for name in ("changed", "added", "removed")
+        )
+        return Effect(
+            table=statement.name,
+            changed=changed,
+            added=added,
+            removed=removed,
+            key_groups=len(groups),
+            samples=tuple(samples[:MOST_SAMPLES]),
+            text=_counted(statement.name, changed, added, removed),
+        )
+
+
+# ---- SELECTs ----
+
+
+def _alias(statement: RowStatement) -> str:
+    return quoted(statement.alias or statement.name)
+
+
+def _place_columns(statement: RowStatement) -> str:
+    return f"{_alias(statement)}.{GROUP}, {_alias(statement)}.{ROW}"
+
+
+def _expressions(assignments: Sequence[Assignment]) -> list[str]:
+    return [one.expression for one in assignments]
+
+
+def _places(statement: RowStatement, expressions: Sequence[str]) -> Composition:
+    """Return `SELECT` with the places of rows, and expressions named by their numbers."""
+    select = Composition("SELECT ", _place_columns(statement))
+    for number, expression in enumerate(expressions):
+        select.add(", ").expression(expression, str(number))
+    return select
+
+
+def _where(
+    select: Composition,
+    conditions: Sequence[str | None],
+    earlier: Sequence[MergeClause] = (),
+    word: str = " WHERE ",
+) -> None:
+    """Append conditions: all of these, and none of those of earlier clauses, of which the first one that holds counts."""
+    for condition in conditions:
+        if condition is not None:
+            select.add(word).expression(condition)
+            word = " AND "
+    for clause in earlier:
+        select.add(word).add("(").expression(clause.condition or "TRUE").add(" IS NOT TRUE)")
+        word = " AND "
+
+
+def _all_of(query: str) -> Composition:
+    return Composition("SELECT * FROM ").expression(query, _SOURCE)
+
+
+def _check_decoded(state: State, column: str, table: str) -> None:
+    """Refuse new values of a column whose type is not known.
+
+    Raises:
+        InvalidQueryError: it is shown as bytes.
+    """
+    if state.entry is not None and column in state.schema.names and state.entry.is_raw(column):
+        raise InvalidQueryError(
+            f"{column} of {table} is shown as bytes, for its type is not known: it cannot be written",
+            hint=state.note or None,
+        )
+
+
+def _counted(table: str, changed: int, added: int, removed: int) -> str:
+    found = [
+        f"{number} {'row' if number == 1 else 'rows'} of {table} {one if number == 1 else several}"
+        for number, one, several in (
+            (changed, "changes", "change"),
+            (added, "is added", "are added"),
+            (removed, "is removed", "are removed"),
+        )
+        if number
+    ]
+    return ", ".join(found) or f"0 rows of {table} change"

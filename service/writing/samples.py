@@ -1,0 +1,98 @@
+"""Some of the rows that a statement changes, before and after, as texts for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from catalog.targets import Target
+from readers import KEY_GROUP, OUT_OF_RANGE, ROW, SUBTASK, UNDECODED, json_text
+from service.writing.family import Sample
+from writers import GROUP, AddedRows, RemovedRows, StateChanges, UpdatedRows
+
+MOST_SAMPLES = 10
+_MOST_CHARACTERS = 200
+_PLACES = ("key", "namespace", "map_key", "list_index", "timestamp")
+_HIDDEN = frozenset({GROUP, ROW, KEY_GROUP, SUBTASK, UNDECODED, OUT_OF_RANGE, "ttl_timestamp"})
+Layer = UpdatedRows | RemovedRows | AddedRows
+
+
+def samples_of(target: Target, layers: Sequence[Layer], now_ms: int) -> list[Sample]:
+    """Return samples of the rows of the layers of one statement.
+
+    Args:
+        target: the state, before the statement.
+        layers: of the statement.
+        now_ms: the time of the write.
+    """
+    found: list[Sample] = []
+    for layer in layers:
+        if len(found) < MOST_SAMPLES:
+            found += _samples(target, layer, now_ms)
+    return found[:MOST_SAMPLES]
+
+
+def _samples(target: Target, layer: Layer, now_ms: int) -> Iterator[Sample]:
+    first = layer.rows.slice(0, MOST_SAMPLES)
+    if isinstance(layer, AddedRows):
+        for place, row in zip(_placed(first), _values(first), strict=True):
+            yield Sample(place=place, before=None, after=row)
+        return
+    groups = list(dict.fromkeys(first.column(GROUP).to_pylist()))
+    for group in groups:
+        numbers = first.filter(pc.equal(first.column(GROUP), group)).column(ROW)
+        before = target.rows_at(group, numbers)
+        if isinstance(layer, RemovedRows):
+            for place, row in zip(_placed(before), _values(before), strict=True):
+                yield Sample(place=place, before=row, after=None)
+            continue
+        after = StateChanges(layers=(layer,), now_ms=now_ms).applied(group, before)
+        place_rows = _placed(before, [path[0] for path in layer.paths])
+        for place, old, new in zip(
+            place_rows, _parts(before, layer.paths), _parts(after, layer.paths), strict=True
+        ):
+            yield Sample(place=place, before=old, after=new)
+
+
+def _placed(rows: pa.Table, changed: Sequence[str] = ()) -> list[dict[str, str]]:
+    """Return the columns that tell rows from others."""
+    names = [
+        name
+        for name in _PLACES
+        if name in rows.schema.names and name not in changed and rows.column(name).null_count < rows.num_rows
+    ]
+    if "key" not in rows.schema.names and SUBTASK in rows.schema.names:
+        names.append(SUBTASK)
+    return _dictionaries(rows, {name: rows.column(name) for name in names})
+
+
+def _values(rows: pa.Table) -> list[dict[str, str]]:
+    """Return all other columns."""
+    names = [name for name in rows.schema.names if name not in _HIDDEN and name not in _PLACES]
+    return _dictionaries(rows, {name: rows.column(name) for name in names})
+
+
+def _parts(rows: pa.Table, paths: Sequence[tuple[str, ...]]) -> list[dict[str, str]]:
+    columns = {}
+    for path in paths:
+        column = rows.column(path[0]).combine_chunks()
+        columns[".".join(path)] = pc.struct_field(column, list(path[1:])) if path[1:] else column
+    return _dictionaries(rows, columns)
+
+
+def _dictionaries(rows: pa.Table, columns: Mapping[str, pa.Array | pa.ChunkedArray]) -> list[dict[str, str]]:
+    texts = {name: _texts(column) for name, column in columns.items()}
+    return [{name: column[number] for name, column in texts.items()} for number in range(rows.num_rows)]
+
+
+def _texts(column: pa.Array | pa.ChunkedArray) -> list[str]:
+    """Return values as a result shows them: texts as they are, all else as JSON."""
+    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    texts = array if pa.types.is_string(array.type) else json_text(array)
+    return ["NULL" if text is None else _cut(text.strip('"')) for text in texts.to_pylist()]
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}…"

@@ -1,0 +1,75 @@
+"""Reads changed states of a new savepoint back: the rows of every key group that was touched are those of the script.
+
+The rows are counted and hashed by DuckDB, on both sides: the source with the changes, and the new savepoint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from catalog import Table
+from catalog.statetables import TableState
+from catalog.targets import StateRows, changed_state
+from readers import KEY_GROUP, SUBTASK, Savepoint
+from service.sql.edits import quoted
+from service.writing.composition import Composition
+from service.writing.family import Context
+from writers import UnwritableError
+
+_EXPECTED, _FOUND = "_expected", "_found"
+
+
+def verify_states(context: Context, savepoint: Savepoint) -> None:
+    """Check the states that statements changed rows of.
+
+    Raises:
+        UnwritableError: a row is another one.
+    """
+    changes = context.states.table_changes
+    new = {operator.operator_id: operator for operator in savepoint.operators}
+    source = {operator.operator_id: operator for operator in context.database.savepoint.operators}
+    for (operator_id, number), changed in changes.changes.items():
+        now = context.operator_ids.get(operator_id)
+        # Values of other types cannot be compared, and a dropped operator has none.
+        if now is None or (operator_id, number) in context.states.retyped:
+            continue
+        known = TableState(source[operator_id].states[number], number, source[operator_id].metadata.uid)
+        state = known.state
+        name = context.states.names.get((operator_id, number), state.name)
+        written = [one for one in new[now].states if (one.name, one.kind) == (name, state.kind)]
+        groups: frozenset[int] | None = frozenset(changed.groups.tolist())
+        skipped = {SUBTASK}
+        if written and written[0].max_parallelism != state.max_parallelism:
+            # Keys are in other groups now.
+            groups = None
+            skipped.add(KEY_GROUP)
+        columns = [
+            one.name for one in state.schema if one.name not in skipped and not pa.types.is_null(one.type)
+        ]
+        expected = _summary(
+            context, changed_state(known, context.database.reference, changes, groups), _EXPECTED, columns
+        )
+        found = _summary(context, StateRows(written[0], groups), _FOUND, columns) if written else (0, 0)
+        if expected != found:
+            raise UnwritableError(_difference(known, expected, found))
+
+
+def _summary(context: Context, table: Table, name: str, columns: Sequence[str]) -> tuple[int, int]:
+    """Return the number of rows, and the sum of their hashes."""
+    listed = ", ".join(map(quoted, columns))
+    select = Composition(f"SELECT count(*), coalesce(sum(hash({listed})::HUGEINT), 0) FROM {name}")
+    with context.select(select, {name: table}) as reader:
+        (count,), (hashes,) = (column.to_pylist() for column in reader.read_all().columns)
+    return int(count), int(hashes)
+
+
+def _difference(known: TableState, expected: tuple[int, int], found: tuple[int, int]) -> str:
+    state = f"the state {known.state.name} of operator {known.operator_uid or known.state.operator_id}"
+    if expected[0] != found[0]:
+        return (
+            f"expected {expected[0]} rows of {state} in the key groups of the script, read {found[0]} back; "
+            "nothing was written"
+        )
+    return f"expected the rows of the script in {state}, read others back; nothing was written"

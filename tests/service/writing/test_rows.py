@@ -1,0 +1,287 @@
+"""Statements that change rows of states: what SELECT finds in the new savepoint is what the statement says."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+import catalog
+from service.cli import main
+from tests.support.paths import DATA
+
+CANONICAL = DATA / "flink/2.3.0/everything-rocksdb-savepoints/canonical"
+NATIVE = DATA / "flink/2.3.0/everything-rocksdb-savepoints/native"
+
+
+class Ended(NamedTuple):
+    """How a command ended."""
+
+    code: int
+    output: str
+    errors: str
+
+
+class Command:
+    """`savepointdb write SOURCE … --to TARGET`."""
+
+    def __init__(self, target: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self.target = target
+        self._capsys = capsys
+
+    def __call__(self, script: str, *options: str, source: Path = CANONICAL) -> Ended:
+        code = main(["write", str(source), script, "--to", str(self.target), *options])
+        captured = self._capsys.readouterr()
+        return Ended(code, captured.out, captured.err)
+
+
+@pytest.fixture
+def write(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Command:
+    return Command(tmp_path / "new", capsys)
+
+
+def rows(path: Path, table: str, *columns: str) -> list[tuple[Any, ...]]:
+    """The rows of a table, in order; without the places of rows."""
+    found = catalog.connect(str(path)).table(table).scan().to_arrow()
+    names = columns or tuple(
+        name for name in found.schema.names if name not in ("namespace", "_key_group", "_subtask")
+    )
+    return sorted(zip(*(found.column(name).to_pylist() for name in names), strict=True), key=repr)
+
+
+def test_values_are_set(write: Command) -> None:
+    ended = write("UPDATE kinds__reducing SET value = value * 10 WHERE key IN ('k3', 'k1') OR value % 2 = 1")
+
+    assert ended.code == 0, ended.errors
+    assert ended.output.splitlines()[:3] == [
+        "2 rows of kinds__reducing change",
+        "  key k3: value 6 → 60",
+        "  key k1: value 6 → 60",
+    ]
+    before = dict(rows(CANONICAL, "kinds__reducing"))
+    assert dict(rows(write.target, "kinds__reducing")) == before | {"k1": 60, "k3": 60}
+    assert rows(write.target, "kinds__value") == rows(CANONICAL, "kinds__value")
+
+
+@pytest.mark.parametrize("source", [CANONICAL, NATIVE], ids=["canonical", "rocksdb"])
+@pytest.mark.parametrize(
+    ("script", "table", "expected"),
+    [
+        (
+            "UPDATE kinds__aggregating a SET value.f1 = 7 + (SELECT count(*) FROM kinds__value) WHERE a.key < 'k2'",
+            "kinds__aggregating",
+            lambda row: (row[0], row[1] | {"f1": 13}) if row[0] < "k2" else row,
+        ),
+        (
+            "UPDATE kinds__map SET value = map_key || value; DELETE FROM kinds__map WHERE value = 'm0text-0'",
+            "kinds__map",
+            lambda row: None if row[2] == "m0" else (row[0], row[1] and row[2] + row[1], row[2]),
+        ),
+        (
+            "UPDATE kinds__value SET value = m.value::BIGINT FROM (SELECT key, count(*) AS value FROM kinds__map GROUP BY key) m "
+            "WHERE m.key = kinds__value.key AND kinds__value.key <> 'k0'",
+            "kinds__value",
+            lambda row: row if row[0] == "k0" else (row[0], 3),
+        ),
+        (
+            "DELETE FROM kinds__value USING kinds__map m WHERE m.key = kinds__value.key AND m.key IS DISTINCT FROM 'k5'",
+            "kinds__value",
+            lambda row: row if row[0] == "k5" else None,
+        ),
+        (
+            "UPDATE \"tumbling-window__window-contents\" w SET value.f0 = 5 WHERE w.namespace.start > '1970-01-01 00:00:05'",
+            "tumbling-window__window-contents",
+            lambda row: (row[0], row[1] | {"f0": 5}) if row[1]["f1"] == 1 else row,
+        ),
+    ],
+)
+def test_rows_are_those_of_the_script(
+    script: str, table: str, expected: Any, source: Path, write: Command
+) -> None:
+    before = rows(source, table)
+
+    ended = write(script, source=source)
+
+    assert ended.code == 0, ended.errors
+    found = [row for row in map(expected, before) if row is not None]
+    assert rows(write.target, table) == sorted(found, key=repr)
+
+
+def test_a_changed_value_has_been_accessed_now(write: Command) -> None:
+    script = (
+        "UPDATE \"kinds__ttl-value\" SET value = 1 WHERE key = 'k1'; "
+        "UPDATE \"kinds__ttl-value\" SET ttl_timestamp = TIMESTAMP '2026-01-01' WHERE key = 'k2'"
+    )
+    before = {key: (value, time) for key, value, time in rows(CANONICAL, "kinds__ttl-value")}
+
+    assert write(script).code == 0
+
+    after = {key: (value, time) for key, value, time in rows(write.target, "kinds__ttl-value")}
+    assert after["k2"] == (before["k2"][0], datetime(2026, 1, 1))
+    assert after["k1"][0] == 1
+    assert after["k1"][1] > before["k1"][1]
+    assert {key: row for key, row in after.items() if key not in ("k1", "k2")} == {
+        key: row for key, row in before.items() if key not in ("k1", "k2")
+    }
+
+
+def test_timers_are_removed_and_put_off(write: Command) -> None:
+    names = ("timer_service", "time_domain", "key", "timestamp")
+    before = rows(CANONICAL, "timers", *names)
+
+    ended = write(
+        "DELETE FROM timers WHERE key = 'k1'; "
+        "UPDATE timers SET timestamp = timestamp + INTERVAL 1 HOUR WHERE time_domain = 'PROCESSING'"
+    )
+
+    assert ended.code == 0, ended.errors
+    expected = [
+        (service, domain, key, time + timedelta(hours=1) if domain == "PROCESSING" else time)
+        for service, domain, key, time in before
+        if key != "k1"
+    ]
+    assert rows(write.target, "timers", *names) == sorted(expected, key=repr)
+
+
+def test_rows_are_added_or_changed_where_they_are_there(write: Command) -> None:
+    before = dict(rows(CANONICAL, "kinds__value"))
+
+    ended = write(
+        "INSERT INTO kinds__value SELECT 'new', 5; "
+        "INSERT INTO kinds__value AS t (value, key) VALUES (8, 'k7'), (5, 'k1'), (6, 'k2') "
+        "ON CONFLICT (key) DO UPDATE SET value = t.value + excluded.value WHERE excluded.value < 6; "
+        "INSERT INTO kinds__value BY NAME SELECT 'k1' AS key, 9 AS value ON CONFLICT DO NOTHING; "
+        "UPDATE kinds__value SET value = 100 WHERE key = 'new'"
+    )
+
+    assert ended.code == 0, ended.errors
+    expected = before | {"new": 100, "k7": 8, "k1": before["k1"] + 5}
+    assert dict(rows(write.target, "kinds__value")) == expected
+
+
+def test_merge_does_what_the_first_clause_that_holds_says(write: Command) -> None:
+    before = dict(rows(CANONICAL, "kinds__value"))
+
+    ended = write(
+        "MERGE INTO kinds__value t USING (VALUES ('k1', 50), ('k2', 60), ('k3', 1), ('z', 70), ('y', 0)) s(key, value) "
+        "ON t.key = s.key "
+        "WHEN MATCHED AND s.value > 55 THEN DELETE "
+        "WHEN MATCHED AND s.value < 10 THEN DO NOTHING "
+        "WHEN MATCHED THEN UPDATE SET value = s.value "
+        "WHEN NOT MATCHED AND s.value > 0 THEN INSERT (key, value) VALUES (s.key, s.value) "
+        "WHEN NOT MATCHED BY SOURCE AND t.key = 'k0' THEN UPDATE SET value = -1"
+    )
+
+    assert ended.code == 0, ended.errors
+    assert ended.output.splitlines()[0] == (
+        "2 rows of kinds__value change, 1 row of kinds__value is added, 1 row of kinds__value is removed"
+    )
+    expected = before | {"k1": 50, "z": 70, "k0": -1}
+    del expected["k2"]
+    assert dict(rows(write.target, "kinds__value")) == expected
+
+
+def test_another_key_makes_another_entry(write: Command) -> None:
+    before = rows(CANONICAL, "kinds__map")
+
+    ended = write(
+        "UPDATE kinds__map SET map_key = 'M' || map_key, value = upper(value) WHERE key = 'k1'; "
+        "UPDATE kinds__map SET key = 'new' WHERE key = 'k2'"
+    )
+
+    assert ended.code == 0, ended.errors
+    expected = [
+        (key, value and value.upper(), f"M{name}")
+        if key == "k1"
+        else ("new" if key == "k2" else key, value, name)
+        for key, value, name in before
+    ]
+    assert rows(write.target, "kinds__map") == sorted(expected, key=repr)
+
+
+def test_elements_of_lists_come_and_go(write: Command) -> None:
+    before = rows(CANONICAL, "kinds__list")
+
+    ended = write(
+        "DELETE FROM kinds__list WHERE value = 1 AND key <> 'k1'; "
+        "INSERT INTO kinds__list (key, value) VALUES ('k3', 100), ('new', 1), ('new', 2); "
+        "INSERT INTO kinds__list (key, value, list_index) VALUES ('k1', 77, 0)"
+    )
+
+    assert ended.code == 0, ended.errors
+    lists: dict[str, list[int]] = {}
+    for key, value, _ in sorted(before, key=lambda row: (row[0], row[2])):
+        if value != 1 or key == "k1":
+            lists.setdefault(key, []).append(value)
+    lists["k3"].append(100)
+    lists["k1"].insert(0, 77)
+    lists["new"] = [1, 2]
+    expected = [(key, value, index) for key, values in lists.items() for index, value in enumerate(values)]
+    assert rows(write.target, "kinds__list") == sorted(expected, key=repr)
+
+
+def test_elements_and_broadcast_entries_change(write: Command) -> None:
+    ended = write(
+        'UPDATE "events__last-numbers" SET value.f1 = 100 WHERE _subtask = 1; '
+        "UPDATE broadcast__rules SET value.f1 = 'x' WHERE map_key = 'k3'; DELETE FROM broadcast__rules WHERE map_key = 'k4'"
+    )
+
+    assert ended.code == 0, ended.errors
+    subtasks = rows(write.target, "events__last-numbers", "value", "_subtask")
+    assert {subtask: value["f1"] for value, subtask in subtasks} == {0: 3, 1: 100}
+    rules = {key: value["f1"] for value, key in rows(write.target, "broadcast__rules")}
+    assert rules["k3"] == "x"
+    assert "k4" not in rules
+    assert len(rules) == 5
+
+
+@pytest.mark.parametrize(
+    ("script", "message"),
+    [
+        ("UPDATE kinds SET value = 1", "kinds shows all states of an operator and cannot be changed"),
+        ("DELETE FROM StateMeta", "StateMeta lists facts about the savepoint and cannot be changed"),
+        ("DELETE FROM nothing", "nothing"),
+        ("UPDATE kinds__value SET nothing = 1", "nothing"),
+        ("UPDATE kinds__value SET _key_group = 1", "_key_group of kinds__value cannot be set"),
+        ("UPDATE kinds__aggregating SET value.f7 = 1", "value of kinds__aggregating has no field 'f7'"),
+        ("UPDATE kinds__value SET value = 'x'", "expected a value of type int64, found 'x'"),
+        ("UPDATE kinds__value SET value = 0.5", "expected a value of type int64"),
+        ("UPDATE kinds__value SET value = 1, value = 2", "value and value"),
+        (
+            "UPDATE kinds__value SET value = 1 FROM kinds__map m WHERE m.key = kinds__value.key",
+            "expected to change each row once in a statement",
+        ),
+        ("DELETE FROM kinds__value WHERE\n value > nothing", "line 2, column 10"),
+        ("DROP TABLE kinds; DELETE FROM kinds__value", "an earlier statement dropped 'kinds__value'"),
+        (
+            "DROP TABLE kinds; UPDATE types__v_long SET value = (SELECT max(value) FROM kinds__value)",
+            "an earlier statement dropped 'kinds__value'",
+        ),
+        ("INSERT INTO kinds__value (key) SELECT 'k9'", "expected values for the columns key, value"),
+        (
+            "INSERT INTO kinds__value VALUES ('k1', 5)",
+            "expected rows with new keys, found key 'k1', which is there already",
+        ),
+        ("INSERT INTO kinds__value VALUES ('k9', 5), ('k9', 6)", "found key 'k9' twice among the new rows"),
+        ("INSERT INTO kinds__value VALUES (NULL, 5)", "NULL"),
+        ("INSERT INTO kinds__value VALUES ('k9', 5, 6)", "expected 2 values in a row, found 3"),
+        (
+            "INSERT INTO kinds__value VALUES ('k9', 5) ON CONFLICT (value) DO NOTHING",
+            "expected ON CONFLICT (key)",
+        ),
+        ("INSERT INTO kinds__list (key, value) VALUES ('k9', 5) ON CONFLICT DO NOTHING", "may be alike"),
+        (
+            "MERGE INTO kinds__value t USING kinds__map m ON m.key = t.key WHEN MATCHED THEN DELETE",
+            "expected at most one row of the source for each row of kinds__value",
+        ),
+        ("INSERT INTO timers SELECT 1", "rows cannot be added to timers"),
+    ],
+)
+def test_wrong_statements_write_nothing(script: str, message: str, write: Command) -> None:
+    ended = write(script)
+
+    assert ended.code == 1
+    assert message in ended.errors
+    assert not write.target.exists()
