@@ -85,7 +85,7 @@ from readers.formats.source import Selection, Source, StateName, StateRun, Store
 from readers.headers.keyed import StoredHeader
 from readers.headers.metainfo import BackendStateType, StateMetaInfo
 from readers.jsontext import iso_timestamp, json_text
-from readers.keygroups import key_groups_of_subtask, operator_id_of
+from readers.keygroups import key_group_bytes, key_groups_of_subtask, operator_id_of
 from readers.metadata import (
     OperatorState,
     StateObject,
@@ -223,6 +223,7 @@ __all__ = [
     "iso_timestamp",
     "json_text",
     "kernel",
+    "key_group_bytes",
     "key_groups_of_subtask",
     "load_i2",
     "load_i4",

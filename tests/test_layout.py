@@ -48,7 +48,7 @@ FLOORS = {
         ("__main__",),
     ),
     "writers": (
-        ("errors",),
+        ("errors", "warnings"),
         ("output",),
         ("metadata", "snapshots", "headers"),
         ("encode", "target"),

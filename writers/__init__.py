@@ -5,6 +5,7 @@ would write, or a new savepoint. This module is the face of the room: the catalo
 
     errors.py      what can go wrong
     encode/        rows → entries, by the same programs that decode them
+    warnings.py    what Flink restores without a word
     output.py      big-endian bytes, as Java writes them
     metadata/      a `SavepointMetadata` → the bytes of `_metadata`
     snapshots.py   types → serializer snapshots

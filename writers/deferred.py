@@ -21,6 +21,7 @@ from readers.metadata import (
     SubtaskState,
 )
 from writers.target import Chunk, NewFile
+from writers.warnings import RestoreWarning, merged_warnings
 
 Create = Callable[[str], AbstractContextManager[NewFile]]
 """Begins a new file of the target, by its name: `Target.create`."""
@@ -37,6 +38,11 @@ class KeyedStateMaker(ABC):
             WriterError: the state cannot be changed so, or the target fails.
             ReaderError: a file of the source is missing or damaged.
         """
+
+    @property
+    def warnings(self) -> tuple[RestoreWarning, ...]:
+        """What was noticed while the state was made the last time."""
+        return ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -65,6 +71,17 @@ def with_made_state(metadata: SavepointMetadata, create: Create) -> SavepointMet
         WriterError, ReaderError: see `KeyedStateMaker.make`.
     """
     return replace(metadata, operators=tuple(_made(operator, create) for operator in metadata.operators))
+
+
+def warnings_of(metadata: SavepointMetadata) -> tuple[str, ...]:
+    """Return what was noticed while deferred state was made, from the metadata before."""
+    handles = (subtask.managed_keyed_state for one in metadata.operators for subtask in one.subtasks)
+    return merged_warnings(
+        warning
+        for handle in handles
+        if isinstance(handle, DeferredKeyedState)
+        for warning in handle.maker.warnings
+    )
 
 
 def _made(operator: OperatorState, create: Create) -> OperatorState:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from readers import Savepoint, SavepointLocation
 from readers.metadata import SavepointMetadata, read_metadata
-from writers.deferred import FileCounter, with_made_state
+from writers.deferred import FileCounter, warnings_of, with_made_state
 from writers.edits import Edit
 from writers.errors import RefusedEditError, UnwritableError
 from writers.files import FilesMode, Gathering
@@ -35,12 +35,14 @@ class Summary:
         files: number of its data files.
         file_bytes: their sizes together; linked ones take no space.
         metadata_bytes: the size of `_metadata`.
+        warnings: what Flink restores without a word, and may not be meant.
     """
 
     operators: int
     files: int
     file_bytes: int
     metadata_bytes: int
+    warnings: tuple[str, ...] = ()
 
 
 class SavepointWriter:
@@ -92,6 +94,7 @@ class SavepointWriter:
             + sum(map(len, self._gathering.new_files.values()))
             + counter.size_bytes,
             metadata_bytes=len(data),
+            warnings=warnings_of(self._planned),
         )
 
     def write(

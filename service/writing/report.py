@@ -49,3 +49,4 @@ def lines_of(preview: Preview) -> Iterator[str]:
         f"{counted(summary.operators, 'operator')}, {counted(summary.files, 'file')} "
         f"with {counted(summary.file_bytes, 'byte')}"
     )
+    yield from (f"warning: {warning}" for warning in summary.warnings)

@@ -62,7 +62,8 @@ class Carrier(ABC):
     def states(self, group: int) -> Iterator[tuple[int, Iterator[Page]]]:
         """Yield the id of each state with its entries in a key group, before the next is asked for."""
 
-    def _pages(self, state: int, selection: Selection) -> Iterator[Page]:
+    def pages(self, state: int, selection: Selection) -> Iterator[Page]:
+        """Yield the entries of a state, by its id."""
         name = self._names[state]
         pages = self._source.pages(name, selection)
         composer = self._composers.get(name)
@@ -80,7 +81,7 @@ class SideBySide(Carrier):
         places: NDArray[np.int64] = np.zeros(max(self._order, default=0) + 1, dtype=np.int64)
         places[self._order] = np.arange(len(self._order))
         self._read = [
-            _StatePages(self._pages(state, Selection()), places) for state in range(len(self._names))
+            _StatePages(self.pages(state, Selection()), places) for state in range(len(self._names))
         ]
 
     @property
@@ -98,7 +99,7 @@ class GroupByGroup(Carrier):
     def states(self, group: int) -> Iterator[tuple[int, Iterator[Page]]]:
         selection = Selection(key_groups=frozenset({group}))
         for state in range(len(self._names)):
-            yield state, self._pages(state, selection)
+            yield state, self.pages(state, selection)
 
 
 class _StatePages:

@@ -22,6 +22,7 @@ from writers.changes import GroupChanges, UpdatedRows
 from writers.encode.encoder import Encoder
 from writers.errors import RefusedEditError, UnencodableTypeError, UnencodableValueError
 from writers.keyed.segments import EntrySegments
+from writers.warnings import RestoreWarning
 
 _SEGMENTS = 2
 _VALUE = "value"
@@ -29,6 +30,7 @@ _TTL = "ttl_timestamp"
 _TIMESTAMP = "timestamp"
 _NAMES = ("key", "namespace", "map_key", _TIMESTAMP)
 _SHOWN = 200
+_EXPIRED = "a ttl_timestamp of 1970 is long past: Flink takes the value for expired and drops it"
 
 
 class EntryCoder:
@@ -36,9 +38,13 @@ class EntryCoder:
 
     Args:
         part: the state, in the layout of canonical entries.
+
+    Attributes:
+        warnings: what was noticed so far.
     """
 
     def __init__(self, part: StatePart) -> None:
+        self.warnings: list[RestoreWarning] = []
         self.part = part
         self.name = part.name.name
         self.kind = part.entry.kind
@@ -157,6 +163,18 @@ class EntryCoder:
                 "expected a value, found NULL: the serializer of the map's values has no null, and the next savepoint of the "
                 "hashmap backend would fail",
                 _VALUE,
+            )
+
+    def notice(self, rows: pa.Table) -> None:
+        """Keep a warning of rows that Flink would drop."""
+        if _TTL not in rows.schema.names:
+            return
+        times = array_of(rows, _TTL).cast(pa.int64())
+        found = np.flatnonzero(np.asarray(pc.less_equal(times, 0).fill_null(False)))
+        if len(found):
+            example = self.key_of(rows, int(found[0]))
+            self.warnings.append(
+                RestoreWarning(state=self.name, rows=len(found), example=example, text=_EXPIRED)
             )
 
     def key_of(self, rows: pa.Table, row: int) -> str:

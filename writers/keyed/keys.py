@@ -17,25 +17,26 @@ from writers.keyed.segments import KEY_BYTES, EntrySegments
 
 
 @kernel
-def _gather(table: int, count: int, output: int) -> int:
+def _gather(table: int, count: int, skipped: int, output: int) -> int:
     """Copy keys one after the other; the mark of the last entry of a state is no part of its key."""
     position = 0
     for entry in range(count):
         field = entry * 32
-        size = load_le_i8(table, field + 8)
-        copy_bytes(load_le_i8(table, field), output + position, size)
-        if size:
+        size = load_le_i8(table, field + 8) - skipped
+        copy_bytes(load_le_i8(table, field) + skipped, output + position, size)
+        if size > 0 and skipped == 0:
             store_1(output, position, load_u1(output, position) & 0x7F)
         position += size
     return position
 
 
-def key_column(entries: EntrySegments) -> pa.LargeBinaryArray:
-    """Return the composite key of each entry."""
+def key_column(entries: EntrySegments, skipped: int = 0) -> pa.LargeBinaryArray:
+    """Return the composite key of each entry, without some bytes at its begin."""
     table = np.ascontiguousarray(entries.table)
-    offsets: NDArray[np.int64] = np.concatenate([[0], np.cumsum(table[:, KEY_BYTES])]).astype(np.int64)
+    sizes = table[:, KEY_BYTES] - skipped
+    offsets: NDArray[np.int64] = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     output: NDArray[np.uint8] = np.empty(max(int(offsets[-1]), 1), dtype=np.uint8)
-    _gather(table, len(table), output)
+    _gather(table, len(table), skipped, output)
     return pa.LargeBinaryArray.from_buffers(
         pa.large_binary(), len(table), [None, pa.py_buffer(offsets), pa.py_buffer(output)]
     )

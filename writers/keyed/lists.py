@@ -13,7 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from readers import ROW, Batch, Page
-from writers.changes import GroupChanges
+from writers.changes import FIRST_ADDED, GroupChanges
 from writers.errors import RefusedEditError, UnencodableTypeError, UnencodableValueError
 from writers.keyed.entries import array_of, numbers_set_whole, shown
 from writers.keyed.keys import NewKeys
@@ -41,8 +41,13 @@ class ListEditor(StateEditor):
             raise self.coder.located(error, before) from error
         numbers = np.asarray(array_of(after, ROW))
         self.coder.check_set(after, np.isin(numbers, numbers_set_whole(changes)))
+        self.coder.notice(after.filter(pa.array(self._is_new(changes, numbers))))
         starts = np.flatnonzero(np.asarray(array_of(after, _INDEX)) == 0)
         return self.coder.encoded_lists(after, starts, changes.group)
+
+    def _is_new(self, changes: GroupChanges, numbers: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return which elements statements changed or added."""
+        return np.isin(numbers, changes.updated) | (numbers >= FIRST_ADDED)
 
 
 class _ListReader:

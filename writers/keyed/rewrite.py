@@ -51,6 +51,8 @@ from writers.keyed.assembly import KeyGroupAssembler, StateFile, page_of
 from writers.keyed.carry import carrier_of, check_carried, composed_part, state_names
 from writers.keyed.editors import editor_of
 from writers.keyed.segments import EntrySegments
+from writers.keyed.windows import WindowWatch
+from writers.warnings import RestoreWarning
 
 # A copy of a whole file may share the bytes of the source on disk; more than this share of it is not left behind as waste.
 _MOST_WASTE = 1 / 8
@@ -192,6 +194,11 @@ class _SubtaskMaker(KeyedStateMaker):
     alterations: Mapping[StateName, StateAlteration]
     groups: KeyGroupRange
     max_parallelism: int
+    noticed: list[RestoreWarning] = field(default_factory=list)
+
+    @property
+    def warnings(self) -> tuple[RestoreWarning, ...]:
+        return tuple(self.noticed)
 
     @property
     def touched(self) -> frozenset[int]:
@@ -215,8 +222,10 @@ class _SubtaskMaker(KeyedStateMaker):
         name = str(uuid.uuid4())
         with create(name) as new:
             file = StateFile(new)
-            offsets = _SubtaskFile(self, file).write()
+            state_file = _SubtaskFile(self, file)
+            offsets = state_file.write()
             file.flush()
+        self.noticed[:] = state_file.warnings()
         return KeyGroupsSavepointStateHandle(
             key_group_range=self.groups,
             offsets=offsets,
@@ -254,6 +263,15 @@ class _SubtaskFile:
         else:
             self._write_stored(stored)
         return self._offsets
+
+    def warnings(self) -> Iterator[RestoreWarning]:
+        """Yield what was noticed while it was written."""
+        for editor in self._editors.values():
+            yield from editor.coder.warnings
+        maker = self._maker
+        if maker.changes:
+            watch = WindowWatch(maker.source, maker.header, maker.changes, maker.max_parallelism)
+            yield from watch.warnings(maker.touched)
 
     def _write_anew(self) -> None:
         self._file.write(self._maker.altered.data)

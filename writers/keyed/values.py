@@ -124,6 +124,7 @@ class ValueEditor(StateEditor):
 
     def _edited(self, changes: GroupChanges, pages: Iterable[Page]) -> Iterator[EntrySegments]:
         rows, added = self._added(changes)
+        self.coder.notice(rows)
         keys = NewKeys(added) if len(added) else None
         if keys is not None:
             self._check_new(rows, keys)
@@ -161,6 +162,7 @@ class ValueEditor(StateEditor):
             before = pa.table(self.coder.rows(batch) | {ROW: pa.array(places + first)})
             after = self._changed(changes, before)
             self.coder.check_set(after, is_whole)
+            self.coder.notice(after)
             entries = entries.with_values(places, self.coder.encoded(after, changes.group))
         return entries
 

@@ -315,3 +315,41 @@ def test_lists_that_the_hashmap_backend_wrote_and_nobody_decodes_are_refused(tmp
         RefusedEditError, match=r"l_kryo_generic.*: expected elements that are decoded.* take a canonical"
     ):
         draft.write(tmp_path / "new")
+
+
+def test_a_window_without_its_timer_is_warned_of(windows: KeyedDraft) -> None:
+    start = datetime.datetime(1970, 1, 1, 0, 1, 40)
+    window = {"start": start, "end": start + datetime.timedelta(seconds=10)}
+    windows.insert("window-contents", {"key": "a", "namespace": window, "value": {"f0": 5, "f1": 2}})
+
+    (warning,) = windows.writer().summary.warnings
+
+    assert warning.startswith("window-contents: 1 row (key 'a', namespace {'start': ")
+    assert warning.endswith("a window without a timer never fires: add its timer, or leave both")
+
+
+def test_a_window_whose_timer_goes_is_warned_of(windows: KeyedDraft) -> None:
+    windows.remove(WINDOW_TIMERS, lambda row: row["key"] in ("k0", "k1"))
+    windows.remove("window-contents", lambda row: row["key"] == "k1")
+
+    (warning,) = windows.writer().summary.warnings
+
+    assert warning.startswith("window-contents: 2 rows (key 'k0', namespace ")
+
+
+def test_windows_that_keep_their_timers_are_not_warned_of(windows: KeyedDraft) -> None:
+    windows.update("window-contents", lambda _: True, value__f0=1)
+    windows.remove("window-contents", lambda row: row["key"] == "k2")
+
+    assert windows.writer().summary.warnings == ()
+
+
+def test_a_ttl_of_0_is_warned_of(kinds: KeyedDraft) -> None:
+    begin = datetime.datetime(1970, 1, 1)
+    kinds.update("ttl-value", lambda _: True, ttl_timestamp=begin)
+    kinds.insert("ttl-list", {"key": "a", "value": 1, "ttl_timestamp": begin}, {"key": "a", "value": 2})
+
+    values, lists = kinds.writer().summary.warnings
+
+    assert values.startswith("ttl-value: 6 rows (key 'k")
+    assert lists.startswith("ttl-list: 1 row (key 'a'): a ttl_timestamp of 1970 is long past")
