@@ -41,6 +41,7 @@ class Restore:
         undeclared: states that the job does not declare: Flink keeps them, and the job cannot list them.
         states: the states that are compared; all if there are none.
         written_by: the version of Flink that wrote the source, if it is another one.
+        fields: the fields of values that are compared; all if there are none.
     """
 
     name: str
@@ -54,6 +55,7 @@ class Restore:
     undeclared: tuple[str, ...] = ()
     states: tuple[str, ...] = ()
     written_by: str | None = None
+    fields: tuple[str, ...] = ()
 
     def concerns(self, state: str) -> bool:
         """Whether the rows of a state are compared."""
@@ -136,6 +138,8 @@ def _rows(operator: Operator, name: str, restore: Restore) -> Iterator[tuple[str
             continue
         for batch in state.read():
             for row in batch.to_pylist():
+                if restore.fields:
+                    row["value"] = {field: row["value"][field] for field in restore.fields}
                 yield name, state.name, _text(row)
 
 
@@ -279,4 +283,57 @@ def _operator_state() -> Iterator[Restore]:
         )
 
 
-RESTORES = (*_all(), *_more(), *_operator_state())
+_ELEMENTS = (
+    'UPDATE "events__last-numbers" SET value.f1 = value.f1 + 100 WHERE list_index = 0; '
+    "DELETE FROM \"events__last-numbers\" WHERE value.f0 = 'k3'; "
+    "INSERT INTO \"events__last-numbers\" (value, _subtask) VALUES ({'f0': 'new', 'f1': 5}, 1); "
+    "UPDATE events__readers SET value = upper(value); INSERT INTO events__readers VALUES ('made up')"
+)
+_ENTRIES = (
+    "UPDATE broadcast__rules SET value.f0 = 9 WHERE map_key = 'k0'; DELETE FROM broadcast__rules WHERE map_key = 'k1'; "
+    "INSERT INTO broadcast__rules (map_key, value) VALUES ('k9', {'f0': 1, 'f1': 'x'})"
+)
+
+
+def _rows_of_operator_state() -> Iterator[Restore]:
+    """Elements of list and union states, entries of broadcast states, records of files."""
+    others = ("--allow-non-restored", "--emit", "1")
+    compressed = "kinds-compressed-canonical"
+    for version in VERSIONS:
+        for backend in ("hashmap", "rocksdb"):
+            source = f"everything-{backend}-savepoints/canonical"
+            sources = (
+                (source, "", None),
+                *([(compressed, "-compressed", "1.20.3")] if backend == "hashmap" else []),
+            )
+            for path, suffix, written_by in sources:
+                for name, script, restoring, states in (
+                    ("elements", _ELEMENTS, others, ("last-numbers", "readers")),
+                    ("entries", _ENTRIES, (*others, "--parallelism", "3"), ("rules",)),
+                ):
+                    yield Restore(
+                        name=name + suffix,
+                        version=version,
+                        backend=backend,
+                        source=path,
+                        script=script,
+                        job="kinds",
+                        restoring=restoring,
+                        states=states,
+                        written_by=written_by,
+                    )
+    for version, backend in (("1.20.3", "hashmap"), ("2.3.0", "rocksdb")):
+        yield Restore(
+            name="files",
+            version=version,
+            backend=backend,
+            source="text-files-canonical",
+            script="UPDATE \"files__SourceReaderState\" SET value.records_after_offset = 3 WHERE value.path LIKE '%/a'",
+            job="files",
+            restoring=("--allow-non-restored", "--emit", "2"),
+            written_by="1.20.3",
+            fields=("path", "records_after_offset"),
+        )
+
+
+RESTORES = (*_all(), *_more(), *_operator_state(), *_rows_of_operator_state())

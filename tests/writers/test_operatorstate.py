@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tarfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -15,13 +16,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from readers import Operator, OperatorSource, Savepoint, SavepointLocation, Selection
+from readers import (
+    Operator,
+    OperatorSource,
+    Savepoint,
+    SavepointLocation,
+    Selection,
+    offset_places,
+    source_offsets,
+)
 from readers.metadata import (
     ByteStreamStateHandle,
     OperatorStreamStateHandle,
     SavepointMetadata,
     StateMetaInfo,
     SubtaskState,
+    read_metadata,
 )
 from tests.support.paths import DATA
 from tests.support.unpacked import unpacked
@@ -33,12 +43,14 @@ from writers import (
     RemovedRows,
     RewriteOperatorState,
     SavepointWriter,
+    SetOffsets,
     StateChanges,
     UpdatedRows,
     WriterError,
 )
 from writers.changes import Layer
 from writers.headers import registered_state, write_operator_header
+from writers.metadata import write_metadata
 from writers.operatorstate.stream import IDENTIFIER, framed
 
 EVERYTHING = DATA / "flink/1.20.3/everything-hashmap-savepoints/canonical"
@@ -379,3 +391,23 @@ def test_any_changes_are_read_back(changes: list[tuple[str, int, Any, Any]], is_
         found = rows(new, LIST)
 
     assert found == {group: list(elements.values()) for group, elements in model.items() if elements}
+
+
+def test_offsets_that_kryo_wrote_are_set(tmp_path: Path) -> None:
+    with tarfile.open(DATA / "versions/operators.tar.xz") as tar:
+        tar.extractall(tmp_path, filter="data")
+    source = tmp_path / "kafka-consumer-migration-test/1.7"
+    # Version 2 of `_metadata` is not written, and the handles are the same in 3.
+    metadata = replace(read_metadata((source / "_metadata").read_bytes()), version=3)
+    (source / "_metadata").write_bytes(write_metadata(metadata))
+    place = offset_places(Savepoint(source))[1]
+    assert place is not None
+
+    edit = SetOffsets(place.operator_id, {place: (987654321, -1)})
+    SavepointWriter(SavepointLocation(source), [edit]).write(tmp_path / "new")
+
+    found = source_offsets(Savepoint(tmp_path / "new")).to_pylist()
+    assert [(row["topic"], row["partition"], row["starting_offset"]) for row in found] == [
+        ("abc", 13, 16768),
+        ("def", 7, -1),
+    ]

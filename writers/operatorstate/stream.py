@@ -28,6 +28,8 @@ from writers.errors import RefusedEditError
 
 IDENTIFIER = b"\xff\x06\x00\x00sNaPpY"
 """A snappy stream begins with it, before the first element."""
+# A new stream is put together in memory.
+_MOST_BYTES = 128 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,8 +98,12 @@ def rewritten(source: OperatorSource, changed: Mapping[str, Elements]) -> Rewrit
         changed: by the name of the state, which must be in the header.
 
     Raises:
-        RefusedEditError: elements of two states share bytes, so they cannot be moved.
+        RefusedEditError: elements of two states share bytes, so they cannot be moved; or there is more than memory should hold.
     """
+    if source.stream.size_bytes > _MOST_BYTES:
+        raise RefusedEditError(
+            f"expected at most {_MOST_BYTES} bytes of operator state in one subtask, found {source.stream.size_bytes}"
+        )
     regions = _regions(source)
     data = memoryview(source.stream.data)
     infos = {info.name: info for info in source.handle.state_meta_infos}
