@@ -19,7 +19,7 @@ export PYTHON
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install run test test-slow test-spark test-web test-flink test-all lint format web bench bench-load bench-peers bench-storage bench-spark bench-encode fidelity roundtrip support reference docs fixtures lock clean
+.PHONY: help install run test test-slow test-spark test-web test-flink test-all lint format web bench bench-load bench-peers bench-storage bench-spark bench-encode bench-write fidelity roundtrip support reference docs fixtures lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -73,6 +73,9 @@ bench-load: $(INSTALLED) ## run 200 clients at once, some of them hostile, while
 
 bench-encode: $(INSTALLED) ## measure decoding and encoding, a type a row, side by side
 	$(PY) -m benchmarks.encode $(ARGS)
+
+bench-write: $(INSTALLED) ## measure writing beside Flink's SavepointWriter (Flink needs Java 17 and Maven)
+	$(PY) -m benchmarks.write $(ARGS)
 
 bench-spark: $(INSTALLED) ## run the benchmarks of Spark on one and two workers (needs Java 17 or newer)
 	$(PY) -m benchmarks.spark $(ARGS)

@@ -6,6 +6,8 @@ Reading order:
     savepoints.py   writes canonical savepoints of any size
     rocksdb.py      writes native savepoints of RocksDB
     encode.py       decoding and encoding, a type a row, side by side
+    write.py        savepoints written by SQL, beside Flink's SavepointWriter
+    writesources.py its sources, and writes in a process that has written before
     onekey.py       writes savepoints with one key of millions of entries
     cache.py        the same queries with and without the cache of decoded states
     load.py         many clients at the same time

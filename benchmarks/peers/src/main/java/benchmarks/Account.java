@@ -1,0 +1,9 @@
+package benchmarks;
+
+/** The POJO of the savepoints that {@code benchmarks/savepoints.py} writes: a savepoint records the name of the class. */
+public class Account {
+    public double balance;
+    public long id;
+    public String name;
+    public long updatedAt;
+}
