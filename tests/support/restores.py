@@ -12,6 +12,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC
 from pathlib import Path
 from typing import Any
 
@@ -112,6 +113,14 @@ def rows_of_flink(lines: list[dict[str, Any]], restore: Restore) -> Iterator[tup
     for line in lines:
         if "state" not in line or line["kind"] == "coordinator" or not restore.concerns(line["state"]):
             continue
+        if line["kind"] == "timer":
+            name = f"_timer_state/{line['time_domain']}_{line['state']}"
+            yield line["operator"], name, json.dumps([line["key"], line["timestamp"]])
+            continue
+        if line["kind"] == "list":
+            for element in line["value"]:
+                yield line["operator"], line["state"], _text({**line, "value": element})
+            continue
         text = _text(line)
         if line["kind"] in _SHARED:
             found = copies.setdefault((line["operator"], line["state"]), {})
@@ -144,7 +153,9 @@ def _rows(operator: Operator, name: str, restore: Restore) -> Iterator[tuple[str
 
 
 def _text(row: dict[str, Any]) -> str:
-    """A row as text, of the job or ours: its keys and its value."""
+    """A row as text, of the job or ours: its keys and its value, or the time of a timer."""
+    if "timestamp" in row:
+        return json.dumps([row["key"], round(row["timestamp"].replace(tzinfo=UTC).timestamp() * 1000)])
     keys = [row.get("key"), *([row["map_key"]] if row.get("map_key") is not None else [])]
     return json.dumps([*keys, _fields(row["value"])])
 
@@ -336,4 +347,46 @@ def _rows_of_operator_state() -> Iterator[Restore]:
         )
 
 
-RESTORES = (*_all(), *_more(), *_operator_state(), *_rows_of_operator_state())
+_ROWS = (
+    "UPDATE kinds__value SET value = value * 10 WHERE key IN ('k1', 'k3')",
+    "INSERT INTO kinds__value VALUES ('k3', 4), ('new', 5) "
+    "ON CONFLICT (key) DO UPDATE SET value = kinds__value.value + excluded.value",
+    "MERGE INTO kinds__reducing t USING kinds__value s ON t.key = s.key WHEN MATCHED AND s.key = 'k0' THEN DELETE "
+    "WHEN MATCHED THEN UPDATE SET value = t.value + s.value WHEN NOT MATCHED THEN INSERT VALUES (s.key, s.value)",
+    "UPDATE kinds__map SET map_key = concat('M', map_key), value = 'x' WHERE key = 'k1'",
+    "UPDATE kinds__map SET key = 'other' WHERE key = 'k2'",
+    "DELETE FROM kinds__list WHERE list_index = 0",
+    "INSERT INTO kinds__list (key, value) SELECT key, value FROM kinds__value",
+    "UPDATE kinds__aggregating SET value.f0 = 100 WHERE key = 'k1'",
+    "UPDATE \"kinds__ttl-value\" SET value = 7 WHERE key = 'k1'",
+    "DELETE FROM timers WHERE key = 'k1'",
+    "UPDATE timers SET timestamp = timestamp + INTERVAL 1 SECOND WHERE time_domain = 'EVENT' AND timer_service = 'user-timers'",
+    "UPDATE broadcast__rules SET value.f1 = 'x' WHERE map_key = 'k3'",
+    'UPDATE "events__last-numbers" SET value.f1 = value.f1 + 1',
+)
+
+
+def _rows_of_states() -> Iterator[Restore]:
+    """All kinds of statements that change rows, over all kinds of state: each sees what the earlier ones did."""
+    for version in VERSIONS:
+        for backend, kind in (("hashmap", "native"), ("rocksdb", "native"), ("hashmap", "canonical")):
+            if (version, kind) == ("1.20.3", "canonical"):
+                continue
+            yield Restore(
+                name=f"rows-{kind}",
+                version=version,
+                backend=backend,
+                source=f"everything-{backend}-savepoints/{kind}",
+                job="kinds",
+                script="; ".join(_ROWS),
+                restoring=("--allow-non-restored",),
+            )
+
+
+RESTORES = (
+    *_all(),
+    *_more(),
+    *_operator_state(),
+    *_rows_of_operator_state(),
+    *_rows_of_states(),
+)

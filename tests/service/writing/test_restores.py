@@ -21,7 +21,7 @@ from tests.support.restores import (
     rows_of_ours,
 )
 
-UIDS = ("source", "aggregate", "kafka-source", "numseq", "files", "events", "broadcast")
+UIDS = ("source", "aggregate", "kafka-source", "numseq", "files", "events", "broadcast", "kinds")
 
 
 def written(restore: Restore, folder: Path) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,6 +12,7 @@ import pytest
 import catalog
 from service.cli import main
 from tests.support.paths import DATA
+from tests.support.unpacked import unpacked
 
 CANONICAL = DATA / "flink/2.3.0/everything-rocksdb-savepoints/canonical"
 NATIVE = DATA / "flink/2.3.0/everything-rocksdb-savepoints/native"
@@ -285,3 +287,52 @@ def test_wrong_statements_write_nothing(script: str, message: str, write: Comman
     assert ended.code == 1
     assert message in ended.errors
     assert not write.target.exists()
+
+
+def test_views_of_sql_operators_are_as_writable_as_what_they_show(write: Command, tmp_path: Path) -> None:
+    source = unpacked("1.20.3-sql-groupagg-hashmap-canonical", tmp_path).directory
+    view = '"23eaad2bb152dd975bbc63554c2ca61f__aggregate"'
+    before = {row[0]: row[1:] for row in rows(source, view.strip('"'))}
+
+    ended = write(
+        f"UPDATE {view} SET f0 = f0 + 1, f1 = 7.5 WHERE k0 = 'k1'; DELETE FROM {view} WHERE k0 = 'k2'; "
+        f"UPDATE {view} SET k0 = 'other' WHERE k0 = 'k3'",
+        source=source,
+    )
+
+    assert ended.code == 0, ended.errors
+    expected = dict(before)
+    del expected["k2"]
+    expected["k1"] = (before["k1"][0] + 1, Decimal("7.50"), *before["k1"][2:])
+    expected["other"] = expected.pop("k3")
+    assert {row[0]: row[1:] for row in rows(write.target, view.strip('"'))} == expected
+
+
+def test_rows_change_before_and_after_a_state_is_emptied_or_renamed(write: Command) -> None:
+    ended = write(
+        "UPDATE kinds__value SET value = 1; TRUNCATE kinds__value; INSERT INTO kinds__value VALUES ('a', 1), ('b', 2); "
+        "UPDATE kinds__value SET value = (SELECT sum(value) FROM kinds__value) WHERE key = 'a'; "
+        "UPDATE kinds__reducing SET value = 9; ALTER TABLE kinds__reducing RENAME TO sums; "
+        "DELETE FROM kinds__sums WHERE key <> 'k1'"
+    )
+
+    assert ended.code == 0, ended.errors
+    assert rows(write.target, "kinds__value") == [("a", 3), ("b", 2)]
+    assert rows(write.target, "kinds__sums") == [("k1", 9)]
+
+
+def test_a_renamed_operator_has_its_tables_by_its_new_name(write: Command) -> None:
+    ended = write(
+        "ALTER TABLE kinds RENAME TO 'other'; DELETE FROM other__value WHERE key <> 'k1'; "
+        "UPDATE other__value SET value = 5"
+    )
+
+    assert ended.code == 0, ended.errors
+    assert rows(write.target, "other__value") == [("k1", 5)]
+
+
+def test_as_many_rows_as_expected_change(write: Command) -> None:
+    script = "UPDATE kinds__value SET value = 0 WHERE key < 'k2'; DELETE FROM kinds__value WHERE key = 'k5'"
+
+    assert "found 3; nothing was written" in write(script, "--expect", "kinds__value=2").errors
+    assert write(script, "--expect", "kinds__value=3").code == 0
