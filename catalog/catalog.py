@@ -16,7 +16,7 @@ from catalog.freshness import LATEST, Schema, aliases_of
 from catalog.labels import Root
 from catalog.roots import (
     DatabaseSource,
-    OnlyDatabase,
+    KnownDatabases,
     OpeningOptions,
     RootDatabases,
     VisibleDatabases,
@@ -78,11 +78,15 @@ class Catalog:
         self._kept_aliases: dict[str, Schema | None] | None = None
 
     @classmethod
-    def of(cls, database: Database) -> Catalog:
-        """Return the catalog of one database that is known already, under its own name."""
+    def of(cls, databases: Iterable[Database]) -> Catalog:
+        """Return the catalog of databases that are known already, under their own names."""
         made = cls()
-        made._source = OnlyDatabase(database)
+        made._source = KnownDatabases(databases)
         return made
+
+    def known(self) -> list[Database]:
+        """Return all databases; opens none."""
+        return self._source.all()
 
     def refresh(self) -> None:
         """Look at the roots again: new savepoints appear, removed ones disappear; opens none of the others.

@@ -4,7 +4,7 @@ A `Catalog` gets its databases from a `DatabaseSource`:
 
     RootDatabases     looks at roots, and keeps the databases that it found until the next look
     VisibleDatabases  the databases of another source that pass a test of their names
-    OnlyDatabase      one database that is known already
+    KnownDatabases    databases that are known already
 """
 
 from __future__ import annotations
@@ -333,15 +333,15 @@ class VisibleDatabases(DatabaseSource):
         return self._whole.add(name, path)
 
 
-class OnlyDatabase(DatabaseSource):
-    """One database that is known already: nothing is looked for.
+class KnownDatabases(DatabaseSource):
+    """Databases that are known already: nothing is looked for.
 
     Args:
-        database: the database.
+        databases: the databases, in the order in which they are listed.
     """
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    def __init__(self, databases: Iterable[Database]) -> None:
+        self._databases = tuple(databases)
 
     def refresh(self) -> None:
         pass
@@ -350,32 +350,32 @@ class OnlyDatabase(DatabaseSource):
         pass
 
     def all(self) -> list[Database]:
-        return [self._database]
+        return list(self._databases)
 
     def under_roots(self) -> list[RootDatabase]:
         return [
             RootDatabase(
-                database=self._database,
-                label=self._database.name,
-                modified_ns=self._database.modified_ns,
+                database=database,
+                label=database.name,
+                modified_ns=database.modified_ns,
                 folders=(),
-                tail=folders_above(self._database.path),
-                above=str(savepoint_location(self._database.path).parent),
+                tail=folders_above(database.path),
+                above=str(savepoint_location(database.path).parent),
                 has_latest=False,
             )
+            for database in self._databases
         ]
 
     @property
     def labels(self) -> tuple[str, ...]:
-        return (self._database.name,)
+        return tuple(database.name for database in self._databases)
 
     def find(self, name: str) -> list[Database]:
-        return self.all() if name.casefold() == self._database.name.casefold() else []
+        own = [database for database in self._databases if database.name == name]
+        return own or [one for one in self._databases if one.name.casefold() == name.casefold()]
 
     def add(self, name: str, path: str) -> Database:
-        raise DuplicateDatabaseError(
-            f"expected only the database {self._database.name!r}, found {name!r} to add"
-        )
+        raise DuplicateDatabaseError(f"expected only databases that are known, found {name!r} to add")
 
 
 def savepoint_version(path: str, state_info: str) -> str:

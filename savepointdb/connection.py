@@ -149,6 +149,8 @@ class Connection:
     ) -> WriteResult:
         """Write a new savepoint: the database of this connection, changed by a script. The savepoint itself is only read.
 
+        The script may read the other databases of the connection, and files: `FROM 'counts.parquet'`.
+
         Args:
             target: the directory of the new savepoint, which must not exist; None is enough for a dry run.
             script: statements with semicolons between them: UPDATE, DELETE, INSERT, ALTER, DROP.
@@ -169,10 +171,16 @@ class Connection:
             if target is None and not dry_run:
                 raise InvalidRequestError("expected a target", hint="dry_run=True needs none")
             request = WriteRequest(
-                sql=script, files=files_mode(files), flink=flink, expected=dict(expect or {})
+                sql=script,
+                files=files_mode(files),
+                flink=flink,
+                expected=dict(expect or {}),
+                database=self._default().name,
+                # Whoever runs Python may read its files.
+                reads_files=True,
             )
             place = None if dry_run else _expanded(target or "")
-            return WriteResult(self._opened.write(self._default(), request, place), place)
+            return WriteResult(self._opened.write(request, place), place)
 
     @property
     def databases(self) -> list[str]:

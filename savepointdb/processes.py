@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 
-from catalog import Catalog, Database, Root
+from catalog import Catalog, Root
 from readers import load_machine
 from savepointdb.errors import QueryWarning, warn
 from savepointdb.stream import Closer, Stream
@@ -124,18 +124,17 @@ class OpenSavepoints:
             warn(f"{warning}; connect(…, database=…) names another", QueryWarning)
         return stream
 
-    def write(self, database: Database, request: WriteRequest, target: str | None) -> Preview:
+    def write(self, request: WriteRequest, target: str | None) -> Preview:
         """Write a new savepoint; without a target, only say what it would be.
 
         Raises:
             QueryError: the script means nothing or is refused, the target cannot be written, or the connection is closed.
         """
-        with self._lock:
-            self._check_open()
+        catalog = self.catalog
         log_compilation()
         load_machine()
         settings = self.sources.settings
-        with closing(Writing(Catalog.of(database), open_engines(settings), settings, request)) as writing:
+        with closing(Writing(catalog, open_engines(settings), settings, request)) as writing:
             return writing.preview if target is None else writing.write(target)
 
     def prefix_of(self, request: QueryRequest) -> str:

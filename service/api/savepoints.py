@@ -199,7 +199,8 @@ def _order(body: WriteBody, service: ServiceState, caller: Principal, client: st
         _CAPITAL.sub(" ", type(one).__name__).upper()
         for one in statements_of(body.sql, service.settings.queries.max_sql_bytes)
     )
-    source = service.catalog.visible(caller.sees).database(body.source)
+    visible = service.catalog.visible(caller.sees)
+    source = visible.database(body.source)
     if not caller.may_write(source.name):
         raise ForbiddenError(f"expected a user who may write from {source.name!r}", hint=_GRANT_HINT)
     if body.target is None and not body.dry_run:
@@ -210,8 +211,11 @@ def _order(body: WriteBody, service: ServiceState, caller: Principal, client: st
         if not caller.may_write(target.database):
             raise ForbiddenError(f"expected a user who may write {target.database!r}", hint=_GRANT_HINT)
     return WriteOrder(
-        request=WriteRequest(sql=body.sql, files=body.files, flink=body.flink, expected=body.expect),
+        request=WriteRequest(
+            sql=body.sql, files=body.files, flink=body.flink, expected=body.expect, database=source.name
+        ),
         source=source,
+        databases=tuple(visible.known()),
         target=None if body.dry_run else target,
         kinds=kinds,
         owner=Identity(caller.source, caller.name),

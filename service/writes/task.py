@@ -63,27 +63,53 @@ class WriteProgress:
         return cls(**(fields | {"phase": Phase(fields["phase"])}))
 
 
+@dataclass(frozen=True, slots=True)
+class KnownDatabase:
+    """A database as another process opens it.
+
+    Attributes:
+        name: its name.
+        reference: opens it.
+        uids: uids of operators of which it stores only the ids.
+        modified_ns: when it was modified.
+        job: the job that wrote it.
+    """
+
+    name: str
+    reference: SavepointReference
+    uids: tuple[str, ...]
+    modified_ns: int
+    job: str | None
+
+    @classmethod
+    def of(cls, database: Database) -> KnownDatabase:
+        """Return what opens a database."""
+        return cls(
+            database.name,
+            database.reference,
+            tuple(database.uids.values()),
+            database.modified_ns,
+            database.job,
+        )
+
+    def opened(self) -> Database:
+        """Return the database; opens no file."""
+        return Database(self.name, self.reference, self.uids, None, self.modified_ns, self.job)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteTask:
     """One write.
 
     Attributes:
-        database: the name of the source.
-        reference: opens the source.
-        uids: uids of operators of which the source stores only the ids.
-        modified_ns: when the source was modified.
-        job: the job that wrote the source.
-        request: what to write.
+        databases: the source, and the others that the script may read.
+        request: what to write; it names the source.
         target: the directory to make; None for a dry run.
         settings: limits.
         memory_bytes: memory that the process may take; 0 for no limit.
     """
 
-    database: str
-    reference: SavepointReference
-    uids: tuple[str, ...]
-    modified_ns: int
-    job: str | None
+    databases: tuple[KnownDatabase, ...]
     request: WriteRequest
     target: str | None
     settings: Settings
@@ -100,10 +126,8 @@ class WriteTask:
         return task
 
     def catalog(self) -> Catalog:
-        """Return the catalog of the source alone."""
-        return Catalog.of(
-            Database(self.database, self.reference, self.uids, None, self.modified_ns, self.job)
-        )
+        """Return the catalog of the databases."""
+        return Catalog.of(database.opened() for database in self.databases)
 
 
 def report_content(report: dict[str, Any]) -> bytes:

@@ -43,7 +43,7 @@ from service.queries.lifecycle import Lifecycle
 from service.queries.state import QueryState
 from service.settings import Settings
 from service.writes.targets import Target
-from service.writes.task import Phase, WriteProgress, WriteTask, report_of
+from service.writes.task import KnownDatabase, Phase, WriteProgress, WriteTask, report_of
 from service.writing.writing import WriteRequest
 
 logger = logging.getLogger("savepointdb")
@@ -59,7 +59,8 @@ class WriteOrder:
 
     Attributes:
         request: what to write.
-        source: the savepoint to write from.
+        source: the savepoint to write from, which the request names.
+        databases: the source, and the others that the script may read.
         target: where; None for a dry run.
         kinds: the kinds of the script's statements, for logs.
         owner: the user who asks.
@@ -68,6 +69,7 @@ class WriteOrder:
 
     request: WriteRequest
     source: Database
+    databases: tuple[Database, ...]
     target: Target | None
     kinds: tuple[str, ...]
     owner: Identity
@@ -278,13 +280,8 @@ class Write:
         return process, channel
 
     def _task(self, spill: SpillFolder) -> WriteTask:
-        source = self.order.source
         return WriteTask(
-            database=source.name,
-            reference=source.reference,
-            uids=tuple(source.uids.values()),
-            modified_ns=source.modified_ns,
-            job=source.job,
+            databases=tuple(map(KnownDatabase.of, self.order.databases)),
             request=self.order.request,
             target=None if self.order.target is None else self.order.target.path,
             settings=self._settings.replaced({"temp_directory": spill.path}),

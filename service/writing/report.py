@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import asdict
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, replace
 from typing import Any
 
 from service.encode import counted
+from service.writing.family import Sample
 from service.writing.writing import Preview
 
 # A savepoint may have a source of many thousand splits; people look at the first ones.
 _MOST_OFFSETS = 1000
 _SHOWN_CHANGES = 20
+# States hold values of many megabytes, and scripts have thousands of statements: a report is for people.
+_MOST_SAMPLES = 1000
+_LONGEST_TEXT = 1000
 
 
 def report_of(preview: Preview) -> dict[str, Any]:
-    """Return the report.
+    """Return the report; long values of samples are cut.
 
     | member | content |
     |---|---|
@@ -24,11 +28,30 @@ def report_of(preview: Preview) -> dict[str, Any]:
     | `rows` | how many rows all statements changed, added or removed |
     | `summary` | the new savepoint in numbers |
     """
+    room = _MOST_SAMPLES
+    statements = []
+    for effect in preview.effects:
+        samples = [_sample(sample) for sample in effect.samples[:room]]
+        room -= len(samples)
+        statements.append(asdict(replace(effect, samples=())) | {"samples": samples})
     return {
-        "statements": [asdict(effect) for effect in preview.effects],
+        "statements": statements,
         "offsets": [asdict(change) for change in preview.offsets[:_MOST_OFFSETS]],
         "rows": sum(effect.rows for effect in preview.effects),
         "summary": asdict(preview.summary),
+    }
+
+
+def _sample(sample: Sample) -> dict[str, Any]:
+    return {"place": _cut(sample.place), "before": _cut(sample.before), "after": _cut(sample.after)}
+
+
+def _cut(values: Mapping[str, str] | None) -> dict[str, str] | None:
+    if values is None:
+        return None
+    return {
+        name: value if len(value) <= _LONGEST_TEXT else f"{value[:_LONGEST_TEXT]}…"
+        for name, value in values.items()
     }
 
 

@@ -60,11 +60,13 @@ def test_a_dry_run_writes_nothing_and_needs_no_target(tmp_path: Path) -> None:
 
 def test_the_database_of_the_connection_is_written(tmp_path: Path) -> None:
     shutil.copytree(JOB, tmp_path / "job")
+    script = "UPDATE source_offsets SET starting_offset = (SELECT count(*) FROM native.aggregate)"
     with savepointdb.connect(tmp_path / "job") as db:
-        result = db.database("canonical").write(tmp_path / "new", "DROP TABLE aggregate")
+        result = db.database("canonical").write(tmp_path / "new", script)
 
     with savepointdb.connect(result) as new:
         assert new.sql("SELECT DISTINCT checkpoint_id FROM operators").fetchall() == [(1,)]
+    assert offset(tmp_path / "new") == 1000
 
 
 def test_errors_have_their_classes_and_nothing_is_written(tmp_path: Path) -> None:

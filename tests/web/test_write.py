@@ -137,6 +137,17 @@ def test_another_script_target_or_source_wants_another_preview(change: str, visi
     expect(button).to_be_disabled()
 
 
+def test_files_of_the_source_come_with_a_warning(visit: Opened) -> None:
+    page = visit()
+    warning = page.get_by_text("restore it with NO_CLAIM")
+    expect(page.get_by_role("button", name="Preview")).to_be_visible()
+    expect(warning).to_be_hidden()
+
+    page.get_by_label("Files").select_option("reference")
+
+    expect(warning).to_be_visible()
+
+
 def test_an_error_is_marked_in_the_script(visit: Opened) -> None:
     page = visit()
     script(page, f"{REWIND};\nDROP TABLE nothing")

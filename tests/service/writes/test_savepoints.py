@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -18,11 +19,13 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
+import savepointdb
 from catalog import Catalog
 from catalog.catalog import Root
 from service.app import create_app
 from service.auth.gate import Authenticator
 from service.auth.keys import KeyFile
+from service.cli import main
 from service.settings import Settings
 from service.writes.targets import write_roots_of
 from tests.support.largefile import SCRIPT, with_large_file
@@ -33,6 +36,7 @@ Serving = Callable[[FastAPI], AbstractContextManager[str]]
 WORDCOUNT = DATA / "flink/2.3.0/wordcount-hashmap-savepoints"
 REWIND = "UPDATE source_offsets SET starting_offset = 24000 WHERE topic = 'words' AND \"partition\" = 2"
 ENDLESS = "UPDATE source_offsets SET starting_offset = (SELECT count(*) FROM range(1000000000000) t(a) WHERE a % 7 = 9)"
+REFUSALS = {"FORBIDDEN", "INVALID_QUERY", "SYNTAX_ERROR", "TABLE_NOT_FOUND", "COLUMN_NOT_FOUND"}
 # Large enough to be ended in the middle of its copy.
 LARGE_BYTES = 6 << 30
 
@@ -197,6 +201,54 @@ def test_an_error_of_the_script_has_its_code_and_position(client: Client) -> Non
     assert found["error"]["code"] == "COLUMN_NOT_FOUND"
     assert found["error"]["position"]["line"] == 2
     assert not (client.out / "wrong").exists()
+
+
+@pytest.mark.slow
+def test_a_script_reads_the_other_databases_that_its_user_sees(
+    client: Client, keyed: Callable[[str], Client]
+) -> None:
+    script = 'UPDATE source_offsets SET starting_offset = (SELECT count(*) FROM "jobs__native".aggregate)'
+
+    found = client.written(script, target="other-1")
+    hidden = keyed("both").written(script, target="both-2")
+
+    assert (found["state"], set(offsets(client, "out__other-1").values())) == ("finished", {1000})
+    assert (hidden["state"], hidden["error"]["code"]) == ("failed", "DATABASE_NOT_FOUND")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name", ["counts.csv", "/etc/passwd", "s3://bucket/counts.parquet", "http://host/a.csv"]
+)
+def test_a_script_reads_no_file_of_the_service(name: str, client: Client, folder: Path) -> None:
+    (folder / "counts.csv").write_text("key,value\na,1\n")
+    path = str(folder / name) if name == "counts.csv" else name
+    read = (
+        f"CREATE TABLE fresh__count (key VARCHAR, value BIGINT) WITH (kind = 'VALUE') AS SELECT * FROM '{path}'",
+        f"UPDATE source_offsets SET starting_offset = (SELECT count(*) FROM read_csv('{path}'))",
+        f"UPDATE source_offsets SET starting_offset = (SELECT count(*) FROM '{path}')",
+    )
+    for script in read:
+        found = client.written(script, target="read")
+
+        assert (found["state"], found["error"]["code"] in REFUSALS) == ("failed", True), found["error"]
+        assert "root:" not in json.dumps(found)
+    assert not (client.out / "read").exists()
+
+
+@pytest.mark.slow
+def test_all_doors_write_the_same_bytes(client: Client, tmp_path: Path) -> None:
+    script = f"{REWIND}; ALTER TABLE aggregate RENAME TO 'counts'; DROP TABLE \"mod7-no-uid\""
+    source = WORDCOUNT / "canonical"
+
+    client.written(script, target="same")
+    assert main(["write", str(source), script, "--to", str(tmp_path / "command")]) == 0
+    with savepointdb.connect(source) as db:
+        db.write(tmp_path / "python", script)
+
+    folders = (client.out / "same", tmp_path / "command", tmp_path / "python")
+    # A changed handle gets a name of its own each time.
+    assert len({re.sub(rb"[0-9a-f-]{36}", b"", (one / "_metadata").read_bytes()) for one in folders}) == 1
 
 
 # ---- refusals, before anything runs ----
