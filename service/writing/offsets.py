@@ -78,7 +78,27 @@ class OffsetChanges(Family):
         return self._rows.changes if self._rows is not None else ()
 
     def edits(self) -> Iterator[SetOffsets]:
-        return iter(()) if self._rows is None else self._rows.edits()
+        edits = [] if self._rows is None else list(self._rows.edits())
+        self._check_apart(edits)
+        return iter(edits)
+
+    def _check_apart(self, edits: Iterable[SetOffsets]) -> None:
+        """Check that no statement changed rows of a state whose offsets another one set: neither saw the other's.
+
+        Raises:
+            InvalidQueryError: there are such statements.
+        """
+        changed = self.context.states.table_changes.changes
+        operators = {one.operator_id: one for one in self.context.database.savepoint.operators}
+        rows = {(owner, operators[owner].states[number].name) for owner, number in changed}
+        for edit in edits:
+            for place in edit.numbers:
+                if (place.operator_id, place.state) in rows:
+                    raise InvalidQueryError(
+                        f"{SOURCE_OFFSETS_NAME} shows the offsets in the rows of the state {place.state}, and the script changes "
+                        "both",
+                        hint="change one of them, or write twice",
+                    )
 
     def table(self, name: str) -> Table | None:
         return self._rows.table if self._rows is not None and self.owns(name) else None

@@ -126,6 +126,11 @@ def test_rows_that_flink_would_lose_are_refused(
         ),
         ('DROP TABLE "kafka-source__SourceReaderState"', "two halves of one source"),
         (
+            'UPDATE "kafka-source__SourceReaderState" SET value.starting_offset = 5; '
+            "UPDATE source_offsets SET starting_offset = 6",
+            "source_offsets shows the offsets in the rows of the state SourceReaderState, and the script changes both",
+        ),
+        (
             'DELETE FROM "Sink Committer: kafka-sink__streaming_committer_raw_states"',
             "it holds transactions or files of a sink",
         ),
