@@ -72,6 +72,7 @@ from writers.files import FilesMode
 from writers.hashes import key_groups_of
 from writers.keyed.rewrite import RewriteKeyedState, merged_edits
 from writers.operatorheaders import AlterOperatorStates
+from writers.operatorstate.connectors import is_of_sink
 from writers.operatorstate.offsets import SetOffsets
 from writers.operatorstate.rewrite import RewriteOperatorState
 from writers.savepoint import SavepointWriter, Summary
@@ -130,6 +131,7 @@ __all__ = [
     "WriterError",
     "check_created",
     "fitted",
+    "is_of_sink",
     "key_groups_of",
     "kind_named",
     "merged_edits",

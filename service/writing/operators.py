@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from readers import operator_id_of
+from readers import State, operator_id_of
 from service.writing.family import Context, Effect, Family
 from service.writing.statements.statement import Statement
 from service.writing.statements.tables import DropTable, RenameTable
-from writers import DropOperator, Edit, RenameOperator
+from writers import DropOperator, Edit, RenameOperator, is_of_sink
 
 
 class OperatorChanges(Family):
@@ -31,9 +31,14 @@ class OperatorChanges(Family):
         source_id, operator_id = self.context.operator(name)
         self._edits.append(DropOperator(operator_id))
         self.context.operator_ids[source_id] = None
-        return Effect(
-            table=name, text=f"{name} is dropped: a job that has this operator starts it without state"
-        )
+        text = f"{name} is dropped: a job that has this operator starts it without state"
+        if any(is_of_sink(state) for state in self._states(source_id)):
+            text += "; what it has written and not committed is never committed"
+        return Effect(table=name, text=text)
+
+    def _states(self, source_id: str) -> tuple[State, ...]:
+        operators = self.context.database.savepoint.operators
+        return next(one.states for one in operators if one.operator_id == source_id)
 
     def _rename(self, statement: RenameTable) -> Effect:
         name = statement.name

@@ -58,10 +58,19 @@ def check_no_sink(state: str, serializers: Iterable[Serializer]) -> None:
     Raises:
         RefusedEditError: it is.
     """
-    if state in _SINK_STATES or any(_TRANSACTIONS.search(one.java_class) for one in serializers):
+    if _is_of_sink(state, serializers):
         raise RefusedEditError(
             f"{state} cannot be changed: it holds transactions or files of a sink, which would be committed twice, or never"
         )
+
+
+def is_of_sink(state: State) -> bool:
+    """Return whether a state holds transactions or files of a sink."""
+    return _is_of_sink(state.name, state.entry.serializers() if state.entry is not None else ())
+
+
+def _is_of_sink(state: str, serializers: Iterable[Serializer]) -> bool:
+    return state in _SINK_STATES or any(_TRANSACTIONS.search(one.java_class) for one in serializers)
 
 
 def encoded_values(

@@ -147,3 +147,17 @@ def test_halves_of_sources_and_transactions_stay(
     assert code == 1
     assert message in capsys.readouterr().err
     assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize(
+    ("operator", "warns"),
+    [("Sink Committer: kafka-sink", True), ("kafka-sink", True), ("kafka-source", False)],
+)
+def test_a_sink_is_dropped_with_a_warning(
+    operator: str, warns: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = unpacked("2.3.0-source-kafka-hashmap-canonical", tmp_path).directory
+
+    written(f'DROP TABLE "{operator}"', tmp_path / "new", source)
+
+    assert ("what it has written and not committed is never committed" in capsys.readouterr().out) == warns
