@@ -41,7 +41,7 @@ from writers.changes import (
     StateChanges,
     UpdatedRows,
 )
-from writers.creation.edits import MOST_KEY_GROUPS, CreateOperator
+from writers.creation.edits import MOST_KEY_GROUPS, CreateOperator, ExtendOperatorState
 from writers.creation.elements import CollectedElements
 from writers.creation.empty import write_empty_savepoint
 from writers.creation.spool import SpooledEntries
@@ -103,6 +103,7 @@ __all__ = [
     "Encoded",
     "Encoder",
     "ExpiringValue",
+    "ExtendOperatorState",
     "FilesMode",
     "ForFlink",
     "GroupChanges",

@@ -151,7 +151,7 @@ class StateAlterations(Family):
             operator = next((one for one in savepoint.operators if one.operator_id == now), None)
             if operator is None:
                 continue
-            expected = sorted(self._names(source_id))
+            expected = sorted([*self._names(source_id), *self.context.created.get(source_id, ())])
             found = sorted(state.name for state in operator.states)
             if found != expected:
                 raise UnwritableError(

@@ -1,4 +1,4 @@
-"""CREATE TABLE: new states of new operators, filled by a SELECT.
+"""CREATE TABLE: new states, of new operators or of those that the savepoint has, filled by a SELECT.
 
     statement ─ options and columns ─▶ kind and types ─ SELECT, batch by batch ─▶ entries on disk ─▶ an edit
 
@@ -14,8 +14,16 @@ from typing import Any
 
 import pyarrow as pa
 
-from readers import ReaderError, Savepoint, Serializer, UnsupportedSerializerError, operator_id_of, type_named
-from service.errors import InvalidQueryError
+from readers import (
+    Operator,
+    ReaderError,
+    Savepoint,
+    Serializer,
+    UnsupportedSerializerError,
+    operator_id_of,
+    type_named,
+)
+from service.errors import InvalidQueryError, QueryError
 from service.sql.edits import quoted
 from service.writing.composition import Composition
 from service.writing.errors import write_error_of
@@ -27,7 +35,9 @@ from writers import (
     CollectedElements,
     CreateOperator,
     Edit,
+    ExtendOperatorState,
     NewState,
+    RewriteKeyedState,
     SpooledEntries,
     WriterError,
     check_created,
@@ -52,16 +62,18 @@ _OPTIONS = frozenset(
 
 
 @dataclass(slots=True, kw_only=True)
-class NewOperator:
-    """An operator that statements create.
+class CreatedStates:
+    """The states that statements create of one operator.
 
     Attributes:
-        uid: of the operator.
+        uid: of the operator; if the savepoint has it, its name there.
+        known: the operator, if the savepoint has it.
         parallelism, max_parallelism: of it.
-        keyed, elements: its states.
+        keyed, elements: its new states.
     """
 
     uid: str
+    known: Operator | None
     parallelism: int
     max_parallelism: int
     keyed: list[SpooledEntries] = field(default_factory=list)
@@ -69,18 +81,25 @@ class NewOperator:
 
     @property
     def names(self) -> set[str]:
-        """The names of its states."""
+        """The names of its new states."""
         return {one.state.name for one in self.keyed} | {one.state.name for one in self.elements}
 
-    def edit(self) -> CreateOperator:
-        """Return what writes it."""
-        return CreateOperator(
-            uid=self.uid,
-            parallelism=self.parallelism,
-            max_parallelism=self.max_parallelism,
-            keyed=tuple(self.keyed),
-            elements=tuple(self.elements),
-        )
+    def edits(self) -> Iterator[Edit]:
+        """Yield what writes them."""
+        keyed, elements = tuple(self.keyed), tuple(self.elements)
+        if self.known is None:
+            yield CreateOperator(
+                uid=self.uid,
+                parallelism=self.parallelism,
+                max_parallelism=self.max_parallelism,
+                keyed=keyed,
+                elements=elements,
+            )
+            return
+        if keyed:
+            yield RewriteKeyedState(operator=self.known, added=keyed)
+        if elements:
+            yield ExtendOperatorState(operator_id=self.known.operator_id, elements=elements)
 
 
 class StateCreations(Family):
@@ -88,18 +107,25 @@ class StateCreations(Family):
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        self._operators: dict[str, NewOperator] = {}
+        self._operators: dict[str, CreatedStates] = {}
 
     @property
     def appliers(self) -> Mapping[type[Statement], Callable[[Any], Effect]]:
         return {CreateTable: self._create}
 
     def edits(self) -> Iterator[Edit]:
-        return (operator.edit() for operator in self._operators.values())
+        return (edit for operator in self._operators.values() for edit in operator.edits())
 
     def verify(self, savepoint: Savepoint) -> None:
         for operator in self._operators.values():
-            check_created(savepoint, operator_id_of(operator.uid), operator.keyed, operator.elements)
+            known = operator.known
+            now = (
+                operator_id_of(operator.uid)
+                if known is None
+                else self.context.operator_ids[known.operator_id]
+            )
+            if now is not None:
+                check_created(savepoint, now, operator.keyed, operator.elements)
 
     def close(self) -> None:
         for operator in self._operators.values():
@@ -124,6 +150,8 @@ class StateCreations(Family):
             state = _state(name, options, rows.schema)
             added = self._filled(state, operator, rows)
         self._operators[uid] = operator
+        if operator.known is not None:
+            self.context.created.setdefault(operator.known.operator_id, set()).add(name)
         count = f"{added} row" if added == 1 else f"{added} rows"
         types = ", ".join(f"{column} {one.type_name}" for column, one in state.types.items())
         return Effect(
@@ -131,16 +159,12 @@ class StateCreations(Family):
             added=added,
             key_groups=len(operator.keyed[-1].groups) if state.is_keyed else 0,
             text=f"{statement.name} is created with {count}: state {name!r} of kind {state.kind.value} ({types}) of the "
-            f"operator with uid {uid!r}",
+            f"{'operator' if operator.known is not None else 'new operator with uid'} {uid!r}",
         )
 
-    def _operator(self, uid: str, options: Mapping[str, str]) -> NewOperator:
+    def _operator(self, uid: str, options: Mapping[str, str]) -> CreatedStates:
         """Return the operator of a statement."""
-        if operator_id_of(uid) in self.context.operator_ids.values():
-            raise InvalidQueryError(
-                f"the savepoint has an operator with the uid {uid!r}: states of it cannot be created yet"
-            )
-        known = self._operators.get(uid)
+        known = self._operators.get(uid) or self._of_savepoint(uid)
         defaults = known or self.context.creation
         parallelism = _number(options, "parallelism") or defaults.parallelism
         most = _number(options, "max_parallelism") or defaults.max_parallelism
@@ -154,9 +178,24 @@ class StateCreations(Family):
                 f"expected a max_parallelism of at most {MOST_KEY_GROUPS}, and a parallelism of at most that, found "
                 f"{most} and {parallelism}"
             )
-        return known or NewOperator(uid=uid, parallelism=parallelism, max_parallelism=most)
+        return known or CreatedStates(uid=uid, known=None, parallelism=parallelism, max_parallelism=most)
 
-    def _filled(self, state: NewState, operator: NewOperator, rows: pa.RecordBatchReader) -> int:
+    def _of_savepoint(self, name: str) -> CreatedStates | None:
+        """Return the operator of this name or uid; None if the savepoint has none, or none any more."""
+        try:
+            source_id, _ = self.context.operator(name)
+        except QueryError:
+            return None
+        operators = self.context.database.savepoint.operators
+        found = next(one for one in operators if one.operator_id == source_id)
+        return CreatedStates(
+            uid=name,
+            known=found,
+            parallelism=found.metadata.parallelism,
+            max_parallelism=found.metadata.max_parallelism,
+        )
+
+    def _filled(self, state: NewState, operator: CreatedStates, rows: pa.RecordBatchReader) -> int:
         """Add a state with its rows to an operator; return their number."""
         if not state.is_keyed:
             elements = CollectedElements(state, operator.parallelism)
@@ -164,7 +203,7 @@ class StateCreations(Family):
                 elements.add(batch)
             operator.elements.append(elements)
             return elements.rows
-        if operator.keyed and operator.keyed[0].state.key_block() != state.key_block():
+        if operator.keyed and operator.keyed[0].key_block() != state.key_block():
             first = operator.keyed[0].state
             raise InvalidQueryError(
                 f"expected keys of one type in all states of {operator.uid!r}, found {first.types['key'].type_name} in "

@@ -24,7 +24,7 @@ from service.writing.offsets import OffsetChanges
 from service.writing.operators import OperatorChanges
 from service.writing.rows import RowChanges
 from service.writing.statements.statement import Statement
-from writers import Edit, merged_edits
+from writers import CreateOperator, Edit, merged_edits
 
 FamilyT = TypeVar("FamilyT", bound=Family)
 Run = Callable[[str, SystemTables], AbstractContextManager[pa.RecordBatchReader]]
@@ -85,7 +85,9 @@ class Draft:
     @property
     def edits(self) -> tuple[Edit, ...]:
         """The edits for the writer, in order."""
-        return tuple(merged_edits(edit for family in self._families for edit in family.edits()))
+        found = merged_edits(edit for family in self._families for edit in family.edits())
+        # The uid of a new operator may be that of one that goes, or gets another.
+        return tuple(sorted(found, key=lambda edit: isinstance(edit, CreateOperator)))
 
     def family(self, kind: type[FamilyT]) -> FamilyT:
         """Return the family of a class."""
@@ -179,6 +181,6 @@ FAMILIES: tuple[type[Family], ...] = (
     OffsetChanges,
     RowChanges,
     StateAlterations,
-    OperatorChanges,
     StateCreations,
+    OperatorChanges,
 )

@@ -123,6 +123,7 @@ class Context:
         creation: how states are created.
         states: what the statements have changed in its states.
         operator_ids: the id of an operator in the source → its id now; None once it is dropped.
+        created: the id of an operator in the source → the names of the states that it gets.
     """
 
     database: Database
@@ -131,6 +132,7 @@ class Context:
     creation: CreationContext
     states: ChangedStates
     operator_ids: dict[str, str | None] = field(default_factory=dict)
+    created: dict[str, set[str]] = field(default_factory=dict)
 
     def operator(self, name: str) -> tuple[str, str]:
         """Return the id of an operator in the source, and its id now.

@@ -144,7 +144,7 @@ class Comparison:
                 if state.entry is not None and _has_kryo(state.entry):
                     self.kryo.add((label, name))
                 treatment = self.treatments.get((label, name), Treatment.VALUES)
-                shown = [self._text(row | {"operator": label}) for row in _rows_of(state)]
+                shown = [self._text(row | {"operator": label}) for row in rows_of(state)]
                 if treatment is not Treatment.UNLISTED:
                     rows.update(shown)
         return self._counted(rows)
@@ -202,7 +202,7 @@ def shown_name(state: State) -> str:
     return "coordinator" if state.kind is StateKind.COORDINATOR else state.name
 
 
-def _rows_of(state: State) -> Iterator[dict[str, Any]]:
+def rows_of(state: State) -> Iterator[dict[str, Any]]:
     entry = state.entry
     assert entry is not None, state.note
     common: dict[str, Any] = {"state_name": shown_name(state)}

@@ -383,10 +383,31 @@ def _rows_of_states() -> Iterator[Restore]:
             )
 
 
+def _created() -> Iterator[Restore]:
+    """States that operators get; the state of this name that they had is kept under another one."""
+    for version in VERSIONS:
+        for backend, source in (
+            ("hashmap", "wordcount-hashmap-savepoints/canonical"),
+            ("hashmap", "wordcount-hashmap-savepoints/native"),
+            ("rocksdb", "wordcount-rocksdb-checkpoint-incremental/checkpoint/chk-2"),
+        ):
+            yield Restore(
+                name=f"create-count-{source.rpartition('/')[2]}",
+                version=version,
+                backend=backend,
+                source=source,
+                script="ALTER TABLE aggregate__count RENAME TO 'before'; CREATE TABLE aggregate__count AS SELECT key, value + 1 AS value "
+                "FROM aggregate__before; CREATE TABLE source__more WITH (kind = 'BROADCAST') AS SELECT 'a' AS map_key, 1 AS value",
+                restoring=("--emit", "2"),
+                undeclared=("before", "more"),
+            )
+
+
 RESTORES = (
     *_all(),
     *_more(),
     *_operator_state(),
     *_rows_of_operator_state(),
     *_rows_of_states(),
+    *_created(),
 )

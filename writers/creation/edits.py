@@ -1,31 +1,26 @@
-"""New states in the metadata: of operators that the savepoint does not have yet."""
+"""New states in the metadata: of new operators, and operator states of those that the savepoint has.
+
+New keyed states of those are `writers.keyed`'s: `RewriteKeyedState.added`.
+"""
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-
-import numpy as np
 
 from readers import SavepointLocation, key_groups_of_subtask, operator_id_of
 from readers.metadata import (
-    KeyedStateHandle,
     KeyGroupRange,
-    KeyGroupsSavepointStateHandle,
     OperatorState,
-    OperatorStreamStateHandle,
-    RelativeFileStateHandle,
     SavepointMetadata,
     SubtaskState,
 )
-from writers.creation.elements import CollectedElements, operator_stream
+from writers.creation.elements import CollectedElements
 from writers.creation.spool import SpooledEntries
-from writers.deferred import Create, DeferredKeyedState, KeyedStateMaker
-from writers.edits import Edit, NewBytes
+from writers.creation.streams import extended_operator_state, new_operator_state
+from writers.deferred import DeferredKeyedState
+from writers.edits import Edit, find_operator, with_operator
 from writers.errors import RefusedEditError
-from writers.headers import write_keyed_header
-from writers.keyed.assembly import KeyGroupAssembler, StateFile
+from writers.keyed.added import AddedStatesMaker
 from writers.metadata.writer import NAMES_SINCE
 
 MOST_KEY_GROUPS = 1 << 15
@@ -73,53 +68,34 @@ class CreateOperator(Edit):
 
     def _keyed_state(self, subtask: int) -> DeferredKeyedState:
         groups = KeyGroupRange(*key_groups_of_subtask(subtask, self.parallelism, self.max_parallelism))
-        return DeferredKeyedState(key_group_range=groups, maker=NewKeyedStates(self.keyed, groups))
+        return DeferredKeyedState(key_group_range=groups, maker=AddedStatesMaker(self.keyed, groups))
 
 
-def new_operator_state(elements: Sequence[CollectedElements], subtask: int) -> OperatorStreamStateHandle:
-    """Return the operator state of a subtask."""
-    stream = operator_stream(elements, subtask)
-    # A name of its own: handles of one name are one handle to Flink.
-    delegate = NewBytes(handle_name=str(uuid.uuid4()), data=stream.data)
-    return OperatorStreamStateHandle(state_meta_infos=stream.infos, delegate=delegate)
-
-
-@dataclass(frozen=True, slots=True)
-class NewKeyedStates(KeyedStateMaker):
-    """The keyed states of one subtask.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExtendOperatorState(Edit):
+    """New list, union and broadcast states of an operator that the savepoint has.
 
     Attributes:
-        states: their entries.
-        groups: the key groups of the subtask.
+        operator_id: whose.
+        elements: the states, for its parallelism.
     """
 
-    states: tuple[SpooledEntries, ...]
-    groups: KeyGroupRange
+    operator_id: str
+    elements: tuple[CollectedElements, ...]
 
-    def make(self, create: Create) -> KeyedStateHandle:
-        header = write_keyed_header(
-            self.states[0].state.key_block(), [one.state.registered() for one in self.states]
+    def applied(self, metadata: SavepointMetadata, source: SavepointLocation) -> SavepointMetadata:
+        operator = find_operator(metadata, self.operator_id)
+        known = {one.index: one for one in operator.subtasks}
+        subtasks = tuple(
+            self._extended(known.get(index, SubtaskState(index=index)), source)
+            for index in range(operator.parallelism)
         )
-        name = str(uuid.uuid4())
-        with create(name) as file:
-            output = StateFile(file)
-            output.write(header)
-            assembler = KeyGroupAssembler(output, compressed=False)
-            numbers = range(self.groups.start, self.groups.end + 1)
-            offsets = [self._group(assembler, number) for number in numbers]
-            output.flush()
-        return KeyGroupsSavepointStateHandle(
-            key_group_range=self.groups,
-            offsets=np.array(offsets, dtype=np.int64),
-            delegate=RelativeFileStateHandle(relative_path=name, state_size=output.position),
-        )
+        return with_operator(metadata, operator, replace(operator, subtasks=subtasks))
 
-    def _group(self, assembler: KeyGroupAssembler, group: int) -> int:
-        """Assemble a key group; return its position."""
-        assembler.begin()
-        for number, one in enumerate(self.states):
-            found = one.entries(group)
-            if found is not None:
-                assembler.state(number)
-                assembler.add_run(found.marked())
-        return assembler.end()
+    def _extended(self, subtask: SubtaskState, source: SavepointLocation) -> SubtaskState:
+        handle = subtask.managed_operator_state
+        if handle is None or not any(True for _ in handle.streams()):
+            state = new_operator_state(self.elements, subtask.index)
+        else:
+            state = extended_operator_state(handle, self.elements, subtask.index, source)
+        return replace(subtask, managed_operator_state=state)

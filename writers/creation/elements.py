@@ -7,27 +7,16 @@ equal.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from readers import SUBTASK, StateKind, operator_program
-from readers.metadata import Mode, StateMetaInfo
 from writers.creation.states import NewState
 from writers.encode.encoder import Encoded, Encoder
 from writers.errors import UnencodableValueError
-from writers.headers import RegisteredState, write_operator_header
-from writers.output import DataOutput
 
-_MODES = {
-    StateKind.OPERATOR_LIST: Mode.SPLIT_DISTRIBUTE,
-    StateKind.UNION_LIST: Mode.UNION,
-    StateKind.BROADCAST: Mode.BROADCAST,
-}
 # Flink holds operator state in the memory of its tasks, so whole states are small.
 _MOST_BYTES = 1 << 30
 _SHOWN_BYTES = 64
@@ -129,35 +118,3 @@ def joined(elements: pa.LargeBinaryArray) -> memoryview:
     first, last = (elements.offset, elements.offset + len(elements))
     offsets = np.frombuffer(elements.buffers()[1], dtype=np.int64)
     return memoryview(elements.buffers()[2] or b"")[offsets[first] : offsets[last]]
-
-
-@dataclass(frozen=True, slots=True)
-class OperatorStream:
-    """The bytes of the operator state of one subtask, and where its elements begin."""
-
-    data: bytes
-    infos: tuple[StateMetaInfo, ...]
-
-
-def operator_stream(states: Sequence[CollectedElements], subtask: int) -> OperatorStream:
-    """Return the stream of the operator states of a subtask."""
-    registered: dict[bool, list[RegisteredState]] = {False: [], True: []}
-    for one in states:
-        registered[one.is_broadcast].append(one.state.registered())
-    output = DataOutput()
-    output.raw(write_operator_header(registered[False], registered[True]))
-    infos = []
-    for one in states:
-        elements = one.elements(subtask)
-        lengths = np.asarray(pc.binary_length(elements), dtype=np.int64)
-        offsets = len(output.data) + np.cumsum(lengths) - lengths
-        for chunk in elements.chunks:
-            output.raw(joined(chunk))
-        infos.append(
-            StateMetaInfo(
-                name=one.state.name,
-                distribution_mode=_MODES[one.state.kind],
-                offsets=offsets,
-            )
-        )
-    return OperatorStream(bytes(output.data), tuple(infos))

@@ -22,6 +22,7 @@ from writers.creation.states import NewState
 from writers.encode.encoder import Encoder
 from writers.errors import UnencodableValueError, WriterError
 from writers.hashes import key_groups_of
+from writers.headers import RegisteredState
 
 _IN_MEMORY_BYTES = 32 << 20
 _BATCH_ROWS = 1 << 17
@@ -54,6 +55,19 @@ class SpooledEntries:
         # Of each batch: where it begins in the file, and where each key group begins in it.
         self._runs: list[tuple[int, NDArray[np.int32]]] = []
         self._counts: NDArray[np.int64] = np.zeros(max_parallelism, dtype=np.int64)
+
+    @property
+    def name(self) -> str:
+        """The name of the state."""
+        return self.state.name
+
+    def registered(self) -> RegisteredState:
+        """Return its registration in the header of a state file."""
+        return self.state.registered()
+
+    def key_block(self) -> bytes:
+        """Return the snapshot of its keys, as the header of a keyed state file has it."""
+        return self.state.key_block()
 
     def add(self, rows: pa.RecordBatch) -> None:
         """Add rows; each makes an entry, or an element of a list.
@@ -127,6 +141,11 @@ class SpooledEntries:
                 f"{twice[:_SHOWN_BYTES].hex(' ')}"
             )
         return found
+
+    def run(self, group: int) -> NDArray[np.uint8] | None:
+        """Return the entries of a key group as a canonical file has them, the last of them marked; None if it has none."""
+        found = self.entries(group)
+        return None if found is None else found.marked()
 
     def _read(self, group: int) -> NDArray[np.uint8]:
         pieces = []

@@ -13,6 +13,7 @@ restores (`readers/formats/full/layout.py`). At most one page of a state is in m
     lists.py       those of lists, where a row is an element
     editors.py     which of these a state gets
     windows.py     windows that are left without a timer
+    added.py       states that an operator gets
     altered.py     states that go, or get other names or types
     rewrite.py     the edit, and the file of each subtask
 """

@@ -24,6 +24,7 @@ from writers.encode.encoder import Encoder
 from writers.errors import RefusedEditError, UnencodableTypeError, UnencodableValueError
 from writers.evolution import Conversion, TypeChange, retyped
 from writers.headers import RegisteredState, registered_state, write_keyed_header
+from writers.keyed.added import AddedState
 from writers.keyed.carry import state_names
 from writers.keyed.segments import EntrySegments
 
@@ -38,24 +39,29 @@ class AlteredHeader:
     Attributes:
         data: its bytes.
         ids: the new id of each state, by the old one; None for a state that goes.
+        first_added: the id of the first state that is added.
     """
 
     data: bytes
     ids: tuple[int | None, ...]
+    first_added: int
 
 
 def altered_header(
-    header: StoredHeader, source: Source, alterations: Mapping[StateName, StateAlteration]
+    header: StoredHeader,
+    source: Source,
+    alterations: Mapping[StateName, StateAlteration],
+    added: Sequence[AddedState] = (),
 ) -> AlteredHeader:
-    """Return the header of a source after alterations of its states.
+    """Return the header of a source after alterations of its states, with added states behind them.
 
     Raises:
-        RefusedEditError: two states would have one name, or a type cannot change so.
+        RefusedEditError: two states would have one name, a type cannot change so, or added states have other keys.
         UnencodableTypeError: no snapshot of a new type can be written.
     """
     names = state_names(header)
-    if not any(name in alterations for name in names):
-        return AlteredHeader(data=header.data, ids=tuple(range(len(names))))
+    if not added and not any(name in alterations for name in names):
+        return AlteredHeader(data=header.data, ids=tuple(range(len(names))), first_added=len(names))
     ids: list[int | None] = []
     states: list[RegisteredState] = []
     for name, registered in zip(names, header.header.states, strict=True):
@@ -73,14 +79,22 @@ def altered_header(
                 value = change.evolved(value).serializer
             state = retyped(state, whole, value)
         states.append(replace(state, name=alteration.name or state.name))
+    first_added = len(states)
+    states += [one.registered() for one in added]
     kinds_and_names = [(state.kind, state.name) for state in states]
     if len(set(kinds_and_names)) < len(states):
         raise RefusedEditError(
             f"expected states of different names, found {', '.join(sorted(state.name for state in states))}"
         )
     start, end = header.header.key_block
+    for one in added:
+        if one.key_block() != header.data[start:end]:
+            raise RefusedEditError(
+                f"expected keys of type {header.header.key_serializer.type_name} in the new state {one.name}, as the states "
+                "of the operator have, found others"
+            )
     data = write_keyed_header(header.data[start:end], states, compressed=header.header.compressed)
-    return AlteredHeader(data=data, ids=tuple(ids))
+    return AlteredHeader(data=data, ids=tuple(ids), first_added=first_added)
 
 
 class TypeEditor:

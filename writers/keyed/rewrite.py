@@ -15,6 +15,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,12 +32,14 @@ from readers import (
     StoredGroups,
     StoredHeader,
     is_keyed,
+    key_groups_of_subtask,
 )
 from readers.metadata import (
     KeyedStateHandle,
     KeyGroupRange,
     KeyGroupsSavepointStateHandle,
     KeyGroupsStateHandle,
+    OperatorState,
     RelativeFileStateHandle,
     SavepointMetadata,
     SubtaskState,
@@ -46,6 +49,7 @@ from writers.changes import StateChanges
 from writers.deferred import Create, DeferredKeyedState, KeyedStateMaker
 from writers.edits import Edit, find_operator, with_operator
 from writers.errors import RefusedEditError
+from writers.keyed.added import AddedState, AddedStatesMaker, add_states
 from writers.keyed.altered import AlteredHeader, TypeEditor, altered_header
 from writers.keyed.assembly import KeyGroupAssembler, StateFile, page_of
 from writers.keyed.carry import carrier_of, check_carried, composed_part, state_names
@@ -68,11 +72,13 @@ class RewriteKeyedState(Edit):
         operator: the operator in the source.
         changes: of each state that statements changed.
         alterations: of each state that goes, becomes empty, or gets another name or other types; the changes come first.
+        added: states that it gets.
     """
 
     operator: Operator
     changes: Mapping[StateName, StateChanges] = field(default_factory=dict)
     alterations: Mapping[StateName, StateAlteration] = field(default_factory=dict)
+    added: tuple[AddedState, ...] = ()
 
     def merged(self, other: RewriteKeyedState) -> RewriteKeyedState:
         """Return both edits of one operator as one."""
@@ -80,6 +86,7 @@ class RewriteKeyedState(Edit):
             self,
             changes={**self.changes, **other.changes},
             alterations={**self.alterations, **other.alterations},
+            added=(*self.added, *other.added),
         )
 
     def applied(self, metadata: SavepointMetadata, source: SavepointLocation) -> SavepointMetadata:
@@ -94,7 +101,7 @@ class RewriteKeyedState(Edit):
         self._check_states()
         subtasks = tuple(
             self._rewritten(one, sources.get(id(recorded.get(one.index))), source)
-            for one in operator.subtasks
+            for one in self._with_all_subtasks(operator)
         )
         self._check_groups(subtasks)
         return with_operator(metadata, operator, replace(operator, subtasks=subtasks))
@@ -105,7 +112,7 @@ class RewriteKeyedState(Edit):
         handle = subtask.managed_keyed_state
         if handle is None or source is None:
             # A handle without states holds no entry.
-            return replace(subtask, managed_keyed_state=None)
+            return replace(subtask, managed_keyed_state=self._added_alone(subtask))
         most = max(self.operator.metadata.max_parallelism, 1)
         groups = handle.key_group_range
         if not 0 <= groups.start <= groups.end < most <= _MOST_KEY_GROUPS:
@@ -115,14 +122,15 @@ class RewriteKeyedState(Edit):
             )
         header = check_carried(source, source.stored_header())
         self._check_registered(handle.key_group_range, source)
-        altered = altered_header(header, source, self.alterations)
+        altered = altered_header(header, source, self.alterations, self.added)
         if all(state is None for state in altered.ids):
-            return replace(subtask, managed_keyed_state=None)
+            return replace(subtask, managed_keyed_state=self._added_alone(subtask))
         maker = _SubtaskMaker(
             source=source,
             header=header,
             altered=altered,
             alterations=self.alterations,
+            added=self.added,
             location=location,
             changes=self.changes,
             groups=groups,
@@ -137,6 +145,27 @@ class RewriteKeyedState(Edit):
             return replace(subtask, managed_keyed_state=canonical_handle(handle))
         deferred = DeferredKeyedState(key_group_range=handle.key_group_range, maker=maker)
         return replace(subtask, managed_keyed_state=deferred)
+
+    def _with_all_subtasks(self, operator: OperatorState) -> tuple[SubtaskState, ...]:
+        """Return the subtasks; with added states also those that had no state."""
+        known = {one.index: one for one in operator.subtasks}
+        if not self.added:
+            return operator.subtasks
+        return tuple(known.get(index, SubtaskState(index=index)) for index in range(operator.parallelism))
+
+    def _added_alone(self, subtask: SubtaskState) -> DeferredKeyedState | None:
+        """Return the keyed state of a subtask that keeps none."""
+        if not self.added:
+            return None
+        handle, metadata = subtask.managed_keyed_state, self.operator.metadata
+        groups = (
+            KeyGroupRange(
+                *key_groups_of_subtask(subtask.index, metadata.parallelism, max(metadata.max_parallelism, 1))
+            )
+            if handle is None
+            else handle.key_group_range
+        )
+        return DeferredKeyedState(key_group_range=groups, maker=AddedStatesMaker(self.added, groups))
 
     def _check_states(self) -> None:
         known = {name for source in self.operator.sources for name in source.entries}
@@ -160,11 +189,20 @@ class RewriteKeyedState(Edit):
             np.arange(one.key_group_range.start, one.key_group_range.end + 1, dtype=np.int32)
             for one in handles
         ]
-        for name, changes in self.changes.items():
-            outside = np.setdiff1d(changes.groups, np.concatenate([np.zeros(0, dtype=np.int32), *covered]))
+        every = np.concatenate([np.zeros(0, dtype=np.int32), *covered])
+        touched: dict[str, NDArray[Any]] = {
+            name.name: changes.groups for name, changes in self.changes.items()
+        }
+        touched |= {one.name: one.groups for one in self.added}
+        if self.added and len(np.unique(every)) < len(every):
+            raise RefusedEditError(
+                f"expected subtasks of {_shown(self.operator)} with key groups of their own, found some that share them"
+            )
+        for name, groups in touched.items():
+            outside = np.setdiff1d(groups, every)
             if len(outside):
                 raise RefusedEditError(
-                    f"{name.name}: expected a subtask with keyed state of key group {outside[0]}, found none"
+                    f"{name}: expected a subtask with keyed state of key group {outside[0]}, found none"
                 )
 
 
@@ -192,6 +230,7 @@ class _SubtaskMaker(KeyedStateMaker):
     location: SavepointLocation
     changes: Mapping[StateName, StateChanges]
     alterations: Mapping[StateName, StateAlteration]
+    added: tuple[AddedState, ...]
     groups: KeyGroupRange
     max_parallelism: int
     noticed: list[RestoreWarning] = field(default_factory=list)
@@ -203,7 +242,14 @@ class _SubtaskMaker(KeyedStateMaker):
     @property
     def touched(self) -> frozenset[int]:
         """The key groups that change."""
-        return frozenset(group for name in state_names(self.header) for group in self.touched_of(name))
+        changed = {group for name in state_names(self.header) for group in self.touched_of(name)}
+        return frozenset(changed | self.extended)
+
+    @property
+    def extended(self) -> frozenset[int]:
+        """The key groups that get entries of added states."""
+        found = {group for state in self.added for group in state.groups.tolist()}
+        return frozenset(group for group in found if group in self.groups)
 
     def touched_of(self, name: StateName) -> frozenset[int]:
         """The key groups in which entries of a state change."""
@@ -373,6 +419,7 @@ class _SubtaskFile:
             self._assembler.add(entries)
 
     def _end(self, group: int) -> None:
+        add_states(self._assembler, self._maker.added, self._maker.altered.first_added, group)
         self._place(group, self._assembler.end())
 
     def _place(self, group: int, position: int) -> None:

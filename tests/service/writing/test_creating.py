@@ -48,7 +48,7 @@ def test_a_table_of_parquet_becomes_a_state(tmp_path: Path, create: Create) -> N
 
     assert (code, errors) == (0, "")
     assert output == (
-        "aggregate__count is created with 2 rows: state 'count' of kind VALUE (key String, value Long) of the operator with "
+        "aggregate__count is created with 2 rows: state 'count' of kind VALUE (key String, value Long) of the new operator with "
         f"uid 'aggregate'\n1 operator, 1 file with {_file_bytes(tmp_path)} bytes\nwritten: {tmp_path / 'new'}\n"
     )
     assert rows(tmp_path / "new", "aggregate__count", "key", "value") == [("b", 20), ("c", 30)]
@@ -246,3 +246,90 @@ def test_write_adds_operators_and_reads_other_savepoints(
     count = len(rows(everything, "operators", "operator_uid"))
     assert rows(tmp_path / "new", "totals__sum", "key", "value") == [("key_662", 11290 + count)]
     assert rows(tmp_path / "new", "aggregate", "key") == rows(WORDCOUNT, "aggregate", "key")
+
+
+@pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
+@pytest.mark.parametrize("kind", ["canonical", "native"])
+def test_write_adds_states_to_an_operator(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], backend: str, kind: str
+) -> None:
+    source = DATA / f"flink/1.20.3/wordcount-{backend}-savepoints/{kind}"
+
+    code = main(
+        [
+            *("write", str(source), "--to", str(tmp_path / "new")),
+            "CREATE TABLE aggregate__twice AS SELECT key, 2 * value AS value FROM aggregate WHERE value > 100;"
+            "CREATE TABLE aggregate__words (key VARCHAR, value VARCHAR) WITH (kind = 'LIST') "
+            "AS VALUES ('key_1', 'a'), ('new', 'b'), ('key_1', 'c');"
+            "CREATE TABLE aggregate__rules WITH (kind = 'BROADCAST') AS SELECT 'r' AS map_key, 1::BIGINT AS value;"
+            "CREATE TABLE source__names WITH (kind = 'UNION_LIST') AS SELECT 'x' AS value;"
+            "CREATE TABLE source__keyed AS SELECT 1::BIGINT AS key, 2::BIGINT AS value;"
+            "ALTER TABLE aggregate RENAME TO 'counts'",
+        ]
+    )
+
+    assert (code, capsys.readouterr().err) == (0, "")
+    new = tmp_path / "new"
+    before = rows(source, "aggregate__count", "key", "value")
+    assert rows(new, "counts__count", "key", "value") == before
+    assert rows(new, "counts__twice", "key", "value") == [
+        (key, 2 * value) for key, value in before if value > 100
+    ]
+    assert rows(new, "counts__words", "key", "list_index", "value") == [
+        ("key_1", 0, "a"),
+        ("key_1", 1, "c"),
+        ("new", 0, "b"),
+    ]
+    assert rows(new, "counts__rules", "map_key", "value") == [("r", 1)]
+    assert rows(new, "source__names", "value") == [("x",)]
+    assert rows(new, "source__keyed", "key", "value") == [(1, 2)]
+    assert rows(new, "source_offsets", "topic", "partition", "starting_offset") == rows(
+        source, "source_offsets", "topic", "partition", "starting_offset"
+    )
+
+
+@pytest.mark.parametrize(
+    ("script", "message"),
+    [
+        (
+            "CREATE TABLE aggregate__count AS SELECT 'a' AS key, 1 AS value",
+            "expected states of different names, found count, count",
+        ),
+        (
+            "CREATE TABLE aggregate__x AS SELECT 1 AS key, 1 AS value",
+            "expected keys of type String in the new state x, as the states of the operator have, found others",
+        ),
+        (
+            "CREATE TABLE aggregate__x WITH (max_parallelism = 256) AS SELECT 'a' AS key, 1 AS value",
+            "expected parallelism 2 and max_parallelism 128 in all states of 'aggregate'",
+        ),
+    ],
+)
+def test_a_state_that_does_not_fit_its_operator_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], script: str, message: str
+) -> None:
+    assert main(["write", str(WORDCOUNT), "--to", str(tmp_path / "new"), script]) != 0
+
+    assert message in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_states_are_created_changed_and_dropped_in_one_script(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = (
+        "UPDATE aggregate__count SET value = 0 WHERE key = 'key_662';"
+        "CREATE TABLE aggregate__copy AS SELECT key, value FROM aggregate__count WHERE key IN ('key_662', 'key_1');"
+        "DROP TABLE source; CREATE TABLE source__names WITH (kind = 'OPERATOR_LIST') AS SELECT 'x' AS value"
+    )
+
+    assert main(["write", str(WORDCOUNT), "--to", str(tmp_path / "new"), script]) == 0, (
+        capsys.readouterr().err
+    )
+
+    new = tmp_path / "new"
+    assert rows(new, "aggregate__copy", "key", "value") == [
+        row for row in rows(new, "aggregate__count", "key", "value") if row[0] in ("key_662", "key_1")
+    ]
+    assert ("key_662", 0) in rows(new, "aggregate__copy", "key", "value")
+    assert rows(new, "source__names", "value") == [("x",)]
