@@ -1,8 +1,8 @@
 """`make bench-write`: savepoints written by SQL, beside Flink's own SavepointWriter (the State Processor API) doing the same.
 
 The source has two million keys with four states, canonical or native RocksDB, and the Kafka source of a real job. Each run is a process
-of its own; `in process` is a further write of a process that has written before. Flink's times are from the moment its cluster is up, and
-its peak memory is what the heap (`-Xmx6g`) took. Runs of both sides alternate.
+of its own; `in process` is a further write of a process that has written before. Flink's times are from the moment its cluster is up; its
+CPU is that of the whole process, and its peak memory depends on the heap, `-Xmx6g`. Runs of both sides alternate.
 """
 
 from __future__ import annotations
@@ -49,9 +49,10 @@ class Work:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """The seconds and the peak memory of a run."""
+    """The seconds, those of the processor among all cores, and the peak memory of a run."""
 
     seconds: float
+    cpu_s: float
     peak_mib: float
 
 
@@ -86,7 +87,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.write", description=__doc__)
     parser.add_argument("--keys", type=int, default=2_000_000, help="keys of the source (default: 2000000)")
     parser.add_argument("--directory", type=Path, help="a folder to keep the sources in (default: none)")
-    parser.add_argument("--runs", type=int, default=3, help="runs of each side (default: 3)")
+    parser.add_argument("--runs", type=int, default=3, help="our runs (default: 3)")
+    parser.add_argument(
+        "--peer-runs", type=int, default=1, help="of these with one of Flink, too (default: 1)"
+    )
     parser.add_argument("--only", nargs="*", choices=WORKS, default=list(WORKS), help="what to measure")
     parser.add_argument("--peer", action=argparse.BooleanOptionalAction, default=True, help="run Flink, too")
     options = parser.parse_args()
@@ -95,7 +99,7 @@ def main() -> int:
         _in_process(folder, options.keys)
         _report_head(options.keys)
         for name in options.only:
-            _report(name, folder, options.keys, options.runs, flink)
+            _report(name, folder, options.keys, options.runs, flink, options.peer_runs)
     return 0
 
 
@@ -139,7 +143,7 @@ def _cold(work: Work, folder: Path, keys: int) -> Figure:
         ended = run_measured([sys.executable, "-m", "savepointdb", *arguments])
     if ended.code:
         raise SystemExit(f"{work.name}: {ended.errors[-2000:]}")
-    return Figure(seconds=ended.wall_s, peak_mib=ended.peak_mib)
+    return Figure(seconds=ended.wall_s, cpu_s=ended.cpu_s, peak_mib=ended.peak_mib)
 
 
 def _peer(work: Work, folder: Path, keys: int, flink: Flink) -> Figure:
@@ -152,7 +156,7 @@ def _peer(work: Work, folder: Path, keys: int, flink: Flink) -> Figure:
     if ended.code:
         raise SystemExit(f"{work.name}, Flink: {ended.errors[-2000:]}")
     seconds = json.loads(ended.output.strip().splitlines()[-1])["seconds"]
-    return Figure(seconds=seconds, peak_mib=ended.peak_mib)
+    return Figure(seconds=seconds, cpu_s=ended.cpu_s, peak_mib=ended.peak_mib)
 
 
 def _report_head(keys: int) -> None:
@@ -160,21 +164,23 @@ def _report_head(keys: int) -> None:
         f"\n{keys:,} keys, four states; {os.cpu_count()} cores, {platform.machine()}, "
         f"Python {platform.python_version()}, Flink {VERSIONS[0]}\n"
     )
-    print("| what | a process | in process | peak memory | Flink's SavepointWriter | its peak memory |")
-    print("|---|---|---|---|---|---|")
+    print(
+        "| what | in process | a process | CPU | peak memory | Flink's SavepointWriter | its CPU | its peak memory |"
+    )
+    print("|---|---|---|---|---|---|---|---|")
 
 
-def _report(name: str, folder: Path, keys: int, runs: int, flink: Flink | None) -> None:
+def _report(name: str, folder: Path, keys: int, runs: int, flink: Flink | None, peer_runs: int) -> None:
     work = WORKS[name]
     ours: list[Figure] = []
     theirs: list[Figure] = []
-    for _ in range(runs):
+    for number in range(runs):
         ours.append(_cold(work, folder, keys))
-        if flink is not None and work.peer:
+        if flink is not None and work.peer and number < peer_runs:
             theirs.append(_peer(work, folder, keys, flink))
     warm = statistics.median(json.loads(_in_process(folder, keys, name)))
     print(
-        f"| {work.name} | {_seconds(ours)} | {warm:.2f} s | {_peak(ours)} | {_seconds(theirs)} | {_peak(theirs)} |",
+        f"| {work.name} | {warm:.2f} s | {_sides(ours)} | {_sides(theirs)} |",
         flush=True,
     )
 
@@ -186,16 +192,15 @@ def _in_process(folder: Path, keys: int, *work: str) -> str:
     return ended.stdout.strip().rpartition("\n")[2]
 
 
-def _seconds(figures: list[Figure]) -> str:
-    """Return median, least and most."""
+def _sides(figures: list[Figure]) -> str:
+    """Return the columns of one side: median, least and most of the seconds, and the most of the others."""
     if not figures:
-        return ""
+        return " | | "
     times = [figure.seconds for figure in figures]
-    return f"{statistics.median(times):.2f} s ({min(times):.2f} – {max(times):.2f})"
-
-
-def _peak(figures: list[Figure]) -> str:
-    return f"{max(figure.peak_mib for figure in figures):,.0f} MiB" if figures else ""
+    spread = f" ({min(times):.2f} – {max(times):.2f})" if len(times) > 1 else ""
+    cpu = min(figure.cpu_s for figure in figures)
+    peak = max(figure.peak_mib for figure in figures)
+    return f"{statistics.median(times):.2f} s{spread} | {cpu:.2f} s | {peak:,.0f} MiB"
 
 
 if __name__ == "__main__":

@@ -152,7 +152,7 @@ class Connection:
         The script may read the other databases of the connection, and files: `FROM 'counts.parquet'`.
 
         Args:
-            target: the directory of the new savepoint, which must not exist; None is enough for a dry run.
+            target: the directory of the new savepoint, or a URL; nothing may be there. None is enough for a dry run.
             script: statements with semicolons between them: UPDATE, DELETE, INSERT, ALTER, DROP.
             dry_run: True to say what would be written, and write nothing.
             files: how files come along: `link` (copies where there are no links), `copy`, or `reference`.

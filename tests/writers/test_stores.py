@@ -13,9 +13,11 @@ from readers.errors import ReaderError
 from readers.metadata import RelativeFileStateHandle, read_metadata
 from readers.savepoint import Savepoint
 from readers.storage.location import SavepointLocation
+from service.cli import main
 from tests.catalog.test_objectstore import outline
 from tests.support.objectstore import BUCKET, Fault, ObjectStore, Proxy, Spoil, reset, status
 from tests.support.paths import DATA
+from tests.writers.test_deaths import removed_rows
 from tests.writers.test_savepoint import AGGREGATE, contents, rows
 from writers import (
     DropOperator,
@@ -85,6 +87,54 @@ def test_files_of_one_store_are_copied_inside_it(store: ObjectStore, proxy: Prox
     assert {key.removeprefix("new/"): digest for key, digest in new.items() if key != "new/_metadata"} == {
         key.removeprefix("source/"): digest for key, digest in old.items() if key != "source/_metadata"
     }
+
+
+def test_keyed_state_that_changes_has_the_bytes_of_a_local_write(
+    store: ObjectStore, proxy: Proxy, outlined: Path, tmp_path: Path
+) -> None:
+    remote = proxy.url(store.upload(outlined, "source"))
+
+    SavepointWriter(SavepointLocation(outlined), removed_rows(Savepoint(outlined))).write(tmp_path / "new")
+    SavepointWriter(SavepointLocation(remote), removed_rows(Savepoint(remote))).write(proxy.url("new"))
+
+    # New files have random names.
+    here = sorted(digest for name, digest in contents(tmp_path / "new").items() if name != "_metadata")
+    there = sorted(digest for key, digest in store.contents("new/").items() if key != "new/_metadata")
+    assert there == here
+    assert here != sorted(digest for name, digest in contents(outlined).items() if name != "_metadata")
+
+
+@pytest.mark.slow
+def test_a_script_writes_from_a_store_to_a_store(
+    store: ObjectStore, proxy: Proxy, outlined: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = proxy.url(store.upload(outlined, "source"))
+    script = "UPDATE aggregate__count SET value = value + 1 WHERE key = 'key_662'; DROP TABLE source"
+
+    assert main(["write", source, script, "--to", proxy.url("new")]) == 0
+
+    assert f"written: s3://{BUCKET}/new" in capsys.readouterr().out
+    query = "SELECT value FROM aggregate__count WHERE key = 'key_662'"
+    assert main(["query", query, "--savepoint", proxy.url("new"), "--format", "csv"]) == 0
+    assert capsys.readouterr().out.split() == ['"value"', "11291"]
+
+
+@pytest.mark.slow
+def test_a_savepoint_is_created_in_a_store(
+    store: ObjectStore, proxy: Proxy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = (
+        "CREATE TABLE aggregate__count (key VARCHAR, value BIGINT) WITH (kind = 'VALUE', operator_uid = 'aggregate') "
+        "AS SELECT 'key_' || range, range FROM range(3)"
+    )
+
+    assert main(["create", proxy.url("new"), script, "--flink", "2.3"]) == 0
+
+    assert f"written: s3://{BUCKET}/new" in capsys.readouterr().out
+    assert "new/_metadata" in store.contents("new/")
+    [operator] = Savepoint(proxy.url("new")).operators
+    [state] = operator.states
+    assert sum(batch.num_rows for batch in state.read()) == 3
 
 
 def test_options_of_the_source_hold_for_its_bucket(store: ObjectStore, proxy: Proxy, outlined: Path) -> None:
@@ -262,6 +312,19 @@ def test_another_writer_that_was_faster_keeps_its_savepoint(
         )
 
     assert store.contents("new/")["new/_metadata"] == hashlib.sha256(b"theirs").hexdigest()
+
+
+def test_a_file_of_the_source_that_vanishes_is_named(
+    store: ObjectStore, proxy: Proxy, outlined: Path
+) -> None:
+    source = SavepointLocation(proxy.url(store.upload(outlined, "source")))
+    writer = SavepointWriter(source, [])
+    store.delete("source/file-1")
+
+    with pytest.raises(TargetError, match=f"s3://{BUCKET}/source/file-1: expected an object, found nothing"):
+        writer.write(proxy.url("new"))
+
+    assert store.contents("new/") == {}
 
 
 def test_denied_credentials_are_named(proxy: Proxy) -> None:

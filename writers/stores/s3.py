@@ -60,50 +60,52 @@ class S3Store(Store):
         self._scheme = location.scheme
         self._client, self._errors = _client(arguments, str(location))
 
-    def asked(self, key: str, request: Callable[[], _Answer]) -> _Answer:
+    def asked(self, key: str, request: Callable[[], _Answer], *, path: str = "") -> _Answer:
         """Return the answer to a request about a key.
+
+        Args:
+            key: the key.
+            request: sends it.
+            path: what errors name; the key if it is empty.
 
         Raises:
             TargetError: the store refuses it, or does not answer.
         """
+        path = path or self._path(key)
         for number in range(_TRIES):
             try:
                 return request()
             except self._errors.ClientError as error:
                 if number == _TRIES - 1 or not _passes(error):
-                    raise self._answered(error, key) from error
+                    raise self._answered(error, path) from error
             except (self._errors.NoCredentialsError, self._errors.PartialCredentialsError) as error:
-                raise self._denied(key) from error
+                raise self._denied(path) from error
             except (self._errors.BotoCoreError, self._errors.HTTPClientError, OSError) as error:
                 if number == _TRIES - 1:
-                    raise TargetError(
-                        f"expected the store to answer: {error}", path=self._path(key)
-                    ) from error
+                    raise TargetError(f"expected the store to answer: {error}", path=path) from error
             time.sleep(random.uniform(0, _FIRST_WAIT_S * 2**number))
         raise AssertionError("the last try returns or raises")
 
     def _path(self, key: str) -> str:
         return f"{self._scheme}://{self.bucket}/{key}"
 
-    def _answered(self, error: Any, key: str) -> TargetError:
+    def _answered(self, error: Any, path: str) -> TargetError:
         code = _code_of(error)
         if code in _GONE:
-            return GoneError("expected an object, found nothing", path=self._path(key))
+            return GoneError("expected an object, found nothing", path=path)
         if code in _EXISTS:
-            return KeyExistsError("expected a new object, found one that exists", path=self._path(key))
+            return KeyExistsError("expected a new object, found one that exists", path=path)
         if code in _NOT_IMPLEMENTED:
-            return UnknownRequestError(
-                f"expected a store that knows the request: {error}", path=self._path(key)
-            )
+            return UnknownRequestError(f"expected a store that knows the request: {error}", path=path)
         if _status_of(error) in _DENIED_STATUS:
-            return self._denied(key, f" to {error.operation_name}")
-        return TargetError(f"expected the store to take it: {error}", path=self._path(key))
+            return self._denied(path, f" to {error.operation_name}")
+        return TargetError(f"expected the store to take it: {error}", path=path)
 
-    def _denied(self, key: str, operation: str = "") -> TargetError:
+    def _denied(self, path: str, operation: str = "") -> TargetError:
         return TargetError(
             f"expected a place that may be written to, found access denied{operation}: the credentials are missing, "
             f"expired, or without the permission; {needed_credentials(self._scheme)}",
-            path=self._path(key),
+            path=path,
         )
 
     def keys(self, prefix: str) -> list[str]:
@@ -143,7 +145,11 @@ class S3Store(Store):
 
     def copy(self, source: Location, key: str) -> None:
         copied = _copied(source)
-        self.asked(key, lambda: self._client.copy_object(Bucket=self.bucket, Key=key, CopySource=copied))
+        self.asked(
+            key,
+            lambda: self._client.copy_object(Bucket=self.bucket, Key=key, CopySource=copied),
+            path=str(source),
+        )
 
     def begin(self, key: str) -> Upload:
         answer = self.asked(key, lambda: self._client.create_multipart_upload(Bucket=self.bucket, Key=key))
@@ -192,7 +198,9 @@ class _S3Upload(Upload):
             "CopySourceRange": f"bytes={start}-{start + size_bytes - 1}",
         }
         answer = self._store.asked(
-            self._key, lambda: self._client.upload_part_copy(**self._named, PartNumber=number, **copied)
+            self._key,
+            lambda: self._client.upload_part_copy(**self._named, PartNumber=number, **copied),
+            path=str(source),
         )
         self._parts[number] = answer["CopyPartResult"]["ETag"], size_bytes
 
