@@ -8,7 +8,7 @@ the setting `write_root` is given.
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any
+from typing import Annotated
 
 from anyio import to_thread
 from fastapi import APIRouter, Request, Response
@@ -108,13 +108,23 @@ class OffsetBody(BaseModel):
     after: int
 
 
+class SummaryBody(BaseModel):
+    """A new savepoint in numbers."""
+
+    operators: int
+    files: int = Field(description="its data files")
+    file_bytes: int = Field(description="their sizes together; linked ones take no space")
+    metadata_bytes: int
+    warnings: list[str] = Field(description="what Flink restores without a word, and may not be meant")
+
+
 class ReportBody(BaseModel):
     """What a write does, or did."""
 
     statements: list[EffectBody]
     offsets: list[OffsetBody] = Field(description="the first thousand")
     rows: int = Field(description="rows that all statements change, add or remove")
-    summary: dict[str, Any] = Field(description="the new savepoint in numbers")
+    summary: SummaryBody
 
 
 class WriteStatus(BaseModel):

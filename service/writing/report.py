@@ -26,14 +26,14 @@ def report_of(preview: Preview) -> dict[str, Any]:
     | `statements` | of each statement: `table`, `text`, `changed`, `added`, `removed` (rows), `key_groups`, `samples` |
     | `offsets` | the rows of `source_offsets` that change, the first thousand |
     | `rows` | how many rows all statements changed, added or removed |
-    | `summary` | the new savepoint in numbers |
+    | `summary` | the new savepoint in numbers, and `warnings` |
     """
     room = _MOST_SAMPLES
     statements = []
     for effect in preview.effects:
-        samples = [_sample(sample) for sample in effect.samples[:room]]
+        samples = tuple(map(_cut, effect.samples[:room]))
         room -= len(samples)
-        statements.append(asdict(replace(effect, samples=())) | {"samples": samples})
+        statements.append(asdict(replace(effect, samples=samples)))
     return {
         "statements": statements,
         "offsets": [asdict(change) for change in preview.offsets[:_MOST_OFFSETS]],
@@ -42,13 +42,16 @@ def report_of(preview: Preview) -> dict[str, Any]:
     }
 
 
-def _sample(sample: Sample) -> dict[str, Any]:
-    return {"place": _cut(sample.place), "before": _cut(sample.before), "after": _cut(sample.after)}
+def _cut(sample: Sample) -> Sample:
+    """Return a sample without the ends of long values."""
+    return Sample(
+        place=_shortened(sample.place),
+        before=None if sample.before is None else _shortened(sample.before),
+        after=None if sample.after is None else _shortened(sample.after),
+    )
 
 
-def _cut(values: Mapping[str, str] | None) -> dict[str, str] | None:
-    if values is None:
-        return None
+def _shortened(values: Mapping[str, str]) -> dict[str, str]:
     return {
         name: value if len(value) <= _LONGEST_TEXT else f"{value[:_LONGEST_TEXT]}…"
         for name, value in values.items()
@@ -59,7 +62,7 @@ def lines_of(preview: Preview) -> Iterator[str]:
     """Yield what happens: each statement with some of its rows, then the new savepoint in numbers."""
     for effect in preview.effects:
         yield effect.text
-        yield from (f"  {sample.text()}" for sample in effect.samples[:_SHOWN_CHANGES])
+        yield from (f"  {_cut(sample).text()}" for sample in effect.samples[:_SHOWN_CHANGES])
         left = effect.rows - len(effect.samples[:_SHOWN_CHANGES])
         if effect.samples and left:
             yield f"  … and {left:,} more"

@@ -137,6 +137,20 @@ def test_another_script_target_or_source_wants_another_preview(change: str, visi
     expect(button).to_be_disabled()
 
 
+def test_rows_of_a_state_are_shown_before_and_after(visit: Opened) -> None:
+    page = visit()
+    script_of = "UPDATE aggregate__count SET value = value + 1 WHERE key IN ('key_1', 'key_662')"
+
+    previewed(page, f"{script_of}; DELETE FROM aggregate__count WHERE key = 'key_3'", "rows")
+
+    statements = page.get_by_role("list", name="Statements").locator("> li")
+    expect(statements.nth(0)).to_contain_text("2 rows changed · in 2 key groups")
+    expect(statements.nth(0).get_by_role("row").filter(has_text="key_662")).to_contain_text("11290")
+    expect(statements.nth(0).get_by_role("row").filter(has_text="key_662")).to_contain_text("11291")
+    expect(statements.nth(1)).to_contain_text("1 row removed · in 1 key group")
+    expect(statements.nth(1).get_by_role("row").filter(has_text="key_3")).to_contain_text("112")
+
+
 def test_files_of_the_source_come_with_a_warning(visit: Opened) -> None:
     page = visit()
     warning = page.get_by_text("restore it with NO_CLAIM")

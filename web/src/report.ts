@@ -5,20 +5,22 @@ import { measure, plainTable } from "./panel";
 import type { Effect, Report, Sample } from "./writes";
 
 const MOST_OFFSETS = 100;
-const NAMES: Record<string, string> = { operators: "Operators", files: "Files", file_bytes: "Bytes of files", metadata_bytes: "Metadata" };
 
 export function reportOf(report: Report): Child {
-  const cards = [["Rows", count(report.rows)], ...Object.entries(report.summary).filter(([, value]) => typeof value === "number" || typeof value === "bigint").map(([name, value]) => [titleOf(name), name.endsWith("bytes") ? bytes(Number(value)) : count(value)])];
+  const { operators, files, file_bytes, metadata_bytes, warnings } = report.summary;
+  const cards: [string, string][] = [
+    ["Rows", count(report.rows)],
+    ["Operators", count(operators)],
+    ["Files", count(files)],
+    ["Bytes of files", bytes(file_bytes)],
+    ["Metadata", bytes(metadata_bytes)],
+  ];
   return [
+    warnings.length ? h("div", { class: "banner", role: "note", "aria-label": "Warnings" }, warnings.map((warning) => h("div", {}, warning))) : null,
     h("ol", { class: "effects", "aria-label": "Statements" }, report.statements.map((effect) => h("li", {}, effectOf(effect)))),
     offsetsOf(report),
     h("dl", { class: "cards", "aria-label": "The new savepoint" }, cards.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value)))),
   ];
-}
-
-function titleOf(name: string): string {
-  const words = name.replaceAll("_", " ");
-  return NAMES[name] ?? words[0].toUpperCase() + words.slice(1);
 }
 
 function effectOf(effect: Effect): Child {

@@ -19,7 +19,7 @@ export interface Report {
   statements: Effect[];
   offsets: { operator: string; split: string; before: number | bigint | null; after: number | bigint }[];
   rows: number;
-  summary: Record<string, number | bigint>;
+  summary: { operators: number; files: number; file_bytes: number; metadata_bytes: number; warnings: string[] };
 }
 export interface Write {
   id: string;
