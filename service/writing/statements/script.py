@@ -85,7 +85,7 @@ STATEMENTS: dict[str, Callable[[Parser], Statement]] = {
 """The first word of a statement → what parses the words that follow it."""
 
 _KNOWN = (
-    "DROP TABLE operator, DROP TABLE operator__state, TRUNCATE operator__state, ALTER TABLE operator RENAME TO 'uid', "
-    "ALTER TABLE operator__state …, UPDATE source_offsets SET starting_offset = …, "
+    "UPDATE table SET …, DELETE FROM table, INSERT INTO table, MERGE INTO table, DROP TABLE operator, DROP TABLE operator__state, "
+    "TRUNCATE operator__state, ALTER TABLE operator RENAME TO 'uid', ALTER TABLE operator__state …, "
     "CREATE TABLE operator__state AS SELECT …, " + USAGE
 )
