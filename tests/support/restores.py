@@ -403,6 +403,50 @@ def _created() -> Iterator[Restore]:
             )
 
 
+_COUNT = "UPDATE aggregate__count SET value = value + 1000 WHERE key = 'key_662'"
+# Only when all operators with keyed state are written anew, the other backend restores them.
+_BOTH = f'{_COUNT}; UPDATE "058086c13c6c5a39fabcbe0b8a1b827d__seen" SET value = value + 1'
+
+
+def _layouts() -> Iterator[Restore]:
+    """One value of keyed state in every layout; all other entries come along, also to the other backend and to more subtasks."""
+    more = ("--parallelism", "3")
+    sources: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
+        ("rocksdb", "wordcount-hashmap-savepoints/canonical", _COUNT, ()),
+        ("hashmap", "wordcount-hashmap-savepoints/native", _COUNT, ()),
+        ("rocksdb", "wordcount-hashmap-savepoints/native", _BOTH, more),
+        ("rocksdb", "wordcount-rocksdb-savepoints/native", _COUNT, ()),
+        ("hashmap", "wordcount-rocksdb-savepoints/native", _BOTH, more),
+        ("rocksdb", "wordcount-rocksdb-checkpoint-incremental/checkpoint/chk-2", _COUNT, ()),
+    )
+    for version in VERSIONS:
+        for backend, source, script, restoring in sources:
+            yield Restore(
+                name=f"count-{source.partition('/')[0].removeprefix('wordcount-')}-{source.rpartition('/')[2]}",
+                version=version,
+                backend=backend,
+                source=source,
+                script=script,
+                restoring=restoring,
+            )
+    archives: tuple[tuple[str, str, tuple[str, ...]], ...] = (
+        ("hashmap", "changelog-hashmap-materialized-chk-3", ()),
+        ("rocksdb", "changelog-rocksdb-materialized-chk-3", more),
+        ("rocksdb", "filemerging-rocksdb-chk-3", ()),
+        ("hashmap", "wordcount-hashmap-maxpar1000-canonical", ("--max-parallelism", "1000", *more)),
+    )
+    for backend, source, restoring in archives:
+        yield Restore(
+            name=f"count-{source}",
+            version="1.20.3",
+            backend=backend,
+            source=source,
+            script=_COUNT,
+            restoring=("--allow-non-restored", *restoring),
+            undeclared=("union-offset-states",),
+        )
+
+
 RESTORES = (
     *_all(),
     *_more(),
@@ -410,4 +454,5 @@ RESTORES = (
     *_rows_of_operator_state(),
     *_rows_of_states(),
     *_created(),
+    *_layouts(),
 )
