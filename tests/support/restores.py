@@ -300,6 +300,11 @@ _ELEMENTS = (
     "INSERT INTO \"events__last-numbers\" (value, _subtask) VALUES ({'f0': 'new', 'f1': 5}, 1); "
     "UPDATE events__readers SET value = upper(value); INSERT INTO events__readers VALUES ('made up')"
 )
+_OFFSETS = (
+    'UPDATE "source__topic-partition-offset-states" SET value.f2 = 7 WHERE value.f1 = 2; '
+    'DELETE FROM "source__topic-partition-offset-states" WHERE value.f1 = 3; '
+    "INSERT INTO \"source__topic-partition-offset-states\" VALUES ({'f0': 'words', 'f1': 9, 'f2': 0})"
+)
 _ENTRIES = (
     "UPDATE broadcast__rules SET value.f0 = 9 WHERE map_key = 'k0'; DELETE FROM broadcast__rules WHERE map_key = 'k1'; "
     "INSERT INTO broadcast__rules (map_key, value) VALUES ('k9', {'f0': 1, 'f1': 'x'})"
@@ -333,6 +338,19 @@ def _rows_of_operator_state() -> Iterator[Restore]:
                         states=states,
                         written_by=written_by,
                     )
+    for version, source in (
+        ("1.20.3", "filemerging-rocksdb-chk-3"),
+        ("2.3.0", "wordcount-rocksdb-checkpoint-incremental/checkpoint/chk-2"),
+    ):
+        yield Restore(
+            name="elements-checkpoint",
+            version=version,
+            backend="rocksdb",
+            source=source,
+            script=_OFFSETS,
+            restoring=others,
+            states=("topic-partition-offset-states",),
+        )
     for version, backend in (("1.20.3", "hashmap"), ("2.3.0", "rocksdb")):
         yield Restore(
             name="files",

@@ -393,21 +393,43 @@ def test_any_changes_are_read_back(changes: list[tuple[str, int, Any, Any]], is_
     assert found == {group: list(elements.values()) for group, elements in model.items() if elements}
 
 
-def test_offsets_that_kryo_wrote_are_set(tmp_path: Path) -> None:
+@pytest.fixture
+def kryo(tmp_path: Path) -> Path:
+    """A state of tuples whose first field only Kryo reads."""
     with tarfile.open(DATA / "versions/operators.tar.xz") as tar:
         tar.extractall(tmp_path, filter="data")
     source = tmp_path / "kafka-consumer-migration-test/1.7"
     # Version 2 of `_metadata` is not written, and the handles are the same in 3.
     metadata = replace(read_metadata((source / "_metadata").read_bytes()), version=3)
     (source / "_metadata").write_bytes(write_metadata(metadata))
-    place = offset_places(Savepoint(source))[1]
+    return source
+
+
+def offsets(path: Path) -> list[tuple[str, int, int]]:
+    found = source_offsets(Savepoint(path)).to_pylist()
+    return [(row["topic"], row["partition"], row["starting_offset"]) for row in found]
+
+
+def test_offsets_that_kryo_wrote_are_set(kryo: Path, tmp_path: Path) -> None:
+    place = offset_places(Savepoint(kryo))[1]
     assert place is not None
 
     edit = SetOffsets(place.operator_id, {place: (987654321, -1)})
-    SavepointWriter(SavepointLocation(source), [edit]).write(tmp_path / "new")
+    SavepointWriter(SavepointLocation(kryo), [edit]).write(tmp_path / "new")
 
-    found = source_offsets(Savepoint(tmp_path / "new")).to_pylist()
-    assert [(row["topic"], row["partition"], row["starting_offset"]) for row in found] == [
-        ("abc", 13, 16768),
-        ("def", 7, -1),
-    ]
+    assert offsets(tmp_path / "new") == [("abc", 13, 16768), ("def", 7, -1)]
+
+
+def test_objects_of_kryo_keep_their_bytes(kryo: Path, tmp_path: Path) -> None:
+    state = "topic-partition-offset-states"
+
+    new = write(kryo, tmp_path / "new", {state: [updated(("value", "f1"), {(0, 0): 5})]})
+
+    assert offsets(new) == [("abc", 13, 5), ("def", 7, 987654321)]
+    assert offsets(write(kryo, tmp_path / "less", {state: [removed((0, 0))]})) == [("def", 7, 987654321)]
+    for layer in (
+        updated(("value", "f0"), {(0, 0): "{}"}),
+        added(0, value=[{"f0": "{}", "f1": 5}]),
+    ):
+        with pytest.raises(RefusedEditError, match="cannot be set: an object of Kryo"):
+            write(kryo, tmp_path / "refused", {state: [layer]})

@@ -10,6 +10,7 @@ import pytest
 from readers import Savepoint
 from service.cli import main
 from tests.support.paths import DATA
+from tests.support.restores import Restore
 from tests.support.unpacked import unpacked
 
 EVERYTHING = DATA / "flink/2.3.0/everything-rocksdb-savepoints/native"
@@ -161,3 +162,32 @@ def test_a_sink_is_dropped_with_a_warning(
     written(f'DROP TABLE "{operator}"', tmp_path / "new", source)
 
     assert ("what it has written and not committed is never committed" in capsys.readouterr().out) == warns
+
+
+@pytest.mark.flink
+@pytest.mark.parametrize(("version", "backend"), [("1.20.3", "rocksdb"), ("2.3.0", "hashmap")])
+def test_a_savepoint_that_flink_takes_then_has_the_same_elements(
+    version: str, backend: str, tmp_path: Path
+) -> None:
+    state = "topic-partition-offset-states"
+    new = written(
+        f'DELETE FROM "source__{state}" WHERE value.f1 = 3; '
+        f'UPDATE "source__{state}" SET value.f2 = 5 WHERE value.f1 = 0; '
+        f"INSERT INTO \"source__{state}\" VALUES ({{'f0': 'words', 'f1': 9, 'f2': 0}})",
+        tmp_path / "new",
+        DATA / f"flink/{version}/wordcount-{backend}-savepoints/canonical",
+    )
+    restore = Restore(
+        name="",
+        version=version,
+        backend=backend,
+        source="",
+        script="",
+        restoring=("--savepoint", "canonical", "--to", str(tmp_path / "taken")),
+    )
+
+    *_, last = restore.restored(new)
+
+    taken = rows(Path(last["path"].removeprefix("file:")), state)
+    assert taken == rows(new, state)
+    assert (0, "words", 9, 0) in taken
