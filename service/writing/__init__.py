@@ -8,6 +8,7 @@
     kafka.py       the arguments of `rewind_kafka`, and the two halves of a source
     offsets.py     the family of `source_offsets`
     rows.py        the family of rows of states
+    timers.py      rows that are added to `timers`
     layers.py      the rows that a statement changes, as the writers take them
     samples.py     some of the rows that a statement changes
     verification.py reads changed states back

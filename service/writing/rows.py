@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 
 from catalog import CatalogError, NoSuchColumnError, Table
-from catalog.statetables import OperatorTable, StatesTable, StateTable
+from catalog.statetables import OperatorTable, StatesTable, StateTable, TimersTable
 from catalog.targets import ChangedTable, Target, state_key, targets_of
 from readers import (
     OUT_OF_RANGE,
@@ -59,6 +59,7 @@ from service.writing.statements.rows import (
     Update,
 )
 from service.writing.statements.statement import Statement
+from service.writing.timers import converted, rows_of_state, timer_columns
 from service.writing.verification import verify_states
 from writers import (
     GROUP,
@@ -162,6 +163,9 @@ class RowChanges(Family):
         return self._effect(statement, found)
 
     def _insert(self, statement: Insert) -> Effect:
+        table = self._table(statement.name)
+        if isinstance(table, TimersTable) and statement.conflict is None:
+            return self._insert_timers(statement, table)
         target = self._only_target(statement)
         if statement.conflict is not None:
             return self._effect(statement, [self._upserted(statement, statement.conflict, target)])
@@ -169,6 +173,28 @@ class RowChanges(Family):
             names = self._inserted(target, statement, reader.schema.names)
             layer = self._added(target, names, reader, 0)
         return self._effect(statement, [_Found(target, [layer], added=layer.rows.num_rows)])
+
+    def _insert_timers(self, statement: Insert, table: TimersTable) -> Effect:
+        """Add rows to the timers of several states: each says whose it is."""
+        with self.context.select(_all_of(statement.query)) as reader:
+            names = timer_columns(statement, reader.schema.names, table)
+            source = self.context.states.stored(reader, names)
+        found = []
+        for target in self._targets(statement):
+            select = rows_of_state(target, table, names, _SOURCE)
+            with self.context.select(select, {_SOURCE: source}) as reader:
+                own = [name for name in reader.schema.names if name in insertable(target.state)]
+                layer = self._added(target, own, converted(reader, target), 0)
+            if layer.rows.num_rows:
+                found.append(_Found(target, [layer], added=layer.rows.num_rows))
+        wanted, placed = source.plan().to_arrow().num_rows, sum(one.added for one in found)
+        if placed != wanted:
+            raise InvalidQueryError(
+                f"expected rows that say whose timers they are, found {wanted - placed} of no operator's timers",
+                hint="operator_id or operator_uid, timer_service and time_domain must be those of timers in the savepoint",
+                position=statement.position,
+            )
+        return self._effect(statement, found)
 
     def _upserted(self, statement: Insert, conflict: Conflict, target: Target) -> _Found:
         """Return what `INSERT … ON CONFLICT` changes; its query runs once."""

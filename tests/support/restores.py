@@ -43,6 +43,7 @@ class Restore:
         states: the states that are compared; all if there are none.
         written_by: the version of Flink that wrote the source, if it is another one.
         fields: the fields of values that are compared; all if there are none.
+        sends: lines, as JSON, that the job must print: state that it found, or output after the restore.
     """
 
     name: str
@@ -57,6 +58,7 @@ class Restore:
     states: tuple[str, ...] = ()
     written_by: str | None = None
     fields: tuple[str, ...] = ()
+    sends: tuple[str, ...] = ()
 
     def concerns(self, state: str) -> bool:
         """Whether the rows of a state are compared."""
@@ -465,6 +467,80 @@ def _layouts() -> Iterator[Restore]:
         )
 
 
+_WINDOWS = "80874c5910ae85605cc0b18f46030a71"  # the window operator's id; 1.20 stores no uids
+_NEW_WINDOW = "{'start': TIMESTAMP '1970-01-01 01:00:00', 'end': TIMESTAMP '1970-01-01 01:00:10'}"
+_MADE_UP = (
+    "DELETE FROM kinds__reducing WHERE key = 'k1'; INSERT INTO kinds__reducing VALUES ('k1', 500), ('new', 7)",
+    "INSERT INTO kinds__aggregating VALUES ('new', {'f0': 10, 'f1': 4})",
+    "DELETE FROM kinds__list WHERE key = 'k0' OR key = 'k1' AND list_index % 2 = 0",
+    "INSERT INTO kinds__list (key, list_index, value) VALUES ('k3', 0, 77), ('k3', NULL, 78), ('new', NULL, 79), ('new', NULL, 80)",
+    "INSERT INTO kinds__map VALUES ('k3', 'm', 'v'), ('new', 'm', NULL)",
+    "INSERT INTO \"kinds__ttl-value\" (key, value) VALUES ('new', 5)",
+    "INSERT INTO \"kinds__ttl-list\" (key, value) VALUES ('k0', 6), ('new', 7)",
+    "UPDATE \"kinds__ttl-list\" SET value = 99 WHERE key = 'k1'",
+    "INSERT INTO \"kinds__ttl-map\" (key, map_key, value) VALUES ('new', 'a', 5)",
+    f"INSERT INTO \"tumbling-window__window-contents\" VALUES ('new', {_NEW_WINDOW}, {{'f0': 41, 'f1': 2}})",
+    f"INSERT INTO timers VALUES ('{_WINDOWS}', NULL, 'window-timers', 'EVENT', 'new', {_NEW_WINDOW}, TIMESTAMP '1970-01-01 01:00:09.999')",
+    "INSERT INTO timers SELECT * REPLACE ('new' AS key) FROM timers WHERE key = 'k2' AND timer_service = 'user-timers'",
+)
+_SENT = (
+    '{"phase": "output", "operator": "kinds", "key": "k1", "value": 4, "reducing": 504, "aggregating": 2.0}',
+    '{"phase": "output", "operator": "kinds", "key": "k1", "value": 5, "reducing": 509, "aggregating": 2.5}',
+    '{"phase": "output", "operator": "tumbling-window", "key": "new", "window": {"start": 3600000, "end": 3610000}, "value": 20.5}',
+    '{"phase": "output", "operator": "kinds", "fired": 1000000000003, "key": "new"}',
+)
+_COMPARED = (
+    *("v_long", "v_int", "v_double", "v_boolean", "v_string", "v_decimal", "v_list", "v_tuple", "v_enum"),
+    *("l_string", "m_long"),
+)
+_SHOWN_OTHERWISE = ("v_pojo", "v_row", "v_rowdata", "v_map", "v_bytes", "v_instant", "v_datetime", "m_pojo")
+# Values that the job prints in words of its own: each is found by its key.
+_FOUND = (
+    '{"operator": "types", "state": "m_pojo", "kind": "map", "subtask": 0, "key": "k1-2", "map_key": "m1", "value": '
+    '{"name": "person 1", "age": 31, "score": 100, "address": {"street": "street 1", "number": 1}}}',
+    '{"operator": "types", "state": "v_bytes", "kind": "value", "subtask": 0, "key": "k1-2", "value": {"$bytes": "010201"}}',
+    '{"operator": "types", "state": "v_datetime", "kind": "value", "subtask": 0, "key": "k1-2", "value": "2024-02-29T12:34:56.789000001"}',
+    '{"operator": "types", "state": "v_instant", "kind": "value", "subtask": 0, "key": "k1-2", "value": "2023-11-14T22:13:21.000000005Z"}',
+    '{"operator": "types", "state": "v_map", "kind": "value", "subtask": 0, "key": "k1-2", "value": {"$map": [["a", 1]]}}',
+    '{"operator": "types", "state": "v_pojo", "kind": "value", "subtask": 0, "key": "k1-2", "value": '
+    '{"name": "person 1", "age": 31, "score": 100, "address": {"street": "street 1", "number": 1}}}',
+    '{"operator": "types", "state": "v_row", "kind": "value", "subtask": 0, "key": "k1-2", "value": {"$row": "+I", "fields": ["r1", 1]}}',
+    '{"operator": "types", "state": "v_rowdata", "kind": "value", "subtask": 0, "key": "k1-2", "value": [1, "a long name 1", 1.25]}',
+)
+
+
+def _copied(state: str) -> str:
+    columns = "key, map_key, value" if state.startswith("m_") else "key, value"
+    return f"INSERT INTO types__{state} ({columns}) SELECT key || '-2'{columns.removeprefix('key')} FROM types__{state}"
+
+
+def _made_up() -> Iterator[Restore]:
+    """Rows that no job has written: the job goes on from them, and windows and timers fire."""
+    for version in VERSIONS:
+        for backend in ("hashmap", "rocksdb"):
+            yield Restore(
+                name="made-up",
+                version=version,
+                backend=backend,
+                source="kinds-hashmap-savepoints/canonical",
+                job="kinds",
+                script="; ".join(_MADE_UP),
+                restoring=("--emit", "2", "--fire"),
+                sends=_SENT,
+            )
+            yield Restore(
+                name="types",
+                version=version,
+                backend=backend,
+                source="types-hashmap-savepoints/canonical",
+                job="types",
+                script="; ".join(map(_copied, (*_COMPARED, *_SHOWN_OTHERWISE))),
+                states=_COMPARED,
+                sends=_FOUND,
+                restoring=("--parallelism", "3"),
+            )
+
+
 RESTORES = (
     *_all(),
     *_more(),
@@ -473,4 +549,5 @@ RESTORES = (
     *_rows_of_states(),
     *_created(),
     *_layouts(),
+    *_made_up(),
 )

@@ -21,7 +21,7 @@ from tests.support.restores import (
     rows_of_ours,
 )
 
-UIDS = ("source", "aggregate", "kafka-source", "numseq", "files", "events", "broadcast", "kinds")
+UIDS = ("source", "aggregate", "kafka-source", "numseq", "files", "events", "broadcast", "kinds", "types")
 
 
 def written(restore: Restore, folder: Path) -> Path:
@@ -65,9 +65,12 @@ def test_we_read_what_flink_restored(restore: Restore, tmp_path: Path) -> None:
 def test_flink_restores_it(restore: Restore, tmp_path: Path) -> None:
     path = written(restore, tmp_path)
 
-    found = digest(rows_of_flink(restore.restored(path), restore))
+    lines = restore.restored(path)
+
+    found = digest(rows_of_flink(lines, restore))
 
     assert found == digest(rows_of_ours(path, names_of(restore, path), restore))
+    assert [sent for sent in map(json.loads, restore.sends) if sent not in lines] == []
     if os.environ.get("RECORD"):
         RECORDED.mkdir(exist_ok=True)
         (RECORDED / f"{restore.id}.json").write_text(json.dumps(found, indent=1) + "\n")

@@ -278,7 +278,11 @@ def test_elements_and_broadcast_entries_change(write: Command) -> None:
             "MERGE INTO kinds__value t USING kinds__map m ON m.key = t.key WHEN MATCHED THEN DELETE",
             "expected at most one row of the source for each row of kinds__value",
         ),
-        ("INSERT INTO timers SELECT 1", "rows cannot be added to timers"),
+        ("INSERT INTO timers SELECT 1", "expected 9 values in a row, found 1"),
+        (
+            "MERGE INTO timers t USING timers s ON s.key = t.key WHEN MATCHED THEN DELETE",
+            "rows cannot be added to timers",
+        ),
     ],
 )
 def test_wrong_statements_write_nothing(script: str, message: str, write: Command) -> None:
