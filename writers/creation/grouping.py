@@ -212,11 +212,11 @@ class EntryRun:
             same[1:] = [keys[one] == keys[before] for before, one in pairwise(by_key)]
         return order, same
 
-    def duplicate(self) -> bytes | None:
-        """Return a composite key that comes twice; None if there is none."""
+    def duplicate(self) -> int | None:
+        """Return the number of an entry whose composite key another one has, too; None if there is none."""
         order, same = self._grouped()
         twice = np.flatnonzero(same)
-        return self.key(int(order[twice[0]])) if len(twice) else None
+        return int(order[twice[0]]) if len(twice) else None
 
     def joined(self) -> EntryRun:
         """Return one entry for each key, with the values joined by 2C in the order in which they came."""

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from readers import StateKind, composite_program
+from readers import ComposedSource, Page, StateKind, StateName, StatePart, composite_program
 from writers.creation.grouping import FRAME_BYTES, EntryRun, packed
 from writers.creation.states import NewState
 from writers.encode.encoder import Encoder
@@ -26,7 +26,7 @@ from writers.headers import RegisteredState
 
 _IN_MEMORY_BYTES = 32 << 20
 _BATCH_ROWS = 1 << 17
-_SHOWN_BYTES = 64
+_SHOWN = 60
 
 
 class SpooledEntries:
@@ -135,12 +135,41 @@ class SpooledEntries:
             return found.joined()
         twice = found.duplicate()
         if twice is not None:
-            what = "map key of a key" if self.state.kind is StateKind.MAP else "key"
             raise UnencodableValueError(
-                f"expected each {what} once in {self.state.name}, found one twice: in key group {group}, its bytes are "
-                f"{twice[:_SHOWN_BYTES].hex(' ')}"
+                f"expected each {self._key_columns} once in {self.state.name}, found twice {self._shown(found, twice, group)}"
             )
         return found
+
+    @property
+    def _key_columns(self) -> str:
+        names = [name for name in ("key", "namespace", "map_key") if name in self.state.types]
+        return " and ".join([*names, "timestamp"] if self.state.kind is StateKind.TIMER else names)
+
+    def _shown(self, run: EntryRun, number: int, group: int) -> str:
+        """Return the key of an entry as text."""
+        name = StateName(name=self.state.name)
+        source = ComposedSource(
+            subtask=0,
+            path="",
+            size_bytes=0,
+            entries={name: self.state.entry},
+            max_parallelism=self.max_parallelism,
+        )
+        starts, ends = run.bounds()
+        chosen = slice(number, number + 1)
+        page = Page(
+            data=run.data,
+            starts=starts[chosen],
+            ends=ends[chosen],
+            key_groups=np.array([group], dtype=np.int32),
+            subtask=0,
+            path="",
+        )
+        part = StatePart(source=source, name=name, entry=self.state.entry)
+        (batch,) = part.decoded(iter([page]))
+        columns = dict(zip(self._encoder.schema.names, batch.arrays, strict=True))
+        wanted = [name for name in columns if name in self.state.types and name != "value"]
+        return ", ".join(f"{name} {columns[name][0].as_py()!r:.{_SHOWN}}" for name in wanted)
 
     def run(self, group: int) -> NDArray[np.uint8] | None:
         """Return the entries of a key group as a canonical file has them, the last of them marked; None if it has none."""
