@@ -6,7 +6,7 @@ limits and errors. To import this package loads none of that; the first name tha
 
 Reading order:
 
-    connection.py  connect; Connection: savepoints, opened together
+    connection.py  connect; create; Connection: savepoints, opened together
     processes.py   what a connection has open in this process, and what a fork leaves of it
     table.py       Table: one table of a database
     answer.py      Answer: a statement that runs when its rows are wanted
@@ -31,7 +31,7 @@ from savepointdb.rooms import check_rooms
 
 if TYPE_CHECKING:
     from savepointdb.answer import Answer
-    from savepointdb.connection import Connection, connect
+    from savepointdb.connection import Connection, connect, create
     from savepointdb.errors import IncompleteWarning, MissingPackageError, QueryWarning
     from savepointdb.table import Table
     from savepointdb.written import WriteResult
@@ -67,6 +67,7 @@ __all__ = [
     "TableNotFoundError",
     "WriteResult",
     "connect",
+    "create",
 ]
 
 _HOMES = {
@@ -78,6 +79,7 @@ _HOMES = {
     "Table": "savepointdb.table",
     "WriteResult": "savepointdb.written",
     "connect": "savepointdb.connection",
+    "create": "savepointdb.connection",
 }
 
 

@@ -1,10 +1,12 @@
-"""`connect` → `Connection`: savepoints, opened together, as one asks them."""
+"""`connect` → `Connection`: savepoints, opened together, as one asks them; `create` makes new ones."""
 
 from __future__ import annotations
 
 import math
 import os
+import pathlib
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from types import TracebackType
@@ -28,7 +30,9 @@ from service.settings import UNLIMITED, check_value, settings_of
 from service.sql.parser import DIALECT
 from service.sql.types import Column, sql_type
 from service.writing.writing import WriteRequest, files_mode
+from writers import write_empty_savepoint
 
+_NEW = "new"  # the name of a savepoint that is created, while it is
 _TABLES_SHOWN = 30
 _DATABASES_SHOWN = 20
 # A person reads the answers, and stops the queries: none is too late, and none stalls.
@@ -86,6 +90,54 @@ def connect(
             settings=settings_of(given, os.environ, _DEFAULTS),
         )
         return _connection(sources, database)
+
+
+def create(
+    target: Path | None,
+    script: str,
+    *,
+    savepoints: Mapping[str, Path] | None = None,
+    flink: str | None = None,
+    parallelism: int = 1,
+    max_parallelism: int = 128,
+    dry_run: bool = False,
+) -> WriteResult:
+    """Create a savepoint, whose states come from queries and files: `FROM 'counts.parquet'`.
+
+    Args:
+        target: the directory of the new savepoint, which must not exist; None is enough for a dry run.
+        script: statements with semicolons between them: CREATE TABLE operator__state … AS SELECT ….
+        savepoints: savepoints that the script may read, by name.
+        flink: the version of Flink that will restore it, such as `"2.3"`; None for any.
+        parallelism, max_parallelism: of the operators, unless their statements say it.
+        dry_run: True to say what would be written, and write nothing.
+
+    Raises:
+        InvalidQueryError: the script means nothing, or is refused.
+        ConflictError: the target exists.
+        SavepointError: a savepoint or file cannot be read.
+        InvalidRequestError: there is no target, or an argument has a wrong value.
+    """
+    if not isinstance(script, str):
+        raise TypeError(f"expected a script as str, found {type(script).__name__}")
+    if _NEW in (savepoints or {}):
+        raise InvalidRequestError(
+            f"expected another name of a savepoint than {_NEW}, which is that of the new one"
+        )
+    # A new savepoint is one without operators, to which a script adds some.
+    with tempfile.TemporaryDirectory() as folder:
+        write_empty_savepoint(pathlib.Path(folder))
+        with connect({_NEW: folder, **(savepoints or {})}, database=_NEW) as new, translated():
+            request = WriteRequest(
+                sql=script,
+                flink=flink,
+                database=_NEW,
+                # Whoever runs Python may read its files.
+                reads_files=True,
+                parallelism=parallelism,
+                max_parallelism=max_parallelism,
+            )
+            return new._written(request, target, dry_run=dry_run)
 
 
 class Connection:
@@ -168,8 +220,6 @@ class Connection:
         if not isinstance(script, str):
             raise TypeError(f"expected a script as str, found {type(script).__name__}")
         with translated():
-            if target is None and not dry_run:
-                raise InvalidRequestError("expected a target", hint="dry_run=True needs none")
             request = WriteRequest(
                 sql=script,
                 files=files_mode(files),
@@ -179,8 +229,13 @@ class Connection:
                 # Whoever runs Python may read its files.
                 reads_files=True,
             )
-            place = None if dry_run else _expanded(target or "")
-            return WriteResult(self._opened.write(request, place), place)
+            return self._written(request, target, dry_run=dry_run)
+
+    def _written(self, request: WriteRequest, target: Path | None, *, dry_run: bool) -> WriteResult:
+        if target is None and not dry_run:
+            raise InvalidRequestError("expected a target", hint="dry_run=True needs none")
+        place = None if dry_run else _expanded(target or "")
+        return WriteResult(self._opened.write(request, place), place)
 
     @property
     def databases(self) -> list[str]:
