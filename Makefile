@@ -19,7 +19,7 @@ export PYTHON
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install run test test-slow test-spark test-web test-flink test-all lint format web bench bench-load bench-peers bench-storage bench-spark bench-encode bench-write fidelity roundtrip support reference docs fixtures lock clean
+.PHONY: help install run test test-slow test-spark test-web test-flink test-all lint format web bench bench-load bench-peers bench-storage bench-spark bench-encode bench-write fidelity roundtrip rewritten support reference docs fixtures lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -85,6 +85,9 @@ fidelity: $(INSTALLED) ## scan every table of every savepoint in a folder, and t
 
 roundtrip: $(INSTALLED) ## decode and encode every entry of every savepoint in a folder, and compare the bytes (DIR=folder)
 	$(PY) -m tools.roundtrip $(ARGS) "$(DIR)"
+
+rewritten: $(INSTALLED) ## write all keyed state of every savepoint in a folder anew, and compare the rows (DIR=folder)
+	$(PY) -m tools.rewritten $(ARGS) "$(DIR)"
 
 support: $(INSTALLED) ## write the tables of what is read into README.md and docs/support.md
 	$(PY) -m tools.support README.md docs/support.md

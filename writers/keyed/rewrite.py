@@ -367,6 +367,11 @@ class _SubtaskFile:
         selection = Selection(key_groups=frozenset({group}))
         done: set[int] = set()
         runs = found.runs if found is not None else ()
+        unknown = [run.state for run in runs if run.state >= len(self._names)]
+        if unknown:
+            raise RefusedEditError(
+                f"{source.path}, key group {group}: expected the id of one of {len(self._names)} states, found {unknown[0]}"
+            )
         for run in runs:
             if not self._is_touched(run.state, group):
                 assert found is not None

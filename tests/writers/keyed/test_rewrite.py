@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -23,10 +24,18 @@ from readers import (
     json_text,
 )
 from readers.formats.heap import entries as heapentries
-from readers.metadata import KeyGroupsSavepointStateHandle, read_metadata
+from readers.metadata import ByteStreamStateHandle, KeyGroupsSavepointStateHandle, read_metadata
 from tests.support.paths import DATA
 from tests.support.unpacked import unpacked
-from writers import GROUP, RefusedEditError, RewriteKeyedState, SavepointWriter, StateChanges, UpdatedRows
+from writers import (
+    GROUP,
+    RefusedEditError,
+    RemovedRows,
+    RewriteKeyedState,
+    SavepointWriter,
+    StateChanges,
+    UpdatedRows,
+)
 from writers.metadata import write_metadata
 
 FLINK = DATA / "flink/2.3.0"
@@ -202,3 +211,33 @@ def test_key_groups_beyond_the_max_parallelism_are_refused(tmp_path: Path) -> No
 
     with pytest.raises(RefusedEditError, match="key groups of subtask 1 below the max parallelism"):
         SavepointWriter(SavepointLocation(path), rewrites(Savepoint(path)))
+
+
+def test_entries_of_no_state_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "source"
+    shutil.copytree(FLINK / "wordcount-hashmap-savepoints/canonical", path)
+    data = bytearray((path / "_metadata").read_bytes())
+    metadata = read_metadata(bytes(data))
+    handle = metadata.operators[0].subtasks[0].managed_keyed_state
+    assert isinstance(handle, KeyGroupsSavepointStateHandle)
+    inline = handle.delegate
+    assert isinstance(inline, ByteStreamStateHandle)
+    group = int(np.flatnonzero(handle.offsets)[0])
+    place = data.index(inline.data) + int(handle.offsets[group])
+    data[place : place + 2] = (7).to_bytes(2, "big")
+    (path / "_metadata").write_bytes(data)
+    (edit,) = (
+        one
+        for one in rewrites(Savepoint(path))
+        if one.operator.operator_id == metadata.operators[0].operator_id
+    )
+    first = {
+        GROUP: pa.array([handle.key_group_range.start + group], pa.int32()),
+        ROW: pa.array([0], pa.int64()),
+    }
+    changes = StateChanges(layers=(RemovedRows(pa.table(first)),), now_ms=0)
+    edit = replace(edit, changes={edit.operator.states[0].parts[0].name: changes})
+
+    with pytest.raises(RefusedEditError, match="expected the id of one of"):
+        SavepointWriter(SavepointLocation(path), [edit]).write(tmp_path / "new")
+    assert not (tmp_path / "new").exists()
