@@ -79,8 +79,9 @@ class RawOperatorOpener(Opener[OperatorStreamStateHandle]):
         offsets = [offset for info in handle.state_meta_infos for offset in info.offsets.tolist()]
         # The offset of a partition without bytes may be the end of the stream.
         inside = [offset for offset in offsets if offset < stream.size_bytes] or [0]
-        bounds = element_bounds(inside, inside, stream.size_bytes, stream.path)
-        ranges = [(stream, start, end, -1) for start, end in bounds]
+        begins = np.array(inside, dtype=np.int64)
+        bounds = element_bounds(begins, begins, stream.size_bytes, stream.path)
+        ranges = [(stream, start, end, -1) for start, end in bounds.tolist()]
         return BytesSource.open(
             context.subtask, "raw operator state", self.family, ranges, "written by the operator itself"
         )

@@ -15,8 +15,6 @@ Flink: OperatorStateRestoreOperation, DefaultOperatorStateBackendSnapshotStrateg
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -81,34 +79,38 @@ def operator_program(entry: Entry) -> tuple[ColumnTree, Code]:
 
 
 def element_bounds(
-    offsets: list[int], all_offsets: Iterable[int], size: int, path: str
-) -> list[tuple[int, int]]:
-    """Return the range of each element: it ends where the next element of any state begins.
+    offsets: NDArray[np.int64], all_offsets: NDArray[np.int64], size: int, path: str
+) -> NDArray[np.int64]:
+    """Return start and end of each element, int64 (elements, 2): it ends where the next element of any state begins.
+
+    Args:
+        offsets: int64 (elements,), where the elements of a state begin.
+        all_offsets: int64, those of all states.
+        size: of the stream.
+        path: the file, for errors.
 
     Raises:
         CorruptDataError: an offset outside the stream.
     """
+    outside = np.flatnonzero((offsets < 0) | (offsets > size))
+    if len(outside):
+        message = f"expected an offset within {size} bytes of operator state, found {offsets[outside[0]]}"
+        raise CorruptDataError(message, path=path)
     # States follow each other in the stream, and empty elements share their offset with the next one.
-    later = np.unique(np.array([*all_offsets, size], dtype=np.int64))
-    bounds = []
-    for offset in offsets:
-        if not 0 <= offset <= size:
-            message = f"expected an offset within {size} bytes of operator state, found {offset}"
-            raise CorruptDataError(message, path=path)
-        following = int(np.searchsorted(later, offset, side="right"))
-        bounds.append((offset, int(later[following]) if following < len(later) else size))
-    return bounds
+    later = np.sort(np.append(all_offsets, size))
+    following = np.searchsorted(later, offsets, side="right")
+    ends = np.where(following < len(later), later[np.minimum(following, len(later) - 1)], size)
+    return np.stack([offsets, ends], axis=1)
 
 
 def plain_elements(
-    data: NDArray[np.uint8], bounds: list[tuple[int, int]], path: str, *, compressed: bool
+    data: NDArray[np.uint8], bounds: NDArray[np.int64], path: str, *, compressed: bool
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]:
     """Return a buffer, and the starts and ends of the elements in it, int64 (elements, 1)."""
     if not compressed:
-        pairs = np.array(bounds, dtype=np.int64).reshape(-1, 2)
-        return data, np.ascontiguousarray(pairs[:, :1]), np.ascontiguousarray(pairs[:, 1:])
+        return data, np.ascontiguousarray(bounds[:, :1]), np.ascontiguousarray(bounds[:, 1:])
     memory = memoryview(data)
-    parts = [decompress(Cursor(memory, path=path, position=start, end=end)) for start, end in bounds]
+    parts = [decompress(Cursor(memory, path=path, position=start, end=end)) for start, end in bounds.tolist()]
     ends = np.cumsum([len(part) for part in parts], dtype=np.int64).reshape(-1, 1)
     starts = np.zeros_like(ends)
     starts[1:] = ends[:-1]

@@ -87,18 +87,19 @@ class OperatorSource(Source):
         operatorstate.emit_operator(program, layout, entry, undescribed=True)
 
     def cost_bytes(self, state: StateName) -> int:
-        return sum(end - start for start, end in self._bounds(state))
+        bounds = self._bounds(state)
+        return int((bounds[:, 1] - bounds[:, 0]).sum())
 
     def own_bytes(self, state: StateName) -> int:
         return self.cost_bytes(state)
 
     def pages(self, state: StateName, selection: Selection) -> Iterator[Page]:
         bounds = self._bounds(state)
-        if not bounds:
+        if not len(bounds):
             return
-        selection.account(sum(end - start for start, end in bounds))
+        selection.account(int((bounds[:, 1] - bounds[:, 0]).sum()))
         entry = self.entries[state]
-        span = self.stream.span(min(start for start, _ in bounds), max(end for _, end in bounds))
+        span = self.stream.span(int(bounds[:, 0].min()), int(bounds[:, 1].max()))
         data, starts, ends = operatorstate.plain_elements(
             span, bounds, self.path, compressed=self.header.compressed
         )
@@ -122,7 +123,7 @@ class OperatorSource(Source):
     def region(self, state: StateName) -> tuple[int, int] | None:
         """Return where the elements of a state begin and end in the stream; None if it has none."""
         bounds = self._bounds(state)
-        return (min(start for start, _ in bounds), max(end for _, end in bounds)) if bounds else None
+        return (int(bounds[:, 0].min()), int(bounds[:, 1].max())) if len(bounds) else None
 
     def counts(self, state: StateName, selection: Selection) -> Iterator[tuple[int, int]]:
         if self.entries[state].kind is StateKind.BROADCAST:
@@ -130,13 +131,14 @@ class OperatorSource(Source):
         else:
             yield -1, len(self._bounds(state))
 
-    def _bounds(self, state: StateName) -> list[tuple[int, int]]:
+    def _bounds(self, state: StateName) -> NDArray[np.int64]:
         # An element ends where the next one begins, and that may be of another state.
-        everything = [offset for info in self.handle.state_meta_infos for offset in info.offsets.tolist()]
-        for info in self.handle.state_meta_infos:
+        infos = self.handle.state_meta_infos
+        for info in infos:
             if info.name == state.name:
-                return element_bounds(info.offsets.tolist(), everything, self.stream.size_bytes, self.path)
-        return []
+                everything = np.concatenate([one.offsets for one in infos])
+                return element_bounds(info.offsets, everything, self.stream.size_bytes, self.path)
+        return np.empty((0, 2), dtype=np.int64)
 
 
 class OperatorOpener(Opener[OperatorStreamStateHandle]):
@@ -157,4 +159,4 @@ class OperatorOpener(Opener[OperatorStreamStateHandle]):
 
 def _first_element(handle: OperatorStreamStateHandle) -> int | None:
     """Return the lowest offset of an element; None if there are none."""
-    return min((int(offset) for state in handle.state_meta_infos for offset in state.offsets), default=None)
+    return min((int(one.offsets.min()) for one in handle.state_meta_infos if len(one.offsets)), default=None)
