@@ -224,7 +224,7 @@ def _order(body: WriteBody, service: ServiceState, caller: Principal, client: st
         request=WriteRequest(
             sql=body.sql, files=body.files, flink=body.flink, expected=body.expect, database=source.name
         ),
-        source=source,
+        source=source.name,
         databases=tuple(visible.known()),
         target=None if body.dry_run else target,
         kinds=kinds,
@@ -238,10 +238,10 @@ def _status(record: WriteRecord, *, has_report: bool = True) -> WriteStatus:
     return WriteStatus(
         id=record.id,
         state=record.state,
-        source=order.source.name,
+        source=order.source,
         target=order.target.path if order.target else None,
         database=order.target.database if order.target else None,
-        sql=record.sql,
+        sql=order.request.sql,
         dry_run=order.target is None,
         files=order.request.files,
         user=order.owner.name,

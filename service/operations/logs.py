@@ -145,7 +145,7 @@ def audit_write(record: WriteRecord) -> None:
         "source": order.client,
         "state": record.state.value,
         "code": record.error.code if record.error else None,
-        "database": order.source.name,
+        "database": order.source,
         "target": order.target.database if order.target else None,
         "statements": list(order.kinds),
         "files": order.request.files.value,

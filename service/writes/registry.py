@@ -186,7 +186,7 @@ class Writes:
 
 
 def _is_for(caller: Principal, record: WriteRecord) -> bool:
-    return record.order.owner == caller.identity and caller.sees(record.order.source.name)
+    return record.order.owner == caller.identity and caller.sees(record.order.source)
 
 
 def _ending() -> ServiceEndingError:

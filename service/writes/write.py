@@ -19,7 +19,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -59,7 +59,7 @@ class WriteOrder:
 
     Attributes:
         request: what to write.
-        source: the savepoint to write from, which the request names.
+        source: the name of the savepoint to write from.
         databases: the source, and the others that the script may read.
         target: where; None for a dry run.
         kinds: the kinds of the script's statements, for logs.
@@ -68,7 +68,7 @@ class WriteOrder:
     """
 
     request: WriteRequest
-    source: Database
+    source: str
     databases: tuple[Database, ...]
     target: Target | None
     kinds: tuple[str, ...]
@@ -82,7 +82,7 @@ class WriteRecord:
 
     Attributes:
         id: its id.
-        order: what was asked; its script is cut if it is long.
+        order: what was asked, with the beginning of a long script, and without the databases: records are kept.
         state: its state.
         created: seconds since the epoch.
         queued_ms: milliseconds that it waited for its turn.
@@ -101,11 +101,6 @@ class WriteRecord:
     progress: WriteProgress
     report: dict[str, Any] | None
     error: QueryError | None
-
-    @property
-    def sql(self) -> str:
-        """The script, cut if it is long."""
-        return self.order.request.sql[:_LISTED_SQL]
 
 
 class Write:
@@ -154,9 +149,10 @@ class Write:
     @property
     def record(self) -> WriteRecord:
         """The write as it is now."""
+        request = replace(self.order.request, sql=self.order.request.sql[:_LISTED_SQL])
         return WriteRecord(
             id=self.id,
-            order=self.order,
+            order=replace(self.order, request=request, databases=()),
             state=self._lifecycle.state,
             created=self.created,
             queued_ms=self._lifecycle.queued_ms,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -65,11 +66,12 @@ def test_json_has_the_whole_report(tmp_path: Path, capsys: pytest.CaptureFixture
 
 @pytest.mark.slow
 def test_a_terminal_shows_how_far_a_long_write_is(tmp_path: Path) -> None:
-    script = f"{DROP}; UPDATE source_offsets SET starting_offset = (SELECT count(*) FROM range(3000000000))"
+    count = "SELECT count(*) FROM range(1000000000) t(a) WHERE a % 7 = 3"
+    script = f"{DROP}; UPDATE source_offsets SET starting_offset = ({count})"
     command = [sys.executable, "-m", "savepointdb", "write", WORDCOUNT, script, "--to", str(tmp_path / "new")]
 
     ended = run_on_terminal(command, errors_too=True)
 
     assert ended.code == 0
-    assert "\r\033[Kstatement 3 of 3, 1 s" in ended.screen
+    assert re.search(r"\r\033\[Kstatement 3 of 3, \d+ s", ended.screen)
     assert "\r\033[Kaggregate is dropped" in ended.screen
