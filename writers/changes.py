@@ -490,7 +490,8 @@ def _check_differ(groups: NDArray[np.int32], numbers: NDArray[np.int64]) -> None
     if len(same):
         at = int(same[0])
         raise RefusedEditError(
-            f"expected to change each row once in a statement, found row {numbers[at]} of group {groups[at]} twice"
+            f"expected to change each row once in a statement, found row {numbers[at]} of group {groups[at]} twice: "
+            "a row of FROM or of the source matches it more than once"
         )
 
 

@@ -65,7 +65,6 @@ from writers import (
     GROUP,
     AddedRows,
     Edit,
-    RefusedEditError,
     RemovedRows,
     RewriteKeyedState,
     RewriteOperatorState,
@@ -533,11 +532,6 @@ class RowChanges(Family):
     def _errors(self) -> Iterator[None]:
         try:
             yield
-        except RefusedEditError as error:
-            raise InvalidQueryError(
-                error.message,
-                hint="a row of FROM or of the source matches it more than once, or a column is set twice",
-            ) from error
         except WriterError as error:
             raise write_error_of(error) from error
 

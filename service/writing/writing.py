@@ -144,11 +144,19 @@ class Writing:
 
     @property
     def preview(self) -> Preview:
-        """The effects of the script, and the new savepoint in numbers."""
+        """The effects of the script, and the new savepoint in numbers.
+
+        Raises:
+            QueryError: a value cannot be stored, or a file of the source is damaged.
+        """
+        try:
+            summary = self._writer.summary
+        except (ReaderError, WriterError) as error:
+            raise write_error_of(error) from error
         return Preview(
             effects=self._draft.effects,
             offsets=self._draft.family(OffsetChanges).changes,
-            summary=self._writer.summary,
+            summary=summary,
         )
 
     def write(self, target: str | os.PathLike[str]) -> Preview:

@@ -37,7 +37,7 @@ def _statement(parser: Parser) -> Statement:
     word = parser.peek()
     if word not in STATEMENTS:
         raise ForbiddenError(
-            f"a script cannot have {word or 'this'} yet", hint=f"there are {_KNOWN}", position=parser.position
+            f"a script cannot have {word or 'this'}", hint=f"there are {_KNOWN}", position=parser.position
         )
     parser.expect(word)
     statement = STATEMENTS[word](parser)

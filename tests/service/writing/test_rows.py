@@ -340,3 +340,19 @@ def test_as_many_rows_as_expected_change(write: Command) -> None:
 
     assert "found 3; nothing was written" in write(script, "--expect", "kinds__value=2").errors
     assert write(script, "--expect", "kinds__value=3").code == 0
+
+
+@pytest.mark.parametrize(
+    ("script", "message"),
+    [
+        ("INSERT INTO kinds__value (key, value) VALUES ('k1', NULL)", "k1"),
+        ("UPDATE kinds__reducing SET value = NULL", "value"),
+        ("UPDATE kinds__reducing SET key = 'k' || (value - value)", "key"),
+    ],
+)
+def test_a_dry_run_names_what_the_write_would_refuse(script: str, message: str, write: Command) -> None:
+    preview, written = write(script, "--dry-run"), write(script)
+
+    assert (preview.code, preview.output) == (written.code, written.output) == (1, "")
+    assert preview.errors == written.errors
+    assert message in preview.errors
