@@ -10,7 +10,7 @@ import pytest
 from service.errors import ForbiddenError, LimitExceededError, Position, QuerySyntaxError
 from service.writing.statements.alter import Truncate
 from service.writing.statements.parser import Fragment
-from service.writing.statements.rows import Assignment, Update
+from service.writing.statements.rows import Action, Assignment, Conflict, Delete, Insert, Match, Merge, Update
 from service.writing.statements.script import statements_of
 from service.writing.statements.statement import Statement
 from service.writing.statements.tables import DropTable, RenameTable
@@ -144,3 +144,90 @@ def test_other_statements_are_refused(script: str) -> None:
 def test_a_script_has_a_limit() -> None:
     with pytest.raises(LimitExceededError):
         statements_of("DROP TABLE a;" * 100, 1000)
+
+
+def test_rows_are_changed_by_expressions_as_they_were_written() -> None:
+    update, delete = parsed(
+        "UPDATE t AS a SET value.offset = a.offset + 1 /* , */, c = x IS DISTINCT FROM y FROM u, (SELECT 1 WHERE z) v "
+        "WHERE a.k = u.k -- end\n; DELETE FROM t b USING u JOIN v ON u.k = v.k WHERE b.k = CASE WHEN g THEN 1 END"
+    )
+
+    assert isinstance(update, Update)
+    assert update.alias == "a"
+    assert [(one.path, str(one.expression)) for one in update.assignments] == [
+        (("value", "offset"), "a.offset + 1"),
+        (("c",), "x IS DISTINCT FROM y"),
+    ]
+    assert update.source == "u, (SELECT 1 WHERE z) v"
+    assert update.condition == "a.k = u.k"
+    assert isinstance(delete, Delete)
+    assert (delete.alias, delete.source) == ("b", "u JOIN v ON u.k = v.k")
+    assert delete.condition == "b.k = CASE WHEN g THEN 1 END"
+
+
+def test_an_insert_has_columns_a_query_and_what_happens_to_rows_that_are_there() -> None:
+    plain, query, named, upsert = parsed(
+        "INSERT INTO t VALUES (1, 'on conflict'); INSERT INTO t (SELECT 1); INSERT INTO t BY NAME SELECT 1 AS a; "
+        'INSERT INTO t AS x (a, "select") SELECT a, b FROM u JOIN v ON u.k = v.k ON CONFLICT (a) DO UPDATE SET b = excluded.b '
+        "WHERE x.b < 5"
+    )
+
+    assert isinstance(plain, Insert)
+    assert (plain.columns, plain.query, plain.conflict) == ((), "VALUES (1, 'on conflict')", None)
+    assert isinstance(query, Insert)
+    assert (query.columns, query.query) == ((), "(SELECT 1)")
+    assert isinstance(named, Insert)
+    assert named.is_by_name
+    assert isinstance(upsert, Insert)
+    assert (upsert.alias, upsert.columns) == ("x", ("a", "select"))
+    assert upsert.query == "SELECT a, b FROM u JOIN v ON u.k = v.k"
+    assert upsert.conflict == Conflict(
+        columns=("a",),
+        assignments=(Assignment(("b",), Fragment("excluded.b")),),
+        condition=Fragment("x.b < 5"),
+    )
+
+
+def test_a_merge_has_clauses_in_order() -> None:
+    (merge,) = parsed(
+        "MERGE INTO t USING (SELECT * FROM u WHERE a ON b) s ON t.k = s.k WHEN MATCHED AND CASE WHEN s.a THEN 1 END = 1 THEN DELETE "
+        "WHEN MATCHED THEN UPDATE SET a = 1, b = 2 WHEN NOT MATCHED BY TARGET THEN INSERT (k) VALUES (f(s.k)) "
+        "WHEN NOT MATCHED BY SOURCE AND t.a THEN DO NOTHING"
+    )
+
+    assert isinstance(merge, Merge)
+    assert (merge.source, merge.condition) == ("(SELECT * FROM u WHERE a ON b) s", "t.k = s.k")
+    assert [(one.match, one.action, one.condition and str(one.condition)) for one in merge.clauses] == [
+        (Match.MATCHED, Action.DELETE, "CASE WHEN s.a THEN 1 END = 1"),
+        (Match.MATCHED, Action.UPDATE, None),
+        (Match.NOT_MATCHED, Action.INSERT, None),
+        (Match.NOT_MATCHED_BY_SOURCE, Action.NOTHING, "t.a"),
+    ]
+    assert [one.column for one in merge.clauses[1].assignments] == ["a", "b"]
+    assert (merge.clauses[2].columns, merge.clauses[2].values) == (("k",), "f(s.k)")
+
+
+@pytest.mark.parametrize(
+    ("script", "message"),
+    [
+        ("DELETE t", "expected FROM, found 't'"),
+        ("DELETE FROM t WHERE", "expected an expression, found the end"),
+        ("DELETE FROM t USING u LIMIT 1", "expected WHERE, found 'LIMIT'"),
+        ("DELETE FROM t WHERE a) OR (b", "expected an expression, found ')'"),
+        ("UPDATE t SET a = 1 FROM u UNION SELECT 1", "expected WHERE, found 'UNION'"),
+        ("INSERT t VALUES (1)", "expected INTO, found 't'"),
+        ("INSERT INTO t", "expected SELECT or VALUES, found the end"),
+        ("INSERT INTO t (a VALUES (1)", "expected , or ), found 'VALUES'"),
+        ("INSERT INTO t VALUES (1) ON CONFLICT DO DELETE", "expected UPDATE, found 'DELETE'"),
+        ("INSERT INTO t VALUES (1) RETURNING a", "expected the end of the statement, found 'RETURNING'"),
+        ("MERGE INTO t USING u ON a = b", "expected WHEN, found the end"),
+        ("MERGE INTO t USING u ON a = b WHEN MATCHED THEN INSERT", "expected UPDATE, found 'INSERT'"),
+        ("MERGE INTO t USING u ON a = b WHEN NOT MATCHED THEN DELETE", "expected INSERT, found 'DELETE'"),
+        ("MERGE INTO t USING u ON a = b WHEN NOT MATCHED THEN INSERT (a)", "expected VALUES, found the end"),
+    ],
+)
+def test_wrong_statements_about_rows_are_syntax_errors(script: str, message: str) -> None:
+    with pytest.raises(QuerySyntaxError) as error:
+        parsed(script)
+
+    assert error.value.message == message
