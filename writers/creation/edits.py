@@ -85,6 +85,13 @@ class ExtendOperatorState(Edit):
 
     def applied(self, metadata: SavepointMetadata, source: SavepointLocation) -> SavepointMetadata:
         operator = find_operator(metadata, self.operator_id)
+        for one in self.elements:
+            # Elements of subtasks that are no more would be lost.
+            if one.parallelism != operator.parallelism:
+                raise RefusedEditError(
+                    f"expected the new state {one.state.name} to be dealt out to {operator.parallelism} subtasks, found "
+                    f"{one.parallelism}: create it in a script of its own"
+                )
         known = {one.index: one for one in operator.subtasks}
         subtasks = tuple(
             self._extended(known.get(index, SubtaskState(index=index)), source)

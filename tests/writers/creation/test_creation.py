@@ -18,6 +18,7 @@ from readers import Savepoint, SavepointLocation, StateKind, operator_id_of, typ
 from writers import (
     CollectedElements,
     CreateOperator,
+    ExtendOperatorState,
     NewState,
     RefusedEditError,
     SavepointWriter,
@@ -438,3 +439,59 @@ def test_a_decimal_becomes_a_big_decimal_of_its_scale(create: Callable[..., Save
     savepoint = create(an_operator(keyed(state, rows)))
 
     assert rows_of(savepoint, "value")["state"] == [("12.50",)]
+
+
+_KEYS = st.one_of(
+    st.dictionaries(st.text(max_size=8), st.integers(-(2**63), 2**63 - 1), min_size=1, max_size=30),
+    st.dictionaries(st.integers(-(2**31), 2**31 - 1), st.binary(max_size=20), min_size=1, max_size=30),
+)
+
+
+@settings(deadline=None, max_examples=25)
+@given(_KEYS, st.integers(1, 400), st.integers(1, 9), st.integers(1, 10), st.booleans())
+def test_any_entries_are_read_back(
+    tmp_path_factory: pytest.TempPathFactory,
+    entries: dict[Any, Any],
+    most: int,
+    parallelism: int,
+    size: int,
+    ttl: bool,
+) -> None:
+    is_text = isinstance(next(iter(entries)), str)
+    types = {"key": "String", "value": "Long"} if is_text else {"key": "Integer", "value": "byte[]"}
+    folder = tmp_path_factory.mktemp("created")
+    (folder / "empty").mkdir()
+    write_empty_savepoint(folder / "empty")
+    rows = [{"key": key, "value": value} for key, value in entries.items()]
+    batches = pa.Table.from_pylist(rows).to_batches(max_chunksize=size)
+    operator = an_operator(
+        keyed(state_of("VALUE", "state", types, ttl=ttl), *batches, most=most),
+        parallelism=min(parallelism, most),
+        most=most,
+    )
+
+    SavepointWriter(SavepointLocation(folder / "empty"), [operator]).write(folder / "new")
+
+    savepoint = Savepoint(folder / "new")
+    assert rows_of(savepoint, "key", "value")["state"] == sorted(entries.items(), key=repr)
+    # Each key is where a job looks for it.
+    (state,) = savepoint.operators[0].states
+    found = {
+        row["key"]: row["_key_group"] for one in state.read(["key", "_key_group"]) for row in one.to_pylist()
+    }
+    assert state.key_groups_of(list(entries)) == tuple((found[key], key) for key in entries)
+
+
+def test_new_elements_are_not_dealt_out_to_subtasks_that_are_no_more(tmp_path: Path) -> None:
+    elements = CollectedElements(new_state("UNION_LIST", value="String"), 2)
+    elements.add(batch(("value", ["a", "b"])))
+    write_empty_savepoint(tmp_path)
+    edits = [
+        an_operator(parallelism=1),
+        ExtendOperatorState(operator_id=operator_id_of("new"), elements=(elements,)),
+    ]
+
+    with pytest.raises(
+        RefusedEditError, match="expected the new state state to be dealt out to 1 subtasks, found 2"
+    ):
+        SavepointWriter(SavepointLocation(tmp_path), edits)
