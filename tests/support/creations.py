@@ -195,20 +195,21 @@ CREATE TABLE "events__last-numbers" (value STRUCT(key VARCHAR, n BIGINT))
 CREATE TABLE events__readers (value VARCHAR) WITH (kind = 'UNION_LIST') AS VALUES ('reader-0'), ('reader-1')
 """
 _WORDS = """
-CREATE TABLE aggregate__count (key VARCHAR, value BIGINT) WITH (parallelism = 3)
+CREATE TABLE aggregate__count (key VARCHAR, value BIGINT) WITH (parallelism = 3, max_parallelism = 1000)
   AS SELECT CASE WHEN k < 4 THEN 'p' || k || '@' || 100 ELSE 'key_' || k END, k FROM range(2000) t(k);
 CREATE TABLE source__offsets (value STRUCT(topic VARCHAR, p INTEGER, n BIGINT))
-  WITH (kind = 'OPERATOR_LIST', state = 'topic-partition-offset-states', value_type = 'Tuple3<String, Integer, Long>', parallelism = 3)
+  WITH (kind = 'OPERATOR_LIST', state = 'topic-partition-offset-states', value_type = 'Tuple3<String, Integer, Long>',
+    parallelism = 3, max_parallelism = 1000)
   AS SELECT {'topic': 'words', 'p': p, 'n': 100} FROM range(4) t(p)
 """
 
 CREATIONS = (
     Creation(
-        name="2,000 counts by word and the offsets of the source, parallelism 3",
+        name="2,000 counts by word and the offsets of the source, in 3 subtasks and 1,000 key groups",
         job="wordcount",
         uids=("aggregate", "source"),
         script=_WORDS,
-        restoring=("--emit", "2"),
+        restoring=("--max-parallelism", "1000", "--emit", "2"),
         changes=True,
     ),
     Creation(
