@@ -465,6 +465,19 @@ def _layouts() -> Iterator[Restore]:
             restoring=("--allow-non-restored", *restoring),
             undeclared=("union-offset-states",),
         )
+    for version, backend in (("1.20.3", "hashmap"), ("2.3.0", "rocksdb")):
+        yield Restore(
+            name="values-compressed",
+            version=version,
+            backend=backend,
+            source="kinds-compressed-canonical",
+            script="UPDATE kinds__value SET value = value + 1000; UPDATE kinds__aggregating SET value.f0 = value.f0 + 1; "
+            "DELETE FROM kinds__reducing WHERE key = 'k2'",
+            job="kinds",
+            restoring=("--allow-non-restored", *more),
+            states=("value", "aggregating", "reducing", "map", "list"),
+            written_by="1.20.3",
+        )
 
 
 _WINDOWS = "80874c5910ae85605cc0b18f46030a71"  # the window operator's id; 1.20 stores no uids
