@@ -83,6 +83,7 @@ COMPILED_UNITS = (
     "writers.encode.machine.execute",
     "writers.keyed.assembly",
     "writers.keyed.keys",
+    "writers.keyed.resharding",
 )
 """The modules that have kernels, those of the readers among them."""
 

@@ -125,7 +125,7 @@ class RenamedField(TypeChange):
         _check_new(record, self.name)
         fields = list(record.fields)
         fields[index] = replace(fields[index], name=self.name)
-        return _with_fields(record, fields, list(range(len(fields))), {})
+        return _with_fields(record, fields, list(range(len(fields))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,18 +168,9 @@ class AddedField(TypeChange):
     def _in_pojo(self, record: PojoSerializer, filled: pa.Array) -> Evolved:
         _check_described(record)
         _check_new(record, self.path[-1])
-        fields = [*record.fields, PojoField(self.path[-1], self.serializer)]
-        order = list(range(len(fields)))
-        # Flink sorts the fields of a POJO by their names.
-        if [field.name for field in record.fields] == sorted(field.name for field in record.fields):
-            order.sort(key=lambda index: fields[index].name)
         last = len(record.fields)
-        return _with_fields(
-            record,
-            [fields[index] for index in order],
-            [None if index == last else index for index in order],
-            {order.index(last): filled},
-        )
+        fields = [*record.fields, PojoField(self.path[-1], self.serializer)]
+        return _with_fields(record, fields, [*range(last), None], filled)
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +191,7 @@ class DroppedField(TypeChange):
                 f"expected a field that {record.type_name} keeps, found that {self.path[-1]} is its only one"
             )
         if isinstance(record, PojoSerializer):
-            return _with_fields(record, [record.fields[index] for index in kept], list(kept), {})
+            return _with_fields(record, [record.fields[index] for index in kept], list(kept))
         assert isinstance(record, RowSerializer | TupleSerializer)
         names = tuple(record.names[index] for index in kept) if record.names else ()
         return _with_positions(record, tuple(record.fields[index] for index in kept), names, list(kept), None)
@@ -301,19 +292,22 @@ def _with_fields(
     record: PojoSerializer,
     fields: Sequence[PojoField],
     sources: Sequence[int | None],
-    filled: dict[int, pa.Array],
+    filled: pa.Array | None = None,
 ) -> Evolved:
     """Return a POJO with other fields.
 
     Args:
         record: the POJO before.
-        fields: its fields after.
+        fields: its fields after, in any order.
         sources: for each of them the number of the old field; None for a new one.
-        filled: by the number of a new field: its value, an array of one.
+        filled: the value of a new field, an array of one.
     """
     _check_described(record)
-    new = replace(record, fields=tuple(fields))
-    return _selected(new, sources, filled)
+    # Flink's PojoTypeInfo sorts the fields. It compares them by name, but RocksDB then reads the bytes in the order of the class.
+    order = sorted(range(len(fields)), key=lambda index: fields[index].name)
+    new = replace(record, fields=tuple(fields[index] for index in order))
+    sorted_sources = [sources[index] for index in order]
+    return _selected(new, sorted_sources, {} if filled is None else {sorted_sources.index(None): filled})
 
 
 def _with_positions(

@@ -83,6 +83,14 @@ def test_a_field_of_a_field_is_renamed() -> None:
     ]
 
 
+def test_fields_stand_in_the_order_of_their_names_whatever_happened() -> None:
+    serializer: Serializer = ORDER
+    for change in (RenamedField(("address",), "zone"), AddedField(("box",), STRING)):
+        serializer = change.evolved(serializer).serializer
+
+    assert [name for name, _ in serializer.children] == ["box", "id", "name", "zone"]
+
+
 def test_an_added_field_has_its_default_in_every_value_and_stands_where_flink_sorts_it() -> None:
     change = AddedField(("count",), LONG, pa.scalar(7))
 

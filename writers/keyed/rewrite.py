@@ -13,7 +13,7 @@ All subtasks of an operator become canonical: Flink does not rescale an operator
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -54,6 +54,7 @@ from writers.keyed.altered import AlteredHeader, TypeEditor, altered_header
 from writers.keyed.assembly import KeyGroupAssembler, StateFile, page_of
 from writers.keyed.carry import carrier_of, check_carried, composed_part, state_names
 from writers.keyed.editors import editor_of
+from writers.keyed.resharding import MOST_KEY_GROUPS, ReshardedMaker, Resharding, SubtaskRanges
 from writers.keyed.segments import EntrySegments
 from writers.keyed.windows import WindowWatch
 from writers.warnings import RestoreWarning
@@ -61,7 +62,6 @@ from writers.warnings import RestoreWarning
 # A copy of a whole file may share the bytes of the source on disk; more than this share of it is not left behind as waste.
 _MOST_WASTE = 1 / 8
 _PIECE_BYTES = 4 << 20
-_MOST_KEY_GROUPS = 1 << 15  # Flink: KeyGroupRangeAssignment.UPPER_BOUND_MAX_PARALLELISM
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,14 +71,18 @@ class RewriteKeyedState(Edit):
     Attributes:
         operator: the operator in the source.
         changes: of each state that statements changed.
-        alterations: of each state that goes, becomes empty, or gets another name or other types; the changes come first.
+        alterations: of each state that goes, becomes empty, or gets another name or other types.
         added: states that it gets.
+        max_parallelism: the new number of key groups; None for that of the source.
+        parallelism: the new number of subtasks; None for that of the source.
     """
 
     operator: Operator
     changes: Mapping[StateName, StateChanges] = field(default_factory=dict)
     alterations: Mapping[StateName, StateAlteration] = field(default_factory=dict)
     added: tuple[AddedState, ...] = ()
+    max_parallelism: int | None = None
+    parallelism: int | None = None
 
     def merged(self, other: RewriteKeyedState) -> RewriteKeyedState:
         """Return both edits of one operator as one."""
@@ -87,6 +91,8 @@ class RewriteKeyedState(Edit):
             changes={**self.changes, **other.changes},
             alterations={**self.alterations, **other.alterations},
             added=(*self.added, *other.added),
+            max_parallelism=other.max_parallelism or self.max_parallelism,
+            parallelism=other.parallelism or self.parallelism,
         )
 
     def applied(self, metadata: SavepointMetadata, source: SavepointLocation) -> SavepointMetadata:
@@ -99,6 +105,9 @@ class RewriteKeyedState(Edit):
         sources = {id(one.recorded): one for one in self.operator.sources if one.recorded is not None}
         recorded = {one.index: one.managed_keyed_state for one in self.operator.metadata.subtasks}
         self._check_states()
+        if self.max_parallelism is not None or self.parallelism is not None:
+            resharded = self._resharded(operator, [sources.get(id(one)) for one in recorded.values()])
+            return with_operator(metadata, operator, resharded)
         subtasks = tuple(
             self._rewritten(one, sources.get(id(recorded.get(one.index))), source)
             for one in self._with_all_subtasks(operator)
@@ -115,9 +124,9 @@ class RewriteKeyedState(Edit):
             return replace(subtask, managed_keyed_state=self._added_alone(subtask))
         most = max(self.operator.metadata.max_parallelism, 1)
         groups = handle.key_group_range
-        if not 0 <= groups.start <= groups.end < most <= _MOST_KEY_GROUPS:
+        if not 0 <= groups.start <= groups.end < most <= MOST_KEY_GROUPS:
             raise RefusedEditError(
-                f"expected key groups of subtask {subtask.index} below the max parallelism, which is at most {_MOST_KEY_GROUPS}, "
+                f"expected key groups of subtask {subtask.index} below the max parallelism, which is at most {MOST_KEY_GROUPS}, "
                 f"found {groups.start} to {groups.end} of {most}"
             )
         header = check_carried(source, source.stored_header())
@@ -166,6 +175,54 @@ class RewriteKeyedState(Edit):
             else handle.key_group_range
         )
         return DeferredKeyedState(key_group_range=groups, maker=AddedStatesMaker(self.added, groups))
+
+    def _resharded(self, operator: OperatorState, sources: Sequence[Source | None]) -> OperatorState:
+        """Return the operator with other key groups and subtasks.
+
+        Raises:
+            RefusedEditError: they cannot be dealt out so.
+        """
+        old = SubtaskRanges(max(operator.max_parallelism, 1), operator.parallelism)
+        new = SubtaskRanges(self.max_parallelism or old.max_parallelism, self.parallelism or old.parallelism)
+        if self.changes or self.alterations or self.added:
+            raise RefusedEditError(
+                f"{_shown(self.operator)} gets other key groups or subtasks: change its states in a script of its own"
+            )
+        if not 1 <= new.parallelism <= new.max_parallelism <= MOST_KEY_GROUPS:
+            raise RefusedEditError(
+                f"expected at most {MOST_KEY_GROUPS} key groups and no more subtasks than these, found max_parallelism "
+                f"{new.max_parallelism} and parallelism {new.parallelism}"
+            )
+        if operator.fully_finished:
+            raise RefusedEditError(f"{_shown(self.operator)} had finished: it has no state to deal out")
+        others = {one.index: replace(one, managed_keyed_state=None) for one in operator.subtasks}
+        for index, subtask in others.items():
+            if subtask.raw_keyed_state is not None:
+                raise RefusedEditError(
+                    f"{_shown(self.operator)} has raw keyed state, as timers on the heap: it cannot be dealt out anew"
+                )
+            if index >= new.parallelism and any(True for _ in subtask.recorded()):
+                raise RefusedEditError(
+                    f"subtask {index} of {_shown(self.operator)} has operator state: expected a parallelism above {index}, "
+                    f"found {new.parallelism}"
+                )
+        found = [(one, check_carried(one, one.stored_header())) for one in sources if one is not None]
+        resharding = Resharding(found, old, new) if found else None
+        subtasks = []
+        for index in range(new.parallelism):
+            kept = others.get(index)
+            if resharding is not None:
+                maker = ReshardedMaker(resharding=resharding, groups=new.of(index))
+                handle = DeferredKeyedState(key_group_range=maker.groups, maker=maker)
+                kept = replace(kept or SubtaskState(index=index), managed_keyed_state=handle)
+            if kept is not None:
+                subtasks.append(kept)
+        return replace(
+            operator,
+            parallelism=new.parallelism,
+            max_parallelism=new.max_parallelism,
+            subtasks=tuple(subtasks),
+        )
 
     def _check_states(self) -> None:
         known = {name for source in self.operator.sources for name in source.entries}

@@ -94,6 +94,17 @@ def composite_program(entry: Entry, max_parallelism: int) -> tuple[ColumnTree, C
     )
 
 
+def emit_key_alone(program: Program, layout: EntryLayout, entry: Entry, max_parallelism: int) -> None:
+    """Declare the key of an entry, and nothing behind it."""
+    assert entry.key is not None
+    program.key_group(key_group_bytes(max_parallelism))
+    if entry.kind is StateKind.TIMER:
+        with layout.column(program, "value"):
+            program.flipped()
+    with layout.column(program, "key"):
+        entry.key.emit(program)
+
+
 def encode_key_prefix(entry: Entry, key: object, key_group: int, max_parallelism: int) -> bytes | None:
     """Return the bytes that all composite keys of `key` begin with; None if they are not known."""
     if entry.key is None or entry.kind is StateKind.TIMER:

@@ -57,3 +57,13 @@ class ComposedSource(CompositeSource):
 
     def pages(self, state: StateName, selection: Selection) -> Iterator[Page]:
         return iter(())
+
+    def keys(self, state: StateName, page: Page) -> Iterator[tuple[Page, pa.Array]]:
+        """Yield entries of a state with their keys alone: values are not looked at."""
+        entry = self.entries[state]
+        layout = EntryLayout(self.columns(entry), frozenset({"key"}))
+        decoder = layout.decoder(
+            lambda program, columns: composite.emit_key_alone(program, columns, entry, self.max_parallelism)
+        )
+        for batch in decoder.decode(page):
+            yield batch.page, batch.arrays[0]

@@ -93,6 +93,19 @@ def test_states_of_an_operator_with_another_uid_have_its_name(write: Write, tmp_
     assert rows(tmp_path / "new", "SELECT count(*) FROM all__number") == [(6,)]
 
 
+def test_an_operator_has_other_key_groups_and_subtasks(write: Write, tmp_path: Path) -> None:
+    text, *_ = write(
+        "ALTER TABLE kinds SET (max_parallelism = 10 * 100); ALTER TABLE kinds SET (parallelism = 3)"
+    )
+
+    assert text.startswith(
+        "kinds has 1000 key groups in 2 subtasks: every entry goes to the group of its key"
+    )
+    found = rows(tmp_path / "new", "SELECT count(DISTINCT _subtask), max(_key_group) > 128 FROM kinds__value")
+    assert found == [(3, True)]
+    assert rows(tmp_path / "new", "SELECT value FROM kinds__value WHERE key = 'k3'") == [(3,)]
+
+
 @pytest.mark.parametrize(
     ("script", "message"),
     [

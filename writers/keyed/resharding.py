@@ -1,0 +1,311 @@
+"""Keyed state with another number of key groups, or of subtasks: each entry goes to the key group of its key's hash code.
+
+    read every entry ─▶ its new key group ─▶ spool: a file for some key groups ─▶ the file of each new subtask
+
+Flink checks nothing: a key in another group is restored, listed, and never found. So the hash codes are proven first: the key
+groups of the source must be those that they say. What is in memory is a page of the source, or one file of the spool.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import uuid
+import weakref
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from readers import (
+    ComposedSource,
+    Page,
+    Source,
+    StateName,
+    StoredHeader,
+    kernel,
+    load_le_i4,
+    load_le_i8,
+    load_u1,
+    store_1,
+)
+from readers.metadata import (
+    KeyedStateHandle,
+    KeyGroupRange,
+    KeyGroupsSavepointStateHandle,
+    RelativeFileStateHandle,
+)
+from writers.deferred import Create, KeyedStateMaker
+from writers.errors import RefusedEditError
+from writers.hashes import key_groups_of
+from writers.headers import registered_state
+from writers.keyed.assembly import KeyGroupAssembler, StateFile
+from writers.keyed.carry import carrier_of, composed_part, state_names
+from writers.keyed.segments import KEY_ADDRESS, KEY_BYTES, VALUE_ADDRESS, VALUE_BYTES, EntrySegments
+
+MOST_KEY_GROUPS = 1 << 15  # Flink: KeyGroupRangeAssignment.UPPER_BOUND_MAX_PARALLELISM
+_MOST_ONE_BYTE_GROUPS = 128
+_FILE_BYTES = 32 << 20
+_MOST_FILES = 256
+_FIELDS = 4  # of an entry in the spool: key group, state, bytes of the key, bytes of the value
+_WORD_BYTES = 8
+
+
+@kernel
+def _gather(table: int, groups: int, count: int, old_width: int, new_width: int, output: int) -> int:
+    """Write keys, with other key groups before them, and values; return the number of bytes."""
+    position = 0
+    for entry in range(count):
+        group = load_le_i4(groups, entry * 4)
+        if new_width == 2:
+            store_1(output, position, (group >> 8) & 0xFF)
+            position += 1
+        store_1(output, position, group & 0xFF)
+        position += 1
+        field = entry * 32
+        key = load_le_i8(table, field)
+        for at in range(old_width, load_le_i8(table, field + 8)):
+            store_1(output, position, load_u1(key, at))
+            position += 1
+        value = load_le_i8(table, field + 16)
+        for at in range(load_le_i8(table, field + 24)):
+            store_1(output, position, load_u1(value, at))
+            position += 1
+    return position
+
+
+@dataclass(frozen=True, slots=True)
+class SubtaskRanges:
+    """How key groups are dealt out to subtasks. Flink: KeyGroupRangeAssignment#computeKeyGroupRangeForOperatorIndex."""
+
+    max_parallelism: int
+    parallelism: int
+
+    def of(self, index: int) -> KeyGroupRange:
+        """Return the key groups of a subtask."""
+        start = (index * self.max_parallelism + self.parallelism - 1) // self.parallelism
+        end = ((index + 1) * self.max_parallelism - 1) // self.parallelism
+        return KeyGroupRange(start, end)
+
+
+class Resharding:
+    """The entries of an operator, dealt out anew.
+
+    Args:
+        sources: the keyed state of its subtasks, each with its header.
+        old: the key groups and subtasks of the source.
+        new: those of the new savepoint.
+
+    Raises:
+        RefusedEditError: subtasks have different types.
+    """
+
+    def __init__(
+        self, sources: Sequence[tuple[Source, StoredHeader]], old: SubtaskRanges, new: SubtaskRanges
+    ) -> None:
+        self._sources = sources
+        self._old, self._new = old, new
+        self.header = sources[0][1]
+        self.names = state_names(self.header)
+        for source, header in sources[1:]:
+            self._check_alike(source, header)
+
+    def _check_alike(self, source: Source, header: StoredHeader) -> None:
+        """Refuse subtasks whose states have other types: one file can have one header only."""
+        first, other = (
+            {state.name: registered_state(state, one.data) for state in one.header.states}
+            for one in (self.header, header)
+        )
+        start, end = header.header.key_block
+        key_start, key_end = self.header.header.key_block
+        if first != other or header.data[start:end] != self.header.data[key_start:key_end]:
+            raise RefusedEditError(
+                f"{source.path}: expected the states of all subtasks in the same types, found others: a subtask knows classes "
+                "that another does not"
+            )
+
+    @cached_property
+    def _first_groups(self) -> NDArray[np.int64]:
+        """The first key group of each file of the spool; no file has those of two subtasks."""
+        size = sum(source.size_bytes for source, _ in self._sources)
+        each = max(1, min(-(-size // _FILE_BYTES), _MOST_FILES) // self._new.parallelism)
+        firsts = [
+            groups.start + groups.number_of_key_groups * part // each
+            for groups in map(self._new.of, range(self._new.parallelism))
+            for part in range(each)
+        ]
+        return np.unique(np.array(firsts, dtype=np.int64))
+
+    @cached_property
+    def _spooled(self) -> list[Path]:
+        """The files of the spool; their folder goes with this object."""
+        folder = Path(tempfile.mkdtemp(prefix="savepointdb-"))
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        paths = [folder / str(number) for number in range(len(self._first_groups))]
+        files = [path.open("wb") for path in paths]
+        try:
+            for state, page in self._pages():
+                for number, block in self._divided(page, state):
+                    files[number].write(block)
+        finally:
+            for file in files:
+                file.close()
+        return paths
+
+    def _pages(self) -> Iterator[tuple[int, Page]]:
+        """Yield all entries, with the id of their state in the new header."""
+        for source, header in self._sources:
+            own = state_names(header)
+            ids = [self.names.index(name) for name in own]
+            carrier = carrier_of(source, header, self._old.max_parallelism)
+            for group in carrier.groups:
+                for state, pages in carrier.states(group):
+                    for page in pages:
+                        for some, groups in self._resharded(source, own[state], page):
+                            yield ids[state], _with_groups(some, groups)
+
+    def _resharded(
+        self, source: Source, name: StateName, page: Page
+    ) -> Iterator[tuple[Page, NDArray[np.int32]]]:
+        """Yield entries with their new key groups.
+
+        Raises:
+            RefusedEditError: a key's hash code is not known, or it is not what the source says.
+        """
+        if self._old.max_parallelism == self._new.max_parallelism:
+            yield page, page.key_groups
+            return
+        part = composed_part(source, name, self._old.max_parallelism)
+        serializer = part.entry.key
+        assert serializer is not None
+        if part.entry.is_raw("key"):
+            raise RefusedEditError(
+                f"{name.name}: expected keys whose hash codes in Java are known, found {serializer.type_name}"
+            )
+        assert isinstance(part.source, ComposedSource)
+        for some, keys in part.source.keys(name, page):
+            known = key_groups_of(serializer, keys, self._old.max_parallelism)
+            wrong = np.flatnonzero(known != some.key_groups)
+            if len(wrong):
+                row = int(wrong[0])
+                raise RefusedEditError(
+                    f"{name.name}: expected the key {keys[row].as_py()!r} in key group {known[row]}, which its hash code in Java "
+                    f"says, found it in {some.key_groups[row]}: its hash code is not that of {serializer.type_name}"
+                )
+            yield some, key_groups_of(serializer, keys, self._new.max_parallelism)
+
+    def _divided(self, page: Page, state: int) -> Iterator[tuple[int, bytes]]:
+        """Yield the number of each file that gets some of the entries, with a block of them."""
+        numbers = np.searchsorted(self._first_groups, page.key_groups, side="right") - 1
+        order = np.argsort(numbers, kind="stable")
+        entries = EntrySegments.of_page(page)
+        widths = _width(self._old.max_parallelism), _width(self._new.max_parallelism)
+        bounds = np.flatnonzero(np.diff(numbers[order])) + 1
+        for rows in np.split(order, bounds):
+            if len(rows):
+                groups = np.ascontiguousarray(page.key_groups[rows])
+                yield int(numbers[rows[0]]), _block(entries.take(rows), groups, state, *widths)
+
+    def write(self, groups: KeyGroupRange, file: StateFile) -> NDArray[np.int64]:
+        """Write the key groups of a subtask; return the position of each."""
+        file.write(self.header.data)
+        assembler = KeyGroupAssembler(file, compressed=self.header.header.compressed)
+        offsets: NDArray[np.int64] = np.zeros(groups.number_of_key_groups, dtype=np.int64)
+        for first, path in zip(self._first_groups.tolist(), self._spooled, strict=True):
+            if groups.start <= first <= groups.end and path.stat().st_size:
+                for group, states in _read(path):
+                    assembler.begin()
+                    for state, entries in states:
+                        assembler.state(state)
+                        assembler.add(entries)
+                    offsets[group - groups.start] = assembler.end()
+        return offsets
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ReshardedMaker(KeyedStateMaker):
+    """Makes the keyed state of one new subtask.
+
+    Attributes:
+        resharding: of its operator; the makers of all subtasks share it.
+        groups: those of the subtask.
+    """
+
+    resharding: Resharding
+    groups: KeyGroupRange
+
+    def make(self, create: Create) -> KeyedStateHandle:
+        name = str(uuid.uuid4())
+        with create(name) as new:
+            file = StateFile(new)
+            offsets = self.resharding.write(self.groups, file)
+            file.flush()
+        return KeyGroupsSavepointStateHandle(
+            key_group_range=self.groups,
+            offsets=offsets,
+            delegate=RelativeFileStateHandle(relative_path=name, state_size=file.position),
+        )
+
+
+def _with_groups(page: Page, groups: NDArray[np.int32]) -> Page:
+    return Page(
+        data=page.data,
+        starts=page.starts,
+        ends=page.ends,
+        key_groups=groups,
+        subtask=page.subtask,
+        path=page.path,
+    )
+
+
+def _width(max_parallelism: int) -> int:
+    return 1 if max_parallelism <= _MOST_ONE_BYTE_GROUPS else 2
+
+
+def _block(
+    entries: EntrySegments, groups: NDArray[np.int32], state: int, old_width: int, new_width: int
+) -> bytes:
+    """Return entries as the spool has them: their number and the size of their bytes, four numbers each, the bytes."""
+    facts: NDArray[np.int64] = np.empty((len(entries), _FIELDS), dtype=np.int64)
+    facts[:, 0], facts[:, 1] = groups, state
+    facts[:, 2] = entries.table[:, KEY_BYTES] + (new_width - old_width)
+    facts[:, 3] = entries.table[:, VALUE_BYTES]
+    size = int(facts[:, 2:].sum())
+    output: NDArray[np.uint8] = np.empty(size, dtype=np.uint8)
+    _gather(np.ascontiguousarray(entries.table), groups, len(entries), old_width, new_width, output)
+    head = np.array([len(entries), size], dtype=np.int64)
+    return b"".join((head.tobytes(), facts.tobytes(), output.tobytes()))
+
+
+def _read(path: Path) -> Iterator[tuple[int, Iterator[tuple[int, EntrySegments]]]]:
+    """Yield each key group of a file of the spool with the entries of its states, in the order in which they came."""
+    data = np.fromfile(path, dtype=np.uint8)
+    base = int(data.__array_interface__["data"][0])
+    facts, tables, position = [], [], 0
+    while position < len(data):
+        count, size = data[position : position + 2 * _WORD_BYTES].view(np.int64).tolist()
+        position += 2 * _WORD_BYTES
+        behind = position + count * _FIELDS * _WORD_BYTES
+        found = data[position:behind].view(np.int64).reshape(-1, _FIELDS)
+        ends = np.cumsum(found[:, 2:]).reshape(-1, 2) + (base + behind)
+        table: NDArray[np.int64] = np.empty((count, _FIELDS), dtype=np.int64)
+        table[:, KEY_ADDRESS], table[:, VALUE_ADDRESS] = ends[:, 0] - found[:, 2], ends[:, 0]
+        table[:, KEY_BYTES], table[:, VALUE_BYTES] = found[:, 2], found[:, 3]
+        facts.append(found[:, :2])
+        tables.append(table)
+        position = behind + size
+    places = np.concatenate(facts)
+    order = np.lexsort((places[:, 1], places[:, 0]))
+    places, entries = places[order], EntrySegments(np.concatenate(tables)[order], (data,))
+    for rows in np.split(np.arange(len(places)), np.flatnonzero(np.diff(places[:, 0])) + 1):
+        yield int(places[rows[0], 0]), _states(places[rows, 1], entries, rows)
+
+
+def _states(
+    states: NDArray[np.int64], entries: EntrySegments, rows: NDArray[np.int64]
+) -> Iterator[tuple[int, EntrySegments]]:
+    for some in np.split(np.arange(len(rows)), np.flatnonzero(np.diff(states)) + 1):
+        yield int(states[some[0]]), entries.take(rows[some])
