@@ -1,7 +1,7 @@
 """`make bench-write`: savepoints written by SQL, beside Flink's own SavepointWriter (the State Processor API) doing the same.
 
 The source has two million keys with four states, canonical or native RocksDB, and the Kafka source of a real job. Each run is a process
-of its own; `in process` is a further write of a process that has written before. Flink's times are from the moment its cluster is up; its
+of its own; a further write is one of a process that has written before. Flink's times are from the moment its cluster is up; its
 CPU is that of the whole process, and its peak memory depends on the heap, `-Xmx6g`. Runs of both sides alternate.
 """
 
@@ -165,7 +165,7 @@ def _report_head(keys: int) -> None:
         f"Python {platform.python_version()}, Flink {VERSIONS[0]}\n"
     )
     print(
-        "| what | in process | a process | CPU | peak memory | Flink's SavepointWriter | its CPU | its peak memory |"
+        "| what | CPU of a further write | a process | CPU | peak memory | Flink's SavepointWriter | its CPU | its peak memory |"
     )
     print("|---|---|---|---|---|---|---|---|")
 

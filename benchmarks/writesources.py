@@ -64,18 +64,18 @@ def _prepare(folder: Path, keys: int) -> None:
 
 
 def _warm(work: Work, folder: Path, keys: int) -> list[float]:
-    """Return the seconds of writes in this process, after a first one."""
+    """Return the seconds of the processor for writes in this process, after a first one."""
     seconds = []
     with tempfile.TemporaryDirectory(dir=folder) as made:
         for number in range(_WARM_RUNS + 1):
             target = Path(made) / str(number)
-            started = time.perf_counter()
+            started = time.process_time()
             if work.layout:
                 with savepointdb.connect(source_of(folder, work.layout, keys)) as savepoint:
                     savepoint.write(target, work.script)
             elif command(arguments_of(work, folder, keys, target)):
                 raise SystemExit(f"{work.name}: expected to write, failed")
-            seconds.append(time.perf_counter() - started)
+            seconds.append(time.process_time() - started)
             shutil.rmtree(target)
     return seconds[1:]
 
