@@ -50,7 +50,7 @@ class WriteForm {
   private readonly name = h("input", { type: "text", size: 28, spellcheck: "false", autocomplete: "off", oninput: () => this.changed() });
   private readonly result = h("section", { class: "written", "aria-label": "Result" });
   private readonly past = h("div", {});
-  private readonly warning = h("p", { class: "banner", role: "note", hidden: true }, "Flink deletes the files of the source once it has claimed such a savepoint: restore it with NO_CLAIM, and keep the source until then.");
+  private readonly warning = h("p", { class: "banner", role: "note", hidden: true }, "Flink deletes the files of the source once it has claimed such a savepoint: restore it with NO_CLAIM, and keep the source until then. Its states cannot be queried here, because their files are not its own.");
   private readonly preview = h("button", { type: "button", class: "primary", title: "Ctrl+Enter; writes nothing", onclick: () => void this.look() }, "Preview");
   private readonly write = h("button", { type: "button", class: "danger", disabled: true, title: "First preview it", onclick: () => this.ask() }, "Write …");
   private root: string;
