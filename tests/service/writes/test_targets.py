@@ -5,11 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from catalog.catalog import Root
 from service.errors import QueryError
 from service.settings import InvalidSettingError
 from service.writes.targets import WriteRoot, served_roots, target_of, write_roots_of
+from tests.support.examples import examples
 
 
 @pytest.fixture
@@ -102,3 +105,31 @@ def test_a_write_root_is_a_directory_of_this_machine(path: str, out: Path) -> No
 
     with pytest.raises(InvalidSettingError, match="expected a directory of this machine"):
         served_roots([], [root])
+
+
+def test_no_path_at_all_leads_out(tmp_path_factory: pytest.TempPathFactory) -> None:
+    base = tmp_path_factory.mktemp("any")
+    for folder in ("out/jobs", "elsewhere"):
+        (base / folder).mkdir(parents=True)
+    (base / "out/leads-out").symlink_to(base / "elsewhere")
+    (base / "out/up").symlink_to("..")
+    (base / "out/jobs/down").symlink_to("../../elsewhere")
+    out = (base / "out").resolve()
+    steps = st.sampled_from(
+        ["..", ".", "", "out", "jobs", "leads-out", "up", "down", "elsewhere", "new", "file:"]
+    )
+
+    @given(st.lists(steps, max_size=8), st.sampled_from(["", "/", f"{out}/", f"file:{out}/", "file://"]))
+    @settings(max_examples=examples(300), deadline=None)
+    def check(parts: list[str], start: str) -> None:
+        try:
+            found = target_of(start + "/".join(parts), roots_of(out))
+        except QueryError as error:
+            assert error.status in (400, 403, 409)  # noqa: PT017  # one of many outcomes
+        else:
+            assert Path(found.path).resolve().is_relative_to(out)
+            assert found.path == str(Path(found.path).resolve())
+            assert not Path(found.path).exists()
+            assert found.database.startswith("out__")
+
+    check()
