@@ -117,6 +117,21 @@ def type_of(schema: pa.Schema, path: Sequence[str]) -> pa.DataType:
     return kind
 
 
+def shared_group(state: State) -> int | None:
+    """Return a key group, or a subtask of operator state, that two parts of a state have; None if each has its own.
+
+    Rows are numbered in the groups of a part: two parts with one group would have the same places.
+    """
+    seen: set[int] = set()
+    for part in state.parts:
+        sizes = part.source.key_group_bytes(part.name)
+        own = {part.source.subtask} if sizes is None else {group for group, _ in sizes}
+        if not seen.isdisjoint(own):
+            return min(seen & own)
+        seen |= own
+    return None
+
+
 def folded(name: str, known: Iterable[str]) -> str | None:
     """Return the known name that a name is in any case."""
     return next((one for one in known if one.casefold() == name.casefold()), None)

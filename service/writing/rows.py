@@ -43,6 +43,7 @@ from service.writing.layers import (
     placed_rows,
     places_of_added,
     reader_of,
+    shared_group,
     type_of,
 )
 from service.writing.samples import MOST_SAMPLES, samples_of
@@ -338,6 +339,12 @@ class RowChanges(Family):
                 raise InvalidQueryError(
                     f"an earlier statement emptied {statement.name!r}",
                     hint="remove its rows by a DELETE instead",
+                )
+            shared = shared_group(target.state)
+            if shared is not None:
+                raise InvalidQueryError(
+                    f"expected rows of {table.name} in one place each, found {target.table.group_column} {shared} in two "
+                    "state files: it cannot be changed"
                 )
             for error in target.state.unread:
                 raise InvalidQueryError(f"{table.name} cannot be read and not be changed: {error.error}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -10,9 +12,11 @@ from typing import Any, NamedTuple
 import pytest
 
 import catalog
+from readers.metadata import OperatorState, read_metadata
 from service.cli import main
 from tests.support.paths import DATA
 from tests.support.unpacked import unpacked
+from writers.metadata import write_metadata
 
 CANONICAL = DATA / "flink/2.3.0/everything-rocksdb-savepoints/canonical"
 NATIVE = DATA / "flink/2.3.0/everything-rocksdb-savepoints/native"
@@ -356,3 +360,24 @@ def test_a_dry_run_names_what_the_write_would_refuse(script: str, message: str, 
     assert (preview.code, preview.output) == (written.code, written.output) == (1, "")
     assert preview.errors == written.errors
     assert message in preview.errors
+
+
+def test_a_key_group_in_two_files_is_refused(write: Command, tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    shutil.copytree(CANONICAL, source)
+    data = (source / "_metadata").read_bytes()
+    metadata = read_metadata(data, "_metadata")
+
+    def doubled(operator: OperatorState) -> OperatorState:
+        first, *others = operator.subtasks
+        copies = [replace(one, managed_keyed_state=first.managed_keyed_state) for one in others]
+        return replace(operator, subtasks=(first, *copies))
+
+    operators = tuple(doubled(one) if one.uid == "kinds" else one for one in metadata.operators)
+    (source / "_metadata").write_bytes(write_metadata(replace(metadata, operators=operators)))
+
+    ended = write("DELETE FROM kinds__value WHERE key = 'k3'", source=source)
+
+    assert ended.code == 1
+    assert "in one place each, found _key_group" in ended.errors
+    assert not write.target.exists()
