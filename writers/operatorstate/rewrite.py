@@ -43,6 +43,11 @@ class RewriteOperatorState(Edit):
         operator = find_operator(metadata, self.operator.operator_id)
         states = {state.name: state for state in self.operator.states if state.kind in KINDS}
         for name, changes in self.changes.items():
+            if name not in states:
+                raise RefusedEditError(
+                    f"rows of {name} cannot be changed: they are bytes of a coordinator, of a hook, of records in flight or of "
+                    "raw state, which no statement writes"
+                )
             check_changeable(states[name], changes)
             _check_places(states[name], changes)
         shared = self._shared(operator.subtasks, states, source)

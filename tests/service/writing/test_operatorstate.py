@@ -135,6 +135,12 @@ def test_rows_that_flink_would_lose_are_refused(
             'DELETE FROM "Sink Committer: kafka-sink__streaming_committer_raw_states"',
             "it holds transactions or files of a sink",
         ),
+        ('DELETE FROM "kafka-source__coordinator state"', "rows of coordinator state cannot be changed"),
+        (
+            'UPDATE "kafka-source__coordinator state" SET value.initial_discovery_finished = false',
+            "rows of coordinator state cannot be changed",
+        ),
+        ('TRUNCATE "kafka-source__coordinator state"', "cannot be changed by this statement"),
         ('TRUNCATE "kafka-sink__writer_raw_states"', "it holds transactions or files of a sink"),
     ],
 )
