@@ -254,8 +254,8 @@ def _add_write(parser: argparse.ArgumentParser) -> None:
         "sql",
         metavar="SCRIPT",
         nargs="?",
-        help="Statements with semicolons between them: DROP TABLE operator, ALTER TABLE operator RENAME TO 'uid', "
-        "UPDATE source_offsets SET starting_offset = …; - reads them from standard input.",
+        help="Statements with semicolons between them: UPDATE, DELETE, INSERT, MERGE, TRUNCATE, CREATE TABLE … AS SELECT, ALTER "
+        "TABLE, DROP TABLE, CALL rewind_kafka(…); - reads them from standard input.",
     )
     parser.add_argument(
         "--to", metavar="DIR", help="Directory of the new savepoint, or a URL; nothing may be there."

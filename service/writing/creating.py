@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from catalog import Table
 from readers import (
     Operator,
     ReaderError,
@@ -108,6 +109,7 @@ class StateCreations(Family):
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self._operators: dict[str, CreatedStates] = {}
+        self._tables: set[str] = set()
 
     @property
     def appliers(self) -> Mapping[type[Statement], Callable[[Any], Effect]]:
@@ -115,6 +117,18 @@ class StateCreations(Family):
 
     def edits(self) -> Iterator[Edit]:
         return (edit for operator in self._operators.values() for edit in operator.edits())
+
+    def table(self, name: str) -> Table | None:
+        """Refuse a table that a statement creates; return None for any other.
+
+        Raises:
+            QueryError: a statement creates it.
+        """
+        if name in self._tables:
+            raise InvalidQueryError(
+                f"an earlier statement creates {name!r}: read or change its rows in a script of their own"
+            )
+        return None
 
     def verify(self, savepoint: Savepoint) -> None:
         for operator in self._operators.values():
@@ -150,6 +164,7 @@ class StateCreations(Family):
             state = _state(name, options, rows.schema)
             added = self._filled(state, operator, rows)
         self._operators[uid] = operator
+        self._tables.add(statement.name.casefold())
         if operator.known is not None:
             self.context.created.setdefault(operator.known.operator_id, set()).add(name)
         count = f"{added} row" if added == 1 else f"{added} rows"

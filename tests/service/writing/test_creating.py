@@ -333,3 +333,22 @@ def test_states_are_created_changed_and_dropped_in_one_script(
     ]
     assert ("key_662", 0) in rows(new, "aggregate__copy", "key", "value")
     assert rows(new, "source__names", "value") == [("x",)]
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        "CREATE TABLE a__c AS SELECT key, value FROM a__b",
+        "UPDATE a__b SET value = 3",
+        "DELETE FROM a__b",
+        "INSERT INTO a__b VALUES (5, 6)",
+    ],
+)
+def test_a_table_that_a_script_creates_is_not_read_or_changed_by_it(
+    tmp_path: Path, create: Create, second: str
+) -> None:
+    code, _, errors = create(f"CREATE TABLE a__b AS SELECT 1 AS key, 2 AS value; {second}")
+
+    assert code != 0
+    assert "an earlier statement creates 'a__b': read or change its rows in a script of their own" in errors
+    assert list(tmp_path.iterdir()) == []
