@@ -8,6 +8,7 @@ Flink: FullSnapshotAsyncWriter.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import cramjam
@@ -85,6 +86,18 @@ def page_of(entries: EntrySegments, group: int, source: Source) -> Page:
         subtask=source.subtask,
         path=source.path,
     )
+
+
+def marked_run(entries: Sequence[EntrySegments]) -> NDArray[np.uint8] | None:
+    """Return entries as a canonical file has them, the last of them marked; None if there are none."""
+    tables = [np.ascontiguousarray(one.table) for one in entries if len(one)]
+    if not tables:
+        return None
+    table = np.concatenate(tables)
+    lengths = table[:, KEY_BYTES::2]
+    output: NDArray[np.uint8] = np.empty(int(lengths.sum()) + _LENGTH_BYTES * lengths.size, dtype=np.uint8)
+    output[_assemble(table, len(table), output)] |= _META_FOLLOWS
+    return output
 
 
 class StateFile:

@@ -54,6 +54,7 @@ from writers.keyed.altered import AlteredHeader, TypeEditor, altered_header
 from writers.keyed.assembly import KeyGroupAssembler, StateFile, page_of
 from writers.keyed.carry import carrier_of, check_carried, composed_part, state_names
 from writers.keyed.editors import editor_of
+from writers.keyed.late import LateState, late_states
 from writers.keyed.resharding import MOST_KEY_GROUPS, ReshardedMaker, Resharding, SubtaskRanges
 from writers.keyed.segments import EntrySegments
 from writers.keyed.windows import WindowWatch
@@ -130,8 +131,8 @@ class RewriteKeyedState(Edit):
                 f"found {groups.start} to {groups.end} of {most}"
             )
         header = check_carried(source, source.stored_header())
-        self._check_registered(handle.key_group_range, source)
-        altered = altered_header(header, source, self.alterations, self.added)
+        added = (*self.added, *self._late(groups, source))
+        altered = altered_header(header, source, self.alterations, added)
         if all(state is None for state in altered.ids):
             return replace(subtask, managed_keyed_state=self._added_alone(subtask))
         maker = _SubtaskMaker(
@@ -139,7 +140,7 @@ class RewriteKeyedState(Edit):
             header=header,
             altered=altered,
             alterations=self.alterations,
-            added=self.added,
+            added=added,
             location=location,
             changes=self.changes,
             groups=groups,
@@ -158,14 +159,41 @@ class RewriteKeyedState(Edit):
     def _with_all_subtasks(self, operator: OperatorState) -> tuple[SubtaskState, ...]:
         """Return the subtasks; with added states also those that had no state."""
         known = {one.index: one for one in operator.subtasks}
-        if not self.added:
+        if not self.added and not self._reach_beyond(operator.subtasks):
             return operator.subtasks
         return tuple(known.get(index, SubtaskState(index=index)) for index in range(operator.parallelism))
 
+    def _reach_beyond(self, subtasks: Iterable[SubtaskState]) -> bool:
+        """Return whether changes are in key groups that no handle has."""
+        ranges = [one.managed_keyed_state.key_group_range for one in subtasks if one.managed_keyed_state]
+        for changes in self.changes.values():
+            left = changes.groups
+            for one in ranges:
+                left = left[(left < one.start) | (left > one.end)]
+            if len(left):
+                return True
+        return False
+
+    def _late(self, groups: KeyGroupRange, source: Source | None) -> tuple[LateState, ...]:
+        """Return the changed states that a subtask with these key groups does not have.
+
+        Raises:
+            RefusedEditError: one of them also gets another name or other types.
+        """
+        own = source.entries if source is not None else {}
+        missing = {name: one for name, one in self.changes.items() if name not in own}
+        most = max(self.operator.metadata.max_parallelism, 1)
+        late = late_states(self.operator.sources, missing, groups, most) if missing else ()
+        for state in late:
+            if state.part.name in self.alterations:
+                raise RefusedEditError(
+                    f"{state.name}: expected the state in each subtask whose key groups change, found none of this name in one: "
+                    "its job has not used the state there; alter the state in a script of its own"
+                )
+        return late
+
     def _added_alone(self, subtask: SubtaskState) -> DeferredKeyedState | None:
         """Return the keyed state of a subtask that keeps none."""
-        if not self.added:
-            return None
         handle, metadata = subtask.managed_keyed_state, self.operator.metadata
         groups = (
             KeyGroupRange(
@@ -174,7 +202,10 @@ class RewriteKeyedState(Edit):
             if handle is None
             else handle.key_group_range
         )
-        return DeferredKeyedState(key_group_range=groups, maker=AddedStatesMaker(self.added, groups))
+        added = (*self.added, *self._late(groups, None))
+        if not added:
+            return None
+        return DeferredKeyedState(key_group_range=groups, maker=AddedStatesMaker(added, groups))
 
     def _resharded(self, operator: OperatorState, sources: Sequence[Source | None]) -> OperatorState:
         """Return the operator with other key groups and subtasks.
@@ -229,15 +260,6 @@ class RewriteKeyedState(Edit):
         for name in (*self.changes, *self.alterations):
             if name not in known:
                 raise RefusedEditError(f"expected a state {name.name} of {_shown(self.operator)}, found none")
-
-    def _check_registered(self, groups: KeyGroupRange, source: Source) -> None:
-        """Refuse changes of key groups in whose subtask the job has not registered the state."""
-        for name, changes in self.changes.items():
-            if name not in source.entries and any(group in groups for group in changes.groups.tolist()):
-                raise RefusedEditError(
-                    f"{name.name}: expected the state in each subtask whose key groups change, found none of this name in "
-                    f"{source.path} (subtask {source.subtask}): its job has not used the state there"
-                )
 
     def _check_groups(self, subtasks: tuple[SubtaskState, ...]) -> None:
         """Refuse changes of key groups that no subtask has state of."""
