@@ -41,7 +41,7 @@ from readers.metadata import (
 from writers.deferred import Create, KeyedStateMaker
 from writers.errors import RefusedEditError
 from writers.hashes import key_groups_of
-from writers.headers import registered_state
+from writers.headers import RegisteredState, registered_state, write_keyed_header
 from writers.keyed.assembly import KeyGroupAssembler, StateFile
 from writers.keyed.carry import carrier_of, composed_part, state_names
 from writers.keyed.segments import KEY_ADDRESS, KEY_BYTES, VALUE_ADDRESS, VALUE_BYTES, EntrySegments
@@ -108,24 +108,26 @@ class Resharding:
     ) -> None:
         self._sources = sources
         self._old, self._new = old, new
-        self.header = sources[0][1]
-        self.names = state_names(self.header)
-        for source, header in sources[1:]:
-            self._check_alike(source, header)
-
-    def _check_alike(self, source: Source, header: StoredHeader) -> None:
-        """Refuse subtasks whose states have other types: one file can have one header only."""
-        first, other = (
-            {state.name: registered_state(state, one.data) for state in one.header.states}
-            for one in (self.header, header)
+        states: dict[StateName, RegisteredState] = {}
+        first = sources[0][1]
+        for source, header in sources:
+            own = (registered_state(state, header.data) for state in header.header.states)
+            known = [
+                states.setdefault(name, state) == state
+                for name, state in zip(state_names(header), own, strict=True)
+            ]
+            # One file has one header.
+            if not all(known) or _key_block(header) != _key_block(first):
+                raise RefusedEditError(
+                    f"{source.path}: expected the states of all subtasks in the same types, found others: a subtask knows "
+                    "classes that another does not"
+                )
+        # A subtask registers some states only when it needs them.
+        self._names = list(states)
+        self._compressed = first.header.compressed
+        self._header = write_keyed_header(
+            _key_block(first), list(states.values()), compressed=self._compressed
         )
-        start, end = header.header.key_block
-        key_start, key_end = self.header.header.key_block
-        if first != other or header.data[start:end] != self.header.data[key_start:key_end]:
-            raise RefusedEditError(
-                f"{source.path}: expected the states of all subtasks in the same types, found others: a subtask knows classes "
-                "that another does not"
-            )
 
     @cached_property
     def _first_groups(self) -> NDArray[np.int64]:
@@ -159,7 +161,7 @@ class Resharding:
         """Yield all entries, with the id of their state in the new header."""
         for source, header in self._sources:
             own = state_names(header)
-            ids = [self.names.index(name) for name in own]
+            ids = [self._names.index(name) for name in own]
             carrier = carrier_of(source, header, self._old.max_parallelism)
             for group in carrier.groups:
                 for state, pages in carrier.states(group):
@@ -211,8 +213,8 @@ class Resharding:
 
     def write(self, groups: KeyGroupRange, file: StateFile) -> NDArray[np.int64]:
         """Write the key groups of a subtask; return the position of each."""
-        file.write(self.header.data)
-        assembler = KeyGroupAssembler(file, compressed=self.header.header.compressed)
+        file.write(self._header)
+        assembler = KeyGroupAssembler(file, compressed=self._compressed)
         offsets: NDArray[np.int64] = np.zeros(groups.number_of_key_groups, dtype=np.int64)
         for first, path in zip(self._first_groups.tolist(), self._spooled, strict=True):
             if groups.start <= first <= groups.end and path.stat().st_size:
@@ -248,6 +250,12 @@ class ReshardedMaker(KeyedStateMaker):
             offsets=offsets,
             delegate=RelativeFileStateHandle(relative_path=name, state_size=file.position),
         )
+
+
+def _key_block(header: StoredHeader) -> bytes:
+    """Return the snapshot of the keys' serializer."""
+    start, end = header.header.key_block
+    return header.data[start:end]
 
 
 def _with_groups(page: Page, groups: NDArray[np.int32]) -> Page:

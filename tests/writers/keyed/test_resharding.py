@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from readers import Operator, Savepoint, SavepointLocation, is_keyed, json_text, operator_id_of
 from readers.metadata import KeyGroupsSavepointStateHandle, read_metadata
 from tests.support.paths import DATA
+from tests.support.unpacked import unpacked
 from writers import RefusedEditError, RewriteKeyedState, SavepointWriter, key_groups_of
 from writers.keyed.resharding import SubtaskRanges
 
@@ -90,6 +91,22 @@ def test_all_states_are_dealt_out_and_come_back(name: str, tmp_path: Path) -> No
     handles = [one.managed_keyed_state for operator in metadata.operators for one in operator.subtasks]
     assert {type(handle) for handle in handles if handle is not None} == {KeyGroupsSavepointStateHandle}
     assert {operator.max_parallelism for operator in metadata.operators if operator.subtasks} >= {7}
+
+
+@pytest.mark.parametrize("operator_id", ["d6a07001", "59c03d48"])
+def test_a_state_that_a_subtask_has_not_registered_is_in_all_of_them(
+    operator_id: str, tmp_path: Path
+) -> None:
+    source = unpacked("1.20.3-allstates-hashmap-compressed-canonical", tmp_path).directory
+    operator = next(one for one in operators(source) if one.operator_id.startswith(operator_id))
+    before = {state.name for state in operator.states}
+
+    edit = RewriteKeyedState(operator=operator, max_parallelism=300)
+    SavepointWriter(SavepointLocation(source), [edit]).write(tmp_path / "new")
+
+    found = next(one for one in operators(tmp_path / "new") if one.operator_id.startswith(operator_id))
+    assert {state.name for state in found.states} == before
+    assert rows(tmp_path / "new") == rows(source)
 
 
 def test_subtasks_change_without_the_hash_codes_of_keys(tmp_path: Path) -> None:
