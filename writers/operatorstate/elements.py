@@ -74,7 +74,7 @@ def _changed_elements(part: StatePart, changes: GroupChanges) -> Elements:
     both = pa.chunked_array([*olds, news], pa.large_binary())
     is_broadcast = part.entry.kind is StateKind.BROADCAST
     if is_broadcast and _sets_keys(changes):
-        _check_unique(part, after)
+        _check_unique(part, after, is_new)
     return Elements(data=joined(both.take(pa.array(places))), is_broadcast=is_broadcast)
 
 
@@ -224,14 +224,16 @@ def _sets_keys(changes: GroupChanges) -> bool:
     return any(path[0] == _KEY for path in _set_paths(changes))
 
 
-def _check_unique(part: StatePart, rows: pa.Table) -> None:
-    """Check that no two entries of a broadcast state have one key.
+def _check_unique(part: StatePart, rows: pa.Table, is_new: NDArray[np.bool_]) -> None:
+    """Check that no two entries of a broadcast state have one key, and that a new one has a key.
 
     Raises:
-        RefusedEditError: two have.
+        RefusedEditError: two have, or one has none.
     """
     assert part.entry.map_key is not None
     keys = joined_column(rows, _KEY)
+    if keys.filter(pa.array(is_new)).null_count:
+        raise RefusedEditError("expected a key for each entry of a broadcast state, found NULL")
     encoder = Encoder.of(part.entry.map_key)
     stored = _array(encoder.encode(pa.RecordBatch.from_arrays([keys], names=[_VALUE])))
     codes = np.asarray(pc.dictionary_encode(stored.cast(pa.binary())).indices)
