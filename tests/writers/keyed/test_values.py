@@ -65,14 +65,19 @@ def lines(rows: pa.Table) -> Counter[str]:
 
 
 def rotated(state: State) -> StateChanges:
-    """Every third row of a key group is removed; the others have the value of the next row, timers a later time."""
+    """Every third row of a key group is removed; the others have the value of the next row."""
     column = "timestamp" if state.kind is StateKind.TIMER else "value"
     removed, updated = [], []
     for group, rows in numbered(state):
         numbers = rows.column(ROW).to_pylist()
         gone = [number for number in numbers if number % 3 == 2]
-        kept = [number for number in numbers if number % 3 != 2]
         values = rows.column(column).combine_chunks().take(pa.array([*range(1, len(rows)), 0]))
+        # NULL stands for an object whose class is not described; no value can be set to it.
+        kept = [
+            number
+            for number, valid in zip(numbers, values.is_valid().to_pylist(), strict=True)
+            if number % 3 != 2 and valid
+        ]
         removed.append(
             pa.table({GROUP: pa.array([group] * len(gone), pa.int32()), ROW: pa.array(gone, pa.int64())})
         )
