@@ -584,8 +584,12 @@ _RETYPED = (
 _MOD7 = "058086c13c6c5a39fabcbe0b8a1b827d"
 
 
+_WORDS = ("source", "aggregate")
+_KINDS = ("kinds", "tumbling-window", "events", "broadcast")
+
+
 def _dealt(shape: str, *names: str) -> str:
-    return "; ".join(f'ALTER TABLE "{name}" SET ({shape})' for name in ("source", "aggregate", *names))
+    return "; ".join(f'ALTER TABLE "{name}" SET ({shape})' for name in names)
 
 
 def _altered() -> Iterator[Restore]:
@@ -599,16 +603,25 @@ def _altered() -> Iterator[Restore]:
                 version=version,
                 backend=backend,
                 source=f"wordcount-{backend}-savepoints/{source}",
-                script=_dealt("max_parallelism = 1000, parallelism = 3", _MOD7),
+                script=_dealt("max_parallelism = 1000, parallelism = 3", *_WORDS, _MOD7),
                 restoring=("--max-parallelism", "1000", "--parallelism", parallelism),
                 states=counts,
+            )
+            yield Restore(
+                name="reshard-kinds",
+                version=version,
+                backend=backend,
+                source=f"everything-{backend}-savepoints/{source}",
+                script="DROP TABLE types; " + _dealt("max_parallelism = 1000", *_KINDS),
+                job="kinds",
+                restoring=("--allow-non-restored", "--max-parallelism", "1000", "--parallelism", "3"),
             )
             yield Restore(
                 name="reshard-back",
                 version=version,
                 backend=backend,
                 source="wordcount-hashmap-maxpar1000-canonical",
-                script=_dealt("max_parallelism = 128"),
+                script=_dealt("max_parallelism = 128", *_WORDS),
                 restoring=("--allow-non-restored",),
                 states=counts[::2],
                 written_by="1.20.3",
