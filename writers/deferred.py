@@ -1,34 +1,48 @@
 """Keyed state whose bytes are made while the new savepoint is written: its handle is known only then.
 
 An edit puts a `DeferredKeyedState` into the metadata. `SavepointWriter` lets it write its file into the target, or, for a preview,
-into a file that only counts, so that a preview meets every error that a write would meet.
+into a file that only counts, so that a preview meets every error that a write would meet. Files of several subtasks are made at the
+same time where the target takes them so.
 """
 
 from __future__ import annotations
 
+import os
+import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 from readers import ResolvedFile
 from readers.metadata import (
     KeyedStateHandle,
     KeyGroupRange,
-    OperatorState,
     SavepointMetadata,
     StreamStateHandle,
     SubtaskState,
 )
+from writers.errors import WriterError
 from writers.target import Chunk, NewFile
 from writers.warnings import RestoreWarning, merged_warnings
 
 Create = Callable[[str], AbstractContextManager[NewFile]]
 """Begins a new file of the target, by its name: `Target.create`."""
 
+# Each file that is being made takes some tens of MB, whatever its size.
+_MOST_AT_ONCE = 4
+
 
 class KeyedStateMaker(ABC):
-    """Makes the keyed state of one subtask."""
+    """Makes the keyed state of one subtask.
+
+    Attributes:
+        is_independent: True if it changes nothing that other makers use, so that several can work at the same time.
+    """
+
+    is_independent: ClassVar[bool] = False
 
     @abstractmethod
     def make(self, create: Create) -> KeyedStateHandle | None:
@@ -64,13 +78,100 @@ class DeferredKeyedState(KeyedStateHandle):
         return iter(())
 
 
-def with_made_state(metadata: SavepointMetadata, create: Create) -> SavepointMetadata:
+def with_made_state(
+    metadata: SavepointMetadata, create: Create, *, several: bool = True
+) -> SavepointMetadata:
     """Make all state that was deferred, and return the metadata with its handles.
+
+    Args:
+        metadata: has the deferred handles.
+        create: begins a new file.
+        several: whether several threads may write a file each.
 
     Raises:
         WriterError, ReaderError: see `KeyedStateMaker.make`.
     """
-    return replace(metadata, operators=tuple(_made(operator, create) for operator in metadata.operators))
+    handles = [
+        handle
+        for operator in metadata.operators
+        for subtask in operator.subtasks
+        if isinstance(handle := subtask.managed_keyed_state, DeferredKeyedState)
+    ]
+    together = [handle for handle in handles if several and handle.maker.is_independent]
+    made = _made_together(together, create)
+    for handle in handles:
+        if id(handle) not in made:
+            made[id(handle)] = handle.maker.make(create)
+
+    def with_made(subtask: SubtaskState) -> SubtaskState:
+        handle = subtask.managed_keyed_state
+        if not isinstance(handle, DeferredKeyedState):
+            return subtask
+        return replace(subtask, managed_keyed_state=made[id(handle)])
+
+    operators = (
+        replace(operator, subtasks=tuple(map(with_made, operator.subtasks)))
+        for operator in metadata.operators
+    )
+    return replace(metadata, operators=tuple(operators))
+
+
+def _made_together(
+    handles: Sequence[DeferredKeyedState], create: Create
+) -> dict[int, KeyedStateHandle | None]:
+    """Return the handle that is made of each, by its id; the first error ends the others."""
+    at_once = min(len(handles), _MOST_AT_ONCE, os.cpu_count() or 1)
+    if at_once < 2:
+        return {}
+    stop = threading.Event()
+
+    @contextmanager
+    def begin(name: str) -> Iterator[NewFile]:
+        with create(name) as file:
+            yield _StoppedFile(file, stop)
+
+    def make(handle: DeferredKeyedState) -> KeyedStateHandle | None:
+        try:
+            return handle.maker.make(begin)
+        except BaseException:
+            stop.set()
+            raise
+
+    with ThreadPoolExecutor(at_once, thread_name_prefix="keyed-state") as threads:
+        made = [threads.submit(make, handle) for handle in handles]
+        try:
+            errors = [error for one in made if (error := one.exception()) is not None]
+        except BaseException:
+            stop.set()
+            raise
+    # Those that were ended by the error of another say nothing of their own.
+    for error in sorted(errors, key=lambda error: isinstance(error, _StoppedError)):
+        raise error
+    return {id(handle): one.result() for handle, one in zip(handles, made, strict=True)}
+
+
+class _StoppedError(WriterError):
+    """The error of another subtask has ended this one."""
+
+
+@dataclass(slots=True)
+class _StoppedFile(NewFile):
+    """A file that takes no more bytes once another subtask has failed."""
+
+    file: NewFile
+    stop: threading.Event
+
+    def write(self, chunk: Chunk) -> None:
+        self._check()
+        self.file.write(chunk)
+
+    def copy(self, file: ResolvedFile, start: int, size_bytes: int) -> bool:
+        self._check()
+        return self.file.copy(file, start, size_bytes)
+
+    def _check(self) -> None:
+        if self.stop.is_set():
+            raise _StoppedError("expected all subtasks to be written, found an error in another one")
 
 
 def warnings_of(metadata: SavepointMetadata) -> tuple[str, ...]:
@@ -84,17 +185,6 @@ def warnings_of(metadata: SavepointMetadata) -> tuple[str, ...]:
     )
 
 
-def _made(operator: OperatorState, create: Create) -> OperatorState:
-    return replace(operator, subtasks=tuple(_made_subtask(one, create) for one in operator.subtasks))
-
-
-def _made_subtask(subtask: SubtaskState, create: Create) -> SubtaskState:
-    handle = subtask.managed_keyed_state
-    if not isinstance(handle, DeferredKeyedState):
-        return subtask
-    return replace(subtask, managed_keyed_state=handle.maker.make(create))
-
-
 @dataclass(slots=True)
 class FileCounter:
     """Counts the files that are made, and their bytes.
@@ -105,6 +195,13 @@ class FileCounter:
 
     files: int = 0
     size_bytes: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def add(self, files: int, size_bytes: int) -> None:
+        """Count files and bytes more."""
+        with self._lock:
+            self.files += files
+            self.size_bytes += size_bytes
 
     def counted(self, create: Create) -> Create:
         """Return what begins the same files, and counts them."""
@@ -112,7 +209,7 @@ class FileCounter:
         @contextmanager
         def begin(name: str) -> Iterator[NewFile]:
             with create(name) as file:
-                self.files += 1
+                self.add(1, 0)
                 yield _CountedFile(self, file)
 
         return begin
@@ -120,7 +217,7 @@ class FileCounter:
     @contextmanager
     def create(self, name: str) -> Iterator[NewFile]:
         """Begin a file that is nowhere."""
-        self.files += 1
+        self.add(1, 0)
         yield _CountedFile(self)
 
 
@@ -132,10 +229,10 @@ class _CountedFile(NewFile):
     def write(self, chunk: Chunk) -> None:
         if self.file is not None:
             self.file.write(chunk)
-        self.counter.size_bytes += memoryview(chunk).nbytes
+        self.counter.add(0, memoryview(chunk).nbytes)
 
     def copy(self, file: ResolvedFile, start: int, size_bytes: int) -> bool:
         is_copied = self.file is None or self.file.copy(file, start, size_bytes)
         if is_copied:
-            self.counter.size_bytes += size_bytes
+            self.counter.add(0, size_bytes)
         return is_copied

@@ -115,7 +115,9 @@ class SavepointWriter:
         counter = FileCounter()
         with target_of(os.fspath(target), self._source) as place:
             self._gathering.bring(place)
-            planned = with_made_state(self._planned, counter.counted(place.create))
+            planned = with_made_state(
+                self._planned, counter.counted(place.create), several=place.takes_several
+            )
             data = write_metadata(planned)
             place.publish(data, lambda metadata: self._check(metadata, planned, verify))
         self._summary = self._summed(planned, data, counter)

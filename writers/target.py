@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import ClassVar, Self
 
 from readers import METADATA_FILE_NAME, MissingFileError, ResolvedFile
 from writers.errors import TargetError, TargetExistsError
@@ -59,7 +59,13 @@ class NewFile(ABC):
 
 
 class Target(ABC):
-    """The place of a new savepoint; leaving its context before `publish` removes all that was written."""
+    """The place of a new savepoint; leaving its context before `publish` removes all that was written.
+
+    Attributes:
+        takes_several: True if several threads may write a new file each.
+    """
+
+    takes_several: ClassVar[bool] = False
 
     @abstractmethod
     def __enter__(self) -> Self: ...
@@ -110,6 +116,8 @@ class TargetDirectory(Target):
         TargetExistsError: something is there.
         TargetError: the parent does not exist, or may not be written to.
     """
+
+    takes_several = True
 
     def __init__(self, path: str) -> None:
         self.path = Path(path)

@@ -70,7 +70,7 @@ def execute(sources: Sequence[str], options: Namespace, request: WriteRequest, t
     with (
         ProgressLine(progress.text),
         closing(
-            Writing(catalog, open_engines(settings), settings, request, progress.on_statement)
+            Writing(catalog, open_engines(settings, later=True), settings, request, progress.on_statement)
         ) as writing,
     ):
         preview = writing.preview if target is None else writing.write(target)

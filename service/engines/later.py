@@ -1,4 +1,4 @@
-"""An engine that is opened at its first use: to load Spark's modules takes longer than a short query."""
+"""An engine that is opened at its first use: to load its modules may take longer than all else that a command does."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from service.sql.plan import Plan
 
 
 class LaterEngine(Engine):
-    """An engine without a cluster, so nothing but a request that names it asks for it.
+    """An engine that nothing but a query of its own asks for: it has no cluster.
 
     Args:
         name: of the engine.

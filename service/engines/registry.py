@@ -93,19 +93,23 @@ def local_engine() -> RegisteredEngine:
     return engine
 
 
-def open_engines(settings: Settings, local: Engine | None = None) -> dict[str, Engine]:
+def open_engines(
+    settings: Settings, local: Engine | None = None, *, later: bool = False
+) -> dict[str, Engine]:
     """Open all engines and return them by name, the local one first; those that nobody has set up wait for their first query.
 
     Args:
         settings: of the service.
         local: the local engine, if it is open already; it is opened in this process if None.
+        later: whether the local engine waits for its first query, too.
 
     Raises:
         InvalidSettingError: settings of one engine contradict each other.
     """
     # The local engine is opened first: the others get it.
     first = local_engine()
-    local = first.load()(settings) if local is None else local
+    if local is None:
+        local = _later(first, settings) if later else first.load()(settings)
     others = {engine.name: _opened(engine, settings, local) for engine in ENGINES if engine is not first}
     return {first.name: local, **others}
 
@@ -115,8 +119,12 @@ def _opened(engine: RegisteredEngine, settings: Settings, local: Engine) -> Engi
     # Without settings it has no cluster, so only requests that name it need it.
     if group is None or group != type(group)():
         return engine.load()(settings, local)
+    return _later(engine, settings, local)
+
+
+def _later(engine: RegisteredEngine, *arguments: object) -> Engine:
     later: Engine = import_module("service.engines.later").LaterEngine(
-        engine.name, lambda: engine.load()(settings, local)
+        engine.name, lambda: engine.load()(*arguments)
     )
     return later
 

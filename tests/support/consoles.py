@@ -2,7 +2,7 @@
 
 | on the page | means |
 |---|---|
-| `$ command` | a command; a `\\` at the end goes on in the next line |
+| `$ command` | a command; a `\\` at the end, or an open quotation, goes on in the next line |
 | other lines | what the terminal shows of the commands before them; a fence may show nothing |
 | `<!-- not run: reason -->` above a fence | its commands cannot run in a test |
 
@@ -70,8 +70,17 @@ def _console(text: str, reason: str | None) -> Console:
             commands.append(line[2:])
         else:
             shown.append(line)
-        goes_on = (goes_on or line.startswith("$ ")) and line.endswith("\\")
+        goes_on = (goes_on or line.startswith("$ ")) and (line.endswith("\\") or _is_open(commands[-1]))
     return Console(tuple(commands), "\n".join(shown), reason)
+
+
+def _is_open(command: str) -> bool:
+    """Return whether a quotation goes on in the next line."""
+    try:
+        shlex.split(command, comments=True)
+    except ValueError:
+        return True
+    return False
 
 
 class Session:

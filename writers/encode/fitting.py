@@ -91,6 +91,16 @@ def _rows_of(lists: pa.Array) -> Iterator[None]:
 
 
 def _cast(array: pa.Array, target: pa.DataType, path: tuple[str, ...]) -> pa.Array:
+    if pa.types.is_binary(target) and (
+        pa.types.is_string(array.type)
+        or pa.types.is_large_string(array.type)
+        or pa.types.is_string_view(array.type)
+    ):
+        # An object of Kryo or Java is shown as text, and kept as bytes: its text is not its bytes.
+        raise UnencodableTypeError(
+            "expected bytes, found text, as objects of Kryo and Java are shown: they cannot be written",
+            breadcrumbs=path,
+        )
     try:
         made = array.cast(target)
         if not _stays_finite(array, made):

@@ -303,6 +303,8 @@ def merged_edits(edits: Iterable[Edit]) -> list[Edit]:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _SubtaskMaker(KeyedStateMaker):
+    is_independent = True
+
     source: Source
     header: StoredHeader
     altered: AlteredHeader

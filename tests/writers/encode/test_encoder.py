@@ -21,6 +21,7 @@ from readers.serializers.pojo import PojoField, PojoSerializer
 from readers.serializers.primitives import (
     BigDecSerializer,
     BigIntSerializer,
+    BytePrimitiveArraySerializer,
     CharSerializer,
     IntSerializer,
     LongSerializer,
@@ -405,3 +406,8 @@ def test_entries_behind_one_that_cannot_be_encoded_are_restored() -> None:
     missing = Batch(batch.page, [pa.array([0, None, 0x0202020202020202])], [])
 
     assert Encoder(tree, code).restores(missing).tolist() == [True, False, True]
+
+
+def test_text_is_not_taken_for_bytes() -> None:
+    with pytest.raises(UnencodableTypeError, match="expected bytes, found text"):
+        encode_array(BytePrimitiveArraySerializer(), pa.array(["a"]))
