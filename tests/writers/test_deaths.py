@@ -239,6 +239,7 @@ except TargetError as error:
 """
 
 
+@pytest.mark.slow
 def test_a_file_that_becomes_too_large_leaves_nothing(tmp_path: Path) -> None:
     shutil.copytree(CHECKPOINT, tmp_path / "source")
     before = contents(tmp_path / "source")

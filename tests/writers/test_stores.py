@@ -89,6 +89,7 @@ def test_files_of_one_store_are_copied_inside_it(store: ObjectStore, proxy: Prox
     }
 
 
+@pytest.mark.slow
 def test_keyed_state_that_changes_has_the_bytes_of_a_local_write(
     store: ObjectStore, proxy: Proxy, outlined: Path, tmp_path: Path
 ) -> None:
@@ -137,6 +138,7 @@ def test_a_savepoint_is_created_in_a_store(
     assert sum(batch.num_rows for batch in state.read()) == 3
 
 
+@pytest.mark.slow
 def test_options_of_the_source_hold_for_its_bucket(store: ObjectStore, proxy: Proxy, outlined: Path) -> None:
     source = SavepointLocation(proxy.url(store.upload(outlined, "source")))
 
@@ -156,6 +158,7 @@ def test_a_savepoint_of_a_store_is_written_here(
     assert rows(tmp_path / "new") == expected
 
 
+@pytest.mark.slow
 def test_references_name_the_files_of_the_store(
     store: ObjectStore, proxy: Proxy, outlined: Path, tmp_path: Path
 ) -> None:
@@ -225,6 +228,7 @@ def test_a_target_in_the_source_is_refused(
     assert contents(tmp_path / "source") == contents(outlined)
 
 
+@pytest.mark.slow
 def test_large_files_are_sent_and_copied_in_parts(store: ObjectStore, proxy: Proxy, tmp_path: Path) -> None:
     shutil.copytree(CANONICAL, tmp_path / "source")
     data = os.urandom(21 << 20)
@@ -263,6 +267,7 @@ def test_large_files_are_sent_and_copied_in_parts(store: ObjectStore, proxy: Pro
     assert store.uploads == []
 
 
+@pytest.mark.slow
 def test_a_file_that_is_not_written_to_its_end_leaves_nothing(store: ObjectStore, proxy: Proxy) -> None:
     def write() -> None:
         with target_of(proxy.url("new"), SavepointLocation(CANONICAL)) as target:
@@ -290,6 +295,7 @@ def test_a_failed_check_leaves_nothing_behind(store: ObjectStore, proxy: Proxy, 
     assert store.contents("") == {}
 
 
+@pytest.mark.slow
 def test_a_store_without_conditions_is_written_to(store: ObjectStore, proxy: Proxy, outlined: Path) -> None:
     unknown = status(501, "NotImplemented")
     # The reservation, and the fourth request about a key that begins so.
@@ -303,6 +309,7 @@ def test_a_store_without_conditions_is_written_to(store: ObjectStore, proxy: Pro
         SavepointWriter(SavepointLocation(outlined), []).write(proxy.url("new"))
 
 
+@pytest.mark.slow
 def test_another_writer_that_was_faster_keeps_its_savepoint(
     store: ObjectStore, proxy: Proxy, outlined: Path
 ) -> None:
@@ -314,6 +321,7 @@ def test_another_writer_that_was_faster_keeps_its_savepoint(
     assert store.contents("new/")["new/_metadata"] == hashlib.sha256(b"theirs").hexdigest()
 
 
+@pytest.mark.slow
 def test_a_file_of_the_source_that_vanishes_is_named(
     store: ObjectStore, proxy: Proxy, outlined: Path
 ) -> None:

@@ -248,6 +248,7 @@ def test_write_adds_operators_and_reads_other_savepoints(
     assert rows(tmp_path / "new", "aggregate", "key") == rows(WORDCOUNT, "aggregate", "key")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
 @pytest.mark.parametrize("kind", ["canonical", "native"])
 def test_write_adds_states_to_an_operator(

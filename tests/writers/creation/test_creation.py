@@ -391,6 +391,7 @@ def test_a_kind_has_its_columns_and_no_others(
         state_of(kind, name, types)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=30)
 @given(
     st.dictionaries(

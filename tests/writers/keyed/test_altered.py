@@ -116,6 +116,7 @@ def test_a_truncated_state_is_empty_and_still_there(source: Path, alter: Alter) 
     assert after == {**before, "list": []}
 
 
+@pytest.mark.slow
 @SOURCES
 def test_every_kind_gets_another_type_of_its_values(source: Path, alter: Alter) -> None:
     before = rows(source, "kinds")
@@ -137,6 +138,7 @@ def test_every_kind_gets_another_type_of_its_values(source: Path, alter: Alter) 
     assert after["map"] == before["map"]
 
 
+@pytest.mark.slow
 @SOURCES
 def test_ttl_goes_on_and_off(source: Path, alter: Alter) -> None:
     before = rows(source, "kinds")

@@ -62,6 +62,7 @@ def late(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return tmp_path / "late"
 
 
+@pytest.mark.slow
 def test_added_rows_come_with_their_states(late: Path, tmp_path: Path) -> None:
     draft = KeyedDraft(late, "value")
     before = draft.everything()

@@ -79,6 +79,7 @@ def write(
     return target
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SOURCES)
 def test_all_states_are_dealt_out_and_come_back(name: str, tmp_path: Path) -> None:
     many = write(FLINK / name, tmp_path / "many", max_parallelism=1000, parallelism=3)
@@ -93,6 +94,7 @@ def test_all_states_are_dealt_out_and_come_back(name: str, tmp_path: Path) -> No
     assert {operator.max_parallelism for operator in metadata.operators if operator.subtasks} >= {7}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("operator_id", ["d6a07001", "59c03d48"])
 def test_a_state_that_a_subtask_has_not_registered_is_in_all_of_them(
     operator_id: str, tmp_path: Path
