@@ -130,11 +130,8 @@ class OpenSavepoints:
         Raises:
             QueryError: the script means nothing or is refused, the target cannot be written, or the connection is closed.
         """
-        catalog = self.catalog
-        log_compilation()
-        load_machine()
-        settings = self.sources.settings
-        with closing(Writing(catalog, open_engines(settings), settings, request)) as writing:
+        catalog, queries = self.catalog, self._queries().queries
+        with closing(Writing(catalog, queries, self.sources.settings, request)) as writing:
             return writing.preview if target is None else writing.write(target)
 
     def prefix_of(self, request: QueryRequest) -> str:

@@ -18,6 +18,7 @@ from service.commands.progress import ProgressLine
 from service.commands.sources import catalog_of
 from service.encode import counted, printable, size_text
 from service.engines.registry import open_engines
+from service.queries.registry import Queries
 from service.settings import UNLIMITED, settings_of
 from service.writing.progress import TargetSize
 from service.writing.report import lines_of, report_of
@@ -69,9 +70,8 @@ def execute(sources: Sequence[str], options: Namespace, request: WriteRequest, t
     progress = _Progress(target)
     with (
         ProgressLine(progress.text),
-        closing(
-            Writing(catalog, open_engines(settings, later=True), settings, request, progress.on_statement)
-        ) as writing,
+        closing(Queries(catalog, open_engines(settings, later=True), settings)) as queries,
+        closing(Writing(catalog, queries, settings, request, progress.on_statement)) as writing,
     ):
         preview = writing.preview if target is None else writing.write(target)
     if options.json:

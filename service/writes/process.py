@@ -24,6 +24,7 @@ from service.engines.workers.channel import Channel, ChannelClosedError, Frame
 from service.engines.workers.messages import End
 from service.engines.workers.worker import limit_memory, yield_to_the_server
 from service.errors import LimitExceededError, QueryCancelledError, QueryError, query_error_of
+from service.queries.registry import Queries
 from service.settings import UNLIMITED
 from service.writes.task import Phase, WriteProgress, WriteTask, report_content
 from service.writing.progress import TargetSize
@@ -78,8 +79,11 @@ class WriteProcess:
         settings = task.settings.replaced(UNLIMITED)
         load_machine()
         self._advance(phase=Phase.READING)
-        writing = Writing(task.catalog(), open_engines(settings), settings, task.request, self._on_statement)
-        with closing(writing):
+        catalog = task.catalog()
+        with (
+            closing(Queries(catalog, open_engines(settings, later=True), settings)) as queries,
+            closing(Writing(catalog, queries, settings, task.request, self._on_statement)) as writing,
+        ):
             if task.target is None:
                 return report_of(writing.preview)
             self._advance(phase=Phase.WRITING)

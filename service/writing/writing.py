@@ -13,7 +13,6 @@ import pyarrow as pa
 
 from catalog import Catalog, Database
 from readers import ReaderError
-from service.engines.engine import Engine
 from service.errors import ConflictError, InvalidRequestError
 from service.queries.registry import Queries
 from service.queries.request import QueryRequest
@@ -73,7 +72,7 @@ class Writing:
 
     Args:
         catalog: has the savepoint, and the others that a SELECT may name.
-        engines: run the SELECT of each UPDATE.
+        queries: run the SELECT of each statement, over the catalog.
         settings: limits.
         request: what to write.
         on_statement: hears how many statements have run, and how many there are.
@@ -85,13 +84,13 @@ class Writing:
     def __init__(
         self,
         catalog: Catalog,
-        engines: Mapping[str, Engine],
+        queries: Queries,
         settings: Settings,
         request: WriteRequest,
         on_statement: Callable[[int, int], None] = lambda done, count: None,
     ) -> None:
         self._closing = ExitStack()
-        self._queries = self._closing.enter_context(closing(Queries(catalog, engines, settings)))
+        self._queries = queries
         directory = tempfile.TemporaryDirectory(
             prefix="savepointdb-write-", dir=settings.storage.temp_directory or None
         )
@@ -133,7 +132,7 @@ class Writing:
             raise write_error_of(error) from error
 
     def close(self) -> None:
-        """Close the engines, and remove what is kept on disk until it is written."""
+        """Remove what is kept on disk until it is written."""
         self._closing.close()
 
     @contextmanager
