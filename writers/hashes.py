@@ -24,6 +24,7 @@ from writers.identities import identities
 _SLICE_ROWS = 1 << 16
 _SHOWN = 100
 _WORD_BYTES = 4
+_NANOSECONDS = 1_000_000_000
 _ROW_SEED = 42  # of `MurmurHashUtil`
 
 _Codes = NDArray[np.uint32]
@@ -101,6 +102,15 @@ def _longs(_: Serializer, array: pa.Array) -> _Codes:
 
 def _millis(_: Serializer, array: pa.Array) -> _Codes:
     return _of_longs(np.asarray(array.cast(pa.int64()).fill_null(0)))
+
+
+def _instants(_: Serializer, array: pa.Array) -> _Codes:
+    """Return `Instant#hashCode`: of the seconds, and 51 times the nanoseconds."""
+    numbers: NDArray[np.int64] = np.asarray(array.cast(pa.int64()).fill_null(0))
+    seconds: NDArray[np.int64] = numbers // _NANOSECONDS
+    nanoseconds: _Codes = (numbers - seconds * _NANOSECONDS).astype(np.uint32)
+    codes: _Codes = _of_longs(seconds) + nanoseconds * np.uint32(51)
+    return codes
 
 
 def _of_longs(numbers: NDArray[np.int64]) -> _Codes:
@@ -238,6 +248,7 @@ _HASHES: dict[str, Callable[[Serializer, pa.Array], _Codes]] = {
     f"{_BASE}DateSerializer": _millis,
     f"{_BASE}SqlDateSerializer": _millis,
     f"{_BASE}SqlTimeSerializer": _millis,
+    f"{_BASE}InstantSerializer": _instants,
     "org.apache.flink.api.java.typeutils.runtime.TupleSerializer": _tuples,
     "org.apache.flink.table.runtime.typeutils.RowDataSerializer": _binary_rows,
 }

@@ -16,10 +16,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
-from pyarrow import dataset
 
 from catalog import Predicate, Scan, Split, Table
 from catalog.predicate import ANYTHING
@@ -127,8 +128,10 @@ class FileSplit(Split):
             counter.add(self.size_bytes)
 
 
-def _opened(path: Path, file_format: str | None) -> dataset.Dataset:
-    return dataset.dataset(str(path), format=file_format)
+def _opened(path: Path, file_format: str | None) -> Any:
+    """Return the `pyarrow.dataset.Dataset` of a file."""
+    # Not at the top of this file: the module loads pandas, where that is installed, and few scripts name files.
+    return import_module("pyarrow.dataset").dataset(str(path), format=file_format)
 
 
 def _error_of(path: Path, error: Exception) -> CorruptDataError | StorageError:

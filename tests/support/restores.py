@@ -364,7 +364,7 @@ def _rows_of_operator_state() -> Iterator[Restore]:
             name="files",
             version=version,
             backend=backend,
-            source="text-files-canonical",
+            source="source-files-canonical",
             script="UPDATE \"files__SourceReaderState\" SET value.records_after_offset = 3 WHERE value.path LIKE '%/a'",
             job="files",
             restoring=("--allow-non-restored", "--emit", "2"),

@@ -201,7 +201,12 @@ def check_state(state: State) -> int:
     assert state.entry.key is not None
     checked = 0
     for batch in state.read(["key", "_key_group"]):
-        groups = key_groups_of(state.entry.key, batch.column("key"), state.max_parallelism)
+        try:
+            groups = key_groups_of(state.entry.key, batch.column("key"), state.max_parallelism)
+        except RefusedEditError:
+            # Java's hash code of a class of the user's is not known to the readers either.
+            assert state.key_groups_of(batch.column("key").slice(0, 1).to_pylist()) is None
+            continue
         assert groups.tolist() == batch.column("_key_group").to_pylist()
         checked += len(groups)
     return checked

@@ -33,7 +33,8 @@ def written(restore: Restore, folder: Path) -> Path:
 
 def names_of(restore: Restore, path: Path) -> dict[str, str]:
     """Operator id → its name in the lines of the job, for the operators that the job has."""
-    known = {operator_id_of(uid): uid for uid in UIDS}
+    # The operators that only job `types` has are left out of the others.
+    known = {operator_id_of(uid): uid for uid in UIDS if (uid == "types") == (restore.job == "types")}
     for operator in Savepoint(path, roots=[str(path.parent)]).operators:
         # An operator without a uid has the same id only in savepoints of this very job.
         if "/" in restore.source and any(state.name == "seen" for state in operator.states):
