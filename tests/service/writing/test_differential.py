@@ -152,7 +152,7 @@ def test_a_script_does_what_duckdb_does(script: list[str]) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("source", [CANONICAL, NATIVE, ROCKSDB], ids=["canonical", "hashmap", "rocksdb"])
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(script=scripts)
 def test_scripts_do_what_duckdb_does(source: Path, script: list[str]) -> None:
     check(source, script)
