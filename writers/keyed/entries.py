@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from readers import ROW, Batch, StateKind, StatePart, VoidNamespaceSerializer
+from readers import ROW, Batch, StateKind, StatePart, VoidNamespaceSerializer, json_text
 from writers.changes import GroupChanges, UpdatedRows
 from writers.encode.encoder import Encoder
 from writers.errors import RefusedEditError, UnencodableTypeError, UnencodableValueError
@@ -264,9 +264,8 @@ def array_of(rows: pa.Table, name: str) -> pa.Array:
 
 def shown(value: pa.Scalar) -> str:
     """Return a value as text, for an error."""
-    try:
+    if pa.types.is_nested(value.type) or pa.types.is_temporal(value.type):
+        text = str(json_text(pa.repeat(value, 1))[0].as_py())
+    else:
         text = repr(value.as_py())
-    except (ValueError, OverflowError):
-        # A time that Python has no date for.
-        text = str(value.value)
     return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"

@@ -324,8 +324,10 @@ def test_a_window_without_its_timer_is_warned_of(windows: KeyedDraft) -> None:
 
     (warning,) = windows.writer().summary.warnings
 
-    assert warning.startswith("window-contents: 1 row (key 'a', namespace {'start': ")
-    assert warning.endswith("a window without a timer never fires: add its timer, or leave both")
+    assert warning == (
+        'window-contents: 1 row (key \'a\', namespace {"start":"1970-01-01T00:01:40.000","end":"1970-01-01T00:01:50.000"}): '
+        "a window without a timer never fires: add its timer, or leave both"
+    )
 
 
 def test_a_window_whose_timer_goes_is_warned_of(windows: KeyedDraft) -> None:

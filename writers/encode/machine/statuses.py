@@ -20,7 +20,7 @@ HIDDEN = 21  # bytes that no column holds
 
 # {value} is the value, {type} the column type, {detail} the register DETAIL.
 MESSAGES = {
-    NULL_VALUE: "expected a {type}, found NULL, for which the serializer has no bytes",
+    NULL_VALUE: "expected a value of type {type}, found NULL, for which the serializer has no bytes",
     NOT_NULL: "expected NULL, found {value}: no bytes stand for a value here",
     OUT_OF_RANGE: "expected a value that the serializer can write, found {value} ({type})",
     WRONG_LENGTH: "expected {detail} bytes, found {value}",
