@@ -8,6 +8,8 @@ ROOT    ?= tests/data/flink/2.3.0/wordcount-rocksdb-savepoints/native
 ONCE    ?=
 # The savepoints that `make fidelity` and `make roundtrip` read.
 DIR     ?= tests/data/flink
+# The tests of `make test-slow`; CI has run those of random cases already, with fewer of them.
+SLOW    ?= slow or hypothesis
 # More arguments for pytest: make test ARGS='-k kafka -x'
 ARGS    ?=
 
@@ -33,7 +35,7 @@ test: $(INSTALLED) ## run the tests, without those marked slow, spark, flink or 
 	$(PY) -m pytest -n auto --dist worksteal $(ARGS)
 
 test-slow: $(INSTALLED) ## run the tests marked slow, and those of random cases with more of them
-	SAVEPOINTDB_ALL_EXAMPLES=1 $(PY) -m pytest -n auto --dist worksteal -m "(slow or hypothesis) and not (spark or flink or browser)" $(ARGS)
+	SAVEPOINTDB_ALL_EXAMPLES=1 $(PY) -m pytest -n auto --dist worksteal -m "($(SLOW)) and not (spark or flink or browser)" $(ARGS)
 
 test-spark: $(INSTALLED) ## run the tests marked spark, those on a cluster of three processes among them (needs Java 17 or newer)
 	$(PY) -m pytest -m spark $(ARGS) || [ $$? -eq 5 ] # 5: there was none to run
