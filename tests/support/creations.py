@@ -12,7 +12,7 @@ from typing import Any
 from readers import Savepoint, operator_id_of
 from tests.support.expected import rows_of
 from tests.support.notation import json_text, normal
-from tests.support.restores import RECORDED, VERSIONS, Restore
+from tests.support.restoring import RECORDED, VERSIONS, Restore
 
 BACKENDS = ("hashmap", "rocksdb")
 _MOST_ROWS = 100

@@ -1,176 +1,20 @@
-"""Restores in real Flink: scripts over savepoints, and the state that a job restored from the result has.
+"""The scripts whose results real Flink has restored, over sources of each layout.
 
-`tests/flink/restore` runs the jobs. What it printed is recorded, so that every run of the tests compares the rows that we read of a
-new savepoint with those that Flink found in it.
+The table of docs/writing.md shows them all.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
-import shutil
-import subprocess
-from collections.abc import Iterator
-from dataclasses import dataclass
-from datetime import UTC
-from pathlib import Path
+from collections.abc import Iterable, Iterator
+from itertools import product
 from typing import Any
 
-from readers import Operator, Savepoint, StateKind
-from tests.support.paths import DATA, PROJECT
-from tests.support.unpacked import unpacked
+from tests.support.restoring import RECORDED, VERSIONS, Restore
 
-RECORDED = DATA / "restored"
-_HARNESS = PROJECT / "tests/flink/restore/restore.sh"
-VERSIONS = ("1.20.3", "2.3.0")
-# Every subtask has all of it.
-_SHARED = frozenset({"operator-union-list", "broadcast"})
-_POJOS = (frozenset({"age", "name"}), frozenset({"number", "street"}))  # of the job `types`
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Restore:
-    """A script over a savepoint, and how a job is restored from the result.
-
-    Attributes:
-        name: of the edit.
-        version, backend: of Flink.
-        source: the savepoint, in `tests/data/flink/VERSION`; or the name of an archive of `tests/data/snapshots`.
-        job: of `tests/flink/restore`.
-        script: the statements.
-        options: further options of `savepointdb write`.
-        restoring: further options of the job.
-        undeclared: states that the job does not declare: Flink keeps them, and the job cannot list them.
-        states: the states that are compared; all if there are none.
-        written_by: the version of Flink that wrote the source, if it is another one.
-        fields: the fields of values that are compared; all if there are none.
-        sends: lines, as JSON, that the job must print: state that it found, or output after the restore.
-    """
-
-    name: str
-    version: str
-    backend: str
-    source: str
-    script: str
-    job: str = "wordcount"
-    options: tuple[str, ...] = ()
-    restoring: tuple[str, ...] = ()
-    undeclared: tuple[str, ...] = ()
-    states: tuple[str, ...] = ()
-    written_by: str | None = None
-    fields: tuple[str, ...] = ()
-    sends: tuple[str, ...] = ()
-
-    def concerns(self, state: str) -> bool:
-        """Whether the rows of a state are compared."""
-        return state not in self.undeclared and (not self.states or state in self.states)
-
-    @property
-    def id(self) -> str:
-        """Its name in lists of tests, and the name of the file with what Flink found."""
-        return f"{self.name}-{self.version}-{self.backend}"
-
-    @property
-    def kind(self) -> str:
-        """What wrote the source, in words."""
-        return self.source.rpartition("/")[2]
-
-    def copy(self, folder: Path) -> Path:
-        """A copy of the source below a folder: a job may delete what its savepoint refers to."""
-        if "/" not in self.source:
-            return unpacked(f"{self.written_by or self.version}-{self.source}", folder).directory
-        path = DATA / "flink" / self.version / self.source
-        shutil.copytree(path.parent, folder / path.parent.name)
-        return folder / path.parent.name / path.name
-
-    @property
-    def recorded(self) -> dict[str, Any]:
-        """What Flink found, as `digest` shortens it."""
-        found: dict[str, Any] = json.loads((RECORDED / f"{self.id}.json").read_text())
-        return found
-
-    def restored(self, savepoint: Path) -> list[dict[str, Any]]:
-        """The lines that the job prints, restored from a savepoint in real Flink."""
-        command = [str(_HARNESS), self.version, self.backend, self.job, str(savepoint), *self.restoring]
-        ended = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-        assert ended.returncode == 0, ended.stderr[-2000:]
-        return [json.loads(line) for line in ended.stdout.splitlines()]
-
-
-def digest(rows: Iterator[tuple[str, str, str]]) -> dict[str, Any]:
-    """Shorten rows (operator, state, text): the rows of operator state, and number and hash of those of keyed state."""
-    texts: dict[str, list[str]] = {}
-    for operator, state, text in rows:
-        texts.setdefault(f"{operator} {state}", []).append(text)
-    return {
-        name: sorted(found)
-        if len(found) <= 16
-        else {"rows": len(found), "sha256": hashlib.sha256("\n".join(sorted(found)).encode()).hexdigest()}
-        for name, found in sorted(texts.items())
-    }
-
-
-def rows_of_flink(lines: list[dict[str, Any]], restore: Restore) -> Iterator[tuple[str, str, str]]:
-    """The rows of state among the lines of a job: (operator, state, text)."""
-    copies: dict[tuple[str, str], dict[int, list[str]]] = {}
-    for line in lines:
-        if "state" not in line or line["kind"] == "coordinator" or not restore.concerns(line["state"]):
-            continue
-        if line["kind"] == "timer":
-            name = f"_timer_state/{line['time_domain']}_{line['state']}"
-            yield line["operator"], name, json.dumps([line["key"], line["timestamp"]])
-            continue
-        if line["kind"] == "list":
-            for element in line["value"]:
-                yield line["operator"], line["state"], _text({**line, "value": element})
-            continue
-        text = _text(line)
-        if line["kind"] in _SHARED:
-            found = copies.setdefault((line["operator"], line["state"]), {})
-            found.setdefault(line["subtask"], []).append(text)
-        else:
-            yield line["operator"], line["state"], text
-    for (operator, state), found in copies.items():
-        texts = [sorted(one) for one in found.values()]
-        assert texts == texts[:1] * len(texts), f"subtasks have other rows of {state}"
-        yield from ((operator, state, text) for text in texts[0])
-
-
-def rows_of_ours(path: Path, names: dict[str, str], restore: Restore) -> Iterator[tuple[str, str, str]]:
-    """The rows that we read of a savepoint, of the operators with these ids, as the job prints them."""
-    # The source's copy is beside it.
-    for operator in Savepoint(path, roots=[str(path.parent)]).operators:
-        if operator.operator_id in names:
-            yield from _rows(operator, names[operator.operator_id], restore)
-
-
-def _rows(operator: Operator, name: str, restore: Restore) -> Iterator[tuple[str, str, str]]:
-    for state in operator.states:
-        if state.kind is StateKind.COORDINATOR or not restore.concerns(state.name):
-            continue
-        for batch in state.read():
-            for row in batch.to_pylist():
-                if restore.fields:
-                    row["value"] = {field: row["value"][field] for field in restore.fields}
-                yield name, state.name, _text(row)
-
-
-def _text(row: dict[str, Any]) -> str:
-    """A row as text, of the job or ours: its keys and its value, or the time of a timer."""
-    if "timestamp" in row:
-        return json.dumps([row["key"], round(row["timestamp"].replace(tzinfo=UTC).timestamp() * 1000)])
-    keys = [row.get("key"), *([row["map_key"]] if row.get("map_key") is not None else [])]
-    return json.dumps([*keys, _fields(row["value"])])
-
-
-def _fields(value: Any) -> Any:
-    """The fields of a struct without their names, which the job and we give in words of our own."""
-    if not isinstance(value, dict):
-        return value
-    # Only the fields of a POJO have names in a savepoint; the job prints them in the order of the class.
-    if any(set(value) >= names for names in _POJOS):
-        return [_fields(value[name]) for name in sorted(value)]
-    return list(value.values())
+_BACKENDS = ("hashmap", "rocksdb")
+_EACH = tuple(product(VERSIONS, _BACKENDS))
+# Each version and each backend once, where one does not depend on the other.
+_CROSSED = tuple(zip(VERSIONS, _BACKENDS, strict=True))
 
 
 def matrix() -> list[str]:
@@ -193,6 +37,12 @@ def matrix() -> list[str]:
         marks = ["restored" if found.get(version) else "not tried" for version in VERSIONS]
         lines.append("| " + " | ".join((*cells, *marks)) + " |")
     return lines
+
+
+def _over(pairs: Iterable[tuple[str, str]], **facts: Any) -> Iterator[Restore]:
+    """The same restore by each of these versions and backends."""
+    for version, backend in pairs:
+        yield Restore(version=version, backend=backend, **facts)
 
 
 _REWIND = "UPDATE source_offsets SET starting_offset = 24000 WHERE topic = 'words' AND \"partition\" = 2"
@@ -238,16 +88,14 @@ def _all() -> Iterator[Restore]:
 def _more() -> Iterator[Restore]:
     """Sources that the project's own job did not write: a KafkaSource, merged files, changelogs."""
     others = ("--allow-non-restored",)
-    for version in VERSIONS:
-        yield Restore(
-            name="rewind-kafka",
-            version=version,
-            backend="hashmap",
-            source="source-kafka-hashmap-canonical",
-            script="UPDATE source_offsets SET starting_offset = starting_offset - 5",
-            job="kafka",
-            restoring=others,
-        )
+    yield from _over(
+        product(VERSIONS, ["hashmap"]),
+        name="rewind-kafka",
+        source="source-kafka-hashmap-canonical",
+        script="UPDATE source_offsets SET starting_offset = starting_offset - 5",
+        job="kafka",
+        restoring=others,
+    )
     log = (
         *("--conf", "state.changelog.enabled=true", "--conf", "state.changelog.storage=filesystem"),
         *("--conf", "dstl.dfs.base-path=file:///tmp/savepointdb-changelog"),
@@ -270,17 +118,17 @@ def _more() -> Iterator[Restore]:
 
 def _operator_state() -> Iterator[Restore]:
     """Offsets in compressed state, and a Kafka source that a call rewinds."""
-    for version, backend in (("1.20.3", "hashmap"), ("2.3.0", "rocksdb")):
-        yield Restore(
-            name="rewind-compressed",
-            version=version,
-            backend=backend,
-            source="words-compressed-canonical",
-            script="UPDATE source_offsets SET starting_offset = starting_offset - 1000",
-            restoring=("--allow-non-restored", "--emit", "2"),
-            states=("topic-partition-offset-states",),
-            written_by="1.20.3",
-        )
+    emitting = ("--allow-non-restored", "--emit", "2")
+    yield from _over(
+        _CROSSED,
+        name="rewind-compressed",
+        source="words-compressed-canonical",
+        script="UPDATE source_offsets SET starting_offset = starting_offset - 1000",
+        restoring=emitting,
+        states=("topic-partition-offset-states",),
+        written_by="1.20.3",
+    )
+    for version, backend in _CROSSED:
         yield Restore(
             name="rewind-call",
             version=version,
@@ -290,16 +138,15 @@ def _operator_state() -> Iterator[Restore]:
             job="kafka",
             restoring=("--allow-non-restored",),
         )
-        yield Restore(
-            name="rewind-numbers",
-            version=version,
-            backend=backend,
-            source="source-numberseq-canonical",
-            script="UPDATE source_offsets SET starting_offset = starting_offset - 5",
-            job="numbers",
-            restoring=("--allow-non-restored", "--emit", "2"),
-            written_by="1.20.3",
-        )
+    yield from _over(
+        _CROSSED,
+        name="rewind-numbers",
+        source="source-numberseq-canonical",
+        script="UPDATE source_offsets SET starting_offset = starting_offset - 5",
+        job="numbers",
+        restoring=emitting,
+        written_by="1.20.3",
+    )
 
 
 _ELEMENTS = (
@@ -359,18 +206,16 @@ def _rows_of_operator_state() -> Iterator[Restore]:
             restoring=others,
             states=("topic-partition-offset-states",),
         )
-    for version, backend in (("1.20.3", "hashmap"), ("2.3.0", "rocksdb")):
-        yield Restore(
-            name="files",
-            version=version,
-            backend=backend,
-            source="source-files-canonical",
-            script="UPDATE \"files__SourceReaderState\" SET value.records_after_offset = 3 WHERE value.path LIKE '%/a'",
-            job="files",
-            restoring=("--allow-non-restored", "--emit", "2"),
-            written_by="1.20.3",
-            fields=("path", "records_after_offset"),
-        )
+    yield from _over(
+        _CROSSED,
+        name="files",
+        source="source-files-canonical",
+        script="UPDATE \"files__SourceReaderState\" SET value.records_after_offset = 3 WHERE value.path LIKE '%/a'",
+        job="files",
+        restoring=("--allow-non-restored", "--emit", "2"),
+        written_by="1.20.3",
+        fields=("path", "records_after_offset"),
+    )
 
 
 _ROWS = (
@@ -431,7 +276,7 @@ def _created() -> Iterator[Restore]:
 
 _COUNT = "UPDATE aggregate__count SET value = value + 1000 WHERE key = 'key_662'"
 # Only when all operators with keyed state are written anew, the other backend restores them.
-_BOTH = f'{_COUNT}; UPDATE "058086c13c6c5a39fabcbe0b8a1b827d__seen" SET value = value + 1'
+_ALL_KEYED = f'{_COUNT}; UPDATE "058086c13c6c5a39fabcbe0b8a1b827d__seen" SET value = value + 1'
 
 
 def _layouts() -> Iterator[Restore]:
@@ -440,9 +285,9 @@ def _layouts() -> Iterator[Restore]:
     sources: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
         ("rocksdb", "wordcount-hashmap-savepoints/canonical", _COUNT, ()),
         ("hashmap", "wordcount-hashmap-savepoints/native", _COUNT, ()),
-        ("rocksdb", "wordcount-hashmap-savepoints/native", _BOTH, more),
+        ("rocksdb", "wordcount-hashmap-savepoints/native", _ALL_KEYED, more),
         ("rocksdb", "wordcount-rocksdb-savepoints/native", _COUNT, ()),
-        ("hashmap", "wordcount-rocksdb-savepoints/native", _BOTH, more),
+        ("hashmap", "wordcount-rocksdb-savepoints/native", _ALL_KEYED, more),
         ("rocksdb", "wordcount-rocksdb-checkpoint-incremental/checkpoint/chk-2", _COUNT, ()),
     )
     for version in VERSIONS:
@@ -471,19 +316,17 @@ def _layouts() -> Iterator[Restore]:
             restoring=("--allow-non-restored", *restoring),
             undeclared=("union-offset-states",),
         )
-    for version, backend in (("1.20.3", "hashmap"), ("2.3.0", "rocksdb")):
-        yield Restore(
-            name="values-compressed",
-            version=version,
-            backend=backend,
-            source="kinds-compressed-canonical",
-            script="UPDATE kinds__value SET value = value + 1000; UPDATE kinds__aggregating SET value.f0 = value.f0 + 1; "
-            "DELETE FROM kinds__reducing WHERE key = 'k2'",
-            job="kinds",
-            restoring=("--allow-non-restored", *more),
-            states=("value", "aggregating", "reducing", "map", "list"),
-            written_by="1.20.3",
-        )
+    yield from _over(
+        _CROSSED,
+        name="values-compressed",
+        source="kinds-compressed-canonical",
+        script="UPDATE kinds__value SET value = value + 1000; UPDATE kinds__aggregating SET value.f0 = value.f0 + 1; "
+        "DELETE FROM kinds__reducing WHERE key = 'k2'",
+        job="kinds",
+        restoring=("--allow-non-restored", *more),
+        states=("value", "aggregating", "reducing", "map", "list"),
+        written_by="1.20.3",
+    )
 
 
 _WINDOWS = "80874c5910ae85605cc0b18f46030a71"  # the window operator's id; 1.20 stores no uids
@@ -535,29 +378,25 @@ def _copied(state: str) -> str:
 
 def _made_up() -> Iterator[Restore]:
     """Rows that no job has written: the job goes on from them, and windows and timers fire."""
-    for version in VERSIONS:
-        for backend in ("hashmap", "rocksdb"):
-            yield Restore(
-                name="made-up",
-                version=version,
-                backend=backend,
-                source="kinds-hashmap-savepoints/canonical",
-                job="kinds",
-                script="; ".join(_MADE_UP),
-                restoring=("--emit", "2", "--fire"),
-                sends=_SENT,
-            )
-            yield Restore(
-                name="types",
-                version=version,
-                backend=backend,
-                source="types-hashmap-savepoints/canonical",
-                job="types",
-                script="; ".join(map(_copied, (*_COMPARED, *_SHOWN_OTHERWISE))),
-                states=_COMPARED,
-                sends=_FOUND,
-                restoring=("--parallelism", "3"),
-            )
+    yield from _over(
+        _EACH,
+        name="made-up",
+        source="kinds-hashmap-savepoints/canonical",
+        job="kinds",
+        script="; ".join(_MADE_UP),
+        restoring=("--emit", "2", "--fire"),
+        sends=_SENT,
+    )
+    yield from _over(
+        _EACH,
+        name="types",
+        source="types-hashmap-savepoints/canonical",
+        job="types",
+        script="; ".join(map(_copied, (*_COMPARED, *_SHOWN_OTHERWISE))),
+        states=_COMPARED,
+        sends=_FOUND,
+        restoring=("--parallelism", "3"),
+    )
 
 
 _TTL = (
@@ -617,16 +456,6 @@ def _altered() -> Iterator[Restore]:
                 restoring=("--allow-non-restored", "--max-parallelism", "1000", "--parallelism", "3"),
             )
             yield Restore(
-                name="reshard-back",
-                version=version,
-                backend=backend,
-                source="wordcount-hashmap-maxpar1000-canonical",
-                script=_dealt("max_parallelism = 128", *_WORDS),
-                restoring=("--allow-non-restored",),
-                states=counts[::2],
-                written_by="1.20.3",
-            )
-            yield Restore(
                 name="ttl",
                 version=version,
                 backend=backend,
@@ -636,17 +465,25 @@ def _altered() -> Iterator[Restore]:
                 restoring=("--allow-non-restored",),
                 states=("value", "ttl-value", "list", "ttl-list", "reducing"),
             )
-            yield Restore(
-                name="retype",
-                version=version,
-                backend=backend,
-                source="types-canonical",
-                script=_RETYPED,
-                job="types",
-                restoring=("--allow-non-restored",),
-                states=("v_int", "v_long", "v_pojo", "v_tuple", "m_long", "m_pojo", "v_string"),
-                written_by="1.20.3",
-            )
+    yield from _over(
+        _EACH,
+        name="reshard-back",
+        source="wordcount-hashmap-maxpar1000-canonical",
+        script=_dealt("max_parallelism = 128", *_WORDS),
+        restoring=("--allow-non-restored",),
+        states=counts[::2],
+        written_by="1.20.3",
+    )
+    yield from _over(
+        _EACH,
+        name="retype",
+        source="types-canonical",
+        script=_RETYPED,
+        job="types",
+        restoring=("--allow-non-restored",),
+        states=("v_int", "v_long", "v_pojo", "v_tuple", "m_long", "m_pojo", "v_string"),
+        written_by="1.20.3",
+    )
 
 
 RESTORES = (

@@ -21,7 +21,7 @@ from tests.support.creations import (
     rows_of_job,
 )
 from tests.support.paths import PROJECT
-from tests.support.restores import Restore
+from tests.support.restoring import Restore
 
 CASES = [pytest.param(creation, restore, id=restore.id) for creation, restore in restores()]
 

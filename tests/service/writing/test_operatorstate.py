@@ -10,7 +10,7 @@ import pytest
 from readers import Savepoint
 from service.cli import main
 from tests.support.paths import DATA
-from tests.support.restores import Restore
+from tests.support.restoring import Restore
 from tests.support.unpacked import unpacked
 
 EVERYTHING = DATA / "flink/2.3.0/everything-rocksdb-savepoints/native"

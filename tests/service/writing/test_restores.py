@@ -11,15 +11,8 @@ import pytest
 from readers import Savepoint, operator_id_of
 from service.cli import main
 from tests.support.paths import PROJECT
-from tests.support.restores import (
-    RECORDED,
-    RESTORES,
-    Restore,
-    digest,
-    matrix,
-    rows_of_flink,
-    rows_of_ours,
-)
+from tests.support.restores import RESTORES, matrix
+from tests.support.restoring import RECORDED, Restore, digest, rows_of_flink, rows_of_ours
 
 UIDS = ("source", "aggregate", "kafka-source", "numseq", "files", "events", "broadcast", "kinds", "types")
 
