@@ -16,7 +16,7 @@ Reading order:
     savepointtables.py  the tables of an open savepoint, by name
     table.py        Table; the tables that need no state
     statetables.py  the tables of states: one state, all states of an operator, timers
-    targets.py      tables of states with places and changes, for statements that write
+    changedtables.py  tables of states with places and changes, for statements that write
     sqlviews.py     the states of SQL jobs, with a column a field
     statemeta.py    the rows of StateMeta, operators, files, source_offsets
     keys/           keys as people write them; the states that have keys

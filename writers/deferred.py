@@ -145,8 +145,8 @@ def _made_together(
             stop.set()
             raise
     # Those that were ended by the error of another say nothing of their own.
-    for error in sorted(errors, key=lambda error: isinstance(error, _StoppedError)):
-        raise error
+    if errors:
+        raise min(errors, key=lambda error: isinstance(error, _StoppedError))
     return {id(handle): one.result() for handle, one in zip(handles, made, strict=True)}
 
 

@@ -24,9 +24,8 @@ from writers.edits import Edit, NewBytes, find_operator, with_operator
 from writers.errors import RefusedEditError, UnwritableError
 from writers.headers import OPERATOR_VERSIONS, RegisteredState, registered_state, write_operator_header
 from writers.operatorstate.connectors import READER_STATE, check_no_sink
-from writers.operatorstate.stream import framed
+from writers.operatorstate.stream import check_stream_size, framed
 
-_MOST_BYTES = 64 << 20
 _NO_ENTRIES = b"\0\0\0\0"  # of a broadcast state: i4 number of its entries
 
 
@@ -76,10 +75,7 @@ class AlterOperatorStates(Edit):
         self, handle: OperatorStreamStateHandle, source: SavepointLocation
     ) -> OperatorStreamStateHandle | None:
         with source.open_stream(handle.delegate) as stream:
-            if stream.size_bytes > _MOST_BYTES:
-                raise RefusedEditError(
-                    f"expected at most {_MOST_BYTES} bytes of operator state in one subtask, found {stream.size_bytes}"
-                )
+            check_stream_size(stream.size_bytes)
             header = operator_header_of(stream, handle)
             data = bytes(stream.view(0, stream.size_bytes))
         if header.version not in OPERATOR_VERSIONS:

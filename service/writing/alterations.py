@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 
 from catalog import CatalogError, Table
+from catalog.changedtables import ChangedTable, state_key
 from catalog.statetables import StateTable
-from catalog.targets import ChangedTable, state_key
 from readers import (
     Operator,
     Savepoint,

@@ -10,8 +10,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from catalog import PlannedTable, Scan, Table
+from catalog.changedtables import StateKey, TableChanges
 from catalog.splits import FactsSplit
-from catalog.targets import StateKey, TableChanges
 from writers import AddedRows, RemovedRows, Spool, StateChanges, UpdatedRows
 
 _MEMORY_BYTES = 32 << 20

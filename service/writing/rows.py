@@ -18,8 +18,8 @@ from typing import Any
 import pyarrow as pa
 
 from catalog import CatalogError, NoSuchColumnError, Table
+from catalog.changedtables import ChangedTable, WritableState, state_key, writable_states_of
 from catalog.statetables import OperatorTable, StatesTable, StateTable, TimersTable
-from catalog.targets import ChangedTable, Target, state_key, targets_of
 from readers import (
     OUT_OF_RANGE,
     ROW,
@@ -85,7 +85,7 @@ Layer = UpdatedRows | RemovedRows | AddedRows
 class _Found:
     """What a statement has found to change in one state."""
 
-    target: Target
+    writable: WritableState
     layers: list[Layer]
     added: int = 0
     changed: int = 0
@@ -138,41 +138,41 @@ class RowChanges(Family):
 
     def _update(self, statement: Update) -> Effect:
         found = []
-        for target in self._targets(statement):
-            paths = self._paths(target, statement.assignments)
+        for writable in self._states(statement):
+            paths = self._paths(writable, statement.assignments)
             select = _places(statement, _expressions(statement.assignments))
             select.add(f" FROM {_TARGET} AS ", _alias(statement))
             if statement.source is not None:
                 select.add(", ", statement.source)
             _where(select, [statement.condition])
-            layer = self._updated(target, select, paths)
-            found.append(self._set(target, layer))
+            layer = self._updated(writable, select, paths)
+            found.append(self._set(writable, layer))
         return self._effect(statement, found)
 
     def _delete(self, statement: Delete) -> Effect:
         found = []
-        for target in self._targets(statement):
+        for writable in self._states(statement):
             # A row that several rows of USING match goes once.
             select = Composition("SELECT DISTINCT " if statement.source is not None else "SELECT ")
             select.add(_place_columns(statement), f" FROM {_TARGET} AS ", _alias(statement))
             if statement.source is not None:
                 select.add(", ", statement.source)
             _where(select, [statement.condition])
-            layer = self._removed(target, select)
-            found.append(_Found(target, [layer], removed=layer.rows.num_rows))
+            layer = self._removed(writable, select)
+            found.append(_Found(writable, [layer], removed=layer.rows.num_rows))
         return self._effect(statement, found)
 
     def _insert(self, statement: Insert) -> Effect:
         table = self._table(statement.name)
         if isinstance(table, TimersTable) and statement.conflict is None:
             return self._insert_timers(statement, table)
-        target = self._only_target(statement)
+        writable = self._only_state(statement)
         if statement.conflict is not None:
-            return self._effect(statement, [self._upserted(statement, statement.conflict, target)])
+            return self._effect(statement, [self._upserted(statement, statement.conflict, writable)])
         with self.context.select(_all_of(statement.query)) as reader:
-            names = self._inserted(target, statement, reader.schema.names)
-            layer = self._added(target, names, reader, 0)
-        return self._effect(statement, [_Found(target, [layer], added=layer.rows.num_rows)])
+            names = self._inserted(writable, statement, reader.schema.names)
+            layer = self._added(writable, names, reader, 0)
+        return self._effect(statement, [_Found(writable, [layer], added=layer.rows.num_rows)])
 
     def _insert_timers(self, statement: Insert, table: TimersTable) -> Effect:
         """Add rows to the timers of several states: each says whose it is."""
@@ -180,13 +180,13 @@ class RowChanges(Family):
             names = timer_columns(statement, reader.schema.names, table)
             source = self.context.states.stored(reader, names)
         found = []
-        for target in self._targets(statement):
-            select = rows_of_state(target, table, names, _SOURCE)
+        for writable in self._states(statement):
+            select = rows_of_state(writable, table, names, _SOURCE)
             with self.context.select(select, {_SOURCE: source}) as reader:
-                own = [name for name in reader.schema.names if name in insertable(target.state)]
-                layer = self._added(target, own, converted(reader, target), 0)
+                own = [name for name in reader.schema.names if name in insertable(writable.state)]
+                layer = self._added(writable, own, converted(reader, writable), 0)
             if layer.rows.num_rows:
-                found.append(_Found(target, [layer], added=layer.rows.num_rows))
+                found.append(_Found(writable, [layer], added=layer.rows.num_rows))
         wanted, placed = source.plan().to_arrow().num_rows, sum(one.added for one in found)
         if placed != wanted:
             raise InvalidQueryError(
@@ -196,38 +196,38 @@ class RowChanges(Family):
             )
         return self._effect(statement, found)
 
-    def _upserted(self, statement: Insert, conflict: Conflict, target: Target) -> _Found:
+    def _upserted(self, statement: Insert, conflict: Conflict, writable: WritableState) -> _Found:
         """Return what `INSERT … ON CONFLICT` changes; its query runs once."""
         with self.context.select(_all_of(statement.query)) as reader:
-            names = self._inserted(target, statement, reader.schema.names)
+            names = self._inserted(writable, statement, reader.schema.names)
             source = self.context.states.stored(reader, names)
-        identity = self._conflict_columns(target, conflict, names)
+        identity = self._conflict_columns(writable, conflict, names)
         alias, tables = _alias(statement), {_SOURCE: source}
         same = " AND ".join(
             f"{alias}.{quoted(name)} IS NOT DISTINCT FROM excluded.{quoted(name)}" for name in identity
         )
-        found = _Found(target, [])
+        found = _Found(writable, [])
         if conflict.assignments:
-            paths = self._paths(target, conflict.assignments)
+            paths = self._paths(writable, conflict.assignments)
             select = _places(statement, _expressions(conflict.assignments))
             select.add(f" FROM {_TARGET} AS ", alias, f", {_SOURCE} AS excluded")
             _where(select, [same, conflict.condition])
-            found = self._set(target, self._updated(target, select, paths, tables))
+            found = self._set(writable, self._updated(writable, select, paths, tables))
         columns = ", ".join(f"excluded.{quoted(name)}" for name in names)
         missing = Composition(
             f"SELECT {columns} FROM {_SOURCE} AS excluded WHERE NOT EXISTS "
             f"(SELECT 1 FROM {_TARGET} AS {alias} WHERE {same})"
         )
-        with self.context.select(missing, {_TARGET: target.table, **tables}) as reader:
-            layer = self._added(target, names, reader, found.added)
+        with self.context.select(missing, {_TARGET: writable.table, **tables}) as reader:
+            layer = self._added(writable, names, reader, found.added)
         found.layers.append(layer)
         found.added += layer.rows.num_rows
         return found
 
     def _merge(self, statement: Merge) -> Effect:
-        target = self._only_target(statement)
-        self._check_matched_once(statement, target)
-        found = _Found(target, [])
+        writable = self._only_state(statement)
+        self._check_matched_once(statement, writable)
+        found = _Found(writable, [])
         for number, clause in enumerate(statement.clauses):
             earlier = [one for one in statement.clauses[:number] if one.match is clause.match]
             if clause.action is Action.INSERT:
@@ -249,12 +249,12 @@ class RowChanges(Family):
             select.expression(statement.condition).add(")")
             _where(select, [clause.condition], earlier, word=" AND ")
         if clause.action is Action.DELETE:
-            removed = self._removed(found.target, select)
+            removed = self._removed(found.writable, select)
             found.layers.append(removed)
             found.removed += removed.rows.num_rows
             return
-        paths = self._paths(found.target, clause.assignments)
-        new = self._set(found.target, self._updated(found.target, select, paths), found.added)
+        paths = self._paths(found.writable, clause.assignments)
+        new = self._set(found.writable, self._updated(found.writable, select, paths), found.added)
         found.layers += new.layers
         found.changed += new.changed
         found.added += new.added
@@ -271,13 +271,13 @@ class RowChanges(Family):
         select.add(" FROM ", statement.source, f" WHERE NOT EXISTS (SELECT 1 FROM {_TARGET} AS ")
         select.add(_alias(statement), " WHERE ").expression(statement.condition).add(")")
         _where(select, [clause.condition], earlier, word=" AND ")
-        with self.context.select(select, {_TARGET: found.target.table}) as reader:
-            names = self._inserted(found.target, clause, reader.schema.names)
-            layer = self._added(found.target, names, reader, found.added)
+        with self.context.select(select, {_TARGET: found.writable.table}) as reader:
+            names = self._inserted(found.writable, clause, reader.schema.names)
+            layer = self._added(found.writable, names, reader, found.added)
         found.layers.append(layer)
         found.added += layer.rows.num_rows
 
-    def _check_matched_once(self, statement: Merge, target: Target) -> None:
+    def _check_matched_once(self, statement: Merge, writable: WritableState) -> None:
         """Refuse a row that several rows of the source match, for it has no one new value.
 
         Raises:
@@ -297,7 +297,7 @@ class RowChanges(Family):
             for one in acting:
                 select.add(" OR ").expression(one.condition or "")
         select.add(" GROUP BY ALL HAVING count(*) > 1 LIMIT 1")
-        with self.context.select(select, {_TARGET: target.table}) as reader:
+        with self.context.select(select, {_TARGET: writable.table}) as reader:
             if reader.read_all().num_rows:
                 raise InvalidQueryError(
                     f"expected at most one row of the source for each row of {statement.name}, found several",
@@ -306,7 +306,7 @@ class RowChanges(Family):
 
     # ---- tables and columns ----
 
-    def _targets(self, statement: RowStatement) -> tuple[Target, ...]:
+    def _states(self, statement: RowStatement) -> tuple[WritableState, ...]:
         """Return the states of a statement's table.
 
         Raises:
@@ -324,29 +324,29 @@ class RowChanges(Family):
                 f"{table.name} shows all states of an operator and cannot be changed",
                 hint=f"change the table of one state: {names}",
             )
-        targets = targets_of(table, self.context.states.table_changes)
-        if not targets and table.states:
+        states = writable_states_of(table, self.context.states.table_changes)
+        if not states and table.states:
             own = self._state_tables(table)
             raise InvalidQueryError(
                 f"{table.name} shows the elements of lists and cannot be changed",
                 hint=f"change the lists in {', '.join(own)}",
             )
-        left = tuple(one for one in targets if self.context.operator_ids.get(one.key[0]) is not None)
-        if targets and not left:
+        left = tuple(one for one in states if self.context.operator_ids.get(one.key[0]) is not None)
+        if states and not left:
             raise InvalidQueryError(f"an earlier statement dropped {statement.name!r}")
-        for target in left:
-            if target.key in self.context.states.emptied and not is_keyed(target.state.kind):
+        for writable in left:
+            if writable.key in self.context.states.emptied and not is_keyed(writable.state.kind):
                 raise InvalidQueryError(
                     f"an earlier statement emptied {statement.name!r}",
                     hint="remove its rows by a DELETE instead",
                 )
-            shared = shared_group(target.state)
+            shared = shared_group(writable.state)
             if shared is not None:
                 raise InvalidQueryError(
-                    f"expected rows of {table.name} in one place each, found {target.table.group_column} {shared} in two "
+                    f"expected rows of {table.name} in one place each, found {writable.table.group_column} {shared} in two "
                     "state files: it cannot be changed"
                 )
-            for error in target.state.unread:
+            for error in writable.state.unread:
                 raise InvalidQueryError(f"{table.name} cannot be read and not be changed: {error.error}")
         return left
 
@@ -374,68 +374,70 @@ class RowChanges(Family):
         tables = self.context.database.state_tables()
         return [one.name for _, one in tables if state_key(one.states[0]) in wanted]
 
-    def _only_target(self, statement: RowStatement) -> Target:
+    def _only_state(self, statement: RowStatement) -> WritableState:
         """Return the state that rows are added to.
 
         Raises:
             QueryError: rows of this table do not say which state they are of, or not all of it.
         """
-        targets = self._targets(statement)
+        states = self._states(statement)
         table = self._table(statement.name)
-        if not isinstance(table, StateTable) or len(targets) != 1:
+        if not isinstance(table, StateTable) or len(states) != 1:
             own = self._state_tables(table) if isinstance(table, StatesTable) else []
             raise InvalidQueryError(
                 f"rows cannot be added to {table.name}, only to tables of one state",
                 hint=f"add them to {', '.join(own)}" if own else None,
             )
-        return targets[0]
+        return states[0]
 
-    def _paths(self, target: Target, assignments: Sequence[Assignment]) -> list[tuple[str, ...]]:
-        return [self._path(target, one) for one in assignments]
+    def _paths(self, writable: WritableState, assignments: Sequence[Assignment]) -> list[tuple[str, ...]]:
+        return [self._path(writable, one) for one in assignments]
 
-    def _path(self, target: Target, assignment: Assignment) -> tuple[str, ...]:
+    def _path(self, writable: WritableState, assignment: Assignment) -> tuple[str, ...]:
         """Return the path in the state of what is set.
 
         Raises:
             QueryError: there is no such column or field, or it cannot be set.
         """
-        state, names = target.state, target.table.schema.names
+        state, names = writable.state, writable.table.schema.names
         first, *fields = assignment.path
         column = folded(first, names)
         if column is None:
             error = NoSuchColumnError(
-                first, [name for name in names if name not in (GROUP, ROW)], target.table.name
+                first, [name for name in names if name not in (GROUP, ROW)], writable.table.name
             )
             raise query_error_of(error) from error
-        if column not in target.paths:
+        if column not in writable.paths:
             raise InvalidQueryError(
-                f"{column} of {target.table.name} cannot be set",
-                hint=f"columns that can be set: {', '.join(target.paths)}",
+                f"{column} of {writable.table.name} cannot be set",
+                hint=f"columns that can be set: {', '.join(writable.paths)}",
             )
-        path = list(target.paths[column])
+        path = list(writable.paths[column])
         kind = type_of(state.schema, path)
         for field in fields:
             known = [one.name for one in kind] if pa.types.is_struct(kind) else []
             name = folded(field, known)
             if name is None:
                 raise InvalidQueryError(
-                    f"{'.'.join(path)} of {target.table.name} has no field {field!r}",
+                    f"{'.'.join(path)} of {writable.table.name} has no field {field!r}",
                     hint=f"it has {', '.join(known)}" if known else f"its type is {kind}",
                 )
             path.append(name)
             kind = kind.field(name).type
-        _check_decoded(state, path[0], target.table.name)
+        _check_decoded(state, path[0], writable.table.name)
         return tuple(path)
 
-    def _inserted(self, target: Target, statement: Insert | MergeClause, found: Sequence[str]) -> list[str]:
+    def _inserted(
+        self, writable: WritableState, statement: Insert | MergeClause, found: Sequence[str]
+    ) -> list[str]:
         """Return which columns of the state the columns of a query are.
 
         Raises:
             QueryError: there are too many or too few of them, or there is no such column.
         """
-        state = target.state
-        _check_decoded(state, "value", target.table.name)
-        _check_decoded(state, "key", target.table.name)
+        state = writable.state
+        _check_decoded(state, "value", writable.table.name)
+        _check_decoded(state, "key", writable.table.name)
         known = insertable(state)
         needed = [name for name in known if name not in OPTIONAL]
         given = list(statement.columns)
@@ -451,23 +453,25 @@ class RowChanges(Family):
                 f"found {', '.join(names)}" if statement.columns or unknown else f"found {len(found)} columns"
             )
             raise InvalidQueryError(
-                f"expected values for the columns {', '.join(needed)} of {target.table.name}, {wrong}",
+                f"expected values for the columns {', '.join(needed)} of {writable.table.name}, {wrong}",
                 hint=f"columns that a row may have: {', '.join(known)}",
             )
         if len(names) != len(found):
             raise InvalidQueryError(f"expected {len(names)} values in a row, found {len(found)}")
         return names
 
-    def _conflict_columns(self, target: Target, conflict: Conflict, names: Sequence[str]) -> list[str]:
+    def _conflict_columns(
+        self, writable: WritableState, conflict: Conflict, names: Sequence[str]
+    ) -> list[str]:
         """Return the columns that tell a row from others.
 
         Raises:
             QueryError: rows may be alike, or the statement names other columns.
         """
-        known = insertable(target.state)
+        known = insertable(writable.state)
         identity = [name for name in known if name in _IDENTITY]
         if "list_index" in known or not identity:
-            raise InvalidQueryError(f"ON CONFLICT needs a key: rows of {target.table.name} may be alike")
+            raise InvalidQueryError(f"ON CONFLICT needs a key: rows of {writable.table.name} may be alike")
         named = [folded(name, known) or name for name in conflict.columns]
         if named and set(named) != set(identity):
             raise InvalidQueryError(
@@ -479,57 +483,60 @@ class RowChanges(Family):
 
     def _updated(
         self,
-        target: Target,
+        writable: WritableState,
         select: Composition,
         paths: Sequence[tuple[str, ...]],
         tables: Mapping[str, Table] | None = None,
     ) -> UpdatedRows:
-        schema = target.state.schema
+        schema = writable.state.schema
         columns = [(path, type_of(schema, path)) for path in paths]
-        with self._errors(), self.context.select(select, {_TARGET: target.table, **(tables or {})}) as reader:
+        with (
+            self._errors(),
+            self.context.select(select, {_TARGET: writable.table, **(tables or {})}) as reader,
+        ):
             return self.context.states.spool.updated(fitted_values(reader, columns), paths)
 
-    def _removed(self, target: Target, select: Composition) -> RemovedRows:
-        with self._errors(), self.context.select(select, {_TARGET: target.table}) as reader:
+    def _removed(self, writable: WritableState, select: Composition) -> RemovedRows:
+        with self._errors(), self.context.select(select, {_TARGET: writable.table}) as reader:
             return self.context.states.spool.removed(reader)
 
     def _added(
-        self, target: Target, names: Sequence[str], reader: pa.RecordBatchReader, before: int
+        self, writable: WritableState, names: Sequence[str], reader: pa.RecordBatchReader, before: int
     ) -> AddedRows:
         """Return the rows of a reader as added rows; `before` of them this statement has added already."""
-        first = self.context.states.of(target.key).next_added + before
+        first = self.context.states.of(writable.key).next_added + before
         with self._errors():
-            return self.context.states.spool.added(placed_rows(reader, target.state, names, first))
+            return self.context.states.spool.added(placed_rows(reader, writable.state, names, first))
 
-    def _set(self, target: Target, layer: UpdatedRows, before: int = 0) -> _Found:
+    def _set(self, writable: WritableState, layer: UpdatedRows, before: int = 0) -> _Found:
         """Return the layers of rows with other values: rows whose identity changes are removed, and added anew."""
         rows = layer.rows.num_rows
         if not any(path[0] in _IDENTITY for path in layer.paths):
-            return _Found(target, [layer], changed=rows)
+            return _Found(writable, [layer], changed=rows)
         moved = pa.RecordBatchReader.from_batches(
-            added_schema(target.state), self._moved(target, layer, before)
+            added_schema(writable.state), self._moved(writable, layer, before)
         )
         with self._errors():
             added = self.context.states.spool.added(moved)
             removed = self.context.states.spool.removed(reader_of(layer.rows.select([GROUP, ROW])))
-        return _Found(target, [removed, added], added=rows, removed=rows)
+        return _Found(writable, [removed, added], added=rows, removed=rows)
 
-    def _moved(self, target: Target, layer: UpdatedRows, before: int) -> Iterator[pa.RecordBatch]:
+    def _moved(self, writable: WritableState, layer: UpdatedRows, before: int) -> Iterator[pa.RecordBatch]:
         """Yield rows with another identity, in their new groups."""
-        first = self.context.states.of(target.key).next_added + before
+        first = self.context.states.of(writable.key).next_added + before
         alone = StateChanges(layers=(layer,), now_ms=self.context.states.now_ms)
-        schema = added_schema(target.state)
+        schema = added_schema(writable.state)
         for group in layer.groups.tolist():
-            chosen = alone.applied(group, target.rows_at(group, layer.of_group(group).column(ROW)))
+            chosen = alone.applied(group, writable.rows_at(group, layer.of_group(group).column(ROW)))
             for name in (UNDECODED, OUT_OF_RANGE):
                 if name in chosen.schema.names and chosen.column(name).null_count < chosen.num_rows:
                     raise InvalidQueryError(
-                        f"a row of {target.table.name} whose key changes is written anew, but not all of its values can be "
+                        f"a row of {writable.table.name} whose key changes is written anew, but not all of its values can be "
                         f"decoded: {name} is not NULL"
                     )
             for batch in chosen.combine_chunks().to_batches():
                 columns = {name: batch.column(name) for name in schema.names if name in batch.schema.names}
-                columns |= places_of_added(target.state, columns, batch.num_rows, first)
+                columns |= places_of_added(writable.state, columns, batch.num_rows, first)
                 if "list_index" in columns:
                     columns["list_index"] = pa.nulls(batch.num_rows, pa.int32())
                 first += batch.num_rows
@@ -549,10 +556,10 @@ class RowChanges(Family):
         samples = []
         for one in found:
             own = {int(group) for layer in one.layers for group in layer.groups}
-            groups |= {(one.target.key[0], group) for group in own}
-            samples += samples_of(one.target, one.layers, self.context.states.now_ms)
+            groups |= {(one.writable.key[0], group) for group in own}
+            samples += samples_of(one.writable, one.layers, self.context.states.now_ms)
         for one in found:
-            self.context.states.add(one.target.key, *one.layers)
+            self.context.states.add(one.writable.key, *one.layers)
         changed, added, removed = (
             sum(getattr(one, name) for one in found) for name in ("changed", "added", "removed")
         )

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from catalog.targets import Target
+from catalog.changedtables import WritableState
 from readers import KEY_GROUP, OUT_OF_RANGE, ROW, SUBTASK, UNDECODED, json_text
 from service.writing.family import Sample
 from writers import GROUP, AddedRows, RemovedRows, StateChanges, UpdatedRows
@@ -19,22 +19,22 @@ _HIDDEN = frozenset({GROUP, ROW, KEY_GROUP, SUBTASK, UNDECODED, OUT_OF_RANGE, "t
 Layer = UpdatedRows | RemovedRows | AddedRows
 
 
-def samples_of(target: Target, layers: Sequence[Layer], now_ms: int) -> list[Sample]:
+def samples_of(writable: WritableState, layers: Sequence[Layer], now_ms: int) -> list[Sample]:
     """Return samples of the rows of the layers of one statement.
 
     Args:
-        target: the state, before the statement.
+        writable: the state, before the statement.
         layers: of the statement.
         now_ms: the time of the write.
     """
     found: list[Sample] = []
     for layer in layers:
         if len(found) < MOST_SAMPLES:
-            found += _samples(target, layer, now_ms)
+            found += _samples(writable, layer, now_ms)
     return found[:MOST_SAMPLES]
 
 
-def _samples(target: Target, layer: Layer, now_ms: int) -> Iterator[Sample]:
+def _samples(writable: WritableState, layer: Layer, now_ms: int) -> Iterator[Sample]:
     first = layer.rows.slice(0, MOST_SAMPLES)
     if isinstance(layer, AddedRows):
         for place, row in zip(_placed(first), _values(first), strict=True):
@@ -43,7 +43,7 @@ def _samples(target: Target, layer: Layer, now_ms: int) -> Iterator[Sample]:
     groups = list(dict.fromkeys(first.column(GROUP).to_pylist()))
     for group in groups:
         numbers = first.filter(pc.equal(first.column(GROUP), group)).column(ROW)
-        before = target.rows_at(group, numbers)
+        before = writable.rows_at(group, numbers)
         if isinstance(layer, RemovedRows):
             for place, row in zip(_placed(before), _values(before), strict=True):
                 yield Sample(place=place, before=row, after=None)

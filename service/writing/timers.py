@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json
 
+from catalog.changedtables import WritableState
 from catalog.statetables import TimersTable
-from catalog.targets import Target
 from readers import VoidNamespaceSerializer
 from service.errors import InvalidQueryError
 from service.sql.edits import quoted
@@ -59,9 +59,13 @@ def timer_columns(statement: Insert, found: Sequence[str], table: TimersTable) -
     return names
 
 
-def rows_of_state(target: Target, table: TimersTable, names: Sequence[str], source: str) -> Composition:
+def rows_of_state(
+    writable: WritableState, table: TimersTable, names: Sequence[str], source: str
+) -> Composition:
     """Return a SELECT of the new rows that are timers of one state."""
-    facts = {output.name: output.constant for output in table.outputs(target.known) if output.name in _FACTS}
+    facts = {
+        output.name: output.constant for output in table.outputs(writable.known) if output.name in _FACTS
+    }
     given = [name for name in _FACTS if name in names]
     operator = ", ".join(quoted(name) for name in given if name in _OPERATOR)
     conditions = [f"coalesce({operator}) IS NOT NULL"]
@@ -73,21 +77,21 @@ def rows_of_state(target: Target, table: TimersTable, names: Sequence[str], sour
     return Composition(f"SELECT {columns} FROM {source} WHERE {' AND '.join(conditions)}")
 
 
-def converted(reader: pa.RecordBatchReader, target: Target) -> pa.RecordBatchReader:
+def converted(reader: pa.RecordBatchReader, writable: WritableState) -> pa.RecordBatchReader:
     """Return rows of `timers` in the types of a state; one without namespaces has none.
 
     Raises:
         InvalidQueryError: a text is no JSON of the type, or a timer has a namespace that its state has not.
     """
-    has_namespace = not _is_void(target)
+    has_namespace = not _is_void(writable)
     names = [name for name in reader.schema.names if name != "namespace" or has_namespace]
-    kinds = [_type(reader.schema.field(name).type, target.state.schema.field(name).type) for name in names]
+    kinds = [_type(reader.schema.field(name).type, writable.state.schema.field(name).type) for name in names]
     schema = pa.schema(list(zip(names, kinds, strict=True)))
 
     def batches() -> Iterator[pa.RecordBatch]:
         for batch in reader:
             if not has_namespace and "namespace" in batch.schema.names:
-                _check_no_namespace(batch.column("namespace"), target)
+                _check_no_namespace(batch.column("namespace"), writable)
             arrays = [
                 array if array.type.equals(kind) else parsed(array, kind, name)
                 for name, kind, array in zip(names, kinds, map(batch.column, names), strict=True)
@@ -129,14 +133,14 @@ def _type(given: pa.DataType, own: pa.DataType) -> pa.DataType:
     return own if pa.types.is_string(given) else given
 
 
-def _is_void(target: Target) -> bool:
-    entry = target.state.entry
+def _is_void(writable: WritableState) -> bool:
+    entry = writable.state.entry
     return entry is None or isinstance(entry.namespace, VoidNamespaceSerializer)
 
 
-def _check_no_namespace(values: pa.Array, target: Target) -> None:
+def _check_no_namespace(values: pa.Array, writable: WritableState) -> None:
     if values.null_count < len(values):
-        raise InvalidQueryError(f"expected NULL in namespace: timers of {target.state.name} have none")
+        raise InvalidQueryError(f"expected NULL in namespace: timers of {writable.state.name} have none")
 
 
 def _literal(text: str) -> str:

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from catalog import Table
+from catalog.changedtables import StateRows, changed_state
 from catalog.statetables import TableState
-from catalog.targets import StateRows, changed_state
 from readers import KEY_GROUP, SUBTASK, Savepoint
 from service.sql.edits import quoted
 from service.writing.composition import Composition

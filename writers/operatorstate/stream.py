@@ -90,6 +90,18 @@ class _Output:
         return found
 
 
+def check_stream_size(size_bytes: int) -> None:
+    """Check that a stream is small enough to be put together anew in memory.
+
+    Raises:
+        RefusedEditError: it is not.
+    """
+    if size_bytes > _MOST_BYTES:
+        raise RefusedEditError(
+            f"expected at most {_MOST_BYTES} bytes of operator state in one subtask, found {size_bytes}"
+        )
+
+
 def rewritten(source: OperatorSource, changed: Mapping[str, Elements]) -> RewrittenStream:
     """Return a stream with other elements in some states.
 
@@ -100,10 +112,7 @@ def rewritten(source: OperatorSource, changed: Mapping[str, Elements]) -> Rewrit
     Raises:
         RefusedEditError: elements of two states share bytes, so they cannot be moved; or there is more than memory should hold.
     """
-    if source.stream.size_bytes > _MOST_BYTES:
-        raise RefusedEditError(
-            f"expected at most {_MOST_BYTES} bytes of operator state in one subtask, found {source.stream.size_bytes}"
-        )
+    check_stream_size(source.stream.size_bytes)
     regions = _regions(source)
     data = memoryview(source.stream.data)
     infos = {info.name: info for info in source.handle.state_meta_infos}

@@ -306,7 +306,7 @@ def _runs(batches: Iterable[pa.RecordBatch], column: str) -> Iterator[tuple[int,
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class WritableState:
     """One state whose rows a statement about a table may change.
 
     Attributes:
@@ -338,10 +338,10 @@ class Target:
         return self.rows.plan(ANYTHING.and_(GROUP, (group,))).narrowed(expression=wanted).to_arrow()
 
 
-def targets_of(table: StatesTable, changes: TableChanges) -> tuple[Target, ...]:
+def writable_states_of(table: StatesTable, changes: TableChanges) -> tuple[WritableState, ...]:
     """Return the states that statements about a table may change; none if the table cannot be changed."""
     return tuple(
-        Target(
+        WritableState(
             known=known,
             table=ChangedTable(table, changes, only=known, is_numbered=True),
             rows=changed_rows(table, known, changes),
