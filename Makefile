@@ -112,7 +112,7 @@ LOCK = $(PY) -m uv pip compile --quiet --universal --python-version 3.11 --gener
 
 clean: ## remove the environment, caches and built files
 	rm -rf $(VENV) dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
-	find savepointdb service catalog writers readers tests examples -name __pycache__ -type d -prune -exec rm -rf {} +
+	find savepointdb service catalog doctor writers readers tests examples -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # One stamp a step, so that a change repeats what follows from it and no more.
 $(VENV)/.made:

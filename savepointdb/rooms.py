@@ -9,7 +9,7 @@ import os
 import sys
 from importlib.machinery import PathFinder
 
-_ROOMS = ("service", "catalog", "readers", "writers")
+_ROOMS = ("service", "catalog", "doctor", "readers", "writers")
 
 
 class ShadowedPackageError(ImportError):

@@ -18,7 +18,7 @@ from packaging.utils import canonicalize_name
 from tests.support.paths import PROJECT
 
 # A room imports itself and the rooms to its right.
-ROOMS = ("savepointdb", "service", "catalog", "writers", "readers")
+ROOMS = ("savepointdb", "service", "catalog", "doctor", "writers", "readers")
 
 # Slow to load or not always installed: these, and these alone, are imported where they are used.
 # Of pyarrow it is `pyarrow.fs`, with the clients of all object stores in it.
@@ -93,7 +93,7 @@ def make_targets() -> set[str]:
 
 
 @pytest.mark.slow
-def test_imports_go_from_service_to_catalog_to_writers_to_readers() -> None:
+def test_imports_go_from_service_to_catalog_to_doctor_to_writers_to_readers() -> None:
     forbidden = {room: {"tests", "examples", *ROOMS[: ROOMS.index(room)]} for room in ROOMS}
 
     assert {found.module.parts[0] for found in every_import()} == set(ROOMS)

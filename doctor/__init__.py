@@ -1,0 +1,54 @@
+"""Will a savepoint restore? Knows Flink's rules of compatibility; knows no SQL, no HTTP, no byte layouts.
+
+In: a savepoint, and what is known of the new job: its savepoint, its jar, its plan, or only the version of Flink. Out: a `CheckReport`:
+per operator and state what a restore will do, and what to do about it. This module is the face of the room.
+
+In reading order:
+
+    check.py       check: the whole of it
+    report.py      CheckReport, OperatorVerdict, StateVerdict
+    job.py         Job: what is known of a job
+    against/       what a savepoint is compared with → a Job
+    graph.py       the first stage: operators and parallelism
+    rules/         what a change does, and what shows it
+    versions.py    what a version of Flink reads and has
+    errors.py      what can go wrong
+"""
+
+from doctor.against.kind import Against
+from doctor.against.savepoint import SavepointAgainst
+from doctor.check import check
+from doctor.errors import DoctorError, UnknownBackendError, UnknownVersionError
+from doctor.report import (
+    CheckReport,
+    OperatorVerdict,
+    Outcome,
+    RequiredClass,
+    Risk,
+    Severity,
+    Stage,
+    StateOutcome,
+    StateVerdict,
+)
+from doctor.rules.rule import Rule
+from doctor.rules.table import FAMILIES as RULES
+
+__all__ = [
+    "RULES",
+    "Against",
+    "CheckReport",
+    "DoctorError",
+    "OperatorVerdict",
+    "Outcome",
+    "RequiredClass",
+    "Risk",
+    "Rule",
+    "SavepointAgainst",
+    "Severity",
+    "Stage",
+    "StateOutcome",
+    "StateVerdict",
+    "UnknownBackendError",
+    "UnknownVersionError",
+    "check",
+]

@@ -1,0 +1,9 @@
+"""What a savepoint is compared with: each kind tells some facts about the new job.
+
+Reading order:
+
+    kind.py        Against: what every kind does
+    savepoint.py   a savepoint: of the new job, started once; and the savepoint that is checked
+
+To add a kind, write a module with a class of `Against`; the rules need not know it.
+"""

@@ -1,0 +1,82 @@
+"""A savepoint of the new job, which was started once: it lists the operators and the states that are declared at the start."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from doctor.against.kind import Against
+from doctor.job import Fact, Job, JobOperator, JobState
+from doctor.versions import FlinkVersion
+from readers import Operator, Savepoint, Serializer, StateKind
+
+_TOLD = frozenset({Fact.OPERATORS, Fact.MAX_PARALLELISM, Fact.STATES})
+# Kinds whose bytes no serializer of the job describes: connectors and operators read them by themselves.
+_UNDESCRIBED = frozenset(
+    {StateKind.RAW_KEYED, StateKind.RAW_OPERATOR, StateKind.COORDINATOR, StateKind.CHANNEL, StateKind.MASTER}
+)
+
+
+class SavepointAgainst(Against):
+    """A savepoint of the new job.
+
+    Args:
+        savepoint: taken after the new job was started, with or without records.
+    """
+
+    def __init__(self, savepoint: Savepoint) -> None:
+        self._savepoint = savepoint
+
+    @property
+    def description(self) -> str:
+        return self._savepoint.path
+
+    def inform(self, new: Job, old: Job, flink: FlinkVersion) -> Job:
+        known = job_of(self._savepoint)
+        return replace(
+            new,
+            knows=new.knows | known.knows,
+            metadata_version=known.metadata_version,
+            operators=new.operators | known.operators,
+        )
+
+
+def job_of(savepoint: Savepoint) -> Job:
+    """Return what a savepoint tells about the job that wrote it; of its state files only the headers are read."""
+    operators = (_operator(operator) for operator in savepoint.operators)
+    return Job(
+        knows=_TOLD,
+        metadata_version=savepoint.metadata.version,
+        operators={operator.operator_id: operator for operator in operators},
+    )
+
+
+def _operator(operator: Operator) -> JobOperator:
+    recorded = operator.metadata
+    states: dict[tuple[bool, str, StateKind], JobState] = {}
+    key: Serializer | None = None
+    formats: set[str] = set()
+    for source in operator.sources:
+        # Raw keyed state has key groups and no key serializer: the operator reads it by itself.
+        keyed = source.key_serializer is not None
+        if keyed:
+            key = key or source.key_serializer
+            formats.add(source.backend)
+        for name, entry in source.entries.items():
+            if entry.kind not in _UNDESCRIBED:
+                states.setdefault(
+                    (keyed, name.name, entry.kind), JobState(name=name.name, keyed=keyed, entry=entry)
+                )
+    return JobOperator(
+        operator_id=operator.operator_id,
+        uid=recorded.uid,
+        name=recorded.name,
+        parallelism=recorded.parallelism,
+        max_parallelism=recorded.max_parallelism,
+        has_state=recorded.coordinator_state is not None
+        or any(True for subtask in recorded.subtasks for _ in subtask.recorded()),
+        key=key,
+        states=tuple(states.values()),
+        formats=frozenset(formats),
+        problems=tuple(str(handle.error) for handle in operator.unread),
+        opened=operator,
+    )

@@ -1,0 +1,100 @@
+"""The stage `graph`: which operators of the savepoint the new job has, with which parallelism."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from doctor.job import Fact, Job, JobOperator
+from doctor.report import Risk
+from doctor.rules.graph import (
+    MAX_PARALLELISM_DIFFERS,
+    MAX_PARALLELISM_UNSET,
+    METADATA_TOO_NEW,
+    OPERATOR_DROPPED,
+    OPERATOR_MISSING,
+    PARALLELISM_ABOVE_MAX,
+)
+from doctor.rules.rule import Rule
+from doctor.versions import FlinkVersion
+
+_LEAST_DERIVED, _MOST_DERIVED = 1 << 7, 1 << 15
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GraphFinding:
+    """A rule of the job graph that an operator, or the savepoint, meets.
+
+    Attributes:
+        rule: the rule.
+        message: it, with the names and numbers of this case.
+    """
+
+    rule: Rule
+    message: str
+
+
+def metadata_finding(old: Job, flink: FlinkVersion) -> GraphFinding | None:
+    """Return the finding about the version of `_metadata`; None if this Flink reads it."""
+    version = old.metadata_version
+    if version is None or version <= flink.newest_metadata:
+        return None
+    return GraphFinding(
+        rule=METADATA_TOO_NEW,
+        message=f"Unrecognized checkpoint version number: {version} (Flink {flink.text} reads up to {flink.newest_metadata})",
+    )
+
+
+def operator_finding(old: JobOperator, new: Job, *, allow_non_restored: bool) -> GraphFinding | None:
+    """Return the finding about an operator of the savepoint that the new job does not have; None if it has it."""
+    if Fact.OPERATORS not in new.knows or old.operator_id in new.operators or not old.has_state:
+        return None
+    if allow_non_restored:
+        return GraphFinding(
+            rule=OPERATOR_DROPPED,
+            message=f"the new job has no operator {old.title}: its state is dropped",
+        )
+    return GraphFinding(
+        rule=OPERATOR_MISSING,
+        message=f"Cannot map checkpoint/savepoint state for operator {old.title} to the new program",
+    )
+
+
+def parallelism_finding(old: JobOperator, new: JobOperator) -> GraphFinding | Risk | None:
+    """Return the finding about parallelism and max parallelism; None if they fit. Operators without state fit always."""
+    saved, wanted = old.max_parallelism, new.max_parallelism
+    if not old.has_state or saved is None or saved <= 0:
+        return None
+    if new.parallelism is not None and new.parallelism > saved:
+        return GraphFinding(
+            rule=PARALLELISM_ABOVE_MAX,
+            message=(
+                f"Cannot map operator {old.title} with max parallelism {saved} to new program with parallelism "
+                f"{new.parallelism}"
+            ),
+        )
+    if wanted is None or wanted == saved:
+        return None
+    if new.parallelism is not None and wanted == derived_max_parallelism(new.parallelism):
+        rule = MAX_PARALLELISM_UNSET
+        return Risk(
+            rule=rule.id,
+            message=f"operator {old.title} has max parallelism {saved} in the savepoint and {wanted} in the new job: {rule.effect}",
+            remedy=rule.remedy,
+            evidence=rule.evidence,
+        )
+    return GraphFinding(
+        rule=MAX_PARALLELISM_DIFFERS,
+        message=(
+            f"Max parallelism mismatch: cannot map operator {old.title} with max parallelism {saved} to new program with max "
+            f"parallelism {wanted}"
+        ),
+    )
+
+
+def derived_max_parallelism(parallelism: int) -> int:
+    """Return the max parallelism that Flink derives where none is set.
+
+    Flink: KeyGroupRangeAssignment#computeDefaultMaxParallelism
+    """
+    wanted = parallelism + parallelism // 2
+    return min(max(1 << max(wanted - 1, 0).bit_length(), _LEAST_DERIVED), _MOST_DERIVED)

@@ -1,0 +1,87 @@
+"""`Job`: what is known of a job: its operators, their states and the types of these.
+
+The old job is known from its savepoint. The new job is known from what the savepoint is compared with: each kind of it knows
+other facts, so a `Job` says which (`knows`). What is not known is never taken for unchanged.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from readers import Entry, Operator, Serializer
+
+
+class Fact(Enum):
+    """What may be known of a job."""
+
+    OPERATORS = auto()  # the ids of all its operators
+    MAX_PARALLELISM = auto()
+    STATES = auto()  # the states that are declared when the job starts, and their types
+    CLASSES = auto()  # the class files of its jar
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobState:
+    """One state of an operator.
+
+    Attributes:
+        name: the name; a timer state may share it with another state.
+        keyed: True for keyed state and timers, False for operator state.
+        entry: its kind and serializers.
+    """
+
+    name: str
+    keyed: bool
+    entry: Entry
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobOperator:
+    """One operator.
+
+    Attributes:
+        operator_id: 32 hex digits.
+        uid, name: None where they are not known.
+        parallelism: None where it is not known.
+        max_parallelism: None where it is not known.
+        has_state: True if the savepoint has any state of it, that of its coordinator too.
+        key: the serializer of its keys; None if it has no keyed state.
+        states: its states.
+        formats: the layouts of its state files: `canonical`, or the backend that wrote a native one.
+        problems: why some of its states are not known.
+        opened: the operator of the savepoint that this was read from; None for other kinds of facts.
+    """
+
+    operator_id: str
+    uid: str | None = None
+    name: str | None = None
+    parallelism: int | None = None
+    max_parallelism: int | None = None
+    has_state: bool = False
+    key: Serializer | None = None
+    states: tuple[JobState, ...] = ()
+    formats: frozenset[str] = frozenset()
+    problems: tuple[str, ...] = ()
+    opened: Operator | None = None
+
+    @property
+    def title(self) -> str:
+        """The operator as a message names it."""
+        known = self.uid or self.name
+        return f"{known!r} ({self.operator_id})" if known else self.operator_id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """What is known of a job.
+
+    Attributes:
+        knows: the facts that are known.
+        metadata_version: of its savepoint; None if there is none.
+        operators: by operator id.
+    """
+
+    knows: frozenset[Fact]
+    metadata_version: int | None
+    operators: dict[str, JobOperator]

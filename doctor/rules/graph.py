@@ -1,0 +1,86 @@
+"""The rules of the job graph: Flink applies them on the job manager, before any task runs and any state is read."""
+
+from __future__ import annotations
+
+from doctor.report import Severity, Stage
+from doctor.rules.rule import Rule
+
+METADATA_TOO_NEW = Rule(
+    id="metadata-too-new",
+    change="`_metadata` has a version that this Flink does not read",
+    effect="nothing is restored: savepoints of newer versions of Flink are not read by older ones",
+    severity=Severity.FAILS,
+    stage=Stage.GRAPH,
+    flink="Unrecognized checkpoint version number",
+    remedy="restore it with the version of Flink that wrote it, or a newer one",
+    evidence=("pojo-same", "kryo-type-uuid", "o.a.f.runtime.checkpoint.metadata.MetadataSerializers"),
+)
+OPERATOR_MISSING = Rule(
+    id="operator-missing",
+    change="an operator with state is not in the new job (removed, or its uid changed)",
+    effect="the job does not start",
+    severity=Severity.FAILS,
+    stage=Stage.GRAPH,
+    flink="Cannot map checkpoint/savepoint state for operator … to the new program",
+    remedy=(
+        "give the operator its old uid, or the old id by setUidHash; --allowNonRestoredState starts the job without this "
+        "state"
+    ),
+    evidence=(
+        "uid-changed",
+        "op-removed",
+        "uid-none-to-uid",
+        "filesink-uid",
+        "o.a.f.runtime.checkpoint.Checkpoints",
+    ),
+)
+OPERATOR_DROPPED = Rule(
+    id="operator-dropped",
+    change="an operator with state is not in the new job, and --allowNonRestoredState is given",
+    effect="the job starts; the state of the operator is dropped, its classes are never loaded",
+    severity=Severity.LOSES,
+    remedy="give the operator its old uid, or the old id by setUidHash, to keep the state",
+    evidence=("uid-changed", "op-removed", "kafka-legacy-other-uid", "o.a.f.runtime.checkpoint.Checkpoints"),
+)
+MAX_PARALLELISM_DIFFERS = Rule(
+    id="max-parallelism-differs",
+    change="the new job sets another max parallelism than the savepoint has",
+    effect="the job does not start: key groups cannot be dealt out anew; --allowNonRestoredState changes nothing",
+    severity=Severity.FAILS,
+    stage=Stage.GRAPH,
+    flink="Max parallelism mismatch between checkpoint/savepoint state and new program",
+    remedy=(
+        "set the max parallelism of the savepoint, or set none: then the job takes the saved one; or write the savepoint anew "
+        "by `ALTER TABLE … SET (max_parallelism = …)`"
+    ),
+    evidence=("maxpar-up", "maxpar-down", "maxpar-via-config", "o.a.f.runtime.checkpoint.Checkpoints"),
+)
+PARALLELISM_ABOVE_MAX = Rule(
+    id="parallelism-above-max",
+    change="the parallelism of the new job is greater than the max parallelism of the savepoint",
+    effect="the job does not start: there are fewer key groups than subtasks",
+    severity=Severity.FAILS,
+    stage=Stage.GRAPH,
+    flink="Max parallelism mismatch between checkpoint/savepoint state and new program",
+    remedy=(
+        "lower the parallelism, or write the savepoint anew by `ALTER TABLE … SET (max_parallelism = …)`"
+    ),
+    evidence=("maxpar-below-par", "o.a.f.runtime.checkpoint.StateAssignmentOperation"),
+)
+MAX_PARALLELISM_UNSET = Rule(
+    id="max-parallelism-unset",
+    change="the new job has the max parallelism that Flink derives where none is set, the savepoint another one",
+    effect="if the job sets none, it takes the saved one; if it sets this very number, it does not start",
+    severity=Severity.RISK,
+    remedy="look whether the job, or pipeline.max-parallelism, sets a max parallelism",
+    evidence=("maxpar-unset", "maxpar-up", "o.a.f.runtime.checkpoint.StateAssignmentOperation"),
+)
+
+RULES = (
+    METADATA_TOO_NEW,
+    OPERATOR_MISSING,
+    OPERATOR_DROPPED,
+    MAX_PARALLELISM_DIFFERS,
+    PARALLELISM_ABOVE_MAX,
+    MAX_PARALLELISM_UNSET,
+)
