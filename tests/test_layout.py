@@ -22,6 +22,7 @@ FLOORS = {
         ("errors", "keygroups"),
         ("cursor", "timetext"),
         ("jsontext", "javaio"),
+        ("classfiles",),
         ("metadata",),
         ("storage",),
         ("compiled",),

@@ -1,0 +1,227 @@
+"""A jar, or any other ZIP file: its central directory, read once, and the bytes of its entries.
+
+| record | signature | what is read |
+|---|---|---|
+| end of central directory | `PK 05 06` | u2 count, u4 size and u4 offset of the directory |
+| its 64-bit form | `PK 06 06` | u8 count, size, offset |
+| entry of the directory | `PK 01 02` | flags, method, CRC, sizes, name, offset of the entry |
+| local header | `PK 03 04` | lengths of name and extra field, which stand before the bytes |
+
+Source: APPNOTE.TXT 6.3.10 of PKWARE. A jar comes from a user: counts, sizes and ratios are checked before anything is
+inflated, and inflating stops at the size that the directory states.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from readers.errors import CorruptDataError, MissingFileError, StorageError
+
+MAX_ENTRIES = 250_000
+MAX_JAR_BYTES = 4 << 30
+MAX_ENTRY_BYTES = 32 << 20  # of a class or a resource; no class file that a JVM loads comes near
+MAX_NESTED_BYTES = 512 << 20  # of a jar in a jar
+_MAX_RATIO = 1100  # deflate packs at most 1032 bytes into one
+
+_END = struct.Struct("<4s4H2LH")
+_END_64 = struct.Struct("<4sQ2H2L4Q")
+_LOCATOR = struct.Struct("<4sLQL")
+_ENTRY = struct.Struct("<4s6H3L5H2L")
+_LOCAL = struct.Struct("<4s5H3L2H")
+_MAX_COMMENT = 0xFFFF
+_STORED, _DEFLATED = 0, 8
+_ENCRYPTED = 0x1
+_UNKNOWN_32, _UNKNOWN_16 = 0xFFFFFFFF, 0xFFFF
+_EXTRA_64 = 0x0001
+
+
+@dataclass(frozen=True, slots=True)
+class JarEntry:
+    """One file in a jar, as the central directory records it."""
+
+    name: str
+    flags: int
+    method: int
+    checksum: int
+    packed_bytes: int
+    size_bytes: int
+    offset: int
+
+
+class Jar:
+    """An opened jar.
+
+    Args:
+        data: its bytes.
+        path: for errors.
+
+    Raises:
+        CorruptDataError: it is no ZIP file, or larger than allowed.
+    """
+
+    def __init__(self, data: bytes | memoryview | mmap.mmap, path: str) -> None:
+        self.path = path
+        self._data = memoryview(data)
+        self.entries = {entry.name: entry for entry in self._directory()}
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> Jar:
+        """Open a local file.
+
+        Raises:
+            MissingFileError: it does not exist.
+            StorageError: it cannot be read.
+            CorruptDataError: it is no ZIP file, or larger than allowed.
+        """
+        name = os.fspath(path)
+        try:
+            with open(path, "rb") as file:
+                size = os.fstat(file.fileno()).st_size
+                if size > MAX_JAR_BYTES:
+                    raise CorruptDataError(
+                        f"expected a jar of at most {MAX_JAR_BYTES} bytes, found {size}", path=name
+                    )
+                data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b""
+        except FileNotFoundError as error:
+            raise MissingFileError("expected a jar, found nothing", path=name) from error
+        except OSError as error:
+            raise StorageError(f"expected a jar, found {error.strerror}", path=name) from error
+        return cls(data, name)
+
+    def read(self, entry: JarEntry, at_most: int = MAX_ENTRY_BYTES) -> bytes:
+        """Return the bytes of an entry.
+
+        Raises:
+            CorruptDataError: it is damaged, encrypted, packed in another way, or larger than `at_most`.
+        """
+        if entry.size_bytes > at_most:
+            raise self._corrupt(f"expected at most {at_most} bytes, found {entry.size_bytes}", entry)
+        if entry.flags & _ENCRYPTED:
+            raise self._corrupt("expected an entry that can be read, found an encrypted one", entry)
+        packed = self._packed(entry)
+        if entry.method == _STORED:
+            data = bytes(packed)
+        elif entry.method == _DEFLATED:
+            data = self._inflated(packed, entry)
+        else:
+            raise self._corrupt(f"expected packing by deflate (8) or none (0), found {entry.method}", entry)
+        if len(data) != entry.size_bytes:
+            raise self._corrupt(f"expected {entry.size_bytes} bytes, found {len(data)}", entry)
+        if zlib.crc32(data) != entry.checksum:
+            raise self._corrupt(
+                f"expected the checksum {entry.checksum:08x}, found {zlib.crc32(data):08x}", entry
+            )
+        return data
+
+    def _packed(self, entry: JarEntry) -> memoryview:
+        if entry.offset + _LOCAL.size > len(self._data):
+            raise self._corrupt("expected an entry inside the file, found one behind its end", entry)
+        header = _LOCAL.unpack_from(self._data, entry.offset)
+        if header[0] != b"PK\x03\x04":
+            raise self._corrupt(f"expected a local header, found {header[0].hex()}", entry)
+        start = entry.offset + _LOCAL.size + header[-2] + header[-1]
+        if start + entry.packed_bytes > len(self._data):
+            raise self._corrupt("expected an entry inside the file, found one behind its end", entry)
+        return self._data[start : start + entry.packed_bytes]
+
+    def _inflated(self, packed: memoryview, entry: JarEntry) -> bytes:
+        if entry.size_bytes > (entry.packed_bytes + 1) * _MAX_RATIO:
+            raise self._corrupt(
+                f"expected bytes that deflate can pack, found {entry.size_bytes} in {entry.packed_bytes}",
+                entry,
+            )
+        inflater = zlib.decompressobj(-zlib.MAX_WBITS)
+        try:
+            # One byte more than stated shows that the statement is wrong.
+            return inflater.decompress(packed, entry.size_bytes + 1)
+        except zlib.error as error:
+            raise self._corrupt(f"expected deflated bytes, found {error}", entry) from error
+
+    def _directory(self) -> Iterator[JarEntry]:
+        """Read the central directory."""
+        count, size, offset, end = self._end()
+        if count > MAX_ENTRIES:
+            raise CorruptDataError(f"expected at most {MAX_ENTRIES} entries, found {count}", path=self.path)
+        # Bytes before the archive (a script that starts it) move all offsets.
+        start = end - size
+        shift = start - offset
+        if start < 0 or shift < 0:
+            raise CorruptDataError(
+                f"expected a central directory before byte {end}, found one of {size} bytes at {offset}",
+                path=self.path,
+            )
+        position = start
+        for _ in range(count):
+            if position + _ENTRY.size > end:
+                raise CorruptDataError(
+                    f"expected {count} entries in the central directory, found its end",
+                    path=self.path,
+                    position=position,
+                )
+            entry = _ENTRY.unpack_from(self._data, position)
+            if entry[0] != b"PK\x01\x02":
+                raise CorruptDataError(
+                    f"expected an entry of the central directory, found {entry[0].hex()}",
+                    path=self.path,
+                    position=position,
+                )
+            flags, method, checksum, packed, unpacked = *entry[3:5], *entry[7:10]
+            name_bytes, extra_bytes, comment_bytes, at = *entry[10:13], entry[16]
+            name_at = position + _ENTRY.size
+            extra_at = name_at + name_bytes
+            position = extra_at + extra_bytes + comment_bytes
+            name = bytes(self._data[name_at:extra_at]).decode("utf-8", "replace")
+            if name.endswith("/"):
+                continue
+            if _UNKNOWN_32 in (packed, unpacked, at):
+                extra = self._data[extra_at : extra_at + extra_bytes]
+                packed, unpacked, at = _sizes_64(extra, packed, unpacked, at)
+            yield JarEntry(name, flags, method, checksum, packed, unpacked, at + shift)
+
+    def _end(self) -> tuple[int, int, int, int]:
+        """Return count, size and offset of the central directory, and where it ends."""
+        tail_at = max(0, len(self._data) - _END.size - _MAX_COMMENT)
+        tail = bytes(self._data[tail_at:])
+        found = tail.rfind(b"PK\x05\x06")
+        if found < 0 or found + _END.size > len(tail):
+            raise CorruptDataError(
+                "expected a jar, found no end of a central directory",
+                path=self.path,
+                position=len(self._data),
+            )
+        end = tail_at + found
+        _, _, _, _, count, size, offset, _ = _END.unpack_from(self._data, end)
+        locator_at = end - _LOCATOR.size
+        if (count == _UNKNOWN_16 or _UNKNOWN_32 in (size, offset)) and locator_at >= 0:
+            signature, _, at, _ = _LOCATOR.unpack_from(self._data, locator_at)
+            if signature == b"PK\x06\x07" and at + _END_64.size <= locator_at:
+                record = _END_64.unpack_from(self._data, at)
+                if record[0] == b"PK\x06\x06":
+                    return record[7], record[8], record[9], at
+        return count, size, offset, end
+
+    def _corrupt(self, message: str, entry: JarEntry) -> CorruptDataError:
+        return CorruptDataError(message, path=f"{self.path}!/{entry.name}", position=entry.offset)
+
+
+def _sizes_64(extra: memoryview, packed: int, unpacked: int, at: int) -> tuple[int, int, int]:
+    """Return the sizes and the offset from the 64-bit extra field: it holds those that are unknown, in this order."""
+    position = 0
+    while position + 4 <= len(extra):
+        kind, length = struct.unpack_from("<2H", extra, position)
+        position += 4
+        if kind == _EXTRA_64:
+            values = iter(
+                struct.unpack_from("<Q", extra, position + index)[0]
+                for index in range(0, min(length, len(extra) - position) - 7, 8)
+            )
+            unpacked = next(values, unpacked) if unpacked == _UNKNOWN_32 else unpacked
+            packed = next(values, packed) if packed == _UNKNOWN_32 else packed
+            return packed, unpacked, next(values, at) if at == _UNKNOWN_32 else at
+        position += length
+    return packed, unpacked, at
