@@ -14,7 +14,7 @@ import pytest
 from hypothesis import settings
 
 from tests.support.examples import examples
-from tests.support.paths import PROJECT
+from tests.support.paths import CORPUS
 
 if TYPE_CHECKING:
     from tests.support.objectstore import ObjectStore, Proxy
@@ -52,10 +52,9 @@ def corpus() -> Path:
 
     Named by the environment variable SAVEPOINTDB_CORPUS, or `shared/corpus` beside the project.
     """
-    folder = Path(os.environ.get("SAVEPOINTDB_CORPUS", PROJECT.parent / "shared" / "corpus"))
-    if not folder.is_dir():
+    if not CORPUS.is_dir():
         pytest.skip("no corpus of savepoints; set SAVEPOINTDB_CORPUS")
-    return folder
+    return CORPUS
 
 
 @pytest.fixture(scope="session")

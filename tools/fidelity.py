@@ -15,18 +15,17 @@ if there was nothing to read.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from catalog.catalog import Catalog, Root
 from catalog.database import Database
 from catalog.savepointtables import STATE_META_NAME, TIMERS_NAME
 from readers.errors import ReaderError
 from readers.states import DECODED, PARTIAL, RAW
+from tools.folders import folder_parser, found_savepoints
 
 FAILED = "failed"
 _WORDS = (DECODED, PARTIAL, RAW, FAILED)
@@ -92,15 +91,12 @@ def _finding(database: Database, state: dict[str, Any], scanned: dict[str, int |
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the findings of folders and their totals; return the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m tools.fidelity", description=__doc__.split("\n")[0])
-    parser.add_argument("directories", metavar="DIR", nargs="+", help="a savepoint or a folder of savepoints")
+    parser = folder_parser("fidelity", __doc__)
     parser.add_argument("--state-info", metavar="FILE", help="use this stateInfo for all of them")
     parser.add_argument("--brief", action="store_true", help="without the states that are decoded")
     options = parser.parse_args(arguments)
-    try:
-        catalog = Catalog([Root(path=path) for path in options.directories], state_info=options.state_info)
-    except ReaderError as error:
-        print(f"fidelity: {error}", file=sys.stderr)
+    catalog = found_savepoints("fidelity", options.directories, options.state_info)
+    if catalog is None:
         return 2
     totals: Counter[str] = Counter()
     for name in catalog.databases:

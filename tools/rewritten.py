@@ -6,15 +6,14 @@ with the reason, or whose rows differ. The exit code is 1 if rows differ or some
 
 from __future__ import annotations
 
-import argparse
 import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from catalog.catalog import Catalog, Root
 from readers import Operator, ReaderError, Savepoint, is_keyed, json_text
+from tools.folders import folder_parser, found_savepoints
 from writers import RewriteKeyedState, SavepointWriter, WriterError
 
 EQUAL, REFUSED, DIFFERENT, FAILED = "equal", "refused", "different", "failed"
@@ -61,13 +60,10 @@ def _rows(operator: Operator) -> Counter[str]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the outcomes of folders and their totals; return the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m tools.rewritten", description=__doc__.split("\n")[0])
-    parser.add_argument("directories", metavar="DIR", nargs="+", help="a savepoint or a folder of savepoints")
+    parser = folder_parser("rewritten", __doc__)
     options = parser.parse_args(arguments)
-    try:
-        catalog = Catalog([Root(path=path) for path in options.directories])
-    except ReaderError as error:
-        print(f"rewritten: {error}", file=sys.stderr)
+    catalog = found_savepoints("rewritten", options.directories)
+    if catalog is None:
         return 2
     totals: Counter[str] = Counter()
     for name in catalog.databases:

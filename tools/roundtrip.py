@@ -7,7 +7,6 @@ differs or fails, 2 if there was nothing to read.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -16,10 +15,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from catalog.catalog import Catalog, Root
 from readers import ReaderError, Savepoint, Selection, State, StatePart
 from readers.decode.decoder import Batch, Decoder
 from readers.decode.page import Page
+from tools.folders import folder_parser, found_savepoints
 from writers import Encoded, Encoder, WriterError
 from writers.encode.comparison import KEY_GROUP_BITS
 from writers.encode.losses import equal_values_loss, loss_of
@@ -145,14 +144,11 @@ def _values_of(part: StatePart, encoded: Encoded, page: Page) -> pa.Table:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the outcomes of folders and their totals; return the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m tools.roundtrip", description=__doc__.split("\n")[0])
-    parser.add_argument("directories", metavar="DIR", nargs="+", help="a savepoint or a folder of savepoints")
+    parser = folder_parser("roundtrip", __doc__)
     parser.add_argument("--brief", action="store_true", help="without the states whose entries are all equal")
     options = parser.parse_args(arguments)
-    try:
-        catalog = Catalog([Root(path=path) for path in options.directories])
-    except ReaderError as error:
-        print(f"roundtrip: {error}", file=sys.stderr)
+    catalog = found_savepoints("roundtrip", options.directories)
+    if catalog is None:
         return 2
     totals: Counter[str] = Counter()
     for name in catalog.databases:

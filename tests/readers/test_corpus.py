@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from fnmatch import fnmatch
-from pathlib import Path
 
 import pytest
 
@@ -12,10 +10,8 @@ from readers.formats.entry import StateKind
 from readers.savepoint import Savepoint
 from readers.states import RAW, State
 from tests.support.expected import Comparison, Snapshot, Treatment, shown_name, snapshots_of
-from tests.support.paths import PROJECT
-
-CORPUS = Path(os.environ.get("SAVEPOINTDB_CORPUS", PROJECT.parent / "shared" / "corpus"))
-COPIED = (PROJECT / "tests/data/corpus", PROJECT / "tests/data/flink")
+from tests.support.paths import CORPUS
+from tests.support.snapshots import COPIED, needs_corpus
 
 # Records in flight are compared in the tests of channel state.
 ELSEWHERE = ("*/unaligned-*",)
@@ -48,11 +44,10 @@ UNDESCRIBED_STATES = (
 WITHOUT_TIMERS = ("*/allstates-rocksdb-heaptimers/native",)
 
 
-def _snapshots(*folders: Path) -> list[Snapshot]:
-    found = [snapshot for folder in folders for snapshot in snapshots_of(folder)]
+def _listed(snapshots: list[Snapshot]) -> list[Snapshot]:
     return [
         snapshot
-        for snapshot in found
+        for snapshot in snapshots
         if snapshot.expected is not None and not _matches(snapshot.name, ELSEWHERE)
     ]
 
@@ -61,14 +56,14 @@ def _matches(name: str, patterns: tuple[str, ...]) -> bool:
     return any(fnmatch(name, pattern) for pattern in patterns)
 
 
-@pytest.mark.parametrize("snapshot", _snapshots(*COPIED), ids=lambda snapshot: snapshot.name)
+@pytest.mark.parametrize("snapshot", _listed(COPIED), ids=lambda snapshot: snapshot.name)
 def test_a_copied_savepoint_holds_what_its_job_put_in(snapshot):
     check(snapshot)
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not CORPUS.is_dir(), reason="no corpus of savepoints; set SAVEPOINTDB_CORPUS")
-@pytest.mark.parametrize("snapshot", _snapshots(CORPUS), ids=lambda snapshot: snapshot.name)
+@needs_corpus
+@pytest.mark.parametrize("snapshot", _listed(snapshots_of(CORPUS)), ids=lambda snapshot: snapshot.name)
 def test_a_savepoint_of_the_corpus_holds_what_its_job_put_in(snapshot):
     check(snapshot)
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,20 +12,13 @@ from readers.errors import ReaderError
 from readers.formats.source import Selection
 from readers.jsontext import json_text
 from readers.rows import KEY_GROUP, SUBTASK
-from readers.savepoint import Savepoint
 from readers.states import State
 from tests.support.expected import Snapshot, snapshots_of
-from tests.support.paths import PROJECT
+from tests.support.paths import CORPUS
+from tests.support.snapshots import COPIED, PACKED, needs_corpus, states_of
 from tests.support.thorough import thorough
-from tests.support.unpacked import ARCHIVES, unpacked
+from tests.support.unpacked import unpacked
 
-CORPUS = Path(os.environ.get("SAVEPOINTDB_CORPUS", PROJECT.parent / "shared" / "corpus"))
-COPIED = [
-    snapshot
-    for folder in (PROJECT / "tests/data/corpus", PROJECT / "tests/data/flink")
-    for snapshot in snapshots_of(folder)
-]
-PACKED = sorted(path.name.removesuffix(".tar.xz") for path in ARCHIVES.glob("*.tar.xz"))
 FAST = {
     "1.20.3/everything-hashmap-savepoints/canonical",
     "2.3.0/everything-rocksdb-savepoints/native",
@@ -35,13 +26,6 @@ FAST = {
     "1.20.3-changelog-hashmap-chk-1",
     "2.3.0-forst-chk-4",
 }
-
-
-def states_of(snapshot: Snapshot) -> Iterator[State]:
-    savepoint = Savepoint(snapshot.directory)
-    for operator in savepoint.operators:
-        yield from operator.states
-    savepoint.close()
 
 
 def table(state: State, columns: list[str], selection: Selection | None = None) -> pa.Table:
@@ -94,7 +78,7 @@ def test_counting_packed_snapshots_finds_the_rows_that_reading_finds(archive: st
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not CORPUS.is_dir(), reason="no corpus of savepoints; set SAVEPOINTDB_CORPUS")
+@needs_corpus
 @pytest.mark.parametrize("snapshot", list(snapshots_of(CORPUS)), ids=lambda snapshot: snapshot.name)
 def test_counting_the_corpus_finds_the_rows_that_reading_finds(snapshot: Snapshot) -> None:
     check(snapshot)

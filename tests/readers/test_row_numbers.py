@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
 
@@ -13,32 +11,18 @@ import pytest
 from readers import KEY_GROUP, ROW, SUBTASK, Selection
 from readers.errors import ReaderError
 from readers.jsontext import json_text
-from readers.savepoint import Savepoint
 from readers.states import State
 from tests.support.expected import Snapshot, snapshots_of
-from tests.support.paths import PROJECT
+from tests.support.paths import CORPUS
+from tests.support.snapshots import COPIED, PACKED, needs_corpus, states_of
 from tests.support.thorough import thorough
-from tests.support.unpacked import ARCHIVES, unpacked
+from tests.support.unpacked import unpacked
 
-CORPUS = Path(os.environ.get("SAVEPOINTDB_CORPUS", PROJECT.parent / "shared" / "corpus"))
-COPIED = [
-    snapshot
-    for folder in (PROJECT / "tests/data/corpus", PROJECT / "tests/data/flink")
-    for snapshot in snapshots_of(folder)
-]
-PACKED = sorted(path.name.removesuffix(".tar.xz") for path in ARCHIVES.glob("*.tar.xz"))
 FAST = {
     "1.20.3/everything-hashmap-savepoints/canonical",
     "2.3.0/everything-rocksdb-savepoints/native",
     "1.20.3-changelog-hashmap-chk-1",
 }
-
-
-def states_of(snapshot: Snapshot) -> Iterator[State]:
-    savepoint = Savepoint(snapshot.directory)
-    for operator in savepoint.operators:
-        yield from operator.states
-    savepoint.close()
 
 
 def place_of(state: State) -> str:
@@ -95,7 +79,7 @@ def test_a_row_of_a_packed_snapshot_has_one_number(archive: str, tmp_path: Path)
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not CORPUS.is_dir(), reason="no corpus of savepoints; set SAVEPOINTDB_CORPUS")
+@needs_corpus
 @pytest.mark.parametrize("snapshot", list(snapshots_of(CORPUS)), ids=lambda snapshot: snapshot.name)
 def test_a_row_of_the_corpus_has_one_number(snapshot: Snapshot) -> None:
     check(snapshot)

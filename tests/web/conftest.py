@@ -104,9 +104,9 @@ def watch(service: str) -> Watch:
     return Watch(service)
 
 
-@pytest.fixture
-def opened(browser: Browser, service: str, watch: Watch) -> Iterator[Callable[..., Page]]:
-    """Opens the page at a fragment, in a browser context with these options."""
+@contextmanager
+def pages(browser: Browser, service: str, watch: Watch) -> Iterator[Callable[..., Page]]:
+    """Opens the page at a fragment, in a browser context with these options; in the end all of them close."""
     contexts: list[BrowserContext] = []
 
     def opened(fragment: str = "", *, at: str = service, **options: Any) -> Page:
@@ -123,3 +123,10 @@ def opened(browser: Browser, service: str, watch: Watch) -> Iterator[Callable[..
     for context in contexts:
         context.close()
     assert watch.found == []
+
+
+@pytest.fixture
+def opened(browser: Browser, service: str, watch: Watch) -> Iterator[Callable[..., Page]]:
+    """Opens the page at a fragment, as `pages` does, for a service over some savepoints."""
+    with pages(browser, service, watch) as found:
+        yield found

@@ -5,9 +5,10 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect
+from playwright.sync_api import Browser, Page, expect
 
 from catalog import Catalog
 from catalog.catalog import Root
@@ -18,7 +19,7 @@ from service.settings import Settings
 from service.writes.targets import write_roots_of
 from tests.support.paths import DATA
 from tests.web.asking import Watch
-from tests.web.conftest import listening
+from tests.web.conftest import listening, pages
 from tests.web.test_access import DARK, PHONE, serious
 
 pytestmark = pytest.mark.browser
@@ -49,21 +50,12 @@ def writing(folder: Path) -> Iterator[str]:
 @pytest.fixture
 def visit(browser: Browser, writing: str) -> Iterator[Opened]:
     """Opens the view of the service that writes, in a context of its own."""
-    contexts: list[BrowserContext] = []
-    watch = Watch(writing, expected={"404", "409"})
+    with pages(browser, writing, Watch(writing, expected={"404", "409"})) as opened:
 
-    def opened(fragment: str = "#/write?db=jobs__canonical", **options: object) -> Page:
-        context = browser.new_context(**{"viewport": {"width": 1280, "height": 860}, **options})  # type: ignore[arg-type]
-        contexts.append(context)
-        watch.over(context)
-        page = context.new_page()
-        page.goto(f"{writing}/{fragment}")
-        return page
+        def visited(fragment: str = "#/write?db=jobs__canonical", **options: Any) -> Page:
+            return opened(fragment, **options)
 
-    yield opened
-    for context in contexts:
-        context.close()
-    assert watch.found == []
+        yield visited
 
 
 def script(page: Page, text: str) -> None:

@@ -14,8 +14,8 @@ from tests.catalog.test_objectstore import outline
 from tests.catalog.test_stores import AZURITE_KEY, Store, azurite, gcs
 from tests.support.paths import DATA
 from tests.writers.test_savepoint import AGGREGATE, contents, rows
+from tests.writers.test_stores import write_interrupted
 from writers import DropOperator, SavepointWriter, TargetExistsError
-from writers.places import target_of
 
 pytestmark = pytest.mark.slow
 
@@ -69,15 +69,7 @@ def test_what_is_there_is_refused_and_stays(store: Store, outlined: Path) -> Non
 
 
 def test_a_file_that_is_not_written_to_its_end_leaves_nothing(store: Store) -> None:
-    def write() -> None:
-        with target_of(store.url("cancelled"), SavepointLocation(CANONICAL)) as target:
-            with target.create("whole") as new:
-                new.write(b"whole")
-            with target.create("large") as new:
-                new.write(bytes(20 << 20))
-                raise KeyboardInterrupt
-
     with pytest.raises(KeyboardInterrupt):
-        write()
+        write_interrupted(store.url("cancelled"))
 
     assert names(store, "cancelled") == set()

@@ -267,18 +267,20 @@ def test_large_files_are_sent_and_copied_in_parts(store: ObjectStore, proxy: Pro
     assert store.uploads == []
 
 
+def write_interrupted(url: str) -> None:
+    """Begin a new savepoint, and stop in the middle of its second file."""
+    with target_of(url, SavepointLocation(CANONICAL)) as target:
+        with target.create("whole") as new:
+            new.write(b"whole")
+        with target.create("large") as new:
+            new.write(bytes(20 << 20))
+            raise KeyboardInterrupt
+
+
 @pytest.mark.slow
 def test_a_file_that_is_not_written_to_its_end_leaves_nothing(store: ObjectStore, proxy: Proxy) -> None:
-    def write() -> None:
-        with target_of(proxy.url("new"), SavepointLocation(CANONICAL)) as target:
-            with target.create("whole") as new:
-                new.write(b"whole")
-            with target.create("large") as new:
-                new.write(bytes(20 << 20))
-                raise KeyboardInterrupt
-
     with pytest.raises(KeyboardInterrupt):
-        write()
+        write_interrupted(proxy.url("new"))
 
     assert store.contents("") == {}
     assert store.uploads == []

@@ -30,15 +30,14 @@ from catalog.splits import CachedSplit
 from catalog.statetables import StatesTable, StateTable
 from readers.errors import ReaderError
 from readers.jsontext import json_text
-from tests.support.expected import Snapshot, snapshots_of
+from tests.support.expected import Snapshot
 from tests.support.paths import PROJECT
+from tests.support.snapshots import COPIED, PACKED
 from tests.support.thorough import thorough
-from tests.support.unpacked import ARCHIVES, unpacked
+from tests.support.unpacked import unpacked
 
 FLINK = PROJECT / "tests" / "data" / "flink"
 SAMPLE = FLINK / "2.3.0" / "wordcount-rocksdb-savepoints" / "native"
-COPIED = [snapshot for folder in (PROJECT / "tests/data/corpus", FLINK) for snapshot in snapshots_of(folder)]
-PACKED = sorted(path.name.removesuffix(".tar.xz") for path in ARCHIVES.glob("*.tar.xz"))
 FAST = {
     "2.3.0/wordcount-rocksdb-savepoints/native",
     "2.3.0/everything-hashmap-savepoints/canonical",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import gzip
 import json
-import os
 import struct
 import time
 from collections.abc import Iterator
@@ -44,9 +43,8 @@ from readers.serializers.primitives import (
 from readers.snapshots.java import serializer_of
 from readers.snapshots.legacy import config_snapshot_body
 from readers.snapshots.reading import ADAPTER_VERSION, read_block, read_versioned
-from tests.support.paths import DATA, PROJECT
-
-CORPUS = Path(os.environ.get("SAVEPOINTDB_CORPUS", PROJECT.parent / "shared" / "corpus"))
+from tests.support.paths import CORPUS, DATA
+from tests.support.snapshots import needs_corpus
 
 
 def vectors(name: str) -> list[dict[str, Any]]:
@@ -681,7 +679,7 @@ class CorpusCase:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not CORPUS.is_dir(), reason="no corpus of savepoints")
+@needs_corpus
 @pytest.mark.parametrize(
     "folder", sorted(CORPUS.glob("*/*/")), ids=lambda path: f"{path.parent.name} {path.name}"
 )

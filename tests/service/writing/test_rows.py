@@ -7,13 +7,13 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
 import catalog
 from readers.metadata import OperatorState, read_metadata
-from service.cli import main
+from tests.support.commands import WriteCommand
 from tests.support.paths import DATA
 from tests.support.unpacked import unpacked
 from writers.metadata import write_metadata
@@ -22,30 +22,9 @@ CANONICAL = DATA / "flink/2.3.0/everything-rocksdb-savepoints/canonical"
 NATIVE = DATA / "flink/2.3.0/everything-rocksdb-savepoints/native"
 
 
-class Ended(NamedTuple):
-    """How a command ended."""
-
-    code: int
-    output: str
-    errors: str
-
-
-class Command:
-    """`savepointdb write SOURCE … --to TARGET`."""
-
-    def __init__(self, target: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        self.target = target
-        self._capsys = capsys
-
-    def __call__(self, script: str, *options: str, source: Path = CANONICAL) -> Ended:
-        code = main(["write", str(source), script, "--to", str(self.target), *options])
-        captured = self._capsys.readouterr()
-        return Ended(code, captured.out, captured.err)
-
-
 @pytest.fixture
-def write(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Command:
-    return Command(tmp_path / "new", capsys)
+def write(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> WriteCommand:
+    return WriteCommand(CANONICAL, tmp_path / "new", capsys)
 
 
 def rows(path: Path, table: str, *columns: str) -> list[tuple[Any, ...]]:
@@ -57,7 +36,7 @@ def rows(path: Path, table: str, *columns: str) -> list[tuple[Any, ...]]:
     return sorted(zip(*(found.column(name).to_pylist() for name in names), strict=True), key=repr)
 
 
-def test_values_are_set(write: Command) -> None:
+def test_values_are_set(write: WriteCommand) -> None:
     ended = write("UPDATE kinds__reducing SET value = value * 10 WHERE key IN ('k3', 'k1') OR value % 2 = 1")
 
     assert ended.code == 0, ended.errors
@@ -104,7 +83,7 @@ def test_values_are_set(write: Command) -> None:
     ],
 )
 def test_rows_are_those_of_the_script(
-    script: str, table: str, expected: Any, source: Path, write: Command
+    script: str, table: str, expected: Any, source: Path, write: WriteCommand
 ) -> None:
     before = rows(source, table)
 
@@ -115,7 +94,7 @@ def test_rows_are_those_of_the_script(
     assert rows(write.target, table) == sorted(found, key=repr)
 
 
-def test_a_changed_value_has_been_accessed_now(write: Command) -> None:
+def test_a_changed_value_has_been_accessed_now(write: WriteCommand) -> None:
     script = (
         "UPDATE \"kinds__ttl-value\" SET value = 1 WHERE key = 'k1'; "
         "UPDATE \"kinds__ttl-value\" SET ttl_timestamp = TIMESTAMP '2026-01-01' WHERE key = 'k2'"
@@ -133,7 +112,7 @@ def test_a_changed_value_has_been_accessed_now(write: Command) -> None:
     }
 
 
-def test_timers_are_removed_and_put_off(write: Command) -> None:
+def test_timers_are_removed_and_put_off(write: WriteCommand) -> None:
     names = ("timer_service", "time_domain", "key", "timestamp")
     before = rows(CANONICAL, "timers", *names)
 
@@ -151,7 +130,7 @@ def test_timers_are_removed_and_put_off(write: Command) -> None:
     assert rows(write.target, "timers", *names) == sorted(expected, key=repr)
 
 
-def test_rows_are_added_or_changed_where_they_are_there(write: Command) -> None:
+def test_rows_are_added_or_changed_where_they_are_there(write: WriteCommand) -> None:
     before = dict(rows(CANONICAL, "kinds__value"))
 
     ended = write(
@@ -167,7 +146,7 @@ def test_rows_are_added_or_changed_where_they_are_there(write: Command) -> None:
     assert dict(rows(write.target, "kinds__value")) == expected
 
 
-def test_merge_does_what_the_first_clause_that_holds_says(write: Command) -> None:
+def test_merge_does_what_the_first_clause_that_holds_says(write: WriteCommand) -> None:
     before = dict(rows(CANONICAL, "kinds__value"))
 
     ended = write(
@@ -189,7 +168,7 @@ def test_merge_does_what_the_first_clause_that_holds_says(write: Command) -> Non
     assert dict(rows(write.target, "kinds__value")) == expected
 
 
-def test_another_key_makes_another_entry(write: Command) -> None:
+def test_another_key_makes_another_entry(write: WriteCommand) -> None:
     before = rows(CANONICAL, "kinds__map")
 
     ended = write(
@@ -207,7 +186,7 @@ def test_another_key_makes_another_entry(write: Command) -> None:
     assert rows(write.target, "kinds__map") == sorted(expected, key=repr)
 
 
-def test_elements_of_lists_come_and_go(write: Command) -> None:
+def test_elements_of_lists_come_and_go(write: WriteCommand) -> None:
     before = rows(CANONICAL, "kinds__list")
 
     ended = write(
@@ -228,7 +207,7 @@ def test_elements_of_lists_come_and_go(write: Command) -> None:
     assert rows(write.target, "kinds__list") == sorted(expected, key=repr)
 
 
-def test_elements_and_broadcast_entries_change(write: Command) -> None:
+def test_elements_and_broadcast_entries_change(write: WriteCommand) -> None:
     ended = write(
         'UPDATE "events__last-numbers" SET value.f1 = 100 WHERE _subtask = 1; '
         "UPDATE broadcast__rules SET value.f1 = 'x' WHERE map_key = 'k3'; DELETE FROM broadcast__rules WHERE map_key = 'k4'"
@@ -289,7 +268,7 @@ def test_elements_and_broadcast_entries_change(write: Command) -> None:
         ),
     ],
 )
-def test_wrong_statements_write_nothing(script: str, message: str, write: Command) -> None:
+def test_wrong_statements_write_nothing(script: str, message: str, write: WriteCommand) -> None:
     ended = write(script)
 
     assert ended.code == 1
@@ -297,7 +276,9 @@ def test_wrong_statements_write_nothing(script: str, message: str, write: Comman
     assert not write.target.exists()
 
 
-def test_views_of_sql_operators_are_as_writable_as_what_they_show(write: Command, tmp_path: Path) -> None:
+def test_views_of_sql_operators_are_as_writable_as_what_they_show(
+    write: WriteCommand, tmp_path: Path
+) -> None:
     source = unpacked("1.20.3-sql-groupagg-hashmap-canonical", tmp_path).directory
     view = '"23eaad2bb152dd975bbc63554c2ca61f__aggregate"'
     before = {row[0]: row[1:] for row in rows(source, view.strip('"'))}
@@ -316,7 +297,7 @@ def test_views_of_sql_operators_are_as_writable_as_what_they_show(write: Command
     assert {row[0]: row[1:] for row in rows(write.target, view.strip('"'))} == expected
 
 
-def test_rows_change_before_and_after_a_state_is_emptied_or_renamed(write: Command) -> None:
+def test_rows_change_before_and_after_a_state_is_emptied_or_renamed(write: WriteCommand) -> None:
     ended = write(
         "UPDATE kinds__value SET value = 1; TRUNCATE kinds__value; INSERT INTO kinds__value VALUES ('a', 1), ('b', 2); "
         "UPDATE kinds__value SET value = (SELECT sum(value) FROM kinds__value) WHERE key = 'a'; "
@@ -329,7 +310,7 @@ def test_rows_change_before_and_after_a_state_is_emptied_or_renamed(write: Comma
     assert rows(write.target, "kinds__sums") == [("k1", 9)]
 
 
-def test_a_renamed_operator_has_its_tables_by_its_new_name(write: Command) -> None:
+def test_a_renamed_operator_has_its_tables_by_its_new_name(write: WriteCommand) -> None:
     ended = write(
         "ALTER TABLE kinds RENAME TO 'other'; DELETE FROM other__value WHERE key <> 'k1'; "
         "UPDATE other__value SET value = 5"
@@ -339,7 +320,7 @@ def test_a_renamed_operator_has_its_tables_by_its_new_name(write: Command) -> No
     assert rows(write.target, "other__value") == [("k1", 5)]
 
 
-def test_as_many_rows_as_expected_change(write: Command) -> None:
+def test_as_many_rows_as_expected_change(write: WriteCommand) -> None:
     script = "UPDATE kinds__value SET value = 0 WHERE key < 'k2'; DELETE FROM kinds__value WHERE key = 'k5'"
 
     assert "found 3; nothing was written" in write(script, "--expect", "kinds__value=2").errors
@@ -354,7 +335,7 @@ def test_as_many_rows_as_expected_change(write: Command) -> None:
         ("UPDATE kinds__reducing SET key = 'k' || (value - value)", "key"),
     ],
 )
-def test_a_dry_run_names_what_the_write_would_refuse(script: str, message: str, write: Command) -> None:
+def test_a_dry_run_names_what_the_write_would_refuse(script: str, message: str, write: WriteCommand) -> None:
     preview, written = write(script, "--dry-run"), write(script)
 
     assert (preview.code, preview.output) == (written.code, written.output) == (1, "")
@@ -362,7 +343,7 @@ def test_a_dry_run_names_what_the_write_would_refuse(script: str, message: str, 
     assert message in preview.errors
 
 
-def test_a_key_group_in_two_files_is_refused(write: Command, tmp_path: Path) -> None:
+def test_a_key_group_in_two_files_is_refused(write: WriteCommand, tmp_path: Path) -> None:
     source = tmp_path / "source"
     shutil.copytree(CANONICAL, source)
     data = (source / "_metadata").read_bytes()

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
 from readers import Savepoint, operator_id_of, source_offsets
-from service.cli import main
+from tests.support.commands import Ended, WriteCommand
 from tests.support.paths import DATA
 from tests.support.unpacked import unpacked
 
@@ -19,30 +18,9 @@ REWIND = "UPDATE source_offsets SET starting_offset = 24000 WHERE topic = 'words
 BEFORE = {0: 24750, 1: 25000, 2: 36445, 3: 25500}
 
 
-class Ended(NamedTuple):
-    """How a command ended."""
-
-    code: int
-    output: str
-    errors: str
-
-
-class Command:
-    """`savepointdb write SOURCE … --to TARGET`."""
-
-    def __init__(self, target: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        self.target = target
-        self._capsys = capsys
-
-    def __call__(self, script: str, *options: str, source: Path = WORDCOUNT) -> Ended:
-        code = main(["write", str(source), script, "--to", str(self.target), *options])
-        captured = self._capsys.readouterr()
-        return Ended(code, captured.out, captured.err)
-
-
 @pytest.fixture
-def write(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Command:
-    return Command(tmp_path / "new", capsys)
+def write(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> WriteCommand:
+    return WriteCommand(WORDCOUNT, tmp_path / "new", capsys)
 
 
 def offsets(path: Path) -> dict[int, int]:
@@ -50,7 +28,7 @@ def offsets(path: Path) -> dict[int, int]:
     return {row["partition"]: row["starting_offset"] for row in rows}
 
 
-def test_offsets_are_rewound_by_one_update(write: Command) -> None:
+def test_offsets_are_rewound_by_one_update(write: WriteCommand) -> None:
     ended = write(REWIND)
 
     assert ended == Ended(
@@ -65,7 +43,7 @@ def test_offsets_are_rewound_by_one_update(write: Command) -> None:
     assert offsets(WORDCOUNT) == BEFORE
 
 
-def test_each_statement_sees_what_the_earlier_ones_did(write: Command) -> None:
+def test_each_statement_sees_what_the_earlier_ones_did(write: WriteCommand) -> None:
     ended = write(
         "UPDATE source_offsets SET starting_offset = starting_offset + partition; "
         "UPDATE source_offsets SET starting_offset = 2 * (SELECT max(starting_offset) FROM source_offsets) WHERE partition = 0"
@@ -75,7 +53,7 @@ def test_each_statement_sees_what_the_earlier_ones_did(write: Command) -> None:
     assert offsets(write.target) == {0: 2 * 36447, 1: 25001, 2: 36447, 3: 25503}
 
 
-def test_a_row_that_ends_as_it_began_is_no_change(write: Command) -> None:
+def test_a_row_that_ends_as_it_began_is_no_change(write: WriteCommand) -> None:
     ended = write(
         "UPDATE source_offsets SET starting_offset = 0; UPDATE source_offsets SET starting_offset = 24750 WHERE partition = 0"
     )
@@ -90,7 +68,7 @@ def test_a_row_that_ends_as_it_began_is_no_change(write: Command) -> None:
     assert offsets(write.target) == {0: 24750, 1: 0, 2: 0, 3: 0}
 
 
-def test_operators_are_dropped_and_renamed(write: Command) -> None:
+def test_operators_are_dropped_and_renamed(write: WriteCommand) -> None:
     ended = write("DROP TABLE aggregate; ALTER TABLE \"mod7-no-uid\" RENAME TO 'aggregate'")
 
     assert ended.code == 0
@@ -103,7 +81,7 @@ def test_operators_are_dropped_and_renamed(write: Command) -> None:
     assert found == {"source": "Source: word-source", "aggregate": "mod7-no-uid"}
 
 
-def test_a_renamed_source_has_its_new_offsets(write: Command) -> None:
+def test_a_renamed_source_has_its_new_offsets(write: WriteCommand) -> None:
     ended = write(f"{REWIND}; ALTER TABLE source RENAME TO 'words'; {REWIND.replace('24000', '7')}")
 
     assert ended.code == 0
@@ -111,7 +89,7 @@ def test_a_renamed_source_has_its_new_offsets(write: Command) -> None:
     assert {one.metadata.uid for one in Savepoint(write.target).operators} == {"words", "aggregate", None}
 
 
-def test_a_dry_run_writes_nothing(write: Command) -> None:
+def test_a_dry_run_writes_nothing(write: WriteCommand) -> None:
     ended = write(REWIND, "--dry-run")
 
     assert ended.code == 0
@@ -120,7 +98,7 @@ def test_a_dry_run_writes_nothing(write: Command) -> None:
 
 
 @pytest.mark.parametrize(("rows", "code"), [(1, 0), (2, 1)])
-def test_the_number_of_changed_rows_is_a_condition(rows: int, code: int, write: Command) -> None:
+def test_the_number_of_changed_rows_is_a_condition(rows: int, code: int, write: WriteCommand) -> None:
     ended = write(REWIND, "--expect", f"source_offsets={rows}")
 
     assert ended.code == code
@@ -130,14 +108,14 @@ def test_the_number_of_changed_rows_is_a_condition(rows: int, code: int, write: 
 
 
 @pytest.mark.parametrize(("flink", "version"), [("1.20", 4), ("1.15.2", 3), ("2.0", 5), ("2.3", 6)])
-def test_an_older_flink_gets_metadata_that_it_reads(flink: str, version: int, write: Command) -> None:
+def test_an_older_flink_gets_metadata_that_it_reads(flink: str, version: int, write: WriteCommand) -> None:
     assert write("DROP TABLE aggregate", "--flink", flink).code == 0
 
     assert Savepoint(write.target).metadata.version == version
 
 
 @pytest.mark.parametrize("files", ["link", "copy", "reference"])
-def test_files_come_along(files: str, write: Command) -> None:
+def test_files_come_along(files: str, write: WriteCommand) -> None:
     assert write("DROP TABLE broadcast", "--files", files, source=EVERYTHING).code == 0
 
     source, new = Savepoint(EVERYTHING), Savepoint(write.target, roots=[str(EVERYTHING)])
@@ -188,7 +166,7 @@ def test_files_come_along(files: str, write: Command) -> None:
         ("UPDATE source_offsets SET starting_offset = 1 WHERE nothing = 1", "nothing"),
     ],
 )
-def test_one_wrong_statement_writes_nothing(script: str, message: str, write: Command) -> None:
+def test_one_wrong_statement_writes_nothing(script: str, message: str, write: WriteCommand) -> None:
     ended = write(f"{REWIND}; {script}")
 
     assert ended.code == 1
@@ -196,7 +174,7 @@ def test_one_wrong_statement_writes_nothing(script: str, message: str, write: Co
     assert not write.target.exists()
 
 
-def test_an_existing_target_is_refused(write: Command) -> None:
+def test_an_existing_target_is_refused(write: WriteCommand) -> None:
     write.target.mkdir()
 
     ended = write(REWIND)
@@ -206,7 +184,7 @@ def test_an_existing_target_is_refused(write: Command) -> None:
     assert list(write.target.iterdir()) == []
 
 
-def test_several_savepoints_are_no_source(write: Command, tmp_path: Path) -> None:
+def test_several_savepoints_are_no_source(write: WriteCommand, tmp_path: Path) -> None:
     for name in ("a", "b"):
         shutil.copytree(WORDCOUNT, tmp_path / "many" / name)
 
@@ -224,7 +202,7 @@ def test_several_savepoints_are_no_source(write: Command, tmp_path: Path) -> Non
         (("--expect", "source_offsets"), "--expect: expected TABLE=ROWS, found 'source_offsets'"),
     ],
 )
-def test_wrong_options_write_nothing(options: tuple[str, ...], message: str, write: Command) -> None:
+def test_wrong_options_write_nothing(options: tuple[str, ...], message: str, write: WriteCommand) -> None:
     ended = write(REWIND, *options)
 
     assert ended.code in (1, 2)
@@ -232,7 +210,7 @@ def test_wrong_options_write_nothing(options: tuple[str, ...], message: str, wri
     assert not write.target.exists()
 
 
-def test_offsets_in_compressed_operator_state_are_rewound(write: Command, tmp_path: Path) -> None:
+def test_offsets_in_compressed_operator_state_are_rewound(write: WriteCommand, tmp_path: Path) -> None:
     source = unpacked("1.20.3-words-compressed-canonical", tmp_path).directory
 
     ended = write('UPDATE source_offsets SET starting_offset = 24000 WHERE "partition" = 2', source=source)
@@ -251,7 +229,7 @@ def test_offsets_in_compressed_operator_state_are_rewound(write: Command, tmp_pa
     ],
 )
 def test_offsets_that_are_no_numbers_are_refused_with_the_reason(
-    archive: str, message: str, write: Command, tmp_path: Path
+    archive: str, message: str, write: WriteCommand, tmp_path: Path
 ) -> None:
     ended = write(
         "UPDATE source_offsets SET starting_offset = 0", source=unpacked(archive, tmp_path).directory
@@ -262,7 +240,7 @@ def test_offsets_that_are_no_numbers_are_refused_with_the_reason(
     assert not write.target.exists()
 
 
-def test_a_kafka_source_is_rewound_by_a_call(write: Command) -> None:
+def test_a_kafka_source_is_rewound_by_a_call(write: WriteCommand) -> None:
     ended = write("CALL rewind_kafka('source', 'words', MAP {0: 5, 1: 20})")
 
     assert ended.code == 0
@@ -274,7 +252,7 @@ def test_a_kafka_source_is_rewound_by_a_call(write: Command) -> None:
     assert offsets(write.target) == BEFORE | {0: 5, 1: 20}
 
 
-def test_both_halves_of_a_kafka_source_are_checked(write: Command, tmp_path: Path) -> None:
+def test_both_halves_of_a_kafka_source_are_checked(write: WriteCommand, tmp_path: Path) -> None:
     source = unpacked("2.3.0-source-kafka-hashmap-canonical", tmp_path).directory
 
     ended = write("CALL rewind_kafka('kafka-source', 'words-2.3.0-hashmap', MAP {2: 1 + 1})", source=source)
@@ -309,7 +287,7 @@ def test_both_halves_of_a_kafka_source_are_checked(write: Command, tmp_path: Pat
         ),
     ],
 )
-def test_wrong_calls_write_nothing(call: str, message: str, write: Command) -> None:
+def test_wrong_calls_write_nothing(call: str, message: str, write: WriteCommand) -> None:
     ended = write(call)
 
     assert ended.code == 1

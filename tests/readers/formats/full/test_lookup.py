@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
@@ -29,20 +28,12 @@ from readers.storage import filesystems
 from readers.storage.filesystems import BufferStream, ReadCounter, Windows
 from tests.readers.formats.full.test_full import Framed, key_group
 from tests.support.expected import Snapshot, snapshots_of
-from tests.support.paths import PROJECT
+from tests.support.paths import CORPUS
+from tests.support.snapshots import COPIED, PACKED, needs_corpus
 from tests.support.thorough import thorough
-from tests.support.unpacked import ARCHIVES
 from tests.support.unpacked import unpacked as unpacked_snapshot
 
-CORPUS = Path(os.environ.get("SAVEPOINTDB_CORPUS", PROJECT.parent / "shared" / "corpus"))
-COPIED = [
-    snapshot
-    for folder in (PROJECT / "tests/data/corpus", PROJECT / "tests/data/flink")
-    for snapshot in snapshots_of(folder)
-]
-PACKED = sorted(
-    path.name.removesuffix(".tar.xz") for path in ARCHIVES.glob("*.tar.xz") if "source" not in path.name
-)
+UNSOURCED = [name for name in PACKED if "source" not in name]
 FAST = {
     "1.20.3/everything-hashmap-savepoints/canonical",
     "1.20.3/wordcount-rocksdb-savepoints/canonical",
@@ -309,13 +300,13 @@ def test_lookups_find_the_rows_that_a_scan_finds(snapshot: Snapshot) -> None:
     assert check(snapshot).total() > 0
 
 
-@pytest.mark.parametrize("archive", thorough(PACKED, FAST))
+@pytest.mark.parametrize("archive", thorough(UNSOURCED, FAST))
 def test_lookups_in_packed_snapshots_find_the_rows_that_a_scan_finds(archive: str, tmp_path: Path) -> None:
     assert check(unpacked_snapshot(archive, tmp_path)).total() > 0
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not CORPUS.is_dir(), reason="no corpus of savepoints; set SAVEPOINTDB_CORPUS")
+@needs_corpus
 @pytest.mark.parametrize("snapshot", list(snapshots_of(CORPUS)), ids=lambda snapshot: snapshot.name)
 def test_lookups_in_the_corpus_find_the_rows_that_a_scan_finds(snapshot: Snapshot) -> None:
     check(snapshot)
