@@ -16,6 +16,7 @@ In reading order:
 """
 
 from doctor.against.kind import Against
+from doctor.against.recognition import against_of
 from doctor.against.savepoint import SavepointAgainst
 from doctor.check import check
 from doctor.errors import DoctorError, UnknownBackendError, UnknownVersionError
@@ -50,5 +51,6 @@ __all__ = [
     "StateVerdict",
     "UnknownBackendError",
     "UnknownVersionError",
+    "against_of",
     "check",
 ]

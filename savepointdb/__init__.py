@@ -6,11 +6,12 @@ limits and errors. To import this package loads none of that; the first name tha
 
 Reading order:
 
-    connection.py  connect; create; Connection: savepoints, opened together
+    connection.py  connect; create; check; Connection: savepoints, opened together
     processes.py   what a connection has open in this process, and what a fork leaves of it
     table.py       Table: one table of a database
     answer.py      Answer: a statement that runs when its rows are wanted
     written.py     WriteResult: what a script did to a savepoint
+    checked.py     CheckResult: what a restore of a savepoint will do
     stream.py      the rows of one running query
     values.py      Arrow → Python values, pandas, polars
     display.py     what a session shows: texts, and HTML in notebooks
@@ -22,6 +23,7 @@ Reading order:
     >>> db = savepointdb.connect("/savepoints/savepoint-42")
     >>> db.sql("SELECT key, value FROM aggregate WHERE value < 0").df()
     >>> db["aggregate"].scan(key="key_662").to_polars()
+    >>> savepointdb.check("/savepoints/savepoint-42", against="new-job.jar").outcome
 """
 
 from importlib import import_module
@@ -31,7 +33,8 @@ from savepointdb.rooms import check_rooms
 
 if TYPE_CHECKING:
     from savepointdb.answer import Answer
-    from savepointdb.connection import Connection, connect, create
+    from savepointdb.checked import CheckResult
+    from savepointdb.connection import Connection, check, connect, create
     from savepointdb.errors import IncompleteWarning, MissingPackageError, QueryWarning
     from savepointdb.table import Table
     from savepointdb.written import WriteResult
@@ -50,6 +53,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Answer",
+    "CheckResult",
     "ColumnNotFoundError",
     "ConflictError",
     "Connection",
@@ -66,18 +70,21 @@ __all__ = [
     "Table",
     "TableNotFoundError",
     "WriteResult",
+    "check",
     "connect",
     "create",
 ]
 
 _HOMES = {
     "Answer": "savepointdb.answer",
+    "CheckResult": "savepointdb.checked",
     "Connection": "savepointdb.connection",
     "IncompleteWarning": "savepointdb.errors",
     "MissingPackageError": "savepointdb.errors",
     "QueryWarning": "savepointdb.errors",
     "Table": "savepointdb.table",
     "WriteResult": "savepointdb.written",
+    "check": "savepointdb.connection",
     "connect": "savepointdb.connection",
     "create": "savepointdb.connection",
 }

@@ -1,4 +1,4 @@
-"""`connect` → `Connection`: savepoints, opened together, as one asks them; `create` makes new ones."""
+"""`connect` → `Connection`: savepoints, opened together, as one asks them; `create` makes new ones, `check` says whether one restores."""
 
 from __future__ import annotations
 
@@ -15,13 +15,16 @@ from typing import Any
 import pyarrow as pa
 
 from catalog import Database, NoSuchTableError, Root
+from doctor import against_of
 from savepointdb.answer import Answer
+from savepointdb.checked import CheckResult
 from savepointdb.display import html_list
 from savepointdb.errors import translated
 from savepointdb.processes import OpenSavepoints, Sources
 from savepointdb.table import Table
 from savepointdb.written import WriteResult
-from service.commands.sources import no_savepoint
+from service.checks.running import NEWEST, CheckOptions, backends_of, findings_on
+from service.commands.sources import no_savepoint, storage_options
 from service.encode import age_text, counted, printable, size_text, table_lines
 from service.engines.registry import AUTO
 from service.errors import InvalidRequestError, QueryError
@@ -140,6 +143,29 @@ def create(
             return new._written(request, target, dry_run=dry_run)
 
 
+def check(
+    path: Path,
+    against: Path | Sequence[Path] | None = None,
+    flink: str = NEWEST,
+    backend: str = "hashmap",
+    allow_non_restored: bool = False,
+    **how: Any,  # as connect
+) -> CheckResult:
+    """Return what a restore of a savepoint will do, per operator and state; reads `_metadata` and headers of state files.
+
+    Args:
+        path: a savepoint or checkpoint, or a folder with several, of which the newest is checked.
+        against, flink, backend, allow_non_restored: as for `Connection.check`.
+        **how: the other arguments of `connect`, such as `path_map`, `uids`, `allow_http`.
+
+    Raises:
+        SavepointError: the savepoint, or what it is compared with, cannot be read.
+        InvalidRequestError: an unknown version of Flink, an unknown backend or setting.
+    """
+    with connect(path, **how) as connection:
+        return connection.check(against, flink, backend, allow_non_restored)
+
+
 class Connection:
     """Savepoints as a SQL database. Safe to share between threads; use it in `with`, or `close` it.
 
@@ -230,6 +256,40 @@ class Connection:
                 reads_files=True,
             )
             return self._written(request, target, dry_run=dry_run)
+
+    def check(
+        self,
+        against: Path | Sequence[Path] | None = None,
+        flink: str = NEWEST,
+        backend: str = "hashmap",
+        allow_non_restored: bool = False,
+    ) -> CheckResult:
+        """Return what a restore of the database of this connection will do; reads `_metadata` and headers of state files.
+
+        Args:
+            against: the new job, as far as it is known: the path of a savepoint of it, of its jar, of its plan or of a
+                `stateInfo` file, or several of these; None, and only the version of Flink is checked.
+            flink: the version of Flink that restores it, such as `"2.3"`.
+            backend: the state backend that restores it: `hashmap`, `rocksdb`, or `both`, of which the worse one decides.
+            allow_non_restored: True for a job that is started with `--allowNonRestoredState`.
+
+        Raises:
+            SavepointError: the savepoint, or what it is compared with, cannot be read.
+            InvalidRequestError: an unknown version of Flink, or an unknown backend.
+        """
+        with translated():
+            database = self._default()
+            sources = self._opened.sources
+            options = CheckOptions(
+                flink=flink, backends=backends_of(backend), allow_non_restored=allow_non_restored
+            )
+            known = against_of(
+                [_expanded(one) for one in _several(against)],
+                roots=sources.allowed_roots,
+                path_map=sources.path_map,
+                options=storage_options(sources.settings),
+            )
+            return CheckResult(findings_on(database.savepoint, known, options, database.uids))
 
     def _written(self, request: WriteRequest, target: Path | None, *, dry_run: bool) -> WriteResult:
         if target is None and not dry_run:
@@ -358,6 +418,12 @@ def _connection(sources: Sources, database: str | None) -> Connection:
     if database is not None:
         opened.catalog.database(database)
     return Connection(opened, database)
+
+
+def _several(against: Path | Sequence[Path] | None) -> Sequence[Path]:
+    if against is None:
+        return ()
+    return (against,) if isinstance(against, str | os.PathLike) else against
 
 
 def _expanded(path: Path) -> str:

@@ -1,4 +1,4 @@
-"""The command line: `savepointdb serve | query | inspect | lookup | create | write | stateinfo | compile | keys | doctor-env`.
+"""The command line: `savepointdb serve | query | inspect | lookup | check | create | write | stateinfo | compile | keys | doctor-env`.
 
 This module imports only what it needs to parse arguments; the module of a command is imported when the command is called.
 Results go to standard output, everything else to standard error; exit codes are in `service.commands.outcome`.
@@ -24,8 +24,9 @@ from service.process import memory
 
 # Written out, because importing the formats would import Arrow.
 _FORMATS = ("table", "line", "json", "jsonl", "csv", "arrow", "parquet")
-# `service.commands.outcome` has the same code, and imports Arrow.
+# `service.commands.outcome` and `service.checks.findings` have the same codes, and import Arrow.
 _INTERRUPTED = 130
+_WRONG_USAGE = {"check": 4}
 _SOURCE = "Savepoint, checkpoint (chk-N), _metadata file, or folder with several savepoints; local or remote."
 _STORAGE_SETTINGS = ("allow_http", "file_cache_directory", "file_cache_bytes")
 _QUERY_SETTINGS = (
@@ -117,19 +118,32 @@ class _Version(argparse.Action):
         parser.exit()
 
 
+class _Parser(argparse.ArgumentParser):
+    """A parser that ends with the exit code of its command where the arguments are wrong: 2 says "fails" of a check."""
+
+    wrong_usage = 2
+
+    def error(self, message: str) -> NoReturn:
+        """Print the usage and the message, and exit."""
+        self.print_usage(sys.stderr)
+        self.exit(self.wrong_usage, f"{self.prog}: error: {message}\n")
+
+
 def parser_of(only: str | None = None) -> argparse.ArgumentParser:
     """Return the parser of all commands.
 
     Args:
         only: the command that needs its arguments, because adding those of all takes 6 ms; None for all.
     """
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="savepointdb", description="SQL over Apache Flink savepoints and checkpoints, without Flink."
     )
+    parser.wrong_usage = _WRONG_USAGE.get(only or "", parser.wrong_usage)
     parser.add_argument("--version", action=_Version, nargs=0, help="Show the version and exit.")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name, (summary, add_arguments) in _COMMANDS.items():
         command = commands.add_parser(name, help=summary, description=summary)
+        command.wrong_usage = parser.wrong_usage
         if only in (None, name):
             command.usage = _USAGES.get(name)
             add_arguments(command)
@@ -209,6 +223,40 @@ def _add_lookup(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("path", metavar="PATH", help=_SOURCE)
     parser.add_argument("key", metavar="KEY", help="Text, number, or JSON if the key has several fields.")
     _add_output(parser)
+    _add_names(parser)
+    settings.add_arguments(parser, _STORAGE_SETTINGS)
+
+
+def _add_check(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("path", metavar="SAVEPOINT", help=f"{_SOURCE} Of several the newest is checked.")
+    parser.add_argument(
+        "--against",
+        action="append",
+        metavar="X",
+        help="The new job, as far as it is known: a savepoint of it, its jar, its plan (of Flink's REST API, or a compiled SQL "
+        "plan), or a stateInfo file. May be repeated; if not given, only the version of Flink is checked.",
+    )
+    parser.add_argument(
+        "--flink",
+        default="2.3.0",
+        metavar="VERSION",
+        help="Flink that will restore it, such as 2.3 or 1.20.3.",
+    )
+    parser.add_argument(
+        "--backend",
+        default="both",
+        choices=("hashmap", "rocksdb", "both"),
+        help="State backend that will restore it; both are checked if not given.",
+    )
+    parser.add_argument(
+        "--allow-non-restored",
+        action="store_true",
+        help="The job is started with --allowNonRestoredState: state of operators that it lacks is dropped.",
+    )
+    parser.add_argument(
+        "--format", default="text", choices=("text", "json", "html", "junit"), help="Format of the report."
+    )
+    parser.add_argument("--output", metavar="FILE", help="Output file; standard output if not given.")
     _add_names(parser)
     settings.add_arguments(parser, _STORAGE_SETTINGS)
 
@@ -402,6 +450,7 @@ _USAGES = {
     "query": "savepointdb query SQL --savepoint [NAME=]PATH [--format FORMAT] [--output FILE] [option …]",
     "inspect": "savepointdb inspect PATH [option …]",
     "lookup": "savepointdb lookup PATH KEY [option …]",
+    "check": "savepointdb check SAVEPOINT [--against X] [--flink VERSION] [--backend NAME] [--format FORMAT] [option …]",
     "write": "savepointdb write SOURCE (SCRIPT | --file FILE) --to DIR [--dry-run] [option …]",
     "create": "savepointdb create DIR (SCRIPT | --file FILE) [--dry-run] [option …]",
 }
@@ -413,6 +462,10 @@ _COMMANDS = {
         _add_inspect,
     ),
     "lookup": ("Show all states and timers of one key.", _add_lookup),
+    "check": (
+        "Say whether a savepoint restores in a job, per operator and state, and what to do about it.",
+        _add_check,
+    ),
     "create": ("Create a savepoint by SQL, from files and queries.", _add_create),
     "write": ("Change a savepoint by SQL, into a new savepoint that Flink restores.", _add_write),
     "doctor-env": (

@@ -2,8 +2,9 @@
 
 Reading order:
 
-    kind.py        Against: what every kind does
-    savepoint.py   a savepoint: of the new job, started once; and the savepoint that is checked
+    kind.py         Against: what every kind does
+    savepoint.py    a savepoint: of the new job, started once; and the savepoint that is checked
+    recognition.py  paths → what is there, told apart by content
 
 To add a kind, write a module with a class of `Against`; the rules need not know it.
 """

@@ -4,6 +4,7 @@ serve.py       run the HTTP service
 query.py       run one statement
 inspect.py     show what is in a savepoint
 lookup.py      show all states and timers of one key
+check.py       say whether a savepoint restores in a job
 create.py      make a new savepoint, from queries and files
 write.py       change a savepoint, into a new savepoint
 stateinfo.py   describe the states of a savepoint in a file beside it

@@ -7,6 +7,8 @@
 | 2 | the command line is wrong |
 | 3 | a savepoint cannot be read |
 | 130 | Ctrl-C |
+
+`savepointdb check` has exit codes of its own (`service.checks.findings`).
 """
 
 from __future__ import annotations
@@ -38,13 +40,13 @@ def ended(command: Callable[[Namespace], None], options: Namespace) -> int:
     try:
         command(options)
     except (WrongUsageError, InvalidSettingError) as error:
-        return _reported(str(error), WRONG_USAGE, options)
+        return reported(str(error), WRONG_USAGE, options)
     except NothingFoundError as error:
-        return _reported(str(error), FAILED, options)
+        return reported(str(error), FAILED, options)
     except (QueryError, CatalogError, ReaderError) as error:
         failure = query_error_of(error)
         code = UNREADABLE if isinstance(failure, SavepointError) else FAILED
-        return _reported(failure.told, code, options)
+        return reported(failure.told, code, options)
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
@@ -64,7 +66,8 @@ def unexpected(error: Exception, *, verbose: bool) -> int:
     return FAILED
 
 
-def _reported(message: str, code: int, options: Namespace) -> int:
+def reported(message: str, code: int, options: Namespace) -> int:
+    """Report an error in one line, with `--verbose` after a traceback; return the exit code."""
     if options.verbose:
         traceback.print_exc()
     print(f"savepointdb: {' '.join(message.split())}", file=sys.stderr)

@@ -1,0 +1,69 @@
+"""Paths → what is there, told apart by content: `against_of`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+
+from doctor.against.kind import Against
+from doctor.against.savepoint import SavepointAgainst
+from readers import (
+    DEFAULT_OPTIONS,
+    MAGIC,
+    CorruptDataError,
+    MissingFileError,
+    NotASavepointError,
+    Savepoint,
+    StorageError,
+    StorageOptions,
+)
+
+_METADATA = MAGIC.to_bytes(4, "big")
+_ZIP = b"PK\x03\x04"
+_KINDS = "a savepoint, a jar, a job plan or a stateInfo file"
+
+Path = str | os.PathLike[str]
+
+
+def against_of(
+    paths: Sequence[Path],
+    *,
+    roots: Iterable[str] = (),
+    path_map: Mapping[str, str] | None = None,
+    options: StorageOptions = DEFAULT_OPTIONS,
+) -> tuple[Against, ...]:
+    """Return what is known of a new job by files and savepoints of it.
+
+    Args:
+        paths: of savepoints, local or remote; of local jars, job plans and stateInfo files.
+        roots: more directories that the savepoints may refer to.
+        path_map: recorded path prefixes of the savepoints and the present ones.
+        options: how files of savepoints are reached.
+
+    Raises:
+        ReaderError: nothing is at a path, or something else.
+    """
+    found: list[Against] = []
+    for path in paths:
+        start = _start_of(path)
+        if start is None or start == _METADATA:
+            found.append(SavepointAgainst(Savepoint(path, roots=roots, path_map=path_map, options=options)))
+        elif start == _ZIP:
+            raise CorruptDataError("jars cannot be compared yet", path=os.fspath(path))
+        else:
+            raise NotASavepointError(f"expected {_KINDS}, found another file", path=os.fspath(path))
+    return tuple(found)
+
+
+def _start_of(path: Path) -> bytes | None:
+    """Return how a local file begins; None for directories and for what is elsewhere."""
+    if "://" in os.fspath(path) or os.path.isdir(path):
+        return None
+    name = os.fspath(path)
+    try:
+        with open(path, "rb") as file:
+            return file.read(len(_METADATA))
+    except FileNotFoundError as error:
+        raise MissingFileError(f"expected {_KINDS}, found nothing", path=name) from error
+    except OSError as error:
+        raise StorageError(f"expected {_KINDS}, found {error.strerror}", path=name) from error

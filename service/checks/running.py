@@ -1,0 +1,86 @@
+"""A savepoint, and what it is compared with → findings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import doctor
+from doctor import Against, CheckReport, DoctorError
+from readers import Savepoint
+from service.checks.findings import Findings
+from service.errors import InvalidRequestError
+
+BACKENDS = ("hashmap", "rocksdb")
+BOTH = "both"
+NEWEST = "2.3.0"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckOptions:
+    """How a savepoint would be restored.
+
+    Attributes:
+        flink: the version of Flink.
+        backends: the state backends, at least one.
+        allow_non_restored: True for --allowNonRestoredState.
+    """
+
+    flink: str = NEWEST
+    backends: tuple[str, ...] = BACKENDS
+    allow_non_restored: bool = False
+
+
+def backends_of(name: str) -> tuple[str, ...]:
+    """Return the backends that a name stands for: `hashmap`, `rocksdb` or `both`.
+
+    Raises:
+        InvalidRequestError: it is none of them.
+    """
+    if name == BOTH:
+        return BACKENDS
+    if name not in BACKENDS:
+        raise InvalidRequestError(f"expected a backend of {', '.join([*BACKENDS, BOTH])}, found {name!r:.60}")
+    return (name,)
+
+
+def findings_on(
+    savepoint: Savepoint,
+    against: Sequence[Against],
+    options: CheckOptions,
+    uids: Mapping[str, str],
+) -> Findings:
+    """Check a savepoint with each backend; reads `_metadata` and the headers of state files.
+
+    Args:
+        savepoint: the savepoint.
+        against: what is known of the new job.
+        options: how it would be restored.
+        uids: operator id → uid, for uids that the savepoint does not store.
+
+    Raises:
+        InvalidRequestError: an unknown version of Flink.
+        ReaderError: the savepoint, or what it is compared with, cannot be read.
+    """
+    try:
+        reports = [
+            doctor.check(
+                savepoint,
+                against=against,
+                flink=options.flink,
+                backend=backend,
+                allow_non_restored=options.allow_non_restored,
+            )
+            for backend in options.backends
+        ]
+    except DoctorError as error:
+        raise InvalidRequestError(str(error)) from error
+    return Findings.of(_named(report, uids) for report in reports)
+
+
+def _named(report: CheckReport, uids: Mapping[str, str]) -> CheckReport:
+    """Return a report with the uids that the user gave."""
+    return replace(
+        report,
+        operators=tuple(replace(one, uid=one.uid or uids.get(one.operator_id)) for one in report.operators),
+    )

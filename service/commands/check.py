@@ -1,0 +1,104 @@
+"""`savepointdb check`: will a savepoint restore in a job, and what to do about it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from argparse import Namespace
+from pathlib import Path
+
+import orjson
+
+from catalog import Catalog, CatalogError, Database
+from doctor import Against, against_of
+from readers import ReaderError
+from service.checks.findings import BAD_INPUT, CANNOT_BE_TOLD, Findings
+from service.checks.junit import junit_text
+from service.checks.markup import html_page
+from service.checks.running import CheckOptions, backends_of, findings_on
+from service.checks.text import text_lines
+from service.commands.outcome import INTERRUPTED, WrongUsageError, reported, unexpected
+from service.commands.output import screen_width
+from service.commands.progress import ProgressLine
+from service.commands.sources import catalog_of, storage_options
+from service.encode import printable
+from service.errors import QueryError, query_error_of
+from service.settings import InvalidSettingError, path_map_of, settings_of
+
+
+def main(options: Namespace) -> int:
+    """Check, show what was found, and return the exit code of `service.checks.findings`."""
+    try:
+        found = _checked(options)
+        _show(found, options)
+    except (WrongUsageError, InvalidSettingError) as error:
+        return reported(str(error), BAD_INPUT, options)
+    except (QueryError, CatalogError, ReaderError) as error:
+        return reported(query_error_of(error).told, BAD_INPUT, options)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except Exception as error:  # 0 and 1 would say that it restores
+        unexpected(error, verbose=options.verbose)
+        return CANNOT_BE_TOLD
+    return found.exit_code
+
+
+def _checked(options: Namespace) -> Findings:
+    how = CheckOptions(
+        flink=options.flink,
+        backends=backends_of(options.backend),
+        allow_non_restored=options.allow_non_restored,
+    )
+    database = _newest(catalog_of([options.path], options))
+    against = _against(options)
+    # A savepoint in an object store, and a jar of 20,000 classes, take a while.
+    with ProgressLine(lambda: f"checking {printable(database.path)}"):
+        return findings_on(database.savepoint, against, how, database.uids)
+
+
+def _newest(catalog: Catalog) -> Database:
+    """Return the savepoint of a path, or the newest below it, which is said."""
+    found = catalog.newest
+    if found is None:
+        raise WrongUsageError("expected a savepoint that can be read, found none")
+    if len(catalog.databases) > 1:
+        print(
+            f"savepointdb: the newest of {len(catalog.databases)} is checked: {found.path}", file=sys.stderr
+        )
+    return found
+
+
+def _against(options: Namespace) -> tuple[Against, ...]:
+    settings = settings_of(vars(options), os.environ)
+    return against_of(
+        options.against or (),
+        path_map=path_map_of(vars(options), settings),
+        options=storage_options(settings),
+    )
+
+
+def _show(found: Findings, options: Namespace) -> None:
+    text = _text(found, options)
+    if options.output is None:
+        try:
+            print(text, flush=True)
+        except BrokenPipeError:
+            # A reader such as `head` has seen enough; the exit code says the rest.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return
+    try:
+        Path(options.output).write_text(text + "\n", encoding="utf-8")
+    except OSError as error:
+        raise WrongUsageError(f"--output: cannot write {options.output}: {error.strerror}") from error
+
+
+def _text(found: Findings, options: Namespace) -> str:
+    match options.format:
+        case "json":
+            return orjson.dumps(found.to_dict(), option=orjson.OPT_INDENT_2).decode()
+        case "html":
+            return html_page(found).rstrip()
+        case "junit":
+            return junit_text(found).rstrip()
+        case _:
+            return "\n".join(text_lines(found, screen_width(options.output)))
