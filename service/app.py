@@ -8,9 +8,10 @@ from contextlib import asynccontextmanager
 from fastapi import FastAPI
 
 from catalog import Catalog
-from service.api import databases, docs, health, keys, queries, query, savepoints
+from service.api import checks, databases, docs, health, keys, queries, query, savepoints
 from service.api.state import ServiceState
 from service.auth.gate import Authenticator, Gate, loopback_hosts
+from service.checks.registry import Checks
 from service.engines.registry import open_engines
 from service.engines.workers import WorkerEngine
 from service.http.body import BodyLimits
@@ -48,6 +49,7 @@ def create_app(
     workers = WorkerEngine(settings, slot_limits(settings).running)
     all_queries = Queries(catalog, open_engines(settings, workers), settings)
     writes = Writes(settings, catalog, write_roots)
+    all_checks = Checks(settings)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
@@ -55,6 +57,7 @@ def create_app(
         yield
         # First: the processes of writes remove what they have written so far.
         writes.close()
+        all_checks.close()
         all_queries.close()
         if catalog.cache is not None:
             catalog.cache.close()
@@ -77,17 +80,21 @@ def create_app(
         metrics=Metrics(all_queries, writes, catalog),
         workers=workers,
         writes=writes,
+        checks=all_checks,
     )
     hosts = _hosts(settings, authenticator)
     app.state.hosts = KnownHosts(hosts, settings.server.tls_certificate, settings.server.tls_key)
     app.state.trino = trino.Statements(catalog, all_queries, settings)
     # The middleware added last runs first: a request without credentials is refused before its body is read.
     app.add_middleware(
-        BodyLimits, max_bytes=settings.server.max_request_bytes, timeout_s=settings.server.body_timeout_s
+        BodyLimits,
+        max_bytes=settings.server.max_request_bytes,
+        timeout_s=settings.server.body_timeout_s,
+        max_bytes_at={checks.JAR_PATH: settings.checks.jar_bytes},
     )
     app.add_middleware(Gate, authenticator=authenticator, hosts=hosts)
     install_error_handlers(app)
-    for module in (query, queries, databases, keys, savepoints, docs, health, trino):
+    for module in (query, queries, databases, keys, checks, savepoints, docs, health, trino):
         app.include_router(module.router)
     app.include_router(page_router())
     return app

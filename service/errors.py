@@ -20,6 +20,7 @@
       RequestTimeoutError            408 REQUEST_TIMEOUT      the request did not arrive in time
       TooManyQueriesError            429 TOO_MANY_QUERIES     the queue is full; carries the time of a retry
         TooManyWritesError           429 TOO_MANY_WRITES      the queue of writes is full
+        TooManyChecksError           429 TOO_MANY_CHECKS      the queue of checks is full
       ServiceBusyError               503 SERVICE_BUSY         too many connections or bodies; carries the time of a retry
       ServiceEndingError             503 SERVICE_ENDING       the service is stopping; carries the time of a retry
       QueryNotFoundError             404 QUERY_NOT_FOUND      no query of this id, or a query of another user
@@ -258,6 +259,12 @@ class TooManyWritesError(TooManyQueriesError):
     """The queue of writes is full."""
 
     code = "TOO_MANY_WRITES"
+
+
+class TooManyChecksError(TooManyQueriesError):
+    """The queue of checks is full."""
+
+    code = "TOO_MANY_CHECKS"
 
 
 class RequestTimeoutError(QueryError):

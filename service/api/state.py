@@ -9,6 +9,7 @@ from fastapi import Depends, Request
 
 from catalog import Catalog
 from service.auth.user import Caller
+from service.checks.registry import Checks
 from service.engines.workers import WorkerEngine
 from service.operations.metrics import Metrics
 from service.queries.registry import Queries
@@ -28,6 +29,7 @@ class ServiceState:
         metrics: its numbers for Prometheus.
         workers: the local engine, in processes of its own.
         writes: the savepoints that clients write.
+        checks: the checks of clients.
     """
 
     settings: Settings
@@ -37,6 +39,7 @@ class ServiceState:
     metrics: Metrics
     workers: WorkerEngine
     writes: Writes
+    checks: Checks
 
 
 async def _service_state(request: Request) -> ServiceState:

@@ -7,4 +7,7 @@ Modules:
     text.py      findings → lines for the terminal
     markup.py    findings → HTML: a page of its own, or a part of a notebook
     junit.py     findings → JUnit's XML
+    task.py      what the process of a client's check gets, and what it sends back
+    process.py   runs one check, then ends
+    registry.py  the checks of clients: so many at a time, each in a process of its own
 """

@@ -6,6 +6,8 @@ well: clients that send most of a long body and then nothing would fill the memo
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import anyio
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -23,14 +25,18 @@ class BodyLimits:
         app: the application.
         max_bytes: longest body.
         timeout_s: seconds in which a body must have arrived.
+        max_bytes_at: path → longest body of requests to it, where that is another.
     """
 
-    def __init__(self, app: ASGIApp, max_bytes: int, timeout_s: float) -> None:
+    def __init__(
+        self, app: ASGIApp, max_bytes: int, timeout_s: float, max_bytes_at: Mapping[str, int] | None = None
+    ) -> None:
         self._app = app
         self._max_bytes = max_bytes
+        self._max_bytes_at = dict(max_bytes_at or {})
         self._timeout_s = timeout_s
         # One body of the longest kind always finds room.
-        self._max_long_bytes = max(_LONG_BODIES_BYTES, max_bytes)
+        self._max_long_bytes = max(_LONG_BODIES_BYTES, max_bytes, *self._max_bytes_at.values())
         self._long_bytes = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -39,7 +45,7 @@ class BodyLimits:
             await self._app(scope, receive, send)
             return
         try:
-            messages = await self._body(receive)
+            messages = await self._body(receive, self._max_bytes_at.get(scope["path"], self._max_bytes))
         except QueryError as error:
             response = error_response(error)
             if isinstance(error, RequestTimeoutError):
@@ -57,7 +63,7 @@ class BodyLimits:
 
         await self._app(scope, replay, send)
 
-    async def _body(self, receive: Receive) -> list[Message] | None:
+    async def _body(self, receive: Receive, max_bytes: int) -> list[Message] | None:
         """Receive the messages of the body; None if the client is gone before its end.
 
         Raises:
@@ -75,9 +81,9 @@ class BodyLimits:
                         return None
                     messages.append(message)
                     length += len(message.get("body", b""))
-                    if length > self._max_bytes:
+                    if length > max_bytes:
                         raise LimitExceededError(
-                            f"expected a request of at most {self._max_bytes} bytes, found more"
+                            f"expected a request of at most {max_bytes} bytes, found more"
                         )
                     if not message.get("more_body"):
                         return messages

@@ -3,7 +3,7 @@
 The audit log is the logger `savepointdb.audit`: one line for each query that ended, with its user, its cost and its
 result. The line contains the statement with `?` in place of every literal, so that no value of a user's state gets into
 a log. Errors appear only as codes, because their messages quote values. A write that ended has a line, too, with its source and
-target, the kinds of its statements and the number of rows.
+target, the kinds of its statements and the number of rows; a check, too, with what was compared and the outcome.
 """
 
 from __future__ import annotations
@@ -11,11 +11,13 @@ from __future__ import annotations
 import json
 import logging
 import threading
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
 from sqlglot import exp
 
+from service.auth.principal import Identity
 from service.queries.query import Query
 from service.settings import Settings
 from service.sql.parser import DIALECT
@@ -155,6 +157,20 @@ def audit_write(record: WriteRecord) -> None:
         "bytes_written": record.progress.bytes_written,
     }
     logging.getLogger(AUDIT).info("write %s", record.state.value, extra={_FIELDS: fields})
+
+
+def audit_check(user: Identity, database: str, against: Sequence[str], report: Mapping[str, Any]) -> None:
+    """Write the audit line of a check that was answered."""
+    fields = {
+        "user": user.name,
+        "user_source": user.source.value,
+        "database": database,
+        "against": list(against),
+        "flink": report["flink"],
+        "outcome": report["outcome"],
+        "severity": report["severity"],
+    }
+    logging.getLogger(AUDIT).info("check %s", report["outcome"], extra={_FIELDS: fields})
 
 
 def shape_of(query: Query) -> str:

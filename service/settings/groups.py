@@ -151,6 +151,20 @@ class WriteSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
+class CheckSettings:
+    """Limits of checks over HTTP, each in a process of its own."""
+
+    running: int = _setting(2, "Most checks that run at the same time.", "max_checks")
+    queued: int = _setting(
+        20, "Most checks that wait to run; further ones are refused with HTTP 429.", "max_queued_checks"
+    )
+    timeout_s: float = _setting(60.0, "Seconds that a check may take.", "check_timeout_s")
+    jar_bytes: int = _setting(
+        64 * 1024 * 1024, "Largest jar that a client may send to compare a savepoint with.", "max_jar_bytes"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class WorkerSettings:
     """Settings of the worker processes that run the queries of the service."""
 
@@ -290,6 +304,7 @@ class Settings:
     queries: QuerySettings = field(default_factory=QuerySettings, metadata={"title": "queries and answers"})
     slots: SlotSettings = field(default_factory=SlotSettings, metadata={"title": "queries that run and wait"})
     writes: WriteSettings = field(default_factory=WriteSettings, metadata={"title": "writing over HTTP"})
+    checks: CheckSettings = field(default_factory=CheckSettings, metadata={"title": "checks over HTTP"})
     workers: WorkerSettings = field(default_factory=WorkerSettings, metadata={"title": "worker processes"})
     duckdb: DuckDBSettings = field(default_factory=DuckDBSettings, metadata={"title": "DuckDB"})
     storage: StorageSettings = field(

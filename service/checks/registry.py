@@ -1,0 +1,162 @@
+"""The checks of clients: so many at a time, each in a process of its own, within a time."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from anyio import CapacityLimiter, to_thread
+
+from catalog import Database
+from service.checks.running import CheckOptions
+from service.checks.task import CheckTask, UploadedJar, report_of
+from service.engines.spill import SpillFolder
+from service.engines.workers.forks import ENVIRONMENT
+from service.engines.workers.limits import worker_memory_bytes
+from service.errors import (
+    EngineUnavailableError,
+    QueryTimeoutError,
+    ServiceEndingError,
+    TooManyChecksError,
+    WorkerLostError,
+)
+from service.queries.registry import slot_limits
+from service.settings import Settings
+from service.writes.task import KnownDatabase
+
+_RETRY_AFTER_S = 5
+
+
+class Checks:
+    """The checks of a service. The thread of the event loop uses it alone.
+
+    Args:
+        settings: their limits.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._memory_bytes = worker_memory_bytes(settings, slot_limits(settings).running)
+        self._open = 0
+        self._limiter: CapacityLimiter | None = None
+        self._running: set[subprocess.Popen[bytes]] = set()
+        self._is_ending = False
+
+    async def report(
+        self,
+        database: Database,
+        against: tuple[Database, ...],
+        options: CheckOptions,
+        jar: bytes | None = None,
+        jar_name: str = "",
+    ) -> dict[str, Any]:
+        """Return the report of a check, once its turn has come and it is done.
+
+        Args:
+            database: the savepoint.
+            against: savepoints of the new job.
+            options: how the savepoint would be restored.
+            jar: the bytes of the new job's jar; None if there is none.
+            jar_name: its name.
+
+        Raises:
+            TooManyChecksError: too many checks wait.
+            QueryTimeoutError: it takes too long.
+            QueryError: it failed, or its process was lost.
+        """
+        limits = self._settings.checks
+        if self._open >= limits.running + limits.queued:
+            raise TooManyChecksError("too many checks wait", retry_after_s=_RETRY_AFTER_S)
+        self._limiter = self._limiter or CapacityLimiter(max(1, limits.running))
+        self._open += 1
+        try:
+            # Not the threads of other calls, which would wait behind checks.
+            return await to_thread.run_sync(
+                self._reported, database, against, options, jar, jar_name, limiter=self._limiter
+            )
+        finally:
+            self._open -= 1
+
+    def close(self) -> None:
+        """End all checks."""
+        self._is_ending = True
+        for process in list(self._running):
+            process.kill()
+
+    def _reported(
+        self,
+        database: Database,
+        against: tuple[Database, ...],
+        options: CheckOptions,
+        jar: bytes | None,
+        jar_name: str,
+    ) -> dict[str, Any]:
+        try:
+            spill = SpillFolder(self._settings.storage.temp_directory)
+        except OSError as error:
+            raise EngineUnavailableError(
+                f"expected a folder for temporary files: {error.strerror}"
+            ) from error
+        with closing(spill):
+            uploaded = None
+            if jar is not None:
+                path = Path(spill.path, "job.jar")
+                path.write_bytes(jar)
+                uploaded = UploadedJar(path=str(path), name=jar_name)
+            task = CheckTask(
+                database=KnownDatabase.of(database),
+                against=tuple(map(KnownDatabase.of, against)),
+                jar=uploaded,
+                options=options,
+                settings=self._settings,
+                memory_bytes=self._memory_bytes,
+            )
+            return self._answered(task)
+
+    def _answered(self, task: CheckTask) -> dict[str, Any]:
+        with subprocess.Popen(
+            [sys.executable, "-c", _PROGRAM],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=os.environ | ENVIRONMENT | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        ) as process:
+            self._running.add(process)
+            try:
+                if self._is_ending:
+                    raise _ending()
+                answer, _ = process.communicate(task.content(), timeout=self._settings.checks.timeout_s)
+            except subprocess.TimeoutExpired as error:
+                raise QueryTimeoutError(
+                    f"the check was not done within {self._settings.checks.timeout_s:g} s",
+                    hint="the setting check_timeout_s gives it more time",
+                ) from error
+            finally:
+                process.kill()
+                self._running.discard(process)
+        if self._is_ending:
+            raise _ending()
+        try:
+            return report_of(answer)
+        except ValueError as error:
+            code = process.returncode
+            raise WorkerLostError(
+                f"the process of the check ended with code {code}",
+                hint="it may need more memory than it has: see worker_memory",
+            ) from error
+
+
+def _ending() -> ServiceEndingError:
+    return ServiceEndingError("the service is about to end", hint="try again soon")
+
+
+# Loads the modules without pandas, as a worker does.
+_PROGRAM = """
+from service.process.arrow import load_without_pandas
+load_without_pandas()
+from service.checks import process
+process.main()
+"""

@@ -1,0 +1,162 @@
+"""`POST /api/checks`: clients that check, over a real service, each check in a process of its own."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from catalog import Catalog
+from catalog.catalog import Root
+from service.app import create_app
+from service.auth.gate import Authenticator
+from service.auth.keys import KeyFile
+from service.settings import Settings
+from tests.support.compatpairs import unpack_pairs
+
+Serving = Callable[[FastAPI], AbstractContextManager[str]]
+JAR_BYTES = 1_500_000
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return unpack_pairs(tmp_path_factory.mktemp("pairs"), ["uid-changed"]) / "uid-changed"
+
+
+@pytest.fixture(scope="module")
+def roots(pair: Path) -> list[Root]:
+    return [
+        Root(path=str(pair / "savepoints" / f"{job}-2.3.0-hashmap-canonical"), label=label)
+        for job, label in (("A", "prod"), ("B", "next"))
+    ]
+
+
+@pytest.fixture(scope="module")
+def client(roots: list[Root], serving: Serving) -> Iterator[httpx.Client]:
+    app = create_app(Settings.of(max_jar_bytes=JAR_BYTES, workers=1), Catalog(roots))
+    with serving(app) as address, httpx.Client(base_url=address, timeout=60) as client:
+        yield client
+
+
+def checked(client: httpx.Client, **body: Any) -> dict[str, Any]:
+    response = client.post("/api/checks", json=body)
+    assert response.status_code == 200, response.text
+    report: dict[str, Any] = response.json()
+    return report
+
+
+def refused(response: httpx.Response) -> tuple[int, str]:
+    return response.status_code, response.json()["error"]["code"]
+
+
+def test_a_database_is_compared_with_another(client: httpx.Client, pair: Path) -> None:
+    report = checked(client, database="prod", against="next")
+
+    assert (report["outcome"], report["stage"]) == ("fails", "graph")
+    assert (report["savepoint"], report["against"]) == ("prod", ["next"])
+    assert set(report["backends"]) == {"hashmap", "rocksdb"}
+    assert [one["uid"] for one in report["operators"] if one["outcome"] == "fails"] == ["a"]
+    assert str(pair) not in str(report)
+
+
+def test_options_are_those_of_the_command_line(client: httpx.Client) -> None:
+    report = checked(
+        client,
+        savepoint="prod",
+        against=["next"],
+        flink="2.3",
+        backend="rocksdb",
+        allow_non_restored=True,
+    )
+
+    assert (report["flink"], report["backend"], report["backends"]) == ("2.3", "rocksdb", {})
+    assert [one["rule"] for one in report["operators"] if one["uid"] == "a"] == ["operator-dropped"]
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "code"),
+    [
+        ({"database": "nothing"}, 404, "DATABASE_NOT_FOUND"),
+        ({"database": "prod", "against": "nothing"}, 404, "DATABASE_NOT_FOUND"),
+        ({"database": "prod", "against": "/etc/passwd"}, 404, "DATABASE_NOT_FOUND"),
+        ({"database": "prod", "against": ["next"] * 21}, 400, "INVALID_REQUEST"),
+        ({"database": "prod", "flink": "two"}, 400, "INVALID_REQUEST"),
+        ({"database": "prod", "backend": "forst"}, 400, "INVALID_REQUEST"),
+        ({"database": "prod", "agianst": "next"}, 400, "INVALID_REQUEST"),
+        ({}, 400, "INVALID_REQUEST"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(client: httpx.Client, body: Any, status: int, code: str) -> None:
+    assert refused(client.post("/api/checks", json=body)) == (status, code)
+
+
+def test_paths_of_this_machine_are_no_databases(client: httpx.Client, pair: Path) -> None:
+    path = str(pair / "savepoints" / "B-2.3.0-hashmap-canonical")
+
+    assert refused(client.post("/api/checks", json={"database": "prod", "against": path}))[0] == 404
+    assert refused(client.post("/api/checks", json={"database": path}))[0] == 404
+
+
+def test_what_is_sent_as_a_jar_and_is_none_is_refused(client: httpx.Client) -> None:
+    def sent(body: bytes, **query: str) -> tuple[int, str]:
+        return refused(client.post("/api/checks/jar", params={"database": "prod", **query}, content=body))
+
+    assert sent(b"") == (400, "INVALID_REQUEST")
+    assert sent(b"not a jar") == (422, "NOT_A_SAVEPOINT")
+    assert sent(b"PK\x03\x04" + bytes(100))[0] == 422
+    assert sent(b"PK", name="a\nb") == (400, "INVALID_REQUEST")
+    assert sent(bytes(JAR_BYTES + 1)) == (413, "LIMIT_EXCEEDED")
+    # Only a jar may be longer than other requests.
+    assert refused(client.post("/api/checks", content=bytes(JAR_BYTES))) == (413, "LIMIT_EXCEEDED")
+
+
+def test_a_user_compares_only_what_the_user_may_see(
+    roots: list[Root], serving: Serving, tmp_path: Path
+) -> None:
+    keys = KeyFile(tmp_path / "keys.json")
+    secrets = {name: keys.create(name, [grant]) for name, grant in (("one", "prod"), ("all", "*"))}
+    app = create_app(Settings.of(workers=1), Catalog(roots), authenticator=Authenticator(keys))
+    body = {"database": "prod", "against": "next", "backend": "hashmap"}
+    with serving(app) as address, httpx.Client(base_url=address, timeout=60) as client:
+        answers = {
+            name: client.post("/api/checks", json=body, headers={"authorization": f"Bearer {secret}"})
+            for name, secret in secrets.items()
+        }
+        anonymous = client.post("/api/checks", json=body)
+        foreign = client.post(
+            "/api/checks",
+            json=body,
+            headers={"authorization": f"Bearer {secrets['all']}", "origin": "https://elsewhere.example"},
+        )
+
+    assert refused(answers["one"]) == (404, "DATABASE_NOT_FOUND")
+    assert answers["all"].json()["outcome"] == "fails"
+    assert refused(anonymous) == (401, "UNAUTHORIZED")
+    assert refused(foreign) == (403, "FORBIDDEN")
+
+
+def test_limits_hold(roots: list[Root], serving: Serving) -> None:
+    body = {"database": "prod", "backend": "hashmap"}
+    for settings, status, code in (
+        (Settings.of(max_checks=0, max_queued_checks=0, workers=1), 429, "TOO_MANY_CHECKS"),
+        (Settings.of(check_timeout_s=0.01, workers=1), 504, "EXCEEDED_TIME_LIMIT"),
+    ):
+        with (
+            serving(create_app(settings, Catalog(roots))) as address,
+            httpx.Client(base_url=address, timeout=60) as client,
+        ):
+            assert refused(client.post("/api/checks", json=body)) == (status, code)
+
+
+def test_checks_are_in_the_audit_log(client: httpx.Client, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, logger="savepointdb.audit"):
+        checked(client, database="prod", against="next", backend="hashmap")
+
+    [record] = [one for one in caplog.records if one.getMessage() == "check fails"]
+    assert vars(record)["fields"]["against"] == ["next"]
