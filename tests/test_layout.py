@@ -64,6 +64,7 @@ FLOORS = {
         ("operatorheaders",),
         ("keyed", "files"),
         ("creation",),
+        ("elsewhere",),
         ("savepoint",),
     ),
     "doctor": (

@@ -24,6 +24,7 @@ would write, or a new savepoint. This module is the face of the room: the catalo
     edits.py       what changes in a savepoint
     keyed/         an operator's keyed state, written anew
     creation/      states that no job has written
+    elsewhere/     keyed state that other processes make
     files.py       the files of the source that it takes over
     savepoint.py   source, edits and files → a new savepoint
 """
@@ -49,6 +50,8 @@ from writers.creation.states import NewState, kind_named
 from writers.creation.types import named_after, type_of_column
 from writers.creation.verification import check_created
 from writers.edits import DropOperator, Edit, ForFlink, RenameOperator
+from writers.elsewhere.making import Run
+from writers.elsewhere.parcels import done
 from writers.encode.encoder import Encoded, Encoder
 from writers.encode.fitting import fitted
 from writers.errors import (
@@ -116,6 +119,7 @@ __all__ = [
     "RetypedField",
     "RewriteKeyedState",
     "RewriteOperatorState",
+    "Run",
     "SavepointWriter",
     "SetOffsets",
     "Spool",
@@ -132,6 +136,7 @@ __all__ = [
     "UpdatedRows",
     "WriterError",
     "check_created",
+    "done",
     "fitted",
     "is_of_sink",
     "key_groups_of",

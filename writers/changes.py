@@ -84,6 +84,18 @@ class PlacedRows:
         """The groups that it has rows of, ascending."""
         return np.unique(self._index.groups)
 
+    def within(self, first: int, last: int) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of the groups `first` to `last`, sorted as they are; the others are not read."""
+        for batch in self.rows.to_batches():
+            start, end = np.searchsorted(_numbers(batch, GROUP), [first, last + 1]).tolist()
+            if start < end:
+                yield batch.slice(start, end - start)
+
+    @property
+    def facts(self) -> tuple[Any, ...]:
+        """What the layer says beside its rows: the other arguments of its class."""
+        return ()
+
     def of_group(self, group: int) -> pa.Table:
         """Return the rows of a group in one piece, ascending by `_row`."""
         pieces = [self.rows.slice(start, length) for start, length in self._index.pieces(group)]
@@ -114,6 +126,10 @@ class UpdatedRows(PlacedRows):
                 raise RefusedEditError(
                     f"expected each column to be set once, found {'.'.join(one)} and {'.'.join(other)}"
                 )
+
+    @property
+    def facts(self) -> tuple[Any, ...]:
+        return (self.paths,)
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,7 +2,7 @@
 
 An edit puts a `DeferredKeyedState` into the metadata. `SavepointWriter` lets it write its file into the target, or, for a preview,
 into a file that only counts, so that a preview meets every error that a write would meet. Files of several subtasks are made at the
-same time where the target takes them so.
+same time where the target takes them so, or by other processes: `writers.elsewhere`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from readers import ResolvedFile
 from readers.metadata import (
@@ -25,8 +25,8 @@ from readers.metadata import (
     SubtaskState,
 )
 from writers.errors import WriterError
-from writers.target import Chunk, NewFile
-from writers.warnings import RestoreWarning, merged_warnings
+from writers.target import Chunk, JoinedTarget, NewFile
+from writers.warnings import RestoreWarning
 
 Create = Callable[[str], AbstractContextManager[NewFile]]
 """Begins a new file of the target, by its name: `Target.create`."""
@@ -40,9 +40,11 @@ class KeyedStateMaker(ABC):
 
     Attributes:
         is_independent: True if it changes nothing that other makers use, so that several can work at the same time.
+        groups: the key groups of the subtask.
     """
 
     is_independent: ClassVar[bool] = False
+    groups: KeyGroupRange
 
     @abstractmethod
     def make(self, create: Create) -> KeyedStateHandle | None:
@@ -57,6 +59,41 @@ class KeyedStateMaker(ABC):
     def warnings(self) -> tuple[RestoreWarning, ...]:
         """What was noticed while the state was made the last time."""
         return ()
+
+    @property
+    def size_bytes(self) -> int:
+        """About how many bytes it reads."""
+        return 0
+
+    @property
+    def preparations(self) -> Sequence[Work]:
+        """The work that must be done before other processes make states; makers may share it."""
+        return ()
+
+    def prepared(self, results: Sequence[Any]) -> KeyedStateMaker:
+        """Return what makes the same state, wherever it is.
+
+        Args:
+            results: of the preparations, in their order.
+        """
+        return self
+
+
+class Work(ABC):
+    """A piece of work for any process that joins the target."""
+
+    @property
+    def groups(self) -> KeyGroupRange | None:
+        """The key groups whose rows and entries it needs; None if it needs none of those that the script has."""
+        return None
+
+    @abstractmethod
+    def do(self, target: JoinedTarget) -> Any:
+        """Do it, and return what can be pickled.
+
+        Raises:
+            WriterError, ReaderError: see `KeyedStateMaker.make`.
+        """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -78,30 +115,38 @@ class DeferredKeyedState(KeyedStateHandle):
         return iter(())
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MadeState:
+    """The keyed state of one subtask that was made.
+
+    Attributes:
+        handle: names its file; None if no state is left.
+        warnings: what was noticed while it was made.
+    """
+
+    handle: KeyedStateHandle | None
+    warnings: tuple[RestoreWarning, ...] = ()
+
+
+Make = Callable[[Sequence[KeyedStateMaker]], Sequence[MadeState]]
+"""Makes the state of several subtasks; raises what `KeyedStateMaker.make` raises."""
+
+
 def with_made_state(
-    metadata: SavepointMetadata, create: Create, *, several: bool = True
-) -> SavepointMetadata:
-    """Make all state that was deferred, and return the metadata with its handles.
+    metadata: SavepointMetadata, make: Make
+) -> tuple[SavepointMetadata, tuple[RestoreWarning, ...]]:
+    """Make all state that was deferred; return the metadata with its handles, and what was noticed.
 
     Args:
         metadata: has the deferred handles.
-        create: begins a new file.
-        several: whether several threads may write a file each.
+        make: makes the states.
 
     Raises:
         WriterError, ReaderError: see `KeyedStateMaker.make`.
     """
-    handles = [
-        handle
-        for operator in metadata.operators
-        for subtask in operator.subtasks
-        if isinstance(handle := subtask.managed_keyed_state, DeferredKeyedState)
-    ]
-    together = [handle for handle in handles if several and handle.maker.is_independent]
-    made = _made_together(together, create)
-    for handle in handles:
-        if id(handle) not in made:
-            made[id(handle)] = handle.maker.make(create)
+    deferred = list(_deferred(metadata))
+    states = make([handle.maker for handle in deferred])
+    made = {id(handle): state.handle for handle, state in zip(deferred, states, strict=True)}
 
     def with_made(subtask: SubtaskState) -> SubtaskState:
         handle = subtask.managed_keyed_state
@@ -113,14 +158,45 @@ def with_made_state(
         replace(operator, subtasks=tuple(map(with_made, operator.subtasks)))
         for operator in metadata.operators
     )
-    return replace(metadata, operators=tuple(operators))
+    noticed = tuple(warning for state in states for warning in state.warnings)
+    return replace(metadata, operators=tuple(operators)), noticed
 
 
-def _made_together(
-    handles: Sequence[DeferredKeyedState], create: Create
-) -> dict[int, KeyedStateHandle | None]:
-    """Return the handle that is made of each, by its id; the first error ends the others."""
-    at_once = min(len(handles), _MOST_AT_ONCE, os.cpu_count() or 1)
+def deferred_makers(metadata: SavepointMetadata) -> list[KeyedStateMaker]:
+    """Return what makes all state that was deferred."""
+    return [handle.maker for handle in _deferred(metadata)]
+
+
+def _deferred(metadata: SavepointMetadata) -> Iterator[DeferredKeyedState]:
+    for operator in metadata.operators:
+        for subtask in operator.subtasks:
+            if isinstance(handle := subtask.managed_keyed_state, DeferredKeyedState):
+                yield handle
+
+
+def made_here(
+    makers: Sequence[KeyedStateMaker], create: Create, *, several: bool = True
+) -> Sequence[MadeState]:
+    """Make states in this process.
+
+    Args:
+        makers: make them.
+        create: begins a new file.
+        several: whether several threads may write a file each.
+
+    Raises:
+        WriterError, ReaderError: see `KeyedStateMaker.make`.
+    """
+    made = _made_together([maker for maker in makers if several and maker.is_independent], create)
+    for maker in makers:
+        if id(maker) not in made:
+            made[id(maker)] = maker.make(create)
+    return [MadeState(handle=made[id(maker)], warnings=maker.warnings) for maker in makers]
+
+
+def _made_together(makers: Sequence[KeyedStateMaker], create: Create) -> dict[int, KeyedStateHandle | None]:
+    """Return the handle that each makes, by the id of the maker; the first error ends the others."""
+    at_once = min(len(makers), _MOST_AT_ONCE, os.cpu_count() or 1)
     if at_once < 2:
         return {}
     stop = threading.Event()
@@ -130,15 +206,15 @@ def _made_together(
         with create(name) as file:
             yield _StoppedFile(file, stop)
 
-    def make(handle: DeferredKeyedState) -> KeyedStateHandle | None:
+    def make(maker: KeyedStateMaker) -> KeyedStateHandle | None:
         try:
-            return handle.maker.make(begin)
+            return maker.make(begin)
         except BaseException:
             stop.set()
             raise
 
     with ThreadPoolExecutor(at_once, thread_name_prefix="keyed-state") as threads:
-        made = [threads.submit(make, handle) for handle in handles]
+        made = [threads.submit(make, maker) for maker in makers]
         try:
             errors = [error for one in made if (error := one.exception()) is not None]
         except BaseException:
@@ -147,7 +223,7 @@ def _made_together(
     # Those that were ended by the error of another say nothing of their own.
     if errors:
         raise min(errors, key=lambda error: isinstance(error, _StoppedError))
-    return {id(handle): one.result() for handle, one in zip(handles, made, strict=True)}
+    return {id(maker): one.result() for maker, one in zip(makers, made, strict=True)}
 
 
 class _StoppedError(WriterError):
@@ -172,17 +248,6 @@ class _StoppedFile(NewFile):
     def _check(self) -> None:
         if self.stop.is_set():
             raise _StoppedError("expected all subtasks to be written, found an error in another one")
-
-
-def warnings_of(metadata: SavepointMetadata) -> tuple[str, ...]:
-    """Return what was noticed while deferred state was made, from the metadata before."""
-    handles = (subtask.managed_keyed_state for one in metadata.operators for subtask in one.subtasks)
-    return merged_warnings(
-        warning
-        for handle in handles
-        if isinstance(handle, DeferredKeyedState)
-        for warning in handle.maker.warnings
-    )
 
 
 @dataclass(slots=True)

@@ -7,6 +7,8 @@ WriterError                     carries: breadcrumbs, row
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class WriterError(Exception):
     """Something cannot be written.
@@ -21,6 +23,10 @@ class WriterError(Exception):
         self.breadcrumbs = breadcrumbs
         self.row = row
         super().__init__(message)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # An exception is made again of its text alone; other processes send it with all that it carries.
+        return _remade, (type(self), self.args, self.__dict__)
 
     def __str__(self) -> str:
         where = ".".join(self.breadcrumbs).replace(".[]", "[]")
@@ -59,3 +65,11 @@ class TargetError(WriterError):
 
 class TargetExistsError(TargetError):
     """Something is where the new savepoint should be."""
+
+
+def _remade(kind: type[WriterError], arguments: tuple[Any, ...], carried: dict[str, Any]) -> WriterError:
+    """Return an error as another process raised it."""
+    error = kind.__new__(kind)
+    error.args = arguments
+    error.__dict__.update(carried)
+    return error

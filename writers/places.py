@@ -9,8 +9,10 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from urllib.parse import parse_qsl
@@ -18,10 +20,12 @@ from urllib.parse import parse_qsl
 from readers import Location, SavepointLocation, StorageOptions, given_location
 from writers.errors import TargetError
 from writers.stores.arrow import ArrowStore
+from writers.stores.joined import JoinedPrefix
 from writers.stores.prefix import TargetPrefix
+from writers.stores.requests import StoreRequests
 from writers.stores.s3 import S3Store
 from writers.stores.store import Store
-from writers.target import Target, TargetDirectory
+from writers.target import JoinedTarget, Target, TargetDirectory, TargetReference
 
 
 def target_of(text: str, source: SavepointLocation) -> Target:
@@ -47,7 +51,40 @@ def target_of(text: str, source: SavepointLocation) -> Target:
         )
     query = query or source.query_of(location) or ""
     store = _STORES[location.scheme](location, query, source.options)
-    return TargetPrefix(store, location, query, partial(_is_in_store, source, location, query))
+    serves = partial(_is_in_store, source, location, query)
+    referred = partial(
+        _PrefixReference,
+        location=location,
+        query=query,
+        options=source.options.elsewhere([f"{location}?{query}"]),
+        machine=socket.gethostname(),
+    )
+    return TargetPrefix(store, location, query, serves, referred)
+
+
+@dataclass(frozen=True, slots=True)
+class _PrefixReference(TargetReference):
+    """A prefix of an object store that is reserved.
+
+    Attributes:
+        token: what its reservation has.
+        location: the prefix.
+        query: the options of its URL.
+        options: with the credentials that these name.
+        machine: the name of the one that has reserved it, for people.
+    """
+
+    token: bytes
+    location: Location
+    query: str
+    options: StorageOptions
+    machine: str
+
+    def joined(self, source: SavepointLocation) -> JoinedTarget:
+        store = _STORES[self.location.scheme](self.location, self.query, self.options)
+        requests = StoreRequests(store, partial(_is_in_store, source, self.location, self.query))
+        prefix = self.location.path.strip("/") + "/"
+        return JoinedPrefix(requests, prefix, self.token, str(self.location), self.machine)
 
 
 def _check_apart(location: Location, source: SavepointLocation) -> None:

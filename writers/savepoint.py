@@ -12,18 +12,29 @@ The source is only read.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 
 from readers import Savepoint, SavepointLocation
-from readers.metadata import SavepointMetadata, read_metadata
-from writers.deferred import FileCounter, warnings_of, with_made_state
+from readers.metadata import RelativeFileStateHandle, SavepointMetadata, read_metadata
+from writers.deferred import (
+    FileCounter,
+    KeyedStateMaker,
+    MadeState,
+    deferred_makers,
+    made_here,
+    with_made_state,
+)
 from writers.edits import Edit
+from writers.elsewhere.making import Run, made_elsewhere
 from writers.errors import RefusedEditError, UnwritableError
 from writers.files import FilesMode, Gathering
+from writers.keyed.rewrite import RewriteKeyedState
 from writers.metadata import write_metadata
 from writers.places import target_of
+from writers.target import Target
+from writers.warnings import RestoreWarning, merged_warnings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +78,7 @@ class SavepointWriter:
         _check_no_records_in_flight(metadata)
         for edit in edits:
             metadata = edit.applied(metadata, source)
+        self._operators = [edit.operator for edit in edits if isinstance(edit, RewriteKeyedState)]
         self._gathering = Gathering(source, mode)
         self._planned = self._gathering.gathered(metadata)
         self._summary: Summary | None = None
@@ -81,11 +93,24 @@ class SavepointWriter:
         """
         if self._summary is None:
             counter = FileCounter()
-            metadata = with_made_state(self._planned, counter.create)
-            self._summary = self._summed(metadata, write_metadata(metadata), counter)
+            metadata, noticed = with_made_state(
+                self._planned, lambda makers: made_here(makers, counter.create)
+            )
+            self._summary = self._summed(metadata, write_metadata(metadata), counter, noticed)
         return self._summary
 
-    def _summed(self, metadata: SavepointMetadata, data: bytes, counter: FileCounter) -> Summary:
+    @property
+    def made_bytes(self) -> int:
+        """About how many bytes are read to make the state that changes."""
+        return sum(maker.size_bytes for maker in deferred_makers(self._planned))
+
+    def _summed(
+        self,
+        metadata: SavepointMetadata,
+        data: bytes,
+        counter: FileCounter,
+        noticed: Iterable[RestoreWarning],
+    ) -> Summary:
         files = self._gathering.files.values()
         return Summary(
             operators=len(metadata.operators),
@@ -94,17 +119,21 @@ class SavepointWriter:
             + sum(map(len, self._gathering.new_files.values()))
             + counter.size_bytes,
             metadata_bytes=len(data),
-            warnings=warnings_of(self._planned),
+            warnings=merged_warnings(noticed),
         )
 
     def write(
-        self, target: str | os.PathLike[str], verify: Callable[[Savepoint], None] | None = None
+        self,
+        target: str | os.PathLike[str],
+        verify: Callable[[Savepoint], None] | None = None,
+        run: Run | None = None,
     ) -> Summary:
         """Write the new savepoint.
 
         Args:
             target: a directory that does not exist, or a URL below which nothing is; see `writers.places`.
             verify: looks at the new savepoint before Flink can find it; what it raises stops the writing.
+            run: has other processes make the state that changes; None to make it in this process.
 
         Raises:
             TargetExistsError: something is at the target.
@@ -115,13 +144,26 @@ class SavepointWriter:
         counter = FileCounter()
         with target_of(os.fspath(target), self._source) as place:
             self._gathering.bring(place)
-            planned = with_made_state(
-                self._planned, counter.counted(place.create), several=place.takes_several
+            planned, noticed = with_made_state(
+                self._planned, lambda makers: self._made(makers, place, counter, run)
             )
             data = write_metadata(planned)
+            if run is not None:
+                place.keep(_names_in(planned))
             place.publish(data, lambda metadata: self._check(metadata, planned, verify))
-        self._summary = self._summed(planned, data, counter)
+        self._summary = self._summed(planned, data, counter, noticed)
         return self._summary
+
+    def _made(
+        self, makers: Sequence[KeyedStateMaker], place: Target, counter: FileCounter, run: Run | None
+    ) -> Sequence[MadeState]:
+        if run is None:
+            return made_here(makers, counter.counted(place.create), several=place.takes_several)
+        states = made_elsewhere(makers, place, self._operators, run)
+        for state in states:
+            if state.handle is not None:
+                counter.add(1, state.handle.size_bytes)
+        return states
 
     def _check(
         self, metadata: str, planned: SavepointMetadata, verify: Callable[[Savepoint], None] | None
@@ -140,6 +182,11 @@ class SavepointWriter:
         if verify is not None:
             with closing(Savepoint(metadata, roots=roots, options=options)) as savepoint:
                 verify(savepoint)
+
+
+def _names_in(metadata: SavepointMetadata) -> set[str]:
+    """Return the names of the files of a new savepoint that stand in its own place."""
+    return {one.relative_path for one in metadata.streams() if isinstance(one, RelativeFileStateHandle)}
 
 
 def _provable(source: SavepointLocation) -> SavepointMetadata:

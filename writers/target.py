@@ -3,9 +3,13 @@
     Target            what every place can do
     NewFile           a file of it that is being written: `with target.create(name) as file: file.write(chunk)`
     TargetDirectory   a directory of this machine; `writers.stores` has the others
+    TargetReference   what another process needs to write files of a target, too: it becomes a `JoinedTarget`
 
 A new directory is made, data files are put into it, and `_metadata` is renamed into place. Whatever ends the writer before that
 leaves no `_metadata`, so Flink refuses the directory; an error removes it. No file outside the directory is opened for writing.
+
+A target that other processes join holds a token in `_metadata.unfinished`. They compare it before they write: a process that sees another
+place by the same path, or joins too late, writes nothing. They never make the place themselves.
 """
 
 from __future__ import annotations
@@ -13,21 +17,27 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import socket
 import stat
+import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import ClassVar, Self
 
-from readers import METADATA_FILE_NAME, MissingFileError, ResolvedFile
+import pyarrow as pa
+
+from readers import METADATA_FILE_NAME, MissingFileError, ResolvedFile, SavepointLocation
 from writers.errors import TargetError, TargetExistsError
 
 UNFINISHED = "_metadata.unfinished"
 # What says that a file system has no hard links, or not from there, or not so many.
 _NO_LINK = frozenset({errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.EACCES})
 _COPIED_BYTES = 64 << 20
+_REMOVALS = 3
 
 Chunk = bytes | bytearray | memoryview
 
@@ -55,6 +65,68 @@ class NewFile(ABC):
         Raises:
             TargetError: the file became shorter, or the disk is full.
             MissingFileError: the file vanished.
+        """
+
+
+class JoinedTarget(ABC):
+    """A target that another process has begun and will publish: this process writes files of it, and reads such files."""
+
+    @abstractmethod
+    def create(self, name: str) -> AbstractContextManager[NewFile]:
+        """Begin a new file: see `Target.create`. An error removes it."""
+
+    @abstractmethod
+    def read(self, name: str, start: int, size_bytes: int) -> pa.Buffer:
+        """Return bytes of a file of the target, mapped: they are not in memory at once.
+
+        Raises:
+            TargetError: the file is gone, or shorter.
+        """
+
+    def close(self) -> None:  # noqa: B027  # most hold nothing
+        """Release what it holds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetPart:
+    """A part of a file of a target.
+
+    Attributes:
+        name: of the file.
+        start: where it begins there.
+        size_bytes: its size.
+        target: reads it; None in the process that has begun the target.
+    """
+
+    name: str
+    start: int
+    size_bytes: int
+    target: JoinedTarget | None = None
+
+    def read(self) -> pa.Buffer:
+        """Return its bytes, mapped.
+
+        Raises:
+            TargetError: the file is gone, or shorter.
+        """
+        if not self.size_bytes:
+            return pa.py_buffer(b"")
+        assert self.target is not None
+        return self.target.read(self.name, self.start, self.size_bytes)
+
+
+class TargetReference(ABC):
+    """All that another process needs to join a target: small, can be pickled."""
+
+    @abstractmethod
+    def joined(self, source: SavepointLocation) -> JoinedTarget:
+        """Join the target.
+
+        Args:
+            source: the source savepoint, as this process sees it.
+
+        Raises:
+            TargetError: this process does not see the target, or the writer has given it up.
         """
 
 
@@ -94,6 +166,22 @@ class Target(ABC):
 
         Raises:
             TargetError: it cannot be written, or exists.
+        """
+
+    @abstractmethod
+    def reference(self) -> TargetReference:
+        """Return what other processes join it by; from now on they may.
+
+        Raises:
+            TargetError: it cannot be written to.
+        """
+
+    @abstractmethod
+    def keep(self, names: Collection[str]) -> None:
+        """Remove all files but these: other processes may have left some that they did not finish, or did not need.
+
+        Raises:
+            TargetError: one cannot be removed.
         """
 
     @abstractmethod
@@ -139,8 +227,16 @@ class TargetDirectory(Target):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if not self._is_published:
+        if self._is_published:
+            return
+        with suppress(OSError):
+            # Who joins from now on finds no token.
+            (self.path / UNFINISHED).unlink()
+        for _ in range(_REMOVALS):
             shutil.rmtree(self.path, ignore_errors=True)
+            # A process that had joined may have begun a file while the others were removed.
+            if not self.path.exists():
+                return
 
     def take(self, file: ResolvedFile, name: str, *, shared: bool) -> bool:
         if not (shared and file.is_local):
@@ -158,21 +254,26 @@ class TargetDirectory(Target):
             raise TargetError("expected a file to link to, found something else", path=file.path)
         return True
 
-    @contextmanager
-    def create(self, name: str) -> Iterator[NewFile]:
-        target = self.path / file_name(name)
+    def create(self, name: str) -> AbstractContextManager[NewFile]:
+        return _created(self.path / file_name(name))
+
+    def reference(self) -> TargetReference:
+        token = new_token()
+        with self.create(UNFINISHED) as file:
+            file.write(token)
+        return _DirectoryReference(path=str(self.path), token=token, machine=socket.gethostname())
+
+    def keep(self, names: Collection[str]) -> None:
         try:
-            descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-            try:
-                yield _LocalFile(descriptor)
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+            for file in os.scandir(self.path):
+                if file.name not in names:
+                    os.unlink(file.path)
         except OSError as error:
-            raise _failed(target, error) from error
+            raise _failed(self.path, error) from error
 
     def publish(self, metadata: bytes, check: Callable[[str], None]) -> None:
         unfinished = self.path / UNFINISHED
+        unfinished.unlink(missing_ok=True)
         with self.create(UNFINISHED) as file:
             file.write(metadata)
         check(str(unfinished))
@@ -184,6 +285,100 @@ class TargetDirectory(Target):
         self._is_published = True
         _sync(self.path)
         _sync(self.path.parent)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _DirectoryReference(TargetReference):
+    """A directory that several machines share.
+
+    Attributes:
+        path: on all of them.
+        token: what `_metadata.unfinished` has.
+        machine: the name of the one that has made it, for people.
+    """
+
+    path: str
+    token: bytes
+    machine: str
+
+    def joined(self, source: SavepointLocation) -> JoinedTarget:
+        path = Path(self.path)
+        try:
+            found = (path / UNFINISHED).read_bytes()
+        except OSError:
+            found = b""
+        if found != self.token:
+            raise not_joined(self.path, self.machine)
+        return _JoinedDirectory(path)
+
+
+class _JoinedDirectory(JoinedTarget):
+    """A directory that another process has made."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    @contextmanager
+    def create(self, name: str) -> Iterator[NewFile]:
+        path = self._path / file_name(name)
+        try:
+            with _created(path) as file:
+                yield file
+        except BaseException:
+            path.unlink(missing_ok=True)
+            raise
+
+    def read(self, name: str, start: int, size_bytes: int) -> pa.Buffer:
+        return mapped(self._path / file_name(name), start, size_bytes)
+
+
+def new_token() -> bytes:
+    """Return what `_metadata.unfinished` has as long as others write files of a target."""
+    return f"A new savepoint is being written here: {uuid.uuid4()}\n".encode()
+
+
+def not_joined(path: str, machine: str) -> TargetError:
+    """Return the error of a process that does not see a target."""
+    return TargetError(
+        f"expected the new savepoint that {machine} has begun, found none on {socket.gethostname()}: its place must be one that "
+        "all machines share by the same name, or the write has ended",
+        path=path,
+    )
+
+
+def mapped(path: Path, start: int, size_bytes: int) -> pa.Buffer:
+    """Return bytes of a file of this machine, mapped.
+
+    Raises:
+        TargetError: the file is gone, or shorter.
+    """
+    try:
+        with pa.memory_map(str(path)) as file:
+            file.seek(start)
+            found = file.read_buffer(size_bytes)
+    except OSError as error:
+        raise TargetError(f"expected to read the file: {error}", path=str(path)) from error
+    if found.size != size_bytes:
+        raise TargetError(f"expected {size_bytes} bytes from {start} on, found {found.size}", path=str(path))
+    return found
+
+
+@contextmanager
+def _created(path: Path) -> Iterator[NewFile]:
+    """Make a new file of this machine.
+
+    Raises:
+        TargetError: it exists, or cannot be written.
+    """
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        try:
+            yield _LocalFile(descriptor)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise _failed(path, error) from error
 
 
 class _LocalFile(NewFile):

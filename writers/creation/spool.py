@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import tempfile
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +24,7 @@ from writers.encode.encoder import Encoder
 from writers.errors import UnencodableValueError, WriterError
 from writers.hashes import key_groups_of
 from writers.headers import RegisteredState
+from writers.target import TargetPart
 
 _IN_MEMORY_BYTES = 32 << 20
 _BATCH_ROWS = 1 << 17
@@ -30,7 +32,7 @@ _SHOWN = 60
 
 
 class SpooledEntries:
-    """The entries of a new keyed state.
+    """The entries of a new keyed state: an `AddedState`.
 
     Args:
         state: its types.
@@ -185,6 +187,22 @@ class SpooledEntries:
                 pieces.append(self._file.read(end - begin))
         return np.frombuffer(bytearray().join(pieces), dtype=np.uint8)
 
+    def stored(
+        self, first: int, last: int, write: Callable[[NDArray[np.uint8]], TargetPart]
+    ) -> StoredEntries:
+        """Return the entries of the key groups `first` to `last` for another process.
+
+        Args:
+            first, last: the key groups.
+            write: writes bytes where that process finds them.
+        """
+        groups = [group for group in self.groups.tolist() if first <= group <= last]
+        return StoredEntries(
+            state=self.state,
+            parts={group: write(self._read(group)) for group in groups},
+            counts={group: int(self._counts[group]) for group in groups},
+        )
+
     def runs(self) -> Iterator[EntryRun]:
         """Yield the entries of each key group that has some.
 
@@ -208,3 +226,44 @@ class SpooledEntries:
     def close(self) -> None:
         """Remove the file."""
         self._closing()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredEntries:
+    """Some of the entries of a new keyed state, whose keys differ, in a file of the target: an `AddedState`.
+
+    Attributes:
+        state: its types.
+        parts: key group → its entries.
+        counts: key group → the number of its entries.
+    """
+
+    state: NewState
+    parts: Mapping[int, TargetPart]
+    counts: Mapping[int, int]
+
+    @property
+    def name(self) -> str:
+        """The name of the state."""
+        return self.state.name
+
+    @property
+    def groups(self) -> NDArray[np.int64]:
+        """The key groups that have entries, ascending."""
+        return np.array(sorted(self.parts), dtype=np.int64)
+
+    def registered(self) -> RegisteredState:
+        """Return its registration in the header of a state file."""
+        return self.state.registered()
+
+    def key_block(self) -> bytes:
+        """Return the snapshot of its keys, as the header of a keyed state file has it."""
+        return self.state.key_block()
+
+    def run(self, group: int) -> NDArray[np.uint8] | None:
+        """Return the entries of a key group as a canonical file has them, the last of them marked; None if it has none."""
+        if group not in self.parts:
+            return None
+        data = np.frombuffer(bytearray(self.parts[group].read()), dtype=np.uint8)
+        found = EntryRun(data, self.counts[group])
+        return (found.joined() if self.state.kind is StateKind.LIST else found).marked()

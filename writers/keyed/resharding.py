@@ -2,6 +2,9 @@
 
     read every entry ─▶ its new key group ─▶ spool: a file for some key groups ─▶ the file of each new subtask
 
+Other processes each read the entries of one old subtask, and write what would be appended to the files of the spool into one file of the
+target. Put together in the order of the old subtasks, that is the spool.
+
 Flink checks nothing: a key in another group is restored, listed, and never found. So the hash codes are proven first: the key
 groups of the source must be those that they say. What is in memory is a page of the source, or one file of the spool.
 """
@@ -12,10 +15,12 @@ import shutil
 import tempfile
 import uuid
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,17 +43,19 @@ from readers.metadata import (
     KeyGroupsSavepointStateHandle,
     RelativeFileStateHandle,
 )
-from writers.deferred import Create, KeyedStateMaker
+from writers.deferred import Create, KeyedStateMaker, Work
 from writers.errors import RefusedEditError
 from writers.hashes import key_groups_of
 from writers.headers import RegisteredState, registered_state, write_keyed_header
 from writers.keyed.assembly import KeyGroupAssembler, StateFile
 from writers.keyed.carry import carrier_of, composed_part, state_names
 from writers.keyed.segments import KEY_ADDRESS, KEY_BYTES, VALUE_ADDRESS, VALUE_BYTES, EntrySegments
+from writers.target import JoinedTarget, TargetPart
 
 MOST_KEY_GROUPS = 1 << 15  # Flink: KeyGroupRangeAssignment.UPPER_BOUND_MAX_PARALLELISM
 _MOST_ONE_BYTE_GROUPS = 128
 _FILE_BYTES = 32 << 20
+_CHUNK_BYTES = 8 << 20
 _MOST_FILES = 256
 _FIELDS = 4  # of an entry in the spool: key group, state, bytes of the key, bytes of the value
 _WORD_BYTES = 8
@@ -132,8 +139,7 @@ class Resharding:
     @cached_property
     def _first_groups(self) -> NDArray[np.int64]:
         """The first key group of each file of the spool; no file has those of two subtasks."""
-        size = sum(source.size_bytes for source, _ in self._sources)
-        each = max(1, min(-(-size // _FILE_BYTES), _MOST_FILES) // self._new.parallelism)
+        each = max(1, min(-(-self.size_bytes // _FILE_BYTES), _MOST_FILES) // self._new.parallelism)
         firsts = [
             groups.start + groups.number_of_key_groups * part // each
             for groups in map(self._new.of, range(self._new.parallelism))
@@ -141,46 +147,96 @@ class Resharding:
         ]
         return np.unique(np.array(firsts, dtype=np.int64))
 
+    @property
+    def max_parallelism(self) -> int:
+        """The new number of key groups."""
+        return self._new.max_parallelism
+
+    @property
+    def size_bytes(self) -> int:
+        """The bytes of all entries, about."""
+        return sum(source.size_bytes for source, _ in self._sources)
+
+    @cached_property
+    def dealings(self) -> tuple[Dealing, ...]:
+        """The work of each old subtask."""
+        count = len(self._first_groups)
+        return tuple(
+            Dealing(
+                dealer=Dealer(source, header, self._names, self._first_groups, self._old, self._new),
+                files=count,
+            )
+            for source, header in self._sources
+        )
+
     @cached_property
     def _spooled(self) -> list[Path]:
         """The files of the spool; their folder goes with this object."""
         folder = Path(tempfile.mkdtemp(prefix="savepointdb-"))
         weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
-        paths = [folder / str(number) for number in range(len(self._first_groups))]
-        files = [path.open("wb") for path in paths]
-        try:
-            for state, page in self._pages():
-                for number, block in self._divided(page, state):
-                    files[number].write(block)
-        finally:
-            for file in files:
-                file.close()
-        return paths
+        return _spool(folder, len(self._first_groups), (one.dealer for one in self.dealings))
 
-    def _pages(self) -> Iterator[tuple[int, Page]]:
-        """Yield all entries, with the id of their state in the new header."""
-        for source, header in self._sources:
-            own = state_names(header)
-            ids = [self._names.index(name) for name in own]
-            carrier = carrier_of(source, header, self._old.max_parallelism)
-            for group in carrier.groups:
-                for state, pages in carrier.states(group):
-                    for page in pages:
-                        for some, groups in self._resharded(source, own[state], page):
-                            yield ids[state], _with_groups(some, groups)
+    def spooled(self, groups: KeyGroupRange) -> Iterator[NDArray[np.uint8]]:
+        """Yield the files of the spool that have the key groups of a subtask."""
+        for number in self._files_of(groups):
+            yield np.fromfile(self._spooled[number], dtype=np.uint8)
 
-    def _resharded(
-        self, source: Source, name: StateName, page: Page
-    ) -> Iterator[tuple[Page, NDArray[np.int32]]]:
+    def _files_of(self, groups: KeyGroupRange) -> list[int]:
+        firsts = self._first_groups
+        return np.flatnonzero((firsts >= groups.start) & (firsts <= groups.end)).tolist()
+
+    def file(self, groups: KeyGroupRange) -> ReshardedFile:
+        """Return what the file of a subtask begins with."""
+        return ReshardedFile(header=self._header, compressed=self._compressed, groups=groups)
+
+    def dealt(self, groups: KeyGroupRange, results: Sequence[Dealt]) -> tuple[tuple[TargetPart, ...], ...]:
+        """Return the parts of each file of the spool that has key groups of a subtask, from the results of the dealings."""
+        return tuple(tuple(one.part(number) for one in results) for number in self._files_of(groups))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Dealer:
+    """Deals out the entries of one old subtask.
+
+    Attributes:
+        source, header: its keyed state.
+        names: the states in the order of their ids in the new header.
+        first_groups: the first key group of each file of the spool.
+        old, new: the key groups and subtasks.
+    """
+
+    source: Source
+    header: StoredHeader
+    names: Sequence[StateName]
+    first_groups: NDArray[np.int64]
+    old: SubtaskRanges
+    new: SubtaskRanges
+
+    def blocks(self) -> Iterator[tuple[int, bytes]]:
+        """Yield the number of the file of the spool that gets some entries, with a block of them.
+
+        Raises:
+            RefusedEditError: a key's hash code is not known, or it is not what the source says.
+        """
+        own = state_names(self.header)
+        ids = [self.names.index(name) for name in own]
+        carrier = carrier_of(self.source, self.header, self.old.max_parallelism)
+        for group in carrier.groups:
+            for state, pages in carrier.states(group):
+                for page in pages:
+                    for some, groups in self._resharded(own[state], page):
+                        yield from self._divided(_with_groups(some, groups), ids[state])
+
+    def _resharded(self, name: StateName, page: Page) -> Iterator[tuple[Page, NDArray[np.int32]]]:
         """Yield entries with their new key groups.
 
         Raises:
             RefusedEditError: a key's hash code is not known, or it is not what the source says.
         """
-        if self._old.max_parallelism == self._new.max_parallelism:
+        if self.old.max_parallelism == self.new.max_parallelism:
             yield page, page.key_groups
             return
-        part = composed_part(source, name, self._old.max_parallelism)
+        part = composed_part(self.source, name, self.old.max_parallelism)
         serializer = part.entry.key
         assert serializer is not None
         if part.entry.is_raw("key"):
@@ -189,7 +245,7 @@ class Resharding:
             )
         assert isinstance(part.source, ComposedSource)
         for some, keys in part.source.keys(name, page):
-            known = key_groups_of(serializer, keys, self._old.max_parallelism)
+            known = key_groups_of(serializer, keys, self.old.max_parallelism)
             wrong = np.flatnonzero(known != some.key_groups)
             if len(wrong):
                 row = int(wrong[0])
@@ -197,33 +253,109 @@ class Resharding:
                     f"{name.name}: expected the key {keys[row].as_py()!r} in key group {known[row]}, which its hash code in Java "
                     f"says, found it in {some.key_groups[row]}: its hash code is not that of {serializer.type_name}"
                 )
-            yield some, key_groups_of(serializer, keys, self._new.max_parallelism)
+            yield some, key_groups_of(serializer, keys, self.new.max_parallelism)
 
     def _divided(self, page: Page, state: int) -> Iterator[tuple[int, bytes]]:
         """Yield the number of each file that gets some of the entries, with a block of them."""
-        numbers = np.searchsorted(self._first_groups, page.key_groups, side="right") - 1
+        numbers = np.searchsorted(self.first_groups, page.key_groups, side="right") - 1
         order = np.argsort(numbers, kind="stable")
         entries = EntrySegments.of_page(page)
-        widths = _width(self._old.max_parallelism), _width(self._new.max_parallelism)
+        widths = _width(self.old.max_parallelism), _width(self.new.max_parallelism)
         bounds = np.flatnonzero(np.diff(numbers[order])) + 1
         for rows in np.split(order, bounds):
             if len(rows):
                 groups = np.ascontiguousarray(page.key_groups[rows])
                 yield int(numbers[rows[0]]), _block(entries.take(rows), groups, state, *widths)
 
-    def write(self, groups: KeyGroupRange, file: StateFile) -> NDArray[np.int64]:
-        """Write the key groups of a subtask; return the position of each."""
-        file.write(self._header)
-        assembler = KeyGroupAssembler(file, compressed=self._compressed)
-        offsets: NDArray[np.int64] = np.zeros(groups.number_of_key_groups, dtype=np.int64)
-        for first, path in zip(self._first_groups.tolist(), self._spooled, strict=True):
-            if groups.start <= first <= groups.end and path.stat().st_size:
-                for group, states in _read(path):
-                    assembler.begin()
-                    for state, entries in states:
-                        assembler.state(state)
-                        assembler.add(entries)
-                    offsets[group - groups.start] = assembler.end()
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dealt:
+    """The entries of one old subtask, in a file of the target.
+
+    Attributes:
+        name: of the file.
+        bounds: where what belongs to each file of the spool begins, and the end.
+    """
+
+    name: str
+    bounds: NDArray[np.int64]
+
+    def part(self, number: int) -> TargetPart:
+        """Return what belongs to a file of the spool."""
+        start, end = self.bounds[number : number + 2].tolist()
+        return TargetPart(name=self.name, start=start, size_bytes=end - start)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Dealing(Work):
+    """Reads the entries of one old subtask, and writes them into a file of the target.
+
+    Attributes:
+        dealer: deals them out.
+        files: the number of files of the spool.
+    """
+
+    dealer: Dealer
+    files: int
+
+    def do(self, target: JoinedTarget) -> Dealt:
+        name = str(uuid.uuid4())
+        bounds: NDArray[np.int64] = np.zeros(self.files + 1, dtype=np.int64)
+        with tempfile.TemporaryDirectory(prefix="savepointdb-") as folder, target.create(name) as file:
+            for number, path in enumerate(_spool(Path(folder), self.files, [self.dealer])):
+                with path.open("rb") as spooled:
+                    while chunk := spooled.read(_CHUNK_BYTES):
+                        file.write(chunk)
+                bounds[number + 1] = bounds[number] + path.stat().st_size
+        return Dealt(name=name, bounds=bounds)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReshardedFile:
+    """The file of one new subtask.
+
+    Attributes:
+        header: its header.
+        compressed: whether key groups are.
+        groups: its key groups.
+    """
+
+    header: bytes
+    compressed: bool
+    groups: KeyGroupRange
+
+    def make(self, create: Create, spooled: Iterable[NDArray[np.uint8]]) -> KeyedStateHandle:
+        """Write it, and return its handle.
+
+        Args:
+            create: begins it.
+            spooled: the files of the spool that have its key groups.
+        """
+        name = str(uuid.uuid4())
+        with create(name) as new:
+            file = StateFile(new)
+            offsets = self._write(file, spooled)
+            file.flush()
+        return KeyGroupsSavepointStateHandle(
+            key_group_range=self.groups,
+            offsets=offsets,
+            delegate=RelativeFileStateHandle(relative_path=name, state_size=file.position),
+        )
+
+    def _write(self, file: StateFile, spooled: Iterable[NDArray[np.uint8]]) -> NDArray[np.int64]:
+        """Write all of it; return the position of each key group."""
+        file.write(self.header)
+        assembler = KeyGroupAssembler(file, compressed=self.compressed)
+        offsets: NDArray[np.int64] = np.zeros(self.groups.number_of_key_groups, dtype=np.int64)
+        for data in spooled:
+            if not len(data):
+                continue
+            for group, states in _groups(data):
+                assembler.begin()
+                for state, entries in states:
+                    assembler.state(state)
+                    assembler.add(entries)
+                offsets[group - self.groups.start] = assembler.end()
         return offsets
 
 
@@ -239,17 +371,59 @@ class ReshardedMaker(KeyedStateMaker):
     resharding: Resharding
     groups: KeyGroupRange
 
-    def make(self, create: Create) -> KeyedStateHandle:
-        name = str(uuid.uuid4())
-        with create(name) as new:
-            file = StateFile(new)
-            offsets = self.resharding.write(self.groups, file)
-            file.flush()
-        return KeyGroupsSavepointStateHandle(
-            key_group_range=self.groups,
-            offsets=offsets,
-            delegate=RelativeFileStateHandle(relative_path=name, state_size=file.position),
+    @property
+    def size_bytes(self) -> int:
+        return (
+            self.resharding.size_bytes * self.groups.number_of_key_groups // self.resharding.max_parallelism
         )
+
+    @property
+    def preparations(self) -> Sequence[Work]:
+        return self.resharding.dealings
+
+    def prepared(self, results: Sequence[Any]) -> DealtMaker:
+        return DealtMaker(
+            file=self.resharding.file(self.groups),
+            parts=self.resharding.dealt(self.groups, results),
+            groups=self.groups,
+        )
+
+    def make(self, create: Create) -> KeyedStateHandle:
+        return self.resharding.file(self.groups).make(create, self.resharding.spooled(self.groups))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class DealtMaker(KeyedStateMaker):
+    """Makes the keyed state of one new subtask from entries that were dealt out.
+
+    Attributes:
+        file: what it begins with.
+        parts: of each file of the spool, its parts in the order of the old subtasks.
+        groups: the key groups of the subtask.
+    """
+
+    file: ReshardedFile
+    parts: tuple[tuple[TargetPart, ...], ...]
+    groups: KeyGroupRange
+
+    def make(self, create: Create) -> KeyedStateHandle:
+        return self.file.make(create, (_joined(parts) for parts in self.parts))
+
+
+def _joined(parts: Iterable[TargetPart]) -> NDArray[np.uint8]:
+    """Return the bytes of parts, one after the other."""
+    return np.concatenate([np.frombuffer(part.read(), dtype=np.uint8) for part in parts])
+
+
+def _spool(folder: Path, count: int, dealers: Iterable[Dealer]) -> list[Path]:
+    """Write the files of the spool into a folder."""
+    paths = [folder / str(number) for number in range(count)]
+    with ExitStack() as closing:
+        files = [closing.enter_context(path.open("wb")) for path in paths]
+        for dealer in dealers:
+            for number, block in dealer.blocks():
+                files[number].write(block)
+    return paths
 
 
 def _key_block(header: StoredHeader) -> bytes:
@@ -288,9 +462,8 @@ def _block(
     return b"".join((head.tobytes(), facts.tobytes(), output.tobytes()))
 
 
-def _read(path: Path) -> Iterator[tuple[int, Iterator[tuple[int, EntrySegments]]]]:
+def _groups(data: NDArray[np.uint8]) -> Iterator[tuple[int, Iterator[tuple[int, EntrySegments]]]]:
     """Yield each key group of a file of the spool with the entries of its states, in the order in which they came."""
-    data = np.fromfile(path, dtype=np.uint8)
     base = int(data.__array_interface__["data"][0])
     facts, tables, position = [], [], 0
     while position < len(data):

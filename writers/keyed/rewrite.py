@@ -321,6 +321,10 @@ class _SubtaskMaker(KeyedStateMaker):
         return tuple(self.noticed)
 
     @property
+    def size_bytes(self) -> int:
+        return self.source.size_bytes
+
+    @property
     def touched(self) -> frozenset[int]:
         """The key groups that change."""
         changed = {group for name in state_names(self.header) for group in self.touched_of(name)}

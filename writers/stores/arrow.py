@@ -50,17 +50,18 @@ class ArrowStore(Store):
     def _path(self, key: str) -> str:
         return f"{self._bucket}/{key}"
 
-    def keys(self, prefix: str) -> list[str]:
+    def keys(self, prefix: str, after: str = "") -> list[str]:
         from pyarrow import fs  # heavy, and loaded by now
 
         with self.asked(prefix):
             selector = fs.FileSelector(self._path(prefix).rstrip("/"), recursive=True, allow_not_found=True)
             found = self._arrow.get_file_info(selector)
-        return [
+        keys = (
             info.path.removeprefix(f"{self._bucket}/")
             for info in found
             if info.type is not fs.FileType.Directory
-        ]
+        )
+        return sorted(key for key in keys if key > after)
 
     def put(self, key: str, body: Chunk, *, new: bool = False) -> None:
         if new and self.get(key) is not None:
@@ -77,6 +78,10 @@ class ArrowStore(Store):
                     return bytes(file.readall())
             except FileNotFoundError:
                 return None
+
+    def read(self, key: str, start: int, size_bytes: int) -> bytes:
+        with self.asked(key), self._arrow.open_input_file(self._path(key)) as file:
+            return bytes(file.read_at(size_bytes, start))
 
     def copy(self, source: Location, key: str) -> None:
         with self.asked(key):

@@ -108,9 +108,10 @@ class S3Store(Store):
             path=path,
         )
 
-    def keys(self, prefix: str) -> list[str]:
+    def keys(self, prefix: str, after: str = "") -> list[str]:
+        since = {"StartAfter": after} if after else {}
         answer = self.asked(
-            prefix, lambda: self._client.list_objects_v2(Bucket=self.bucket, Prefix=prefix, MaxKeys=10)
+            prefix, lambda: self._client.list_objects_v2(Bucket=self.bucket, Prefix=prefix, **since)
         )
         return [item["Key"] for item in answer.get("Contents", ())]
 
@@ -134,6 +135,15 @@ class S3Store(Store):
             )
         except GoneError:
             return None
+
+    def read(self, key: str, start: int, size_bytes: int) -> bytes:
+        if not size_bytes:
+            return b""
+        wanted = f"bytes={start}-{start + size_bytes - 1}"
+        return self.asked(
+            key,
+            lambda: bytes(self._client.get_object(Bucket=self.bucket, Key=key, Range=wanted)["Body"].read()),
+        )
 
     def size_of(self, key: str) -> int | None:
         """Return the size of an object; None if there is none."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 
 from readers import Location
 from writers.errors import TargetError
@@ -64,12 +65,27 @@ class Store(ABC):
     copies_parts = False
 
     @abstractmethod
-    def keys(self, prefix: str) -> list[str]:
-        """Return some keys that begin with a prefix; an empty list if there is none.
+    def keys(self, prefix: str, after: str = "") -> list[str]:
+        """Return some keys that begin with a prefix, in their order; an empty list if there is none.
+
+        Args:
+            prefix: the prefix.
+            after: only keys behind this one.
 
         Raises:
             TargetError: the prefix cannot be listed.
         """
+
+    def every_key(self, prefix: str) -> Iterator[str]:
+        """Yield all keys that begin with a prefix.
+
+        Raises:
+            TargetError: the prefix cannot be listed.
+        """
+        found = self.keys(prefix)
+        while found:
+            yield from found
+            found = self.keys(prefix, after=found[-1])
 
     @abstractmethod
     def put(self, key: str, body: Chunk, *, new: bool = False) -> None:
@@ -91,6 +107,14 @@ class Store(ABC):
 
         Raises:
             TargetError: it cannot be read.
+        """
+
+    @abstractmethod
+    def read(self, key: str, start: int, size_bytes: int) -> bytes:
+        """Return bytes of an object; fewer where it ends before.
+
+        Raises:
+            TargetError: it is gone, or cannot be read.
         """
 
     @abstractmethod
