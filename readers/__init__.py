@@ -22,6 +22,7 @@ In reading order:
     connectors/      what connectors keep in opaque bytes
     offsets.py       positions of sources, from these
     classfiles/      class files and jars, read and never run
+    extraction/      Java types → serializers, as a job extracts them
     keygroups.py     Java's hashes, key groups, operator ids
     cursor.py        reads numbers and text from bytes, with checks
     javaio.py        Java's object streams

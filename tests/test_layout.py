@@ -28,6 +28,7 @@ FLOORS = {
         ("compiled",),
         ("decode",),
         ("serializers",),
+        ("extraction",),
         ("snapshots",),
         ("headers",),
         ("formats",),

@@ -1,0 +1,76 @@
+"""Types that Flink knows by the names of their classes.
+
+Flink: BasicTypeInfo, SqlTimeTypeInfo, PrimitiveArrayTypeInfo, BasicArrayTypeInfo, ValueTypeInfo
+"""
+
+from __future__ import annotations
+
+from readers.serializers import primitives, temporal
+from readers.serializers.base import Serializer
+
+BASIC: dict[str, Serializer] = {
+    "java.lang.String": primitives.StringSerializer(),
+    "java.lang.Boolean": primitives.BooleanSerializer(),
+    "java.lang.Byte": primitives.ByteSerializer(),
+    "java.lang.Short": primitives.ShortSerializer(),
+    "java.lang.Integer": primitives.IntSerializer(),
+    "java.lang.Long": primitives.LongSerializer(),
+    "java.lang.Float": primitives.FloatSerializer(),
+    "java.lang.Double": primitives.DoubleSerializer(),
+    "java.lang.Character": primitives.CharSerializer(),
+    "java.lang.Void": primitives.VoidSerializer(),
+    "java.util.Date": temporal.DateSerializer(),
+    "java.math.BigInteger": primitives.BigIntSerializer(),
+    "java.math.BigDecimal": primitives.BigDecSerializer(),
+    "java.time.Instant": temporal.InstantSerializer(),
+    "java.sql.Date": temporal.SqlDateSerializer(),
+    "java.sql.Time": temporal.SqlTimeSerializer(),
+    "java.sql.Timestamp": temporal.SqlTimestampSerializer(),
+}
+
+WRAPPERS = {
+    "boolean": "java.lang.Boolean",
+    "byte": "java.lang.Byte",
+    "short": "java.lang.Short",
+    "int": "java.lang.Integer",
+    "long": "java.lang.Long",
+    "float": "java.lang.Float",
+    "double": "java.lang.Double",
+    "char": "java.lang.Character",
+    "void": "java.lang.Void",
+}
+
+PRIMITIVE_ARRAYS: dict[str, Serializer] = {
+    "boolean": primitives.BooleanPrimitiveArraySerializer(),
+    "byte": primitives.BytePrimitiveArraySerializer(),
+    "short": primitives.ShortPrimitiveArraySerializer(),
+    "int": primitives.IntPrimitiveArraySerializer(),
+    "long": primitives.LongPrimitiveArraySerializer(),
+    "float": primitives.FloatPrimitiveArraySerializer(),
+    "double": primitives.DoublePrimitiveArraySerializer(),
+    "char": primitives.CharPrimitiveArraySerializer(),
+}
+
+VALUES: dict[str, Serializer] = {
+    "org.apache.flink.types." + plain.name: plain
+    for plain in (
+        primitives.BooleanValueSerializer(), primitives.ByteValueSerializer(), primitives.ShortValueSerializer(),
+        primitives.IntValueSerializer(), primitives.LongValueSerializer(), primitives.FloatValueSerializer(),
+        primitives.DoubleValueSerializer(), primitives.CharValueSerializer(), primitives.StringValueSerializer(),
+        primitives.NullValueSerializer(),
+    )
+}  # fmt: skip
+
+# Enums of the JDK that jobs keep in state; their constants have never changed.
+ENUMS: dict[str, tuple[str, ...]] = {
+    "java.util.concurrent.TimeUnit": (
+        "NANOSECONDS", "MICROSECONDS", "MILLISECONDS", "SECONDS", "MINUTES", "HOURS", "DAYS",
+    ),
+    "java.time.DayOfWeek": (
+        "MONDAY", "TUESDAY", "WEDNESDAY", "THURSDAY", "FRIDAY", "SATURDAY", "SUNDAY",
+    ),
+    "java.time.Month": (
+        "JANUARY", "FEBRUARY", "MARCH", "APRIL", "MAY", "JUNE", "JULY", "AUGUST", "SEPTEMBER", "OCTOBER",
+        "NOVEMBER", "DECEMBER",
+    ),
+}  # fmt: skip
