@@ -96,6 +96,7 @@ class OperatorVerdictBody(BaseModel):
     remedy: str
     evidence: list[str]
     rule: str | None
+    severity: str
     states: list[StateVerdictBody]
     risks: list[RiskBody]
 
@@ -114,6 +115,8 @@ class CheckReportBody(BaseModel):
     stage: str | None
     loses_data: bool = Field(description="it restores, and values are lost, changed or no longer read")
     severity: str
+    headline: str = Field(description="what the restore will do, in one sentence")
+    advice: str = Field(description="what to do, in one sentence")
     message: str
     remedy: str
     evidence: list[str]

@@ -95,9 +95,9 @@ class Findings:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as values that are JSON: the worst report, and all of them by their backends if there are several."""
-        found = self.worst.to_dict()
+        found = _told(self.worst)
         if len(self.reports) > 1:
-            found["backends"] = {report.backend: report.to_dict() for report in self.reports}
+            found["backends"] = {report.backend: _told(report) for report in self.reports}
         return found
 
 
@@ -122,6 +122,13 @@ def operator_severity(operator: OperatorVerdict) -> Severity:
     """Return the weight of an operator: the worst of its states and of what the job graph decides."""
     found = min(_of_operator(operator), key=lambda finding: finding.rank, default=None)
     return Severity.FINE if found is None else found.severity
+
+
+def state_severity(operator: OperatorVerdict, state: StateVerdict) -> Severity:
+    """Return the weight of a state: where the job graph decides about its operator, that of the operator."""
+    if state.severity is Severity.FINE and operator.message:
+        return _severity_of(operator.outcome, loses_data=operator.loses_data)
+    return state.severity
 
 
 def title_of(operator: OperatorVerdict) -> str:
@@ -167,6 +174,16 @@ def advice(report: CheckReport) -> str:
     if not report.against:
         return "the same job may be restored from it; compare a changed job with it: its jar, or a savepoint of it"
     return "the new job may be restored from it"
+
+
+def _told(report: CheckReport) -> dict[str, Any]:
+    """Return a report as JSON has it, with what is said of it."""
+    found = report.to_dict()
+    for operator, told in zip(report.operators, found["operators"], strict=True):
+        told["severity"] = operator_severity(operator).value
+        for state, state_told in zip(operator.states, told["states"], strict=True):
+            state_told["severity"] = state_severity(operator, state).value
+    return {**found, "headline": headline(report), "advice": advice(report)}
 
 
 def _exit_code(report: CheckReport) -> int:

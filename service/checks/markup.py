@@ -17,6 +17,7 @@ from service.checks.findings import (
     findings_of,
     headline,
     operator_severity,
+    state_severity,
     title_of,
 )
 from service.checks.text import WORDS
@@ -71,10 +72,10 @@ def _operator(operator: OperatorVerdict, found: list[Finding]) -> str:
         facts.append(f"fails at {operator.stage.value}, {STAGES[operator.stage]}")
     graph = "".join(_finding(finding) for finding in own if not finding.state)
     states = "".join(
-        f"<li>{_badge(state.severity)} <strong>{_text(state.state_name)}</strong> "
+        f"<li>{_badge(state_severity(operator, state))} <strong>{_text(state.state_name)}</strong> "
         f'<span class="note">{_text(state.kind)} · {state.outcome.value}</span>'
         f"{''.join(_finding(one) for one in own if one.state == state.state_name)}</li>"
-        for state in sorted(operator.states, key=lambda one: _WEIGHTS.index(one.severity))
+        for state in sorted(operator.states, key=lambda one: _WEIGHTS.index(state_severity(operator, one)))
     )
     is_open = " open" if severity is not Severity.FINE else ""
     return (

@@ -66,6 +66,8 @@ interface Told {
 }
 interface Options {
   body?: unknown;
+  /** A file as the body, in place of JSON. */
+  file?: Blob;
   accept?: string;
   signal?: AbortSignal;
 }
@@ -116,13 +118,14 @@ export async function request(method: string, path: string, options: Options = {
   }
 }
 
-async function once(method: string, path: string, { body, accept, signal }: Options): Promise<Response> {
+async function once(method: string, path: string, { body, file, accept, signal }: Options): Promise<Response> {
   // So named, a refusal challenges nobody: the browser would ask for a password before this page can ask for a key.
   const headers = new Headers({ Accept: accept ?? "application/json", "X-Requested-With": "savepointdb" });
   const key = sessionStorage.getItem(KEY);
   if (key) headers.set("Authorization", `Bearer ${key}`);
   if (body !== undefined) headers.set("Content-Type", "application/json");
-  const content = body === undefined ? undefined : JSON.stringify(body);
+  if (file) headers.set("Content-Type", "application/octet-stream");
+  const content = file ?? (body === undefined ? undefined : JSON.stringify(body));
   try {
     return await awaited(fetch(path, { method, headers, body: content, signal, credentials: "same-origin", cache: "no-store" }));
   } catch (error) {
@@ -155,6 +158,10 @@ export async function get<T>(path: string, signal?: AbortSignal): Promise<T> {
 
 export async function post<T>(path: string, body: unknown, signal?: AbortSignal): Promise<T> {
   return parse(await text(await request("POST", path, { body, signal }))) as T;
+}
+
+export async function send<T>(path: string, file: Blob, signal?: AbortSignal): Promise<T> {
+  return parse(await text(await request("POST", path, { file, signal }))) as T;
 }
 
 export async function remove(path: string): Promise<void> {

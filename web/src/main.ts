@@ -1,6 +1,7 @@
 // The shell: which view is seen, and what is told when something goes wrong that nobody expected.
 import "tabulator-tables/dist/css/tabulator_simple.min.css";
 import "./style.css";
+import { checkView } from "./checkview";
 import { hashOfView, keep, onKept } from "./context";
 import { fill, h } from "./dom";
 import { keysView } from "./keysview";
@@ -21,6 +22,7 @@ const VIEWS: Record<string, { title: string; show: View }> = {
   keys: { title: "Key explorer", show: keysView },
   timers: { title: "Timers", show: timersView },
   offsets: { title: "Source offsets", show: offsetsView },
+  check: { title: "Check", show: checkView },
   write: { title: "Write", show: writeView },
 };
 

@@ -61,7 +61,11 @@ def test_a_database_is_compared_with_another(client: httpx.Client, pair: Path) -
     assert (report["outcome"], report["stage"]) == ("fails", "graph")
     assert (report["savepoint"], report["against"]) == ("prod", ["next"])
     assert set(report["backends"]) == {"hashmap", "rocksdb"}
-    assert [one["uid"] for one in report["operators"] if one["outcome"] == "fails"] == ["a"]
+    [missing] = [one for one in report["operators"] if one["outcome"] == "fails"]
+    assert (missing["uid"], missing["severity"]) == ("a", "fails")
+    assert {state["severity"] for state in missing["states"]} == {"fails"}
+    assert report["headline"] == "Flink 2.3.0 with hashmap fails at graph, before any task starts"
+    assert report["advice"].startswith("do not stop the old job")
     assert str(pair) not in str(report)
 
 
