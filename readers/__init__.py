@@ -86,6 +86,7 @@ from readers.formats.operatorstate.source import OperatorSource, operator_header
 from readers.formats.source import Selection, Source, StateName, StateRun, StoredGroup, StoredGroups
 from readers.headers.keyed import StoredHeader
 from readers.headers.metainfo import BackendStateType, StateMetaInfo
+from readers.javaio import JavaObject, read_object
 from readers.jsontext import iso_timestamp, json_text
 from readers.keygroups import key_group_bytes, key_groups_of_subtask, operator_id_of
 from readers.metadata import (
@@ -100,6 +101,24 @@ from readers.rows import KEY_GROUP, ROW, SUBTASK, conform, is_keyed, merged_type
 from readers.savepoint import Savepoint
 from readers.serializers.base import Serializer
 from readers.serializers.containers import ListSerializer, MapSerializer, NullableSerializer
+from readers.serializers.kryo.classes import (
+    BOXES,
+    COLLECTIONS,
+    IMMUTABLE_COLLECTIONS,
+    MAPS,
+    PRIMITIVES,
+)
+from readers.serializers.kryo.input import KryoInput
+from readers.serializers.kryo.reader import KryoReader
+from readers.serializers.kryo.serializer import KryoSerializer
+from readers.serializers.kryo.settings import (
+    KRYO_2_24,
+    KRYO_5,
+    KryoSettings,
+    KryoType,
+    component_of,
+    kryo_type,
+)
 from readers.serializers.named import type_named
 from readers.serializers.operators import TtlSerializer
 from readers.serializers.pojo import PojoField, PojoSerializer
@@ -129,16 +148,23 @@ from readers.storage.remote import RemoteEntry, RemoteFileSystem
 from readers.storage.schemes import arrow_filesystem, needed_credentials, s3_arguments
 
 __all__ = [
+    "BOXES",
+    "COLLECTIONS",
     "COMPILED_UNITS",
     "COMPOSITE_MAGIC",
     "DEFAULT_OPTIONS",
+    "IMMUTABLE_COLLECTIONS",
     "KEY_GROUP",
+    "KRYO_2_24",
+    "KRYO_5",
     "MAGIC",
+    "MAPS",
     "METADATA_FILE_NAME",
     "NESTED_MAGIC",
     "NO_COLUMN",
     "OPTIONAL_MAP_MAGIC",
     "OUT_OF_RANGE",
+    "PRIMITIVES",
     "ROW",
     "ROW_KIND",
     "SOURCE_OFFSETS",
@@ -160,6 +186,12 @@ __all__ = [
     "FileChangedError",
     "FileSystem",
     "Intrinsic",
+    "JavaObject",
+    "KryoInput",
+    "KryoReader",
+    "KryoSerializer",
+    "KryoSettings",
+    "KryoType",
     "ListSerializer",
     "Listing",
     "Location",
@@ -214,6 +246,7 @@ __all__ = [
     "cache_directory",
     "compile_all",
     "compile_log",
+    "component_of",
     "composite_program",
     "conform",
     "file_system_of",
@@ -227,6 +260,7 @@ __all__ = [
     "kernel",
     "key_group_bytes",
     "key_groups_of_subtask",
+    "kryo_type",
     "load_i2",
     "load_i4",
     "load_i8",
@@ -246,6 +280,7 @@ __all__ = [
     "operator_program",
     "read_bounded",
     "read_descriptors",
+    "read_object",
     "s3_arguments",
     "source_offsets",
     "stack_memory",

@@ -14,6 +14,8 @@ would write, or a new savepoint. This module is the face of the room: the catalo
     identities.py  columns → which rows are equal
     changes.py     what statements change in the rows of a state, in layers
     alteration.py  what happens to a state as a whole
+    kryo/          objects of Kryo 2, written anew for Flink 2
+    conversion.py  columns of one type → columns of another
     evolution.py   types of values that change, with the values
     operatorheaders.py  states of operator state that go, become empty, or get other names
     operatorstate/  changed rows of list, union and broadcast states
@@ -42,6 +44,7 @@ from writers.changes import (
     StateChanges,
     UpdatedRows,
 )
+from writers.conversion import holds_objects
 from writers.creation.edits import MOST_KEY_GROUPS, CreateOperator, ExtendOperatorState
 from writers.creation.elements import CollectedElements
 from writers.creation.empty import write_empty_savepoint
@@ -49,7 +52,7 @@ from writers.creation.spool import SpooledEntries
 from writers.creation.states import NewState, kind_named
 from writers.creation.types import named_after, type_of_column
 from writers.creation.verification import check_created
-from writers.edits import DropOperator, Edit, ForFlink, RenameOperator
+from writers.edits import DropOperator, Edit, ForFlink, RenameOperator, WithNewerFlink
 from writers.elsewhere.making import Run
 from writers.elsewhere.parcels import done
 from writers.encode.encoder import Encoded, Encoder
@@ -74,6 +77,8 @@ from writers.evolution import (
 from writers.files import FilesMode
 from writers.hashes import key_groups_of
 from writers.keyed.rewrite import RewriteKeyedState, merged_edits
+from writers.keyed.trial import try_types
+from writers.kryo.targets import upgraded_type
 from writers.operatorheaders import AlterOperatorStates
 from writers.operatorstate.connectors import is_of_sink
 from writers.operatorstate.offsets import SetOffsets
@@ -134,15 +139,19 @@ __all__ = [
     "UnencodableValueError",
     "UnwritableError",
     "UpdatedRows",
+    "WithNewerFlink",
     "WriterError",
     "check_created",
     "done",
     "fitted",
+    "holds_objects",
     "is_of_sink",
     "key_groups_of",
     "kind_named",
     "merged_edits",
     "named_after",
+    "try_types",
     "type_of_column",
+    "upgraded_type",
     "write_empty_savepoint",
 ]

@@ -104,6 +104,30 @@ class ForFlink(Edit):
         )
 
 
+@dataclass(frozen=True, slots=True)
+class WithNewerFlink(Edit):
+    """Write `_metadata` in the newest version that a release of Flink reads, as a savepoint of its own: the source's is older.
+
+    The version says which Kryo wrote the objects of a savepoint, so it must be that of the Flink whose Kryo they are written for.
+
+    Attributes:
+        release: major and minor number.
+    """
+
+    release: tuple[int, int]
+
+    def applied(self, metadata: SavepointMetadata, source: SavepointLocation) -> SavepointMetadata:
+        newest = next((version for since, version in _NEWEST_VERSIONS if self.release >= since), 0)
+        if metadata.version >= newest:
+            return metadata
+        if metadata.version < PROPERTIES_SINCE:
+            raise RefusedEditError(
+                f"expected a savepoint of Flink 1.16 or later, found `_metadata` of version {metadata.version}, which has no "
+                "properties: let a later Flink take a new savepoint"
+            )
+        return replace(metadata, version=newest)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewBytes(ByteStreamStateHandle):
     """Bytes that no file has yet: `writers.files` decides whether they stay in `_metadata`."""

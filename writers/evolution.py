@@ -19,12 +19,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import pyarrow as pa
 
 from readers import (
-    ROW_KIND,
     BackendStateType,
     ListSerializer,
     MapSerializer,
@@ -36,6 +34,7 @@ from readers import (
     TtlSerializer,
     TupleSerializer,
 )
+from writers.conversion import Conversion, conversion, kept_type
 from writers.encode.fitting import fitted
 from writers.errors import RefusedEditError
 from writers.headers import RegisteredState, snapshot_block
@@ -44,10 +43,6 @@ from writers.snapshots import write_snapshot
 _KEYED_STATE_TYPE, _VALUE_SERIALIZER = "KEYED_STATE_TYPE", "VALUE_SERIALIZER"
 _TUPLE_CLASS = "org.apache.flink.api.java.tuple.Tuple"
 _MOST_TUPLE_FIELDS = 25
-_INSERT = "+I"
-
-Conversion = Callable[[pa.Array], pa.Array]
-"""Old values → new values, as many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,13 +205,7 @@ class RetypedField(TypeChange):
     def _of_value(self, old: Serializer) -> Evolved:
         new = self.serializer
         _check_covered(old, new)
-        target = new.arrow()
-        path = self.path or ("value",)
-
-        def convert(values: pa.Array) -> pa.Array:
-            return _with_row_kinds(fitted(_without_row_kinds(old, new, values), target, path), new)
-
-        return Evolved(new, convert)
+        return Evolved(new, conversion(old, new, self.path or ("value",)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +226,7 @@ class ExpiringValue(TypeChange):
         if isinstance(serializer, TtlSerializer):
             raise RefusedEditError("expected a state without TTL, found one that has it")
         expiring = TtlSerializer(serializer)
-        fields = list(expiring.arrow())
+        fields = list(kept_type(expiring))
         accessed = pa.scalar(self.accessed_ms, fields[1].type)
 
         def convert(values: pa.Array) -> pa.Array:
@@ -278,7 +267,7 @@ def _at(serializer: Serializer, path: Sequence[str], change: Callable[[Serialize
 
 def _wrapped(new: Serializer, convert: Conversion, changed: int = 0) -> Evolved:
     """Return a record of which one field is converted."""
-    target = new.arrow()
+    target = kept_type(new)
 
     def convert_record(values: pa.Array) -> pa.Array:
         children = [values.field(index) for index in range(values.type.num_fields)]
@@ -339,7 +328,7 @@ def _with_positions(
 
 def _selected(new: Serializer, sources: Sequence[int | None], filled: dict[int, pa.Array]) -> Evolved:
     """Return a record whose fields are some of the old ones, and new ones with one value everywhere."""
-    target = new.arrow()
+    target = kept_type(new)
 
     def convert(values: pa.Array) -> pa.Array:
         children = [
@@ -416,22 +405,3 @@ def _check_covered(old: Serializer, new: Serializer) -> None:
                 f"expected fields of {old.type_name} ({', '.join(sorted(old_names))}), found {', '.join(missing)}: "
                 "ADD COLUMN gives a field a value"
             )
-
-
-def _without_row_kinds(old: Serializer, new: Serializer, values: pa.Array) -> pa.Array:
-    """Return rows without their kinds where the new type has none."""
-    if isinstance(old, RowSerializer) and old.has_row_kind and not isinstance(new, RowSerializer):
-        children = [values.field(index) for index in range(old.width)]
-        fields = list(values.type)[: old.width]
-        return pa.StructArray.from_arrays(children, fields=fields, mask=values.is_null())
-    return values
-
-
-def _with_row_kinds(values: pa.Array, new: Serializer) -> pa.Array:
-    """Return new rows with the kind of an insertion where they had none."""
-    if not (isinstance(new, RowSerializer) and new.has_row_kind):
-        return values
-    kinds = values.field(new.width).fill_null(_INSERT)
-    children: list[Any] = [*(values.field(index) for index in range(new.width)), kinds]
-    assert values.type.field(new.width).name == ROW_KIND
-    return pa.StructArray.from_arrays(children, fields=list(values.type), mask=values.is_null())

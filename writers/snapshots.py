@@ -6,6 +6,7 @@
 | composite | version 3: i4 911108, i4 outer version, outer body, i4 1333245, i4 1, i4 n, n × snapshot |
 | POJO | version 2: utf class, three optional maps: fields, registered and other subclasses |
 | enum | version 3: utf class, i4 n, n × utf constant |
+| Kryo | version 2: utf class, three optional maps: registrations, default serializers as instances and as classes |
 | DecimalData, TimestampData | version 3, 1: i4 precision, i4 scale; i4 precision |
 
 States that a savepoint has keep the bytes of their snapshots: see `headers.py`. The types here are those that can be named
@@ -18,7 +19,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import is_dataclass
 from typing import Any
 
-from readers import COMPOSITE_MAGIC, NESTED_MAGIC, OPTIONAL_MAP_MAGIC, Serializer, has_snapshot
+from readers import COMPOSITE_MAGIC, KRYO_5, NESTED_MAGIC, OPTIONAL_MAP_MAGIC, Serializer, has_snapshot
 from writers.errors import UnencodableTypeError
 from writers.output import DataOutput
 
@@ -26,6 +27,7 @@ _SIMPLE_VERSION = 3
 _COMPOSITE_VERSION = 3
 _ENUM_VERSION = 3
 _POJO_VERSION = 2
+_KRYO_VERSION = 2
 _DECIMAL_VERSION = 3
 _TIMESTAMP_VERSION = 1
 _NESTED_VERSION = 1
@@ -33,6 +35,10 @@ _NESTED_VERSION = 1
 _BASE = "org.apache.flink.api.common.typeutils.base."
 _RUNTIME = "org.apache.flink.api.java.typeutils.runtime."
 _STREAMING = "org.apache.flink.streaming."
+_KRYO = _RUNTIME + "kryo."
+_WITHOUT_AVRO = _KRYO + "Serializers$DummyAvroKryoSerializerClass"
+_WITH_AVRO = _KRYO + "Serializers$SpecificInstanceCollectionSerializerForArrayList"
+_NO_SERIALIZER, _SERIALIZER_CLASS = 0, 1
 _WINDOWS = _STREAMING + "api.windowing.windows."
 _TABLE = "org.apache.flink.table.runtime.typeutils."
 
@@ -41,7 +47,7 @@ def write_snapshot(serializer: Serializer) -> bytes:
     """Return the versioned snapshot of a serializer.
 
     Raises:
-        UnencodableTypeError: it holds more than its serializer keeps of it (Kryo, Avro, SQL's rows, subclasses of POJOs).
+        UnencodableTypeError: it holds more than its serializer keeps of it (Avro, SQL's rows, serializers that users gave to Kryo).
     """
     output = DataOutput()
     _write_versioned(output, serializer)
@@ -159,6 +165,40 @@ def _write_optional_map(output: DataOutput, entries: Sequence[tuple[str, bytes, 
             output.blob(frame)
 
 
+def _write_kryo(output: DataOutput, serializer: Any) -> None:
+    """Write the class and the registrations.
+
+    The bytes are the same in Kryo 2 and 5, but for Avro's registration: with Avro on the class path Flink 1 stores an instance of
+    a class that Flink 2 does not have. What Flink stores without Avro names classes that Flink 2 has, and keeps the number.
+    """
+    settings = serializer.settings
+    if settings.default_serializers:
+        raise _refused(serializer)
+    _write_head(output, _KRYO + "KryoSerializerSnapshot", _KRYO_VERSION)
+    output.utf(serializer.type_class)
+    output.i8(OPTIONAL_MAP_MAGIC)
+    output.i4(len(settings.registrations))
+    for registration in settings.registrations:
+        is_avro = registration.serializer == _WITHOUT_AVRO or (
+            registration.serializer == _WITH_AVRO and settings.version >= KRYO_5
+        )
+        if registration.serializer and not is_avro:
+            raise _refused(serializer)
+        key, value = DataOutput(), DataOutput()
+        key.utf(registration.class_name)
+        value.utf(_KRYO + "Serializers$DummyAvroRegisteredClass" if is_avro else registration.class_name)
+        value.i4(_SERIALIZER_CLASS if is_avro else _NO_SERIALIZER)
+        if is_avro:
+            value.utf(_WITHOUT_AVRO)
+        output.utf(registration.class_name)
+        for frame in (key, value):
+            output.boolean(True)
+            output.blob(bytes(frame.data))
+    for _ in range(2):
+        output.i8(OPTIONAL_MAP_MAGIC)
+        output.i4(0)
+
+
 def _write_decimal(output: DataOutput, serializer: Any) -> None:
     _write_head(output, _TABLE + "DecimalDataSerializer$DecimalSerializerSnapshot", _DECIMAL_VERSION)
     output.i4(serializer.kind.precision)
@@ -206,6 +246,7 @@ _COMPOSITES: dict[str, tuple[str, int, Callable[[DataOutput, Any], None]]] = {
 _OTHERS: dict[str, Callable[[DataOutput, Any], None]] = {
     _BASE + "EnumSerializer": _write_enum,
     _RUNTIME + "PojoSerializer": _write_pojo,
+    _KRYO + "KryoSerializer": _write_kryo,
     _TABLE + "DecimalDataSerializer": _write_decimal,
     _TABLE + "TimestampDataSerializer": _write_timestamp,
 }

@@ -16,6 +16,7 @@ restores (`readers/formats/full/layout.py`). At most one page of a state is in m
     windows.py     windows that are left without a timer
     added.py       states that an operator gets
     altered.py     states that go, or get other names or types
+    trial.py       whether the types of values can change, before anything is written
     resharding.py  other key groups, or other subtasks
     rewrite.py     the edit, and the file of each subtask
 """

@@ -20,9 +20,10 @@ from readers import (
     StoredHeader,
 )
 from writers.alteration import StateAlteration
+from writers.conversion import Conversion
 from writers.encode.encoder import Encoder
 from writers.errors import RefusedEditError, UnencodableTypeError, UnencodableValueError
-from writers.evolution import Conversion, TypeChange, retyped
+from writers.evolution import TypeChange, retyped
 from writers.headers import RegisteredState, registered_state, write_keyed_header
 from writers.keyed.added import AddedState
 from writers.keyed.carry import state_names
