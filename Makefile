@@ -21,7 +21,7 @@ export PYTHON
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install run test test-slow test-spark test-web test-flink test-all lint format web bench bench-load bench-peers bench-storage bench-spark bench-encode bench-write fidelity roundtrip rewritten support reference docs fixtures lock clean
+.PHONY: help install run test test-slow test-spark test-web test-flink test-all lint format web bench bench-load bench-peers bench-storage bench-spark bench-encode bench-write fidelity roundtrip rewritten compat support reference docs fixtures lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -90,6 +90,9 @@ roundtrip: $(INSTALLED) ## decode and encode every entry of every savepoint in a
 
 rewritten: $(INSTALLED) ## write all keyed state of every savepoint in a folder anew, and compare the rows (DIR=folder)
 	$(PY) -m tools.rewritten $(ARGS) "$(DIR)"
+
+compat: $(INSTALLED) ## measure savepointdb check on labelled restores of real Flink (ARGS='--mode none --misses')
+	$(PY) -m tools.compat $(ARGS)
 
 support: $(INSTALLED) ## write the tables of what is read into README.md and docs/support.md
 	$(PY) -m tools.support README.md docs/support.md

@@ -10,6 +10,9 @@ In reading order:
     job.py         Job: what is known of a job
     against/       what a savepoint is compared with → a Job
     graph.py       the first stage: operators and parallelism
+    states.py      the other stages, per state
+    operators.py   all stages, per operator
+    required.py    the classes that a savepoint names
     rules/         what a change does, and what shows it
     versions.py    what a version of Flink reads and has
     errors.py      what can go wrong

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 
 from doctor.against.kind import Against
 from doctor.against.savepoint import job_of
-from doctor.graph import GraphFinding, metadata_finding, operator_finding, parallelism_finding
-from doctor.job import Fact, Job, JobOperator
-from doctor.report import CheckReport, OperatorVerdict, Outcome, Risk, StateOutcome, StateVerdict, worst
-from doctor.rules.graph import METADATA_TOO_NEW
+from doctor.graph import metadata_finding
+from doctor.job import Job
+from doctor.operators import operator_verdict
+from doctor.report import CheckReport, Outcome, RequiredClass, Risk, worst
+from doctor.required import known_classes, required_classes
+from doctor.rules.comparison import compare
+from doctor.rules.context import Context
+from doctor.rules.rule import Rule
+from doctor.rules.states import CONFIGURATION_UNSEEN, UNSEEN
 from doctor.versions import flink_version, known_backend
 from readers import Savepoint
+
+_LAST_WITH_KRYO_2 = 4
 
 
 def check(
@@ -46,13 +54,20 @@ def check(
         new = source.inform(new, old, version)
 
     too_new = metadata_finding(old, version)
+    context = Context(
+        flink=version,
+        backend=backend,
+        keyed=True,
+        old_kryo=2 if (old.metadata_version or 0) <= _LAST_WITH_KRYO_2 else 5,
+        classes=known_classes(new),
+        compare=compare,
+    )
     operators = tuple(
-        _verdict(operator, new, allow_non_restored=allow_non_restored) for operator in old.operators.values()
+        operator_verdict(operator, old, new, context, allow_non_restored=allow_non_restored)
+        for operator in old.operators.values()
     )
     outcome, stage = worst((operator.outcome, operator.stage) for operator in operators)
-    if too_new:
-        outcome, stage = Outcome.FAILS, METADATA_TOO_NEW.stage
-    return CheckReport(
+    report = CheckReport(
         savepoint=opened.path,
         against=tuple(source.description for source in against),
         flink=version.text,
@@ -60,54 +75,37 @@ def check(
         outcome=outcome,
         stage=stage,
         loses_data=outcome is Outcome.RESTORES and any(operator.loses_data for operator in operators),
-        message=too_new.message if too_new else "",
-        remedy=too_new.rule.remedy if too_new else "",
-        evidence=too_new.rule.evidence if too_new else (),
-        rule=too_new.rule.id if too_new else None,
         operators=operators,
+        risks=(_caution(UNSEEN), _caution(CONFIGURATION_UNSEEN)),
+        required_classes=_required(old, context),
+    )
+    if too_new is None:
+        return report
+    return replace(
+        report,
+        outcome=Outcome.FAILS,
+        stage=too_new.rule.heap.stage,
+        loses_data=False,
+        message=too_new.message,
+        remedy=too_new.rule.remedy,
+        evidence=too_new.rule.evidence,
+        rule=too_new.rule.id,
     )
 
 
-def _verdict(old: JobOperator, new: Job, *, allow_non_restored: bool) -> OperatorVerdict:
-    finding = operator_finding(old, new, allow_non_restored=allow_non_restored)
-    if finding is not None:
-        gone = StateOutcome.DROPPED if allow_non_restored else StateOutcome.NOT_DECLARED
-        return _graph_verdict(old, finding, gone)
-    known = new.operators.get(old.operator_id)
-    fit = parallelism_finding(old, known) if known and Fact.MAX_PARALLELISM in new.knows else None
-    if isinstance(fit, GraphFinding):
-        return _graph_verdict(old, fit, StateOutcome.UNKNOWN)
-    risks = (fit,) if isinstance(fit, Risk) else ()
-    # No rule has looked at its states yet.
-    outcome = Outcome.UNKNOWN if old.states else Outcome.RESTORES
-    states = _states(old, StateOutcome.UNKNOWN, changes_values=False)
-    return OperatorVerdict(
-        operator_id=old.operator_id, uid=old.uid, name=old.name, outcome=outcome, states=states, risks=risks
-    )
-
-
-def _graph_verdict(old: JobOperator, finding: GraphFinding, states: StateOutcome) -> OperatorVerdict:
-    rule = finding.rule
-    loses = rule.stage is None
-    return OperatorVerdict(
-        operator_id=old.operator_id,
-        uid=old.uid,
-        name=old.name,
-        outcome=Outcome.RESTORES if loses else Outcome.FAILS,
-        stage=rule.stage,
-        loses_data=loses,
-        message=finding.message,
+def _caution(rule: Rule) -> Risk:
+    return Risk(
+        rule=rule.id,
+        severity=rule.heap.severity,
+        message=f"not compared: {rule.change}; {rule.effect}",
         remedy=rule.remedy,
         evidence=rule.evidence,
-        rule=rule.id,
-        states=_states(old, states, changes_values=loses),
     )
 
 
-def _states(old: JobOperator, outcome: StateOutcome, *, changes_values: bool) -> tuple[StateVerdict, ...]:
+def _required(old: Job, context: Context) -> tuple[RequiredClass, ...]:
     return tuple(
-        StateVerdict(
-            state_name=state.name, kind=state.entry.kind.value, outcome=outcome, changes_values=changes_values
-        )
-        for state in old.states
+        required
+        for operator in old.operators.values()
+        for required in required_classes(operator, context.classes)
     )

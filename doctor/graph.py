@@ -74,7 +74,10 @@ def parallelism_finding(old: JobOperator, new: JobOperator) -> GraphFinding | Ri
         )
     if wanted is None or wanted == saved:
         return None
-    if new.parallelism is not None and wanted == derived_max_parallelism(new.parallelism):
+    # A number that Flink derives is one that no job has set, most likely: then the saved one is taken. If the old job has set one,
+    # the new one sets one too.
+    is_derived = wanted == derived_max_parallelism(new.parallelism or 1)
+    if is_derived and saved & (saved - 1) == 0 and saved >= _LEAST_DERIVED:
         rule = MAX_PARALLELISM_UNSET
         return Risk(
             rule=rule.id,
@@ -86,7 +89,7 @@ def parallelism_finding(old: JobOperator, new: JobOperator) -> GraphFinding | Ri
         rule=MAX_PARALLELISM_DIFFERS,
         message=(
             f"Max parallelism mismatch: cannot map operator {old.title} with max parallelism {saved} to new program with max "
-            f"parallelism {wanted}"
+            f"parallelism {wanted}{', unless it sets none' if is_derived else ''}"
         ),
     )
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum, auto
+from typing import Protocol
 
 from readers import Entry, Operator, Serializer
 
@@ -21,6 +22,14 @@ class Fact(Enum):
     CLASSES = auto()  # the class files of its jar
 
 
+class Classes(Protocol):
+    """The classes of a jar."""
+
+    def has(self, name: str) -> bool | None:
+        """Return whether a class is there, by its binary name; None if that cannot be told."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobState:
     """One state of an operator.
@@ -29,11 +38,13 @@ class JobState:
         name: the name; a timer state may share it with another state.
         keyed: True for keyed state and timers, False for operator state.
         entry: its kind and serializers.
+        snapshot_classes: the classes of its serializer snapshots.
     """
 
     name: str
     keyed: bool
     entry: Entry
+    snapshot_classes: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +58,7 @@ class JobOperator:
         max_parallelism: None where it is not known.
         has_state: True if the savepoint has any state of it, that of its coordinator too.
         key: the serializer of its keys; None if it has no keyed state.
+        key_classes: the classes of the serializer snapshots of its keys.
         states: its states.
         formats: the layouts of its state files: `canonical`, or the backend that wrote a native one.
         problems: why some of its states are not known.
@@ -60,6 +72,7 @@ class JobOperator:
     max_parallelism: int | None = None
     has_state: bool = False
     key: Serializer | None = None
+    key_classes: frozenset[str] = frozenset()
     states: tuple[JobState, ...] = ()
     formats: frozenset[str] = frozenset()
     problems: tuple[str, ...] = ()
@@ -80,8 +93,10 @@ class Job:
         knows: the facts that are known.
         metadata_version: of its savepoint; None if there is none.
         operators: by operator id.
+        classes: the classes of its jar; None where no jar is known.
     """
 
     knows: frozenset[Fact]
     metadata_version: int | None
     operators: dict[str, JobOperator]
+    classes: Classes | None = None

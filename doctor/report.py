@@ -54,11 +54,16 @@ class StateOutcome(StrEnum):
 
 
 class Severity(StrEnum):
-    """The weight of a verdict, worst first."""
+    """The weight of a verdict, worst first.
+
+    `doubt`: Flink lets the restore through, and only the values can tell whether they are read right; `risk`: there is a change that
+    the compared facts would not show.
+    """
 
     FAILS = "fails"
     LOSES = "loses"
     UNKNOWN = "unknown"
+    DOUBT = "doubt"
     RISK = "risk"
     FINE = "fine"
 
@@ -69,6 +74,7 @@ class Risk:
 
     Attributes:
         rule: the id of the rule.
+        severity: `doubt`, `risk`; or `fine` for a word of caution about what no comparison ever sees.
         message: what may happen.
         remedy: what shows whether it happens, or avoids it.
         evidence: labelled restores and classes of Flink that show it.
@@ -76,6 +82,7 @@ class Risk:
     """
 
     rule: str
+    severity: Severity = Severity.RISK
     message: str
     remedy: str = ""
     evidence: tuple[str, ...] = ()
@@ -85,6 +92,7 @@ class Risk:
         """Return the risk as JSON has it."""
         return {
             "rule": self.rule,
+            "severity": self.severity.value,
             "message": self.message,
             "remedy": self.remedy,
             "evidence": list(self.evidence),
@@ -251,14 +259,15 @@ class CheckReport:
 
     @property
     def severity(self) -> Severity:
-        """The weight of the whole: `risk` where everything is fine unless a named risk comes true."""
+        """The weight of the whole; that of its risks where the outcome is fine."""
         if self.outcome is Outcome.FAILS:
             return Severity.FAILS
         if self.outcome is Outcome.UNKNOWN:
             return Severity.UNKNOWN
         if self.loses_data:
             return Severity.LOSES
-        return Severity.RISK if any(True for _ in self.all_risks()) else Severity.FINE
+        weights = {risk.severity for risk in self.all_risks()}
+        return next((weight for weight in Severity if weight in weights), Severity.FINE)
 
     def all_risks(self) -> Iterable[Risk]:
         """Yield the risks of the savepoint, its operators and states."""

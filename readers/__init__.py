@@ -99,8 +99,14 @@ from readers.offsets import OffsetPlace, offset_places, source_offsets
 from readers.operators import Operator
 from readers.rows import KEY_GROUP, ROW, SUBTASK, conform, is_keyed, merged_type
 from readers.savepoint import Savepoint
-from readers.serializers.base import Serializer
-from readers.serializers.containers import ListSerializer, MapSerializer, NullableSerializer
+from readers.serializers.avro import AvroSerializer
+from readers.serializers.base import OpaqueSerializer, Serializer
+from readers.serializers.containers import (
+    EnumSerializer,
+    ListSerializer,
+    MapSerializer,
+    NullableSerializer,
+)
 from readers.serializers.kryo.classes import (
     BOXES,
     COLLECTIONS,
@@ -124,6 +130,7 @@ from readers.serializers.operators import TtlSerializer
 from readers.serializers.pojo import PojoField, PojoSerializer
 from readers.serializers.primitives import VoidNamespaceSerializer
 from readers.serializers.protobuf.descriptors import Descriptors, read_descriptors
+from readers.serializers.scala import ScalaCaseClassSerializer
 from readers.serializers.tuples import ROW_KIND, RowSerializer, TupleSerializer
 from readers.snapshots.reading import COMPOSITE_MAGIC, NESTED_MAGIC, OPTIONAL_MAP_MAGIC
 from readers.snapshots.registry import has_snapshot
@@ -173,6 +180,7 @@ __all__ = [
     "UNDECODED",
     "WHOLE_MAP",
     "AccessDeniedError",
+    "AvroSerializer",
     "BackendStateType",
     "Batch",
     "Code",
@@ -183,6 +191,7 @@ __all__ = [
     "CorruptDataError",
     "Descriptors",
     "Entry",
+    "EnumSerializer",
     "FileChangedError",
     "FileSystem",
     "Intrinsic",
@@ -200,6 +209,7 @@ __all__ = [
     "NotASavepointError",
     "NullableSerializer",
     "OffsetPlace",
+    "OpaqueSerializer",
     "Operator",
     "OperatorSource",
     "OperatorState",
@@ -217,6 +227,7 @@ __all__ = [
     "Savepoint",
     "SavepointGoneError",
     "SavepointLocation",
+    "ScalaCaseClassSerializer",
     "Selection",
     "Serializer",
     "Source",

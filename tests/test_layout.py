@@ -73,7 +73,9 @@ FLOORS = {
         ("versions", "job"),
         ("rules",),
         ("against",),
-        ("graph",),
+        ("graph", "required"),
+        ("states",),
+        ("operators",),
         ("check",),
     ),
     "service": (

@@ -7,4 +7,5 @@ fidelity.py   a report of what decodes in a folder of savepoints
 roundtrip.py  a report of what is encoded to the same bytes in a folder of savepoints
 rewritten.py  a report of which keyed state is written anew in a folder of savepoints
 folders.py    the folders on the command lines of the last three
+compat.py     how often `check` foresees what real Flink did, on labelled restores
 """

@@ -7,7 +7,18 @@ from dataclasses import replace
 from doctor.against.kind import Against
 from doctor.job import Fact, Job, JobOperator, JobState
 from doctor.versions import FlinkVersion
-from readers import Operator, Savepoint, Serializer, StateKind
+from readers import (
+    BackendStateType,
+    Operator,
+    OperatorSource,
+    ReaderError,
+    Savepoint,
+    Serializer,
+    Source,
+    StateKind,
+    StateMetaInfo,
+    StoredHeader,
+)
 
 _TOLD = frozenset({Fact.OPERATORS, Fact.MAX_PARALLELISM, Fact.STATES})
 # Kinds whose bytes no serializer of the job describes: connectors and operators read them by themselves.
@@ -55,17 +66,24 @@ def _operator(operator: Operator) -> JobOperator:
     states: dict[tuple[bool, str, StateKind], JobState] = {}
     key: Serializer | None = None
     formats: set[str] = set()
+    key_classes: frozenset[str] = frozenset()
     for source in operator.sources:
+        registered = _registered(source)
         # Raw keyed state has key groups and no key serializer: the operator reads it by itself.
         keyed = source.key_serializer is not None
         if keyed:
             key = key or source.key_serializer
+            key_classes |= _key_classes(source)
             formats.add(source.backend)
         for name, entry in source.entries.items():
             if entry.kind not in _UNDESCRIBED:
-                states.setdefault(
-                    (keyed, name.name, entry.kind), JobState(name=name.name, keyed=keyed, entry=entry)
+                state = JobState(
+                    name=name.name,
+                    keyed=keyed,
+                    entry=entry,
+                    snapshot_classes=registered.get((name.name, entry.kind is StateKind.TIMER), frozenset()),
                 )
+                states.setdefault((keyed, name.name, entry.kind), state)
     return JobOperator(
         operator_id=operator.operator_id,
         uid=recorded.uid,
@@ -75,8 +93,35 @@ def _operator(operator: Operator) -> JobOperator:
         has_state=recorded.coordinator_state is not None
         or any(True for subtask in recorded.subtasks for _ in subtask.recorded()),
         key=key,
+        key_classes=key_classes,
         states=tuple(states.values()),
         formats=frozenset(formats),
         problems=tuple(str(handle.error) for handle in operator.unread),
         opened=operator,
     )
+
+
+def _registered(source: Source) -> dict[tuple[str, bool], frozenset[str]]:
+    """Return the classes of the snapshots of each state, by its name and whether it is one of timers."""
+    states: tuple[StateMetaInfo, ...] = ()
+    if isinstance(source, OperatorSource):
+        states = source.header.operator_states + source.header.broadcast_states
+    elif (stored := _header(source)) is not None:
+        states = stored.header.states
+    return {
+        (state.name, state.kind is BackendStateType.PRIORITY_QUEUE): state.snapshot_classes
+        for state in states
+    }
+
+
+def _key_classes(source: Source) -> frozenset[str]:
+    stored = _header(source)
+    return frozenset() if stored is None else stored.header.key_classes
+
+
+def _header(source: Source) -> StoredHeader | None:
+    # A changelog whose base is in several parts has no header of its own.
+    try:
+        return source.stored_header()
+    except ReaderError:
+        return None

@@ -2,7 +2,18 @@
 
 Reading order:
 
-    rule.py     Rule: one line of the tables
-    graph.py    operators, parallelism and `_metadata`: before any state is read
-    table.py    all rules
+    rule.py           Rule: one line of the tables
+    context.py        what a comparison knows beside two types; what it finds
+    graph.py          operators, parallelism and `_metadata`: before any state is read
+    states.py         names, kinds, keys, namespaces, TTL, timers
+    types.py          composites, basic types, enums, own serializers
+    assignment.py     which values Java can assign to a field
+    pojo.py           POJOs and records
+    kryo.py           Kryo, and Kryo 2 → 5
+    avro.py           Avro
+    avroschemas.py    whether one Avro schema reads data of another
+    scala.py          case classes
+    upgrade.py        what 2.x no longer has; SQL and CEP
+    comparison.py     two type trees → the rules that they meet
+    table.py          all rules
 """

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from doctor.report import Severity, Stage
-from doctor.rules.rule import Rule
+from doctor.rules.rule import FAILS_GRAPH, LOSES, RISK, Rule
 
 METADATA_TOO_NEW = Rule(
     id="metadata-too-new",
     change="`_metadata` has a version that this Flink does not read",
     effect="nothing is restored: savepoints of newer versions of Flink are not read by older ones",
-    severity=Severity.FAILS,
-    stage=Stage.GRAPH,
+    heap=FAILS_GRAPH,
+    rocksdb=FAILS_GRAPH,
     flink="Unrecognized checkpoint version number",
     remedy="restore it with the version of Flink that wrote it, or a newer one",
     evidence=("pojo-same", "kryo-type-uuid", "o.a.f.runtime.checkpoint.metadata.MetadataSerializers"),
@@ -19,8 +18,8 @@ OPERATOR_MISSING = Rule(
     id="operator-missing",
     change="an operator with state is not in the new job (removed, or its uid changed)",
     effect="the job does not start",
-    severity=Severity.FAILS,
-    stage=Stage.GRAPH,
+    heap=FAILS_GRAPH,
+    rocksdb=FAILS_GRAPH,
     flink="Cannot map checkpoint/savepoint state for operator … to the new program",
     remedy=(
         "give the operator its old uid, or the old id by setUidHash; --allowNonRestoredState starts the job without this "
@@ -38,7 +37,8 @@ OPERATOR_DROPPED = Rule(
     id="operator-dropped",
     change="an operator with state is not in the new job, and --allowNonRestoredState is given",
     effect="the job starts; the state of the operator is dropped, its classes are never loaded",
-    severity=Severity.LOSES,
+    heap=LOSES,
+    rocksdb=LOSES,
     remedy="give the operator its old uid, or the old id by setUidHash, to keep the state",
     evidence=("uid-changed", "op-removed", "kafka-legacy-other-uid", "o.a.f.runtime.checkpoint.Checkpoints"),
 )
@@ -46,8 +46,8 @@ MAX_PARALLELISM_DIFFERS = Rule(
     id="max-parallelism-differs",
     change="the new job sets another max parallelism than the savepoint has",
     effect="the job does not start: key groups cannot be dealt out anew; --allowNonRestoredState changes nothing",
-    severity=Severity.FAILS,
-    stage=Stage.GRAPH,
+    heap=FAILS_GRAPH,
+    rocksdb=FAILS_GRAPH,
     flink="Max parallelism mismatch between checkpoint/savepoint state and new program",
     remedy=(
         "set the max parallelism of the savepoint, or set none: then the job takes the saved one; or write the savepoint anew "
@@ -59,8 +59,8 @@ PARALLELISM_ABOVE_MAX = Rule(
     id="parallelism-above-max",
     change="the parallelism of the new job is greater than the max parallelism of the savepoint",
     effect="the job does not start: there are fewer key groups than subtasks",
-    severity=Severity.FAILS,
-    stage=Stage.GRAPH,
+    heap=FAILS_GRAPH,
+    rocksdb=FAILS_GRAPH,
     flink="Max parallelism mismatch between checkpoint/savepoint state and new program",
     remedy=(
         "lower the parallelism, or write the savepoint anew by `ALTER TABLE … SET (max_parallelism = …)`"
@@ -71,7 +71,8 @@ MAX_PARALLELISM_UNSET = Rule(
     id="max-parallelism-unset",
     change="the new job has the max parallelism that Flink derives where none is set, the savepoint another one",
     effect="if the job sets none, it takes the saved one; if it sets this very number, it does not start",
-    severity=Severity.RISK,
+    heap=RISK,
+    rocksdb=RISK,
     remedy="look whether the job, or pipeline.max-parallelism, sets a max parallelism",
     evidence=("maxpar-unset", "maxpar-up", "o.a.f.runtime.checkpoint.StateAssignmentOperation"),
 )

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from doctor.rules import graph
+from doctor.rules import avro, graph, kryo, pojo, scala, states, types, upgrade
 from doctor.rules.rule import Rule
 
 FAMILIES: dict[str, tuple[Rule, ...]] = {
     "job graph": graph.RULES,
+    "states, keys, TTL": states.RULES,
+    "types": types.RULES,
+    "POJOs and records": pojo.RULES,
+    "Kryo": kryo.RULES,
+    "Avro": avro.RULES,
+    "Scala": scala.RULES,
+    "upgrades, SQL, CEP": upgrade.RULES,
 }
 """Title, as the documentation shows it → the rules of one family."""

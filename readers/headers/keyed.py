@@ -31,6 +31,7 @@ class KeyedHeader:
         compressed: the key groups are snappy streams.
         key_serializer: of the keys of all states.
         key_block: where its snapshot begins and ends in the header.
+        key_classes: the classes of its serializer snapshots; since version 6 only.
         states: in the order of their ids.
         end: position behind the header.
     """
@@ -41,6 +42,7 @@ class KeyedHeader:
     key_block: tuple[int, int]
     states: tuple[StateMetaInfo, ...]
     end: int
+    key_classes: frozenset[str] = frozenset()
 
     @property
     def data_start(self) -> int:
@@ -91,7 +93,8 @@ def _read_keyed_header(cursor: Cursor, unknown: UnknownSnapshot) -> KeyedHeader:
     check_version(version, KEYED_READERS, "a keyed state header", cursor)
     compressed = cursor.boolean() if version >= _FIRST_WITH_COMPRESSION else False
     key_start = cursor.position
-    key_serializer = _key_serializer(cursor, version, unknown)
+    met: list[str] = []
+    key_serializer = _key_serializer(cursor, version, unknown, met)
     return KeyedHeader(
         version=version,
         compressed=compressed,
@@ -99,10 +102,11 @@ def _read_keyed_header(cursor: Cursor, unknown: UnknownSnapshot) -> KeyedHeader:
         key_block=(key_start, cursor.position),
         states=read_states(cursor, KEYED_READERS[version], unknown),
         end=cursor.position,
+        key_classes=frozenset(met),
     )
 
 
-def _key_serializer(cursor: Cursor, version: int, unknown: UnknownSnapshot) -> Serializer:
+def _key_serializer(cursor: Cursor, version: int, unknown: UnknownSnapshot, met: list[str]) -> Serializer:
     if version <= 2:
         return serializer_of(read_serializer_proxy(cursor))
     if version <= 5:
@@ -111,4 +115,4 @@ def _key_serializer(cursor: Cursor, version: int, unknown: UnknownSnapshot) -> S
         if len(serializers) != 1:
             raise cursor.corrupt(f"expected one key serializer, found {len(serializers)}", start)
         return serializers[0]
-    return read_block(cursor, unknown=unknown)
+    return read_block(cursor, unknown=unknown, met=met)

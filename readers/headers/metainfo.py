@@ -71,6 +71,7 @@ class StateMetaInfo:
         options: by `StateMetaInfoSnapshot.CommonOptionsKeys`.
         serializers: by `StateMetaInfoSnapshot.CommonSerializerKeys`.
         blocks: likewise, where the block of each snapshot begins and ends in the header; of M6 only.
+        snapshot_classes: the classes of its serializer snapshots, nested ones too; of M6 only.
     """
 
     name: str
@@ -78,6 +79,7 @@ class StateMetaInfo:
     options: Mapping[str, str]
     serializers: Mapping[str, Serializer]
     blocks: Mapping[str, tuple[int, int]] = field(default_factory=dict, compare=False)
+    snapshot_classes: frozenset[str] = field(default=frozenset(), compare=False)
 
     @property
     def keyed_state_type(self) -> str | None:
@@ -119,12 +121,20 @@ def read_meta_info(cursor: Cursor, unknown: UnknownSnapshot = refuse) -> StateMe
     """
     name, kind, options = _common(cursor)
     serializers, blocks = {}, {}
+    met: list[str] = []
     for _ in range(cursor.count("serializers", 6)):
         key = _serializer_key(cursor)
         start = cursor.position
-        serializers[key] = read_block(cursor, unknown=unknown)
+        serializers[key] = read_block(cursor, unknown=unknown, met=met)
         blocks[key] = start, cursor.position
-    return StateMetaInfo(name=name, kind=kind, options=options, serializers=serializers, blocks=blocks)
+    return StateMetaInfo(
+        name=name,
+        kind=kind,
+        options=options,
+        serializers=serializers,
+        blocks=blocks,
+        snapshot_classes=frozenset(met),
+    )
 
 
 def read_states(cursor: Cursor, read: MetaInfoReader, unknown: UnknownSnapshot) -> tuple[StateMetaInfo, ...]:

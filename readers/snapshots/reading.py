@@ -60,6 +60,7 @@ class SnapshotReader:
         depth: the number of snapshots around it.
         unknown: handles nested snapshots that are not known.
         serializer: the Java stream of the serializer, which stands beside snapshots of before 1.17; else None.
+        met: the snapshot classes that were read, its own and nested ones among them.
     """
 
     def __init__(
@@ -70,6 +71,7 @@ class SnapshotReader:
         depth: int,
         unknown: UnknownSnapshot = refuse,
         serializer: Cursor | None = None,
+        met: list[str] | None = None,
     ) -> None:
         self.cursor = cursor
         self.class_name = class_name
@@ -77,10 +79,11 @@ class SnapshotReader:
         self.depth = depth
         self.unknown = unknown
         self.serializer = serializer
+        self.met = [] if met is None else met
 
     def versioned(self) -> Serializer:
         """Read a nested snapshot."""
-        return read_versioned(self.cursor, self.depth + 1, self.unknown)
+        return read_versioned(self.cursor, self.depth + 1, self.unknown, met=self.met)
 
     def composite(self) -> int:
         """Read the head of a composite and return its outer version, before 1.8 that of the snapshot; see `Snapshot`."""
@@ -118,7 +121,7 @@ class SnapshotReader:
             return OpaqueSerializer(entry.name, "the savepoint has no serializer for it")
         # The frame has a length, so the end of an unknown class is known.
         try:
-            return read_versioned(entry.value, self.depth + 1)
+            return read_versioned(entry.value, self.depth + 1, met=self.met)
         except (UnsupportedSerializerError, UnsupportedVersionError) as error:
             return OpaqueSerializer(_class_of(error), error.message)
 
@@ -143,7 +146,11 @@ class SnapshotReader:
 
 
 def read_versioned(
-    cursor: Cursor, depth: int = 0, unknown: UnknownSnapshot = refuse, serializer: Cursor | None = None
+    cursor: Cursor,
+    depth: int = 0,
+    unknown: UnknownSnapshot = refuse,
+    serializer: Cursor | None = None,
+    met: list[str] | None = None,
 ) -> Serializer:
     """Read a versioned snapshot.
 
@@ -152,6 +159,7 @@ def read_versioned(
         depth: the number of snapshots around it.
         unknown: handles a snapshot class, or a version of one, that is not known.
         serializer: the Java stream of the serializer, where it stands beside the snapshot.
+        met: the snapshot classes that are read are added to it.
 
     Raises:
         UnsupportedSerializerError: the class is not known, and `unknown` refused it.
@@ -165,7 +173,8 @@ def read_versioned(
     if version == ADAPTER_VERSION:
         serializer = read_serializer_proxy(cursor)
         version = cursor.i4()
-    snapshot = SnapshotReader(cursor, name, version, depth, unknown, serializer)
+    snapshot = SnapshotReader(cursor, name, version, depth, unknown, serializer, met)
+    snapshot.met.append(name)
     body = config_snapshot_body(name) or snapshot_body(name) or _unknown_class
     body_start = cursor.position
     try:
@@ -187,7 +196,11 @@ def _unknown_class(snapshot: SnapshotReader) -> Serializer:
 
 
 def read_block(
-    cursor: Cursor, depth: int = 0, unknown: UnknownSnapshot = refuse, serializer: Cursor | None = None
+    cursor: Cursor,
+    depth: int = 0,
+    unknown: UnknownSnapshot = refuse,
+    serializer: Cursor | None = None,
+    met: list[str] | None = None,
 ) -> Serializer:
     """Read a snapshot block; the arguments are those of `read_versioned`.
 
@@ -203,7 +216,7 @@ def read_block(
             path=cursor.path,
             position=start,
         )
-    return read_versioned(cursor, depth, unknown, serializer)
+    return read_versioned(cursor, depth, unknown, serializer, met)
 
 
 def read_pairs(cursor: Cursor, depth: int = 0) -> tuple[Serializer, ...]:

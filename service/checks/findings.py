@@ -149,6 +149,8 @@ def headline(report: CheckReport) -> str:
             return f"{where}: it cannot be told whether it restores"
         case Severity.LOSES:
             return f"{where} restores it, and loses, ignores or changes values"
+        case Severity.DOUBT:
+            return f"{where} lets it through, and only the values tell whether they are read right"
         case Severity.RISK:
             return f"{where} restores it with the same values, unless a risk comes true"
         case _:
@@ -169,6 +171,8 @@ def advice(report: CheckReport) -> str:
             return f"do not rely on this restore: {worst} cannot be decided{first}{more}"
         case Severity.LOSES:
             return f"restore it only if these values may go ({worst}){first}"
+        case Severity.DOUBT:
+            return f"do not rely on this restore before values were looked at ({worst}){first}"
         case Severity.RISK:
             return f"look at the risks before you rely on it ({worst}){first}"
     if not report.against:
@@ -189,7 +193,7 @@ def _told(report: CheckReport) -> dict[str, Any]:
 def _exit_code(report: CheckReport) -> int:
     if report.outcome is Outcome.FAILS:
         return FAILS
-    if report.outcome is Outcome.UNKNOWN:
+    if report.outcome is Outcome.UNKNOWN or report.severity is Severity.DOUBT:
         return CANNOT_BE_TOLD
     return OTHER_VALUES if report.loses_data else SAME_VALUES
 
@@ -218,7 +222,7 @@ def _found(report: CheckReport) -> Iterator[Finding]:
                 evidence=report.evidence,
                 rule=report.rule or "",
             )
-    yield from (_of_risk(risk, "", "") for risk in report.risks)
+    yield from (_of_risk(risk, "", "") for risk in _named(report.risks))
     for operator in report.operators:
         yield from _of_operator(operator)
 
@@ -239,11 +243,11 @@ def _of_operator(operator: OperatorVerdict) -> Iterator[Finding]:
             evidence=operator.evidence,
             rule=operator.rule or "",
         )
-    yield from (_of_risk(risk, title, "") for risk in operator.risks)
+    yield from (_of_risk(risk, title, "") for risk in _named(operator.risks))
     for state in operator.states:
-        if state.severity not in (Severity.FINE, Severity.RISK):
+        if state.severity not in (Severity.FINE, Severity.RISK, Severity.DOUBT):
             yield _of_state(state, title)
-        yield from (_of_risk(risk, title, state.state_name) for risk in state.risks)
+        yield from (_of_risk(risk, title, state.state_name) for risk in _named(state.risks))
 
 
 def _of_state(state: StateVerdict, operator: str) -> Finding:
@@ -261,12 +265,17 @@ def _of_state(state: StateVerdict, operator: str) -> Finding:
     )
 
 
+def _named(risks: Iterable[Risk]) -> Iterator[Risk]:
+    """Yield the risks of this savepoint; words of caution about what no comparison sees are in the documentation."""
+    return (risk for risk in risks if risk.severity is not Severity.FINE)
+
+
 def _of_risk(risk: Risk, operator: str, state: str) -> Finding:
     return Finding(
-        severity=Severity.RISK,
+        severity=risk.severity,
         operator=operator,
         state=state,
-        outcome="risk",
+        outcome=risk.severity.value,
         stage=None,
         field_path=risk.field_path,
         message=risk.message,
@@ -289,7 +298,14 @@ def _order(stage: Stage | None) -> int:
 
 
 # In this order a person wants to know.
-_SEVERITIES = (Severity.FAILS, Severity.UNKNOWN, Severity.LOSES, Severity.RISK, Severity.FINE)
+_SEVERITIES = (
+    Severity.FAILS,
+    Severity.UNKNOWN,
+    Severity.LOSES,
+    Severity.DOUBT,
+    Severity.RISK,
+    Severity.FINE,
+)
 
 STAGES = {
     Stage.GRAPH: "before any task starts",

@@ -5,7 +5,7 @@
 | report, so one backend | `testsuite` |
 | state; operator or savepoint that has a verdict of its own | `testcase` |
 | fails; loses, ignores or changes values | `failure` |
-| cannot be told | `error` |
+| cannot be told; only values can tell | `error` |
 | risk | `system-out` of a test that passes |
 """
 
@@ -20,7 +20,12 @@ from service.checks.findings import Finding, Findings, advice, findings_of, head
 
 # XML 1.0 has no way to write these, and names of states may have them.
 _NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-_BAD = {Severity.FAILS: "failure", Severity.LOSES: "failure", Severity.UNKNOWN: "error"}
+_BAD = {
+    Severity.FAILS: "failure",
+    Severity.LOSES: "failure",
+    Severity.UNKNOWN: "error",
+    Severity.DOUBT: "error",
+}
 
 
 def junit_text(findings: Findings) -> str:

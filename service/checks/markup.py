@@ -104,7 +104,14 @@ def _text(text: str) -> str:
     return escape(printable(text))
 
 
-_WEIGHTS = (Severity.FAILS, Severity.UNKNOWN, Severity.LOSES, Severity.RISK, Severity.FINE)
+_WEIGHTS = (
+    Severity.FAILS,
+    Severity.UNKNOWN,
+    Severity.LOSES,
+    Severity.DOUBT,
+    Severity.RISK,
+    Severity.FINE,
+)
 _PAGE_STYLE = """
 :root{color-scheme:light dark}
 body{margin:0;font:15px/1.5 system-ui,sans-serif}
@@ -127,7 +134,8 @@ _STYLE = """
 .savepointdb-check .badge{display:inline-block;min-width:4.4rem;text-align:center;border-radius:4px;
 padding:0 .4rem;font-size:.8em;font-weight:600}
 .savepointdb-check .badge.fails,.savepointdb-check .badge.loses{color:var(--bad);background:var(--bad-ground)}
-.savepointdb-check .badge.unknown,.savepointdb-check .badge.risk{color:var(--warn);background:var(--warn-ground)}
+.savepointdb-check .badge.unknown,.savepointdb-check .badge.doubt,
+.savepointdb-check .badge.risk{color:var(--warn);background:var(--warn-ground)}
 .savepointdb-check .badge.fine{color:var(--good);background:var(--good-ground)}
 .savepointdb-check .finding{border-left:3px solid var(--warn);padding:.2rem .8rem;margin:.4rem 0}
 .savepointdb-check .finding.fails,.savepointdb-check .finding.loses{border-color:var(--bad)}

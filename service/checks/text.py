@@ -102,6 +102,7 @@ WORDS = {
     Severity.FAILS: "FAILS",
     Severity.LOSES: "LOSES",
     Severity.UNKNOWN: "UNKNOWN",
+    Severity.DOUBT: "DOUBT",
     Severity.RISK: "RISK",
     Severity.FINE: "fine",
 }

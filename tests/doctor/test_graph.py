@@ -55,11 +55,11 @@ def test_another_max_parallelism_fails(pairs: Path) -> None:
     )
 
 
-def test_a_max_parallelism_that_may_not_be_set_is_a_risk(pairs: Path) -> None:
+def test_a_max_parallelism_that_flink_derives_may_not_be_set(pairs: Path) -> None:
     report = checked(pairs / "maxpar-unset")
 
-    assert {risk.rule for operator in report.operators for risk in operator.risks} == {
-        "max-parallelism-unset"
+    assert {operator.message.rpartition(", ")[2] for operator in report.operators if operator.rule} == {
+        "unless it sets none"
     }
 
 

@@ -28,5 +28,6 @@ def test_a_rule_has_evidence(rule: Rule) -> None:
 
 @pytest.mark.parametrize("rule", ALL, ids=lambda rule: rule.id)
 def test_a_rule_fails_at_a_stage_or_not_at_all(rule: Rule) -> None:
-    assert (rule.severity is Severity.FAILS) == (rule.stage is not None)
-    assert rule.remedy or rule.severity is Severity.FINE
+    for effect in (rule.heap, rule.rocksdb):
+        assert (effect.severity is Severity.FAILS) == (effect.stage is not None)
+        assert rule.remedy or effect.severity is Severity.FINE

@@ -197,8 +197,12 @@ def _kryo(snapshot: Snapshot) -> Serializer:
         versions.append(version)
     for entry in snapshot.optional_map():
         defaults[entry.name] = entry.value.utf("serializer class") if entry.value is not None else _LOST
+    recorded = max(versions, default=0)
     settings = KryoSettings(
-        version=max(versions, default=0), registrations=tuple(registrations), default_serializers=defaults
+        version=recorded,
+        registrations=tuple(registrations),
+        default_serializers=defaults,
+        recorded=recorded,
     )
     return KryoSerializer(type_class, settings)
 

@@ -78,6 +78,7 @@ class KryoSettings:
         default_serializers: class → serializer class.
         classes: class → its fields or constants, of users and of Flink.
         descriptors: of protobuf messages.
+        recorded: the version that the snapshot itself shows, by a serializer instance of its time; 0 if it shows none.
     """
 
     version: int
@@ -85,6 +86,7 @@ class KryoSettings:
     default_serializers: Mapping[str, str] = field(default_factory=dict)
     classes: Mapping[str, KryoClass] = field(default_factory=lambda: FLINK_CLASSES)
     descriptors: Descriptors | None = None
+    recorded: int = field(default=0, compare=False)
 
     @cached_property
     def class_ids(self) -> dict[int, str]:

@@ -1,0 +1,210 @@
+"""The verdict about one operator: the job graph first, then its keys and states."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from doctor.graph import GraphFinding, operator_finding, parallelism_finding
+from doctor.job import Fact, Job, JobOperator, JobState
+from doctor.report import (
+    OperatorVerdict,
+    Outcome,
+    Risk,
+    Severity,
+    Stage,
+    StateOutcome,
+    StateVerdict,
+    worst,
+)
+from doctor.rules.context import Context
+from doctor.rules.rule import Effect, Finding
+from doctor.rules.states import NATIVE_FORMAT, STATES_UNREAD
+from doctor.states import (
+    StateId,
+    id_of,
+    key_findings,
+    new_verdict,
+    risk_of,
+    state_verdict,
+    undeclared_verdict,
+)
+from readers import StateKind
+
+_READABLE = {
+    "hashmap": frozenset({"hashmap", "changelog"}),
+    "rocksdb": frozenset({"rocksdb", "forst", "changelog"}),
+}
+
+
+def operator_verdict(
+    old: JobOperator, job: Job, new: Job, context: Context, *, allow_non_restored: bool
+) -> OperatorVerdict:
+    """Return the verdict about an operator of the savepoint.
+
+    Args:
+        old: the operator.
+        job: the job of the savepoint.
+        new: what is known of the new job.
+        context: what is known beside the types.
+        allow_non_restored: True for --allowNonRestoredState.
+    """
+    finding = operator_finding(old, new, allow_non_restored=allow_non_restored)
+    if finding is not None:
+        gone = StateOutcome.DROPPED if allow_non_restored else StateOutcome.NOT_DECLARED
+        return _graph_verdict(
+            old, _with_hint(finding, old, job, new), _all(old, gone, lost=allow_non_restored)
+        )
+    known = new.operators.get(old.operator_id)
+    states = _states(old, known if Fact.STATES in new.knows else None, context)
+    fit = parallelism_finding(old, known) if known and Fact.MAX_PARALLELISM in new.knows else None
+    if isinstance(fit, GraphFinding):
+        return _graph_verdict(old, fit, states)
+    verdict = _of_states(old, states)
+    if isinstance(fit, Risk):
+        verdict = replace(verdict, risks=(fit,))
+    return _with_keys(verdict, old, known if Fact.STATES in new.knows else None, context)
+
+
+def _graph_verdict(
+    old: JobOperator, finding: GraphFinding, states: tuple[StateVerdict, ...]
+) -> OperatorVerdict:
+    rule = finding.rule
+    stage = rule.heap.stage
+    return OperatorVerdict(
+        operator_id=old.operator_id,
+        uid=old.uid,
+        name=old.name,
+        outcome=Outcome.RESTORES if stage is None else Outcome.FAILS,
+        stage=stage,
+        loses_data=stage is None,
+        message=finding.message,
+        remedy=rule.remedy,
+        evidence=rule.evidence,
+        rule=rule.id,
+        states=states,
+    )
+
+
+def _with_hint(finding: GraphFinding, old: JobOperator, job: Job, new: Job) -> GraphFinding:
+    """Return the finding about a missing operator, with the new operator that has the same states, if there is one."""
+    own = {(id_of(state), state.entry.kind) for state in old.states}
+    alike = [
+        operator
+        for operator in new.operators.values()
+        if own
+        and operator.operator_id not in job.operators
+        and {(id_of(state), state.entry.kind) for state in operator.states} == own
+    ]
+    if len(alike) != 1:
+        return finding
+    return replace(
+        finding,
+        message=f"{finding.message}; {alike[0].title} has the same states and may be the same operator under a new uid",
+    )
+
+
+def _all(old: JobOperator, outcome: StateOutcome, *, lost: bool) -> tuple[StateVerdict, ...]:
+    return tuple(
+        StateVerdict(
+            state_name=state.name,
+            kind=state.entry.kind.value,
+            outcome=outcome,
+            changes_values=lost,
+            severity=Severity.LOSES if lost else Severity.FAILS,
+        )
+        for state in old.states
+    )
+
+
+def _states(old: JobOperator, new: JobOperator | None, context: Context) -> tuple[StateVerdict, ...]:
+    declared: dict[StateId, JobState] = {}
+    if new is not None:
+        declared = {id_of(state): state for state in new.states}
+    verdicts = []
+    for state in old.states:
+        own = context if state.keyed else context.for_operator_state()
+        same = declared.pop(id_of(state), None)
+        if same is None and new is not None:
+            verdicts.append(undeclared_verdict(state, own, opened=not state.keyed or new.key is not None))
+        else:
+            verdicts.append(state_verdict(state, same, own))
+    verdicts += [new_verdict(state) for state in declared.values() if state.entry.kind is not StateKind.TIMER]
+    return tuple(verdicts)
+
+
+def _of_states(old: JobOperator, states: tuple[StateVerdict, ...]) -> OperatorVerdict:
+    """Return the verdict that is the worst of the states."""
+    outcome, stage = worst(map(_outcome, states))
+    verdict = OperatorVerdict(
+        operator_id=old.operator_id,
+        uid=old.uid,
+        name=old.name,
+        outcome=outcome,
+        stage=stage,
+        loses_data=any(state.changes_values for state in states),
+        states=states,
+    )
+    if not old.problems or outcome is Outcome.FAILS:
+        return verdict
+    return replace(
+        verdict,
+        outcome=Outcome.UNKNOWN,
+        message=f"{STATES_UNREAD.effect}: {'; '.join(old.problems)}",
+        remedy=STATES_UNREAD.remedy,
+        evidence=STATES_UNREAD.evidence,
+        rule=STATES_UNREAD.id,
+    )
+
+
+def _outcome(state: StateVerdict) -> tuple[Outcome, Stage | None]:
+    if state.severity is Severity.FAILS:
+        return Outcome.FAILS, state.stage
+    if state.severity is Severity.UNKNOWN:
+        return Outcome.UNKNOWN, None
+    return Outcome.RESTORES, None
+
+
+def _with_keys(
+    verdict: OperatorVerdict, old: JobOperator, new: JobOperator | None, context: Context
+) -> OperatorVerdict:
+    """Return the verdict with what the keys, and the layout of the files, do to all keyed states."""
+    # Without keyed state in the new job its files are not opened.
+    if new is not None and new.key is None:
+        return verdict
+    findings = list(key_findings(old, new, context).findings)
+    if not old.formats <= _READABLE[context.backend] | {"canonical"}:
+        findings.append(
+            Finding(rule=NATIVE_FORMAT, detail=f"{', '.join(sorted(old.formats))} → {context.backend}")
+        )
+    effects = [(finding, finding.rule.effect_in(context.backend, keyed=True)) for finding in findings]
+    risks = tuple(
+        risk_of(finding, effect)
+        for finding, effect in effects
+        if effect.severity in (Severity.DOUBT, Severity.RISK)
+    )
+    verdict = replace(verdict, risks=verdict.risks + risks)
+    for finding, effect in sorted(effects, key=lambda pair: pair[1].severity is not Severity.FAILS):
+        if _is_worse(effect, verdict):
+            return _decided_by(verdict, finding, effect)
+    return verdict
+
+
+def _is_worse(effect: Effect, verdict: OperatorVerdict) -> bool:
+    if effect.severity is Severity.FAILS:
+        order = effect.stage.order if effect.stage else 0
+        return verdict.outcome is not Outcome.FAILS or verdict.stage is None or order <= verdict.stage.order
+    return effect.severity is Severity.LOSES and verdict.outcome is Outcome.RESTORES
+
+
+def _decided_by(verdict: OperatorVerdict, finding: Finding, effect: Effect) -> OperatorVerdict:
+    failed = effect.severity is Severity.FAILS
+    return replace(
+        verdict,
+        outcome=Outcome.FAILS if failed else verdict.outcome,
+        stage=effect.stage if failed else verdict.stage,
+        loses_data=verdict.loses_data or not failed,
+        message=finding.message,
+        remedy=finding.rule.remedy,
+        evidence=finding.rule.evidence,
+        rule=finding.rule.id,
+    )

@@ -1,0 +1,149 @@
+"""Rules for Avro: the writer's schema in the snapshot, resolved to the schema of the new job.
+
+Flink: AvroSerializerSnapshot#resolveSchemaCompatibility, by Avro's SchemaCompatibility
+"""
+
+from __future__ import annotations
+
+import json
+
+from doctor.rules.avroschemas import Resolution, resolve
+from doctor.rules.context import Comparison, Context, Path, found
+from doctor.rules.rule import (
+    FAILS_REGISTER,
+    FINE,
+    LOSES,
+    RISK,
+    UNKNOWN,
+    UNREADABLE_REGISTER,
+    UNREADABLE_RESTORE,
+    UNREADABLE_SNAPSHOT,
+    Rule,
+    Verdict,
+)
+from doctor.rules.types import class_changed
+from readers import AvroSerializer, Serializer
+
+_GENERIC = "org.apache.avro.generic.GenericRecord"
+
+RESOLVES = Rule(
+    id="avro-resolves",
+    change="another schema, which reads data of the old one: defaults for new fields, wider numbers, aliases, more symbols",
+    effect="the values are migrated",
+    verdict=Verdict.MIGRATION,
+    heap=FINE,
+    rocksdb=FINE,
+    evidence=("avro-specific-add-default", "avro-nullable", "avro-enum-add", "avro-rename-alias"),
+)
+FIELD_REMOVED = Rule(
+    id="avro-field-removed",
+    change="a field removed from an Avro schema",
+    effect="the values of the field are dropped; hashmap keeps them in a GenericRecord until it is written anew",
+    verdict=Verdict.MIGRATION,
+    heap=LOSES,
+    rocksdb=LOSES,
+    remedy="keep the field in the schema",
+    evidence=("avro-remove", "avro-specific-remove", "avro-reflect-remove-field"),
+)
+FIELD_RENAMED = Rule(
+    id="avro-field-renamed",
+    change="a field of an Avro schema renamed, with an alias",
+    effect="the values are kept under the new name; hashmap shows them under the old one until they are written anew",
+    verdict=Verdict.MIGRATION,
+    heap=RISK,
+    rocksdb=RISK,
+    remedy="look fields up by the new name, and by the old one until the next savepoint",
+    evidence=("avro-rename-alias",),
+)
+INCOMPATIBLE = Rule(
+    id="avro-incompatible",
+    change="a schema that does not read data of the old one (GenericRecord, or POJO fields)",
+    effect="the state is refused when it is declared",
+    verdict=Verdict.INCOMPATIBLE,
+    heap=FAILS_REGISTER,
+    rocksdb=FAILS_REGISTER,
+    flink="The new state serializer must not be incompatible with the old state serializer",
+    remedy="give new fields a default, renamed ones an alias; keep symbols and types",
+    evidence=(
+        "avro-add-nodefault",
+        "avro-long-to-string",
+        "avro-not-nullable",
+        "avro-enum-remove",
+        "org.apache.avro.SchemaCompatibility",
+    ),
+)
+SPECIFIC_INCOMPATIBLE = Rule(
+    id="avro-specific-incompatible",
+    change="a schema that does not read data of the old one (SpecificRecord, reflect)",
+    effect="hashmap fails when it decodes values into the new class; rocksdb refuses the state when it is declared",
+    verdict=Verdict.INCOMPATIBLE,
+    heap=UNREADABLE_RESTORE,
+    rocksdb=FAILS_REGISTER,
+    flink="AvroTypeException",
+    remedy="give new fields a default, renamed ones an alias; keep symbols and types",
+    evidence=("avro-specific-add-nodefault", "avro-specific-retype"),
+)
+GENERIC_ADDED = Rule(
+    id="avro-generic-field-added",
+    change="a GenericRecord gains a field, or its fields are reordered, although the schemas resolve",
+    effect=(
+        "Flink writes the old record with the new schema: rocksdb fails while it migrates, hashmap restores and fails at the next "
+        "savepoint"
+    ),
+    verdict=Verdict.MIGRATION,
+    heap=UNREADABLE_SNAPSHOT,
+    rocksdb=UNREADABLE_REGISTER,
+    flink="ArrayIndexOutOfBoundsException, ClassCastException",
+    remedy="add fields at a time when the state is written anew, or use a SpecificRecord",
+    evidence=("avro-add-default", "o.a.f.formats.avro.typeutils.AvroSerializer"),
+)
+UNRESOLVED = Rule(
+    id="avro-schema-unreadable",
+    change="a schema that cannot be parsed",
+    effect="it cannot be told whether the new schema reads the old data",
+    heap=UNKNOWN,
+    rocksdb=UNKNOWN,
+    remedy="compare the schemas by hand",
+    evidence=("org.apache.avro.Schema$Parser",),
+)
+
+RULES = (
+    RESOLVES,
+    FIELD_REMOVED,
+    FIELD_RENAMED,
+    INCOMPATIBLE,
+    SPECIFIC_INCOMPATIBLE,
+    GENERIC_ADDED,
+    UNRESOLVED,
+)
+
+
+def compare_avro(old: Serializer, new: Serializer, context: Context, path: Path) -> Comparison:
+    """Compare two Avro types by their schemas."""
+    assert isinstance(old, AvroSerializer)
+    assert isinstance(new, AvroSerializer)
+    # Snapshots of before 1.8 name no class.
+    if old.runtime_class and new.runtime_class and old.runtime_class != new.runtime_class:
+        return class_changed(old.runtime_class, new.runtime_class, context, path)
+    try:
+        if json.loads(old.schema) == json.loads(new.schema):
+            return Comparison()
+        resolution = resolve(old.schema, new.schema)
+    except ValueError as error:
+        return found(UNRESOLVED, path, str(error))
+    return _result(resolution, path, is_generic=new.runtime_class in ("", _GENERIC))
+
+
+def _result(resolution: Resolution, path: Path, *, is_generic: bool) -> Comparison:
+    if resolution.problems:
+        rule = INCOMPATIBLE if is_generic else SPECIFIC_INCOMPATIBLE
+        return found(rule, path, "; ".join(resolution.problems))
+    total = Comparison()
+    changed = resolution.added + resolution.reordered
+    if is_generic and changed:
+        total |= found(GENERIC_ADDED, path, ", ".join(changed))
+    if resolution.renamed:
+        total |= found(FIELD_RENAMED, path, ", ".join(resolution.renamed))
+    if resolution.removed:
+        total |= found(FIELD_REMOVED, path, ", ".join(resolution.removed))
+    return found(RESOLVES, path) if total == Comparison() else total

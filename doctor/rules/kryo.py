@@ -1,0 +1,326 @@
+"""Rules for Kryo. A snapshot names the class and the registrations; it holds no fields, and not whether Kryo 2 or 5 wrote it.
+
+Flink's own verdict is AS_IS wherever the class is the same. Flink 2.0 replaced Kryo 2.24 by Kryo 5, whose bytes differ for many
+classes: what each becomes was seen in real restores.
+
+Flink: KryoSerializerSnapshot#resolveSchemaCompatibility
+"""
+
+from __future__ import annotations
+
+from doctor.rules.context import Comparison, Context, Path, found
+from doctor.rules.rule import (
+    DOUBT,
+    FAILS_REGISTER,
+    FINE,
+    LOSES,
+    RISK,
+    UNREADABLE_ACCESS,
+    UNREADABLE_RESTORE,
+    Rule,
+    Verdict,
+)
+from doctor.rules.types import CLASS_NEEDED, class_changed
+from readers import KryoSerializer, Serializer
+
+_REWRITE = "convert the savepoint with `savepointdb convert`, or make the class a POJO before the upgrade"
+_LOOK = "check with --values: only the values tell"
+
+FIELDS_UNSEEN = Rule(
+    id="kryo-fields-unseen",
+    change="a class that Kryo writes, unchanged by name: its fields are not in the snapshot",
+    effect=(
+        "Flink says nothing if fields were added, removed, renamed or retyped; hashmap then fails at restore, rocksdb at the first "
+        "access, or values are garbage"
+    ),
+    verdict=Verdict.AS_IS,
+    heap=RISK,
+    rocksdb=RISK,
+    remedy="check against the jar too, or with --values; make the class a POJO",
+    evidence=("kryo-add-field", "kryo-rename-field", "pojo-list-of-pojo-add-field"),
+)
+REGISTRATIONS_CHANGED = Rule(
+    id="kryo-registrations-changed",
+    change="Kryo registrations added, inserted, reordered or removed while the classes stay",
+    effect="the values are the same",
+    verdict=Verdict.RECONFIGURED,
+    heap=FINE,
+    rocksdb=FINE,
+    evidence=("kryo-reg-add", "kryo-reg-first", "kryo-reg-reorder", "kryo-reg-remove"),
+)
+REGISTERED_CLASS_GONE = Rule(
+    id="kryo-registered-class-gone",
+    change="a class that was registered with Kryo, or its own Kryo serializer, is no longer in the jar",
+    effect="the whole operator fails when its state file is opened, whether a value is of the class or not",
+    verdict=Verdict.INCOMPATIBLE,
+    heap=UNREADABLE_RESTORE,
+    rocksdb=UNREADABLE_RESTORE,
+    flink="IllegalStateException: Missing value for the key",
+    remedy="keep the class and its Kryo serializer in the jar",
+    evidence=("kryo-reg-remove-class", "kryo-serializer-removed", "kryo-serializer-removed2"),
+)
+SERIALIZER_REMOVED = Rule(
+    id="kryo-serializer-removed",
+    change="the class had a Kryo serializer of its own, and is registered without one",
+    effect="if the serializer's class is gone, the operator fails when its state file is opened; else rocksdb reads garbage",
+    verdict=Verdict.AS_IS,
+    heap=UNREADABLE_RESTORE,
+    rocksdb=UNREADABLE_RESTORE,
+    flink="IllegalStateException: Missing value for the key",
+    remedy="keep the Kryo serializer and its registration",
+    evidence=("kryo-serializer-removed", "kryo-serializer-removed2"),
+)
+SERIALIZER_ADDED = Rule(
+    id="kryo-serializer-added",
+    change="the class gets a Kryo serializer of its own, or another one",
+    effect="hashmap decodes with the old one and keeps the values; rocksdb reads garbage and says nothing",
+    verdict=Verdict.AS_IS,
+    heap=FINE,
+    rocksdb=LOSES,
+    remedy="restore with hashmap from a canonical savepoint once, or give the state a new name",
+    evidence=("kryo-serializer-added2",),
+)
+ZONES = Rule(
+    id="kryo2-zones",
+    change="ZonedDateTime and OffsetDateTime under Kryo 2 (Flink 1.x), the job unchanged",
+    effect="the id of the zone offset is lost when hashmap writes the value: `…T01:02:03null`",
+    verdict=Verdict.AS_IS,
+    heap=LOSES,
+    rocksdb=FINE,
+    remedy="store an Instant and the id of the zone instead",
+    evidence=("kryo-type-zoned", "kryo-type-offsetdt", "pojo-duration-field"),
+)
+AVRO_REGISTRATION = Rule(
+    id="kryo-instance-registration",
+    change="1.x → 2.x: a Kryo serializer is registered as an instance, as flink-avro on the class path of 1.x does",
+    effect="it is stored as an object of a class that 2.x does not have: the whole operator fails when its state file is opened",
+    verdict=Verdict.INCOMPATIBLE,
+    heap=UNREADABLE_RESTORE,
+    rocksdb=UNREADABLE_RESTORE,
+    flink="Missing value for the key 'org.apache.avro.generic.GenericData$Array'",
+    remedy=_REWRITE,
+    evidence=(
+        "kryo-avro-on-cp-pojo",
+        "kryo-avro-on-cp-list",
+        "o.a.f.api.common.ExecutionConfig$SerializableSerializer",
+    ),
+)
+UPGRADE_SAME = Rule(
+    id="kryo-upgrade-same",
+    change="1.x → 2.x: a class whose Kryo 2 bytes Kryo 5 reads alike (URI)",
+    effect="the values are the same",
+    verdict=Verdict.AS_IS,
+    heap=FINE,
+    rocksdb=FINE,
+    evidence=("kryo-type-uri", "o.a.f.api.java.typeutils.runtime.kryo.KryoSerializer"),
+)
+UPGRADE_LOSES = Rule(
+    id="kryo-upgrade-loses",
+    change="1.x → 2.x: collections, maps and BitSet under Kryo",
+    effect="Kryo 5 reads one element too few, empty maps, or other bits; no error is raised",
+    verdict=Verdict.AS_IS,
+    heap=LOSES,
+    rocksdb=LOSES,
+    remedy=_REWRITE,
+    evidence=(
+        "kryo-type-arraylist",
+        "kryo-type-linkedlist",
+        "kryo-type-hashmap",
+        "kryo-type-treemap",
+        "kryo-type-bitset",
+        "kryo-type-arraylist-hint",
+        "com.esotericsoftware.kryo.serializers.CollectionSerializer",
+    ),
+)
+UPGRADE_FAILS = Rule(
+    id="kryo-upgrade-fails",
+    change="1.x → 2.x: UUID, Locale, Duration, LocalDate, ZonedDateTime, OffsetDateTime under Kryo",
+    effect="Kryo 5 cannot read them: hashmap fails at restore, rocksdb when a value is read first, or migrated",
+    verdict=Verdict.AS_IS,
+    heap=UNREADABLE_RESTORE,
+    rocksdb=UNREADABLE_ACCESS,
+    flink="EOFException: Buffer underflow; DateTimeException",
+    remedy=_REWRITE,
+    evidence=(
+        "kryo-type-uuid",
+        "kryo-type-locale",
+        "kryo-type-duration",
+        "kryo-type-zoned",
+        "pojo-instant-field",
+        "pojo-uuid-field",
+        "kryo-map-key",
+    ),
+)
+UPGRADE_UNLISTED = Rule(
+    id="kryo-upgrade-unlisted",
+    change="1.x → 2.x: any other class under Kryo, above all the job's own",
+    effect=(
+        "Flink lets it through, and whether Kryo 5 reads the bytes of Kryo 2 depends on the fields: int, long, boolean and "
+        "String are read, boxed numbers are garbage, doubles, arrays, enums and lists fail"
+    ),
+    verdict=Verdict.AS_IS,
+    heap=DOUBT,
+    rocksdb=DOUBT,
+    remedy=_LOOK,
+    evidence=(
+        "kryo-no-default-ctor",
+        "kryo-final-boxed",
+        "kryo-type-object",
+        "kryo-type-optional",
+        "kryo-in-list",
+    ),
+)
+UPGRADE_OWN_SERIALIZER = Rule(
+    id="kryo-upgrade-own-serializer",
+    change="1.x → 2.x: a class with a Kryo serializer of its own, ported to Kryo 5",
+    effect="its writeLong and writeInt have other bytes in Kryo 5: garbage, and no error is raised",
+    verdict=Verdict.AS_IS,
+    heap=LOSES,
+    rocksdb=LOSES,
+    remedy=_REWRITE,
+    evidence=("kryo-serializer-upgrade",),
+)
+UPGRADE_COLLECTION_FIELD = Rule(
+    id="kryo-upgrade-collection-field",
+    change="1.x → 2.x: a field of type List, Map or Set in a POJO, which Kryo wrote in 1.x",
+    effect="2.x has serializers of its own for them: the state is refused when it is declared",
+    verdict=Verdict.INCOMPATIBLE,
+    heap=FAILS_REGISTER,
+    rocksdb=FAILS_REGISTER,
+    flink="The new state serializer must not be incompatible with the old state serializer",
+    remedy=_REWRITE + "; pipeline.built-in-collection-types: false keeps Kryo, which loses elements",
+    evidence=("pojo-list-field", "pojo-listonly-field", "pojo-maponly-field"),
+)
+KEY_INVISIBLE = Rule(
+    id="kryo-upgrade-key",
+    change="1.x → 2.x: keys that Kryo wrote",
+    effect="hashmap fails at restore or reads garbage; rocksdb restores, and no key is ever found again, as its bytes differ",
+    verdict=Verdict.AS_IS,
+    heap=UNREADABLE_RESTORE,
+    rocksdb=LOSES,
+    remedy=_REWRITE,
+    evidence=("key-kryo-same", "key-kryo-reg"),
+)
+MIXED = Rule(
+    id="kryo-mixed",
+    change="a savepoint of 2.x whose job was restored from 1.x",
+    effect="rocksdb rewrites only the values that change: one state may hold bytes of Kryo 2 and of Kryo 5",
+    heap=RISK,
+    rocksdb=RISK,
+    remedy=_LOOK,
+    evidence=("kryo-type-arraylist",),
+)
+
+RULES = (
+    FIELDS_UNSEEN,
+    REGISTRATIONS_CHANGED,
+    REGISTERED_CLASS_GONE,
+    SERIALIZER_REMOVED,
+    SERIALIZER_ADDED,
+    ZONES,
+    AVRO_REGISTRATION,
+    UPGRADE_SAME,
+    UPGRADE_LOSES,
+    UPGRADE_FAILS,
+    UPGRADE_UNLISTED,
+    UPGRADE_OWN_SERIALIZER,
+    UPGRADE_COLLECTION_FIELD,
+    KEY_INVISIBLE,
+    MIXED,
+)
+
+
+def compare_kryo(old: Serializer, new: Serializer, context: Context, path: Path) -> Comparison:
+    """Compare two classes that Kryo writes; what an upgrade does to their values is found by `upgraded`."""
+    assert isinstance(old, KryoSerializer)
+    assert isinstance(new, KryoSerializer)
+    if old.type_class != new.type_class:
+        return class_changed(old.type_class, new.type_class, context, path)
+    total = _serializers(old, new, context, path)
+    before = [registered.class_name for registered in old.settings.registrations]
+    after = [registered.class_name for registered in new.settings.registrations]
+    if before != after:
+        detail = f"{len(before)} registrations → {len(after)}"
+        total |= found(REGISTRATIONS_CHANGED, path, detail)
+        for name in before:
+            if name not in after and context.classes.has(name) is None and not name.startswith(_FLINK):
+                total |= found(CLASS_NEEDED, path, name)
+    if not context.is_upgrade and may_change(old.type_class):
+        total |= found(FIELDS_UNSEEN, path, old.type_class)
+    return total
+
+
+def _serializers(old: KryoSerializer, new: KryoSerializer, context: Context, path: Path) -> Comparison:
+    before = old.settings.serializers.get(old.type_class, "")
+    after = new.settings.serializers.get(old.type_class, "")
+    if before == after or context.is_upgrade:
+        return Comparison()
+    detail = f"{old.type_class}: {before or 'Kryo'} → {after or 'Kryo'}"
+    # A serializer that is still on the class path can decode, and rocksdb reads with the new one all the same.
+    if before and context.classes.has(before) is not True:
+        return found(SERIALIZER_REMOVED, path, detail)
+    return found(SERIALIZER_ADDED, path, detail)
+
+
+def may_change(class_name: str) -> bool:
+    """Return whether the bytes of a class depend on classes of the job: its own classes, and types that hold any object."""
+    return not class_name.startswith(("java.", "javax.")) or class_name in _OPEN or class_name in _LOST
+
+
+def upgraded(old: KryoSerializer, path: Path) -> Comparison:
+    """Return what Kryo 5 makes of values of a class that Kryo 2 wrote."""
+    name = old.type_class
+    if name in old.settings.serializers:
+        return found(UPGRADE_OWN_SERIALIZER, path, name)
+    rule = _UPGRADES.get(name, UPGRADE_UNLISTED)
+    return found(rule, path, name)
+
+
+def zoned(old: KryoSerializer, path: Path) -> Comparison:
+    """Return what Kryo 2 does to dates with zones, without any upgrade."""
+    return found(ZONES, path, old.type_class) if old.type_class in _ZONED else Comparison()
+
+
+def unloadable(old: KryoSerializer, context: Context, path: Path) -> Comparison:
+    """Return the findings about what a snapshot of Kryo needs before any value is read."""
+    total = Comparison()
+    settings = old.settings
+    if context.is_upgrade and settings.recorded == _KRYO_2:
+        total |= found(AVRO_REGISTRATION, path, old.type_class)
+    for registration in settings.registrations:
+        for name in (registration.class_name, registration.serializer):
+            # Flink registers a dummy of its own where flink-avro is not on the class path.
+            if name and not name.startswith(_FLINK) and context.classes.has(name) is False:
+                total |= found(REGISTERED_CLASS_GONE, path, name)
+    return total
+
+
+_KRYO_2 = 2
+_FLINK = ("org.apache.flink.", "org.apache.avro.")
+_ZONED = frozenset({"java.time.ZonedDateTime", "java.time.OffsetDateTime"})
+# Types that hold objects of any class.
+_OPEN = frozenset({"java.lang.Object", "java.util.Optional", "java.io.Serializable", "java.lang.Comparable"})
+_LOST = frozenset(
+    f"java.util.{name}"
+    for name in (
+        "List", "Set", "Map", "Collection", "Queue", "Deque", "SortedMap", "SortedSet", "NavigableMap", "NavigableSet",
+        "ArrayList", "LinkedList", "Vector", "Stack", "ArrayDeque", "PriorityQueue", "HashSet", "LinkedHashSet", "TreeSet",
+        "HashMap", "LinkedHashMap", "TreeMap", "Hashtable", "IdentityHashMap", "WeakHashMap", "concurrent.ConcurrentHashMap",
+        "concurrent.CopyOnWriteArrayList", "BitSet",
+    )
+)  # fmt: skip
+_FAILING = (
+    "java.util.UUID",
+    "java.util.Locale",
+    "java.time.Duration",
+    "java.time.LocalDate",
+    "java.time.ZonedDateTime",
+    "java.time.OffsetDateTime",
+)
+_UPGRADES: dict[str, Rule] = (
+    dict.fromkeys(_LOST, UPGRADE_LOSES)
+    | dict.fromkeys(_FAILING, UPGRADE_FAILS)
+    | {"java.net.URI": UPGRADE_SAME}
+)
+COLLECTION_FIELDS = frozenset({"java.util.List", "java.util.Map", "java.util.Set"})
+"""Declared types of fields that Flink 2.x gives serializers of its own; in 1.x Kryo wrote them."""

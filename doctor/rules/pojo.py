@@ -1,0 +1,252 @@
+"""Rules for POJOs and records: fields are compared by declaring class and name.
+
+Flink looks the fields of the savepoint up in the new class by reflection, from their declaring class upwards.
+
+Flink: PojoSerializerSnapshot#resolveSchemaCompatibility, PojoFieldUtils#getField
+"""
+
+from __future__ import annotations
+
+from doctor.rules.assignment import is_assignable
+from doctor.rules.context import Comparison, Context, Path, found
+from doctor.rules.rule import (
+    FAILS_REGISTER,
+    FINE,
+    LOSES,
+    RISK,
+    UNREADABLE_RESTORE,
+    Rule,
+    Verdict,
+)
+from doctor.rules.types import CLASS_GONE, CLASS_NEEDED, ENUM_REMOVED, class_changed
+from readers import PojoField, PojoSerializer, Serializer
+
+FIELD_ADDED = Rule(
+    id="pojo-field-added",
+    change="a field added to a POJO or record",
+    effect="the values are migrated; the new field has the default of the constructor (null, 0)",
+    verdict=Verdict.MIGRATION,
+    heap=FINE,
+    rocksdb=FINE,
+    remedy="if the default is not right, set the field with `UPDATE` before the restore",
+    evidence=("pojo-add-field", "pojo-super-add-field", "record-add-component", "pojo-nested-add-field"),
+)
+FIELD_REMOVED = Rule(
+    id="pojo-field-removed",
+    change="a field removed from a POJO or record, or renamed, which is removed and added",
+    effect="the values of the field are dropped, and nothing says so; if it became `transient` or static, the restore fails",
+    verdict=Verdict.MIGRATION,
+    heap=LOSES,
+    rocksdb=LOSES,
+    remedy="keep the field, or rename it in the savepoint with `ALTER TABLE … RENAME COLUMN`",
+    evidence=("pojo-remove-field", "pojo-rename-field", "pojo-field-transient"),
+)
+FIELD_MOVED_DOWN = Rule(
+    id="pojo-field-moved-down",
+    change="a field moved from a superclass into the class",
+    effect="Flink looks it up in the superclass only: its values are dropped, and nothing says so",
+    verdict=Verdict.MIGRATION,
+    heap=LOSES,
+    rocksdb=LOSES,
+    remedy="leave the field in the superclass",
+    evidence=("pojo-field-from-superclass", "o.a.f.api.java.typeutils.runtime.PojoFieldUtils"),
+)
+FIELD_MOVED = Rule(
+    id="pojo-field-moved",
+    change="a field moved between two superclasses",
+    effect="upwards its values are kept, downwards they are dropped, and nothing says so",
+    verdict=Verdict.AS_IS,
+    heap=RISK,
+    rocksdb=RISK,
+    remedy="check against the jar too: it shows which superclass is above the other",
+    evidence=("pojo-field-from-superclass", "o.a.f.api.java.typeutils.runtime.PojoFieldUtils"),
+)
+FIELD_RETYPED = Rule(
+    id="pojo-field-retyped",
+    change="a field of a POJO with another type, to which Java cannot assign the old values",
+    effect="hashmap: the old value cannot be set when values are decoded; rocksdb: the state is refused when it is declared",
+    verdict=Verdict.INCOMPATIBLE,
+    heap=UNREADABLE_RESTORE,
+    rocksdb=FAILS_REGISTER,
+    flink="IllegalArgumentException: Can not set … field",
+    remedy="keep the type and add a field, or retype it in the savepoint with `ALTER TABLE … ALTER COLUMN`",
+    evidence=(
+        "pojo-retype-long-string",
+        "pojo-tuple-field-arity",
+        "pojo-list-to-set",
+        "nested-retype-broadcast-value",
+    ),
+)
+FIELD_RETYPED_ASSIGNABLE = Rule(
+    id="pojo-field-retyped-assignable",
+    change="a field of a POJO with another type, to which Java can assign the old values (int → long)",
+    effect="the state is refused when it is declared",
+    verdict=Verdict.INCOMPATIBLE,
+    heap=FAILS_REGISTER,
+    rocksdb=FAILS_REGISTER,
+    flink="The new state serializer must not be incompatible with the old state serializer",
+    remedy="keep the type and add a field, or retype it in the savepoint with `ALTER TABLE … ALTER COLUMN`",
+    evidence=("pojo-list-field", "o.a.f.api.java.typeutils.runtime.PojoSerializerSnapshot"),
+)
+NESTED_UNREADABLE = Rule(
+    id="pojo-nested-unreadable",
+    change="the class of a field is gone, or an enum in a field lost a constant",
+    effect="the whole operator fails when its state file is opened, whatever Flink's verdict is",
+    verdict=Verdict.MIGRATION,
+    heap=UNREADABLE_RESTORE,
+    rocksdb=UNREADABLE_RESTORE,
+    flink="IllegalStateException: field serializer snapshots should be present.",
+    remedy="keep the class and its constants in the jar",
+    evidence=("pojo-field-enum-remove", "o.a.f.api.java.typeutils.runtime.PojoSerializerSnapshot"),
+)
+REGISTRATION_CHANGED = Rule(
+    id="pojo-registrations-changed",
+    change="registered subclasses added, removed or reordered; subclasses met that are not registered",
+    effect="the values are the same",
+    verdict=Verdict.RECONFIGURED,
+    heap=FINE,
+    rocksdb=FINE,
+    evidence=(
+        "pojo-subclass-register-add",
+        "pojo-subclass-register-reorder",
+        "key-pojo-subclass-register",
+    ),
+)
+SUBCLASSES_UNSEEN = Rule(
+    id="pojo-subclasses-unseen",
+    change="values of subclasses that the snapshot does not list",
+    effect=(
+        "hashmap writes its header before any value, so the first snapshot of a job lists no unregistered subclass: if one is "
+        "gone or gains a field, the restore fails"
+    ),
+    heap=RISK,
+    rocksdb=RISK,
+    flink="EOFException",
+    remedy="check with --values, and register the subclasses",
+    evidence=("pojo-subclass-add-field", "pojo-subclass-class-gone"),
+)
+POJO_TO_KRYO = Rule(
+    id="pojo-to-kryo",
+    change="a class is no longer a POJO to Flink, so Kryo writes it (default constructor lost, a field without getter and setter)",
+    effect="the state is refused when it is declared; hashmap: without the constructor no value can be decoded either",
+    verdict=Verdict.INCOMPATIBLE,
+    heap=UNREADABLE_RESTORE,
+    rocksdb=FAILS_REGISTER,
+    flink="The new state serializer must not be incompatible with the old state serializer",
+    remedy="make it a POJO again: public class, public default constructor, public fields or getters and setters",
+    evidence=("pojo-to-kryo-ctor",),
+)
+POJO_TO_OTHER = Rule(
+    id="pojo-to-other",
+    change="a POJO is read by another serializer, as Kryo → POJO or POJO → Avro reflect",
+    effect="the state is refused when it is declared",
+    verdict=Verdict.INCOMPATIBLE,
+    heap=FAILS_REGISTER,
+    rocksdb=FAILS_REGISTER,
+    flink="The new state serializer must not be incompatible with the old state serializer",
+    remedy="keep the way in which the class is serialised, or give the state a new name and copy its values",
+    evidence=("pojo-to-avro-reflect", "own-serializer-to-pojo"),
+)
+
+RULES = (
+    FIELD_ADDED,
+    FIELD_REMOVED,
+    FIELD_MOVED_DOWN,
+    FIELD_MOVED,
+    FIELD_RETYPED,
+    FIELD_RETYPED_ASSIGNABLE,
+    NESTED_UNREADABLE,
+    REGISTRATION_CHANGED,
+    SUBCLASSES_UNSEEN,
+    POJO_TO_KRYO,
+    POJO_TO_OTHER,
+)
+
+
+def compare_pojos(old: Serializer, new: Serializer, context: Context, path: Path) -> Comparison:
+    """Compare two POJOs."""
+    assert isinstance(old, PojoSerializer)
+    assert isinstance(new, PojoSerializer)
+    if old.pojo_class != new.pojo_class:
+        return class_changed(old.pojo_class, new.pojo_class, context, path)
+    total = _fields(old, new, context, path) | _registrations(old, new, context, path)
+    if context.decodes_all and not old.registered and not old.non_registered:
+        total |= found(SUBCLASSES_UNSEEN, path, old.pojo_class)
+    return total
+
+
+def _fields(old: PojoSerializer, new: PojoSerializer, context: Context, path: Path) -> Comparison:
+    total = Comparison()
+    known = {field.name: field for field in new.fields if not field.hidden}
+    # Two classes of a hierarchy may have fields of one name.
+    declared = {(field.declared_in, field.name): field for field in new.fields if not field.hidden}
+    kept = set()
+    for field in old.fields:
+        if field.hidden:
+            # The class that wrote the savepoint had lost the field already.
+            total |= Comparison(verdict=Verdict.MIGRATION)
+            continue
+        at = (*path, field.name)
+        same = declared.get((field.declared_in, field.name))
+        now = same or known.get(field.name)
+        if now is None:
+            total |= found(FIELD_REMOVED, at, f"{old.pojo_class} no longer has {field.name}")
+            continue
+        moved = Comparison() if same else _moved(old, field, now, at)
+        total |= moved
+        if moved.verdict is Verdict.MIGRATION:
+            continue
+        kept.add((now.declared_in, now.name))
+        total |= _retyped(field, now, context, at)
+    for added in new.fields:
+        if not added.hidden and (added.declared_in, added.name) not in kept:
+            total |= found(FIELD_ADDED, (*path, added.name), f"{old.pojo_class} has a new field {added.name}")
+    return total
+
+
+def _moved(old: PojoSerializer, before: PojoField, now: PojoField, path: Path) -> Comparison:
+    """Return the finding about a field that another class of the hierarchy declares now."""
+    # The lookup walks up: what was declared in the class itself is found in any superclass.
+    if not before.declared_in or not now.declared_in or before.declared_in == old.pojo_class:
+        return Comparison()
+    detail = f"{before.name} moved from {before.declared_in} to {now.declared_in}"
+    return found(FIELD_MOVED_DOWN if now.declared_in == old.pojo_class else FIELD_MOVED, path, detail)
+
+
+def _retyped(before: PojoField, now: PojoField, context: Context, path: Path) -> Comparison:
+    nested = context.compare(before.serializer, now.serializer, context, path)
+    if nested.verdict is not Verdict.INCOMPATIBLE:
+        return nested
+    unreadable = (CLASS_GONE, ENUM_REMOVED)
+    if any(finding.rule in unreadable and finding.path == path for finding in nested.findings):
+        return nested | found(NESTED_UNREADABLE, path, _change(before, now))
+    if isinstance(before.serializer, PojoSerializer) and isinstance(now.serializer, PojoSerializer):
+        return nested
+    assignable = is_assignable(before.serializer, now.serializer)
+    return nested | found(
+        FIELD_RETYPED_ASSIGNABLE if assignable else FIELD_RETYPED, path, _change(before, now)
+    )
+
+
+def _change(before: PojoField, now: PojoField) -> str:
+    return f"{before.name}: {before.serializer.type_name} → {now.serializer.type_name}"
+
+
+def _registrations(old: PojoSerializer, new: PojoSerializer, context: Context, path: Path) -> Comparison:
+    total = Comparison()
+    before, after = dict(old.registered), dict(new.registered)
+    described = after | dict(new.non_registered)
+    for name, serializer in old.registered + old.non_registered:
+        at = (*path, f"({name})")
+        now = described.get(name)
+        if now is None and context.classes.has(name) is None:
+            # A job that has met other subclasses, and not this one, has most likely lost it.
+            lost = name in before or bool(new.non_registered)
+            detail = f"{name}, unless it is still in the jar" if lost else name
+            total |= found(CLASS_GONE if lost else CLASS_NEEDED, at, detail)
+        elif now is not None and (name in before) and (name in after):
+            total |= context.compare(serializer, now, context, at)
+    order = tuple(after)[: len(before)] != tuple(before)
+    if order or old.non_registered:
+        total |= found(REGISTRATION_CHANGED, path, old.pojo_class)
+    return total

@@ -1,0 +1,217 @@
+"""Rules for states as a whole: names, kinds, keys, namespaces, TTL, timers, and the layout of native savepoints.
+
+Flink: HeapKeyedStateBackend#tryRegisterStateTable, RocksDBKeyedStateBackend#tryRegisterKvStateInformation,
+DefaultOperatorStateBackend#getListState
+"""
+
+from __future__ import annotations
+
+from doctor.rules.rule import (
+    FAILS_REGISTER,
+    FINE,
+    LOSES,
+    UNKNOWN,
+    UNREADABLE_RESTORE,
+    Rule,
+    Verdict,
+)
+
+_REFUSED = "The new state serializer must not be incompatible with the old state serializer"
+
+NOT_DECLARED = Rule(
+    id="state-not-declared",
+    change="the new job does not declare the state (removed, renamed, or declared as keyed, list or broadcast state instead)",
+    effect="the job starts; the state is not read, and every later savepoint carries it along",
+    heap=LOSES,
+    rocksdb=LOSES,
+    remedy=(
+        "declare it by its old name; rename it in the savepoint with `ALTER TABLE … RENAME TO`, or drop it with `DROP TABLE`; a "
+        "state that is declared after the start only is read then"
+    ),
+    evidence=(
+        "state-removed",
+        "state-renamed",
+        "kind-oplist-to-broadcast",
+        "kind-value-to-oplist",
+        "op-swapped-uids",
+        "sql-dedup-same",
+    ),
+)
+STATE_NEW = Rule(
+    id="state-new",
+    change="a state that the savepoint does not have",
+    effect="it is empty",
+    heap=FINE,
+    rocksdb=FINE,
+    evidence=("state-added",),
+)
+OPERATOR_STATELESS = Rule(
+    id="operator-without-keyed-state",
+    change="the new job has an operator of this id, and it has no keyed state",
+    effect="the job starts, without --allowNonRestoredState; the keyed state is dropped, and nothing says so",
+    heap=LOSES,
+    rocksdb=LOSES,
+    remedy=(
+        "look whether the id now belongs to another operator, as generated ids do where operators have no uid; set uids, or "
+        "setUidHash with the old id on the right operator"
+    ),
+    evidence=("op-merged-removed-nokeyed", "o.a.f.streaming.api.operators.StreamTaskStateInitializerImpl"),
+)
+KIND_CHANGED = Rule(
+    id="kind-changed",
+    change="another kind of keyed state under the same name, as value → list, window reduce → process",
+    effect="the state is refused when it is declared, even if the bytes are the same",
+    verdict=Verdict.INCOMPATIBLE,
+    heap=FAILS_REGISTER,
+    rocksdb=FAILS_REGISTER,
+    flink="Incompatible key/value state types",
+    remedy="give the new state another name, and write its values with `CREATE TABLE … AS SELECT`",
+    evidence=("kind-value-to-list", "kind-list-to-map", "kind-value-to-reducing", "window-reduce-to-list"),
+)
+MODE_CHANGED = Rule(
+    id="distribution-mode-changed",
+    change="operator list state ↔ union list state",
+    effect="the state is refused when it is declared",
+    verdict=Verdict.INCOMPATIBLE,
+    heap=FAILS_REGISTER,
+    rocksdb=FAILS_REGISTER,
+    flink="Incompatible state assignment modes",
+    remedy="give the new state another name, and write its values with `CREATE TABLE … AS SELECT`",
+    evidence=("kind-opunion-to-oplist",),
+)
+KEY_CHANGED = Rule(
+    id="key-changed",
+    change="another type of key; a key may only stay as it is or be reconfigured, so a key field added fails too",
+    effect="the whole operator fails when its state file is opened",
+    verdict=Verdict.INCOMPATIBLE,
+    heap=UNREADABLE_RESTORE,
+    rocksdb=UNREADABLE_RESTORE,
+    flink="The new key serializer must be compatible",
+    remedy="keep the type of the key; write the state anew under a new operator with `CREATE TABLE … AS SELECT`",
+    evidence=(
+        "key-long-to-int",
+        "key-tuple-arity",
+        "key-tuple-wrap",
+        "avro-specific-key-add",
+        "sql-group-key",
+    ),
+)
+NAMESPACE_CHANGED = Rule(
+    id="namespace-changed",
+    change="another type of namespace, as time windows → global windows",
+    effect="the state is refused when it is declared",
+    verdict=Verdict.INCOMPATIBLE,
+    heap=FAILS_REGISTER,
+    rocksdb=FAILS_REGISTER,
+    flink="The new namespace serializer must be compatible; priority queue serializer must not be incompatible",
+    remedy="keep the kind of windows, or give the window operator a new uid",
+    evidence=("window-global",),
+)
+MAP_KEY_MIGRATED = Rule(
+    id="map-key-migrated",
+    change="the key of a MapState needs a migration, as a POJO with a new field",
+    effect="hashmap migrates it; rocksdb refuses, as its keys are bytes that are compared",
+    verdict=Verdict.MIGRATION,
+    heap=FINE,
+    rocksdb=FAILS_REGISTER,
+    flink="migration for MapState currently only allows value schema evolutions",
+    remedy="restore with hashmap from a canonical savepoint once, or keep the key",
+    evidence=("nested-add-field-map-key", "nested-add-field-broadcast-key"),
+)
+TTL_1 = Rule(
+    id="ttl-switched",
+    change="TTL switched on or off, Flink 1.x",
+    effect="the state is refused when it is declared",
+    verdict=Verdict.INCOMPATIBLE,
+    heap=FAILS_REGISTER,
+    rocksdb=FAILS_REGISTER,
+    flink=_REFUSED,
+    remedy="keep TTL as it is, with a very long time instead of none; or upgrade to 2.x first, which migrates",
+    evidence=(
+        "ttl-on-value",
+        "ttl-off-value",
+        "ttl-off-list",
+        "ttl-off-map",
+        "ttl-on-reducing",
+        "sql-ttl-off",
+    ),
+)
+TTL_2 = Rule(
+    id="ttl-migrated",
+    change="TTL switched on or off, Flink 2.x",
+    effect="the values are migrated, and stay the same",
+    verdict=Verdict.MIGRATION,
+    heap=FINE,
+    rocksdb=FINE,
+    evidence=("ttl-on-value", "ttl-off-map", "ttl-on-pojo-add-field", "sql-ttl-off"),
+)
+TIMERS_CHANGED = Rule(
+    id="timers-changed",
+    change="timers of another type of key or namespace",
+    effect="the timers are refused when the operator opens",
+    verdict=Verdict.INCOMPATIBLE,
+    heap=FAILS_REGISTER,
+    rocksdb=FAILS_REGISTER,
+    flink="The new priority queue serializer must not be incompatible",
+    remedy="keep the types of key and window, or give the operator a new uid",
+    evidence=("window-global", "o.a.f.runtime.state.heap.HeapPriorityQueuesManager"),
+)
+NATIVE_FORMAT = Rule(
+    id="native-other-backend",
+    change="a native savepoint or a checkpoint of another state backend",
+    effect="the backend cannot read the files",
+    verdict=None,
+    heap=UNREADABLE_RESTORE,
+    rocksdb=UNREADABLE_RESTORE,
+    flink="EOFException; ClassCastException of the state handle",
+    remedy="restore it with its own backend, and take a canonical savepoint: all backends read these",
+    evidence=("backend-native", "o.a.f.runtime.state.heap.HeapRestoreOperation"),
+)
+STATES_UNREAD = Rule(
+    id="state-unread",
+    change="a state file of the savepoint that is missing or damaged",
+    effect="what it holds could not be checked; Flink will fail on it if it cannot read it either",
+    heap=UNKNOWN,
+    rocksdb=UNKNOWN,
+    remedy="mend or fetch the file, and check again",
+    evidence=("o.a.f.runtime.state.StateObject",),
+)
+UNSEEN = Rule(
+    id="unseen",
+    change="what no comparison of types sees: key selectors, sizes and gaps of windows, TTL durations, the code of functions",
+    effect="a key selector that returns other values of the same type never finds the old keys, and nothing says so",
+    heap=FINE,
+    rocksdb=FINE,
+    remedy="compare these by hand",
+    evidence=("key-values-change", "window-size", "ttl-duration"),
+)
+CONFIGURATION_UNSEEN = Rule(
+    id="configuration-unseen",
+    change="the configuration of the cluster that restores: it is in no savepoint and in no jar",
+    effect=(
+        "2.x knows no backends `filesystem` and `jobmanager`, 1.x no factory `org.apache.flink.state.rocksdb`; with the "
+        "changelog backend switched on, its first checkpoint after a NO_CLAIM restore fails"
+    ),
+    heap=FINE,
+    rocksdb=FINE,
+    remedy="look at state.backend.type and state.changelog.enabled",
+    evidence=("config-backend-jobmanager", "config-backend-rocksdb-new-factory", "changelog-on"),
+)
+
+RULES = (
+    NOT_DECLARED,
+    STATE_NEW,
+    OPERATOR_STATELESS,
+    KIND_CHANGED,
+    MODE_CHANGED,
+    KEY_CHANGED,
+    NAMESPACE_CHANGED,
+    MAP_KEY_MIGRATED,
+    TTL_1,
+    TTL_2,
+    TIMERS_CHANGED,
+    NATIVE_FORMAT,
+    STATES_UNREAD,
+    UNSEEN,
+    CONFIGURATION_UNSEEN,
+)

@@ -1,0 +1,271 @@
+"""Rules for types in general: composites, basic types, enums, own serializers; and the comparison that all families share.
+
+Flink: CompositeTypeSerializerSnapshot, SimpleTypeSerializerSnapshot, EnumSerializer$EnumSerializerSnapshot
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from itertools import zip_longest
+from typing import TypeAlias
+
+from doctor.rules.context import Compare, Comparison, Context, Path, found, joined
+from doctor.rules.rule import FAILS_REGISTER, FINE, RISK, UNREADABLE_RESTORE, Rule, Verdict
+from readers import (
+    EnumSerializer,
+    OpaqueSerializer,
+    RowSerializer,
+    Serializer,
+    TupleSerializer,
+)
+
+TYPE_CHANGED = Rule(
+    id="type-changed",
+    change="another type: any basic type, list element, map key or value, arity, side of an Either, SQL type",
+    effect="the state is refused when it is declared; there is no widening anywhere",
+    verdict=Verdict.INCOMPATIBLE,
+    heap=FAILS_REGISTER,
+    rocksdb=FAILS_REGISTER,
+    flink="The new state serializer must not be incompatible with the old state serializer",
+    remedy="keep the old type, give the state a new name and copy its values, or write it anew with `CREATE TABLE … AS SELECT`",
+    evidence=(
+        "basic-string-to-long",
+        "list-element-type",
+        "map-key-type",
+        "tuple-arity",
+        "tuple-field-type",
+        "row-arity",
+        "row-type",
+        "sql-column-type",
+        "sql-add-agg",
+        "o.a.f.api.common.typeutils.CompositeTypeSerializerSnapshot",
+    ),
+)
+SETTING_CHANGED = Rule(
+    id="serializer-setting-changed",
+    change="a flag of a composite serializer, such as nulls in a list or kinds of rows",
+    effect="the values are migrated",
+    verdict=Verdict.MIGRATION,
+    heap=FINE,
+    rocksdb=FINE,
+    evidence=("o.a.f.api.common.typeutils.CompositeTypeSerializerSnapshot",),
+)
+ROW_NAMES = Rule(
+    id="row-names",
+    change="a Row, or an SQL row: names of fields, and what they mean, are not in the snapshot",
+    effect="values stay by position: renamed, swapped or reinterpreted fields hold the values of others",
+    verdict=Verdict.AS_IS,
+    heap=RISK,
+    rocksdb=RISK,
+    remedy="compare the fields of the old and the new job by hand: they must stand in the same order",
+    evidence=("row-names", "o.a.f.api.java.typeutils.runtime.RowSerializer"),
+)
+ENUM_CHANGED = Rule(
+    id="enum-constants-added",
+    change="constants of an enum added or reordered",
+    effect="the values are the same",
+    verdict=Verdict.RECONFIGURED,
+    heap=FINE,
+    rocksdb=FINE,
+    evidence=(
+        "enum-add-middle",
+        "enum-reorder",
+        "enum-map-key-add",
+        "enum-list-reorder",
+        "pojo-field-enum-add",
+    ),
+)
+ENUM_REMOVED = Rule(
+    id="enum-constant-removed",
+    change="a constant of an enum removed or renamed, even if no value uses it and no state is declared with it",
+    effect="the whole operator fails when its state file is opened",
+    verdict=Verdict.INCOMPATIBLE,
+    heap=UNREADABLE_RESTORE,
+    rocksdb=UNREADABLE_RESTORE,
+    flink="Could not create a restore serializer for enum class",
+    remedy="keep the constant in the enum",
+    evidence=("enum-remove", "pojo-field-enum-remove", "o.a.f.api.common.typeutils.base.EnumSerializer"),
+)
+CLASS_GONE = Rule(
+    id="class-gone",
+    change="a class that the savepoint names is not in the new job (removed, renamed or moved), declared or not",
+    effect="the whole operator fails when its state file is opened",
+    verdict=Verdict.INCOMPATIBLE,
+    heap=UNREADABLE_RESTORE,
+    rocksdb=UNREADABLE_RESTORE,
+    flink="ClassNotFoundException",
+    remedy="keep the class in the jar, under its old name; or drop the state from the savepoint with `DROP TABLE`",
+    evidence=(
+        "pojo-class-renamed",
+        "kryo-class-renamed",
+        "avro-specific-renamed",
+        "own-serializer-renamed",
+        "state-removed-kryo-class-gone",
+        "pojo-subclass-registered-gone",
+    ),
+)
+CLASS_CHANGED = Rule(
+    id="class-changed",
+    change="the state is declared with another class; the old one is still in the jar",
+    effect="the state is refused when it is declared",
+    verdict=Verdict.INCOMPATIBLE,
+    heap=FAILS_REGISTER,
+    rocksdb=FAILS_REGISTER,
+    flink="The new state serializer must not be incompatible with the old state serializer",
+    remedy="keep the old class in the declaration, or give the state a new name and copy its values",
+    evidence=("pojo-class-renamed-kept", "kryo-class-renamed-kept"),
+)
+CLASS_NEEDED = Rule(
+    id="class-needed",
+    change="a class that the savepoint names and no state of the new job does",
+    effect="the operator fails when its state file is opened, if the class is not in the jar",
+    heap=RISK,
+    rocksdb=RISK,
+    remedy="check against the jar too: it shows whether the class is there",
+    evidence=("state-removed-kryo-class-gone", "pojo-subclass-class-gone", "pojo-subclass-registered-gone"),
+)
+OWN_SERIALIZER = Rule(
+    id="own-serializer",
+    change="a serializer of the job's own, of the same class",
+    effect="Flink compares the classes only: if the bytes that it reads have changed, it reads garbage and says nothing",
+    verdict=Verdict.AS_IS,
+    heap=RISK,
+    rocksdb=RISK,
+    remedy="make sure that the serializer reads the bytes of its old version",
+    evidence=("own-serializer-same", "o.a.f.api.common.typeutils.SimpleTypeSerializerSnapshot"),
+)
+OWN_TO_OTHER = Rule(
+    id="own-serializer-replaced",
+    change="a serializer of the job's own gives way to one of Flink's, or the reverse",
+    effect="the state is refused when it is declared",
+    verdict=Verdict.INCOMPATIBLE,
+    heap=FAILS_REGISTER,
+    rocksdb=FAILS_REGISTER,
+    flink="The new state serializer must not be incompatible with the old state serializer",
+    remedy="keep the serializer, or give the state a new name and copy its values",
+    evidence=("own-serializer-to-pojo",),
+)
+COMPONENT_CHANGED = Rule(
+    id="array-component-changed",
+    change="an array of another class",
+    effect="the state is refused when it is declared",
+    verdict=Verdict.INCOMPATIBLE,
+    heap=FAILS_REGISTER,
+    rocksdb=FAILS_REGISTER,
+    flink="The new state serializer must not be incompatible with the old state serializer",
+    remedy="keep the class of the array",
+    evidence=("o.a.f.api.common.typeutils.base.GenericArraySerializerSnapshot",),
+)
+
+RULES = (
+    TYPE_CHANGED,
+    SETTING_CHANGED,
+    ROW_NAMES,
+    ENUM_CHANGED,
+    ENUM_REMOVED,
+    CLASS_GONE,
+    CLASS_CHANGED,
+    CLASS_NEEDED,
+    OWN_SERIALIZER,
+    OWN_TO_OTHER,
+    COMPONENT_CHANGED,
+)
+
+Comparisons: TypeAlias = Mapping[type[Serializer], Compare]
+
+# Names that a reader gives to fields; Flink does not record them.
+_UNRECORDED = frozenset({"names"})
+
+
+def same_class(old: Serializer, new: Serializer, context: Context, path: Path) -> Comparison:
+    """Compare two composite serializers of one class: their settings, then the nested serializers in pairs."""
+    before, after = old.children, new.children
+    settings = _settings(old), _settings(new)
+    if len(before) != len(after):
+        return found(TYPE_CHANGED, path, f"{old.type_name} → {new.type_name}")
+    if settings[0] != settings[1]:
+        # Flags of nulls and kinds are migrated; all other settings must be equal.
+        flags = all(
+            isinstance(one, bool) for one, other in zip_longest(*settings, fillvalue=None) if one != other
+        )
+        rule = SETTING_CHANGED if flags else TYPE_CHANGED
+        changed = found(rule, path, f"{old.type_name} → {new.type_name}")
+    else:
+        changed = Comparison()
+    return changed | joined(
+        context.compare(one, other, context, (*path, name))
+        for (name, one), (_, other) in zip(before, after, strict=True)
+    )
+
+
+def _settings(serializer: Serializer) -> list[object]:
+    if not is_dataclass(serializer):
+        return []
+    values = [
+        getattr(serializer, field.name) for field in fields(serializer) if field.name not in _UNRECORDED
+    ]
+    return [value for value in values if not _is_nested(value)]
+
+
+def _is_nested(value: object) -> bool:
+    return isinstance(value, Serializer) or (isinstance(value, tuple) and any(map(_is_nested, value)))
+
+
+def _compare_enums(old: Serializer, new: Serializer, context: Context, path: Path) -> Comparison:
+    assert isinstance(old, EnumSerializer)
+    assert isinstance(new, EnumSerializer)
+    if old.enum_class != new.enum_class:
+        return class_changed(old.enum_class, new.enum_class, context, path)
+    return compare_constants(old, new, path)
+
+
+def compare_constants(old: EnumSerializer, new: EnumSerializer, path: Path) -> Comparison:
+    """Compare the constants of an enum."""
+    gone = [constant for constant in old.constants if constant not in new.constants]
+    if gone:
+        return found(ENUM_REMOVED, path, f"{old.enum_class} no longer has {', '.join(gone)}")
+    if old.constants != new.constants:
+        return found(ENUM_CHANGED, path, f"{old.enum_class} has the constants {', '.join(new.constants)}")
+    return Comparison()
+
+
+def _compare_tuples(old: Serializer, new: Serializer, context: Context, path: Path) -> Comparison:
+    assert isinstance(old, TupleSerializer)
+    assert isinstance(new, TupleSerializer)
+    # A tuple and its user subclass have one snapshot: only the fields count.
+    if old.width != new.width:
+        return found(TYPE_CHANGED, path, f"{old.type_name} → {new.type_name}")
+    return joined(
+        context.compare(one, other, context, (*path, name))
+        for (name, one), (_, other) in zip(old.children, new.children, strict=True)
+    )
+
+
+def _compare_rows(old: Serializer, new: Serializer, context: Context, path: Path) -> Comparison:
+    return found(ROW_NAMES, path, old.type_name) | same_class(old, new, context, path)
+
+
+def compare_own(old: Serializer, new: Serializer, context: Context, path: Path) -> Comparison:
+    """Compare serializers of which at least one is of no known class."""
+    if isinstance(old, OpaqueSerializer) and isinstance(new, OpaqueSerializer):
+        if old.java_class == new.java_class:
+            return found(OWN_SERIALIZER, path, old.java_class)
+        return class_changed(old.java_class, new.java_class, context, path)
+    # Its class need not be named by any other state: where it is gone, the class path says so.
+    return found(OWN_TO_OTHER, path, f"{old.java_class} → {new.java_class}")
+
+
+def class_changed(before: str, after: str, context: Context, path: Path) -> Comparison:
+    """Return the finding about a state that is declared with another class."""
+    if context.classes.has(before):
+        return found(CLASS_CHANGED, path, f"{before} → {after}")
+    known = "" if context.classes.has(before) is False else ", unless it is still in the jar"
+    return found(CLASS_GONE, path, f"{before} → {after}{known}")
+
+
+COMPARISONS: dict[type[Serializer], Compare] = {
+    EnumSerializer: _compare_enums,
+    TupleSerializer: _compare_tuples,
+    RowSerializer: _compare_rows,
+}

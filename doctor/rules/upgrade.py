@@ -1,0 +1,92 @@
+"""Rules for an upgrade of Flink while the job stays: snapshot classes and connectors that the new version does not have.
+
+The lists come from the class files of all jars of Flink 1.20.3 and 2.3.0.
+"""
+
+from __future__ import annotations
+
+from doctor.rules.context import Comparison, Path, found
+from doctor.rules.rule import RISK, UNREADABLE_RESTORE, Rule
+from readers import KryoSerializer, Serializer
+
+SNAPSHOT_GONE = Rule(
+    id="snapshot-class-gone",
+    change="1.x → 2.x: a serializer snapshot of a class that 2.x does not have (Scala API, old sinks), declared or not",
+    effect="the whole operator fails when its state file is opened",
+    heap=UNREADABLE_RESTORE,
+    rocksdb=UNREADABLE_RESTORE,
+    flink="ClassNotFoundException",
+    remedy="write the state anew with types of Java before the upgrade, or drop it from the savepoint with `DROP TABLE`",
+    evidence=(
+        "scala-case-to-java",
+        "scala-case-not-declared",
+        "o.a.f.api.scala.typeutils.ScalaCaseClassSerializerSnapshot",
+    ),
+)
+CONNECTOR_GONE = Rule(
+    id="connector-class-gone",
+    change="1.x → 2.x: state of a connector whose classes 2.x does not have (FlinkKafkaConsumer), declared or not",
+    effect="the whole operator fails when its state file is opened",
+    heap=UNREADABLE_RESTORE,
+    rocksdb=UNREADABLE_RESTORE,
+    flink="ClassNotFoundException: …KafkaTopicPartition",
+    remedy=(
+        "give the new source another uid, start with --allowNonRestoredState, and let it begin at the offsets that the table "
+        "`source_offsets` shows"
+    ),
+    evidence=(
+        "kafka-legacy-other-uid",
+        "o.a.f.streaming.connectors.kafka.internals.KafkaTopicPartition",
+    ),
+)
+SQL_MEANING = Rule(
+    id="sql-meaning",
+    change="a query of SQL: its state has types, not the meaning of columns and accumulators",
+    effect="an aggregate replaced by another of equal types goes on with wrong numbers (SUM → MAX), and nothing says so",
+    heap=RISK,
+    rocksdb=RISK,
+    remedy="keep the query, or start it without this state",
+    evidence=("sql-swap-agg-same-type",),
+)
+CEP_PATTERN = Rule(
+    id="cep-pattern",
+    change="a CEP operator: the names of the pattern's stages are in the values only",
+    effect="if a stage was renamed or removed, the job fails when it reads its first partial match",
+    heap=RISK,
+    rocksdb=RISK,
+    flink="State … does not exist in the NFA",
+    remedy="keep the names of all stages while partial matches are stored",
+    evidence=("cep-pattern-changed",),
+)
+
+RULES = (SNAPSHOT_GONE, CONNECTOR_GONE, SQL_MEANING, CEP_PATTERN)
+
+_SCALA = "org.apache.flink.api.scala."
+_GONE_PREFIXES = (
+    _SCALA,
+    "org.apache.flink.streaming.api.functions.sink.TwoPhaseCommitSinkFunction$",
+    "org.apache.flink.streaming.connectors.kafka.FlinkKafkaProducer",
+    "org.apache.flink.cep.nfa.NFA$MigratedNFASerializerSnapshot",
+    "org.apache.flink.cep.nfa.SharedBuffer$",
+    "org.apache.flink.cep.nfa.sharedbuffer.SharedBufferNode$",
+)
+_GONE = frozenset(
+    {
+        "org.apache.flink.api.java.typeutils.runtime.EitherSerializerSnapshot",
+        "org.apache.flink.api.common.typeutils.base.GenericArraySerializerConfigSnapshot",
+        "org.apache.flink.formats.avro.typeutils.AvroSerializer$AvroSchemaSerializerConfigSnapshot",
+    }
+)
+_CONNECTORS = ("org.apache.flink.streaming.connectors.kafka.internals.KafkaTopicPartition",)
+
+
+def is_gone(snapshot_class: str) -> bool:
+    """Return whether a snapshot class of 1.x does not exist in 2.x."""
+    return snapshot_class in _GONE or snapshot_class.startswith(_GONE_PREFIXES)
+
+
+def gone_connector(node: Serializer, path: Path) -> Comparison:
+    """Return the finding about a class of a connector that 2.x does not have."""
+    if isinstance(node, KryoSerializer) and node.type_class in _CONNECTORS:
+        return found(CONNECTOR_GONE, path, node.type_class)
+    return Comparison()

@@ -1,0 +1,362 @@
+"""The stages `restore`, `register`, `access` and `snapshot`: what becomes of each state of an operator.
+
+Flink opens the state files of an operator first, with all serializer snapshots in them, whether the job declares the states or not;
+then each state is declared, by name and kind; rocksdb reads values last. A verdict names the first stage that fails.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from doctor.job import JobOperator, JobState
+from doctor.report import Risk, Severity, Stage, StateOutcome, StateVerdict
+from doctor.required import NOT_OF_THE_JOB, named_classes
+from doctor.rules.comparison import compare
+from doctor.rules.context import Comparison, Context, Path, found, joined, walk
+from doctor.rules.kryo import (
+    COLLECTION_FIELDS,
+    KEY_INVISIBLE,
+    MIXED,
+    UPGRADE_COLLECTION_FIELD,
+    UPGRADE_SAME,
+    unloadable,
+    upgraded,
+    zoned,
+)
+from doctor.rules.pojo import FIELD_RETYPED
+from doctor.rules.rule import Effect, Finding, Verdict
+from doctor.rules.states import (
+    KEY_CHANGED,
+    KIND_CHANGED,
+    MAP_KEY_MIGRATED,
+    MODE_CHANGED,
+    NAMESPACE_CHANGED,
+    NOT_DECLARED,
+    OPERATOR_STATELESS,
+    STATE_NEW,
+    TIMERS_CHANGED,
+    TTL_1,
+    TTL_2,
+)
+from doctor.rules.types import CLASS_GONE, compare_constants
+from doctor.rules.upgrade import CEP_PATTERN, SNAPSHOT_GONE, SQL_MEANING, gone_connector, is_gone
+from readers import (
+    EnumSerializer,
+    KryoSerializer,
+    PojoSerializer,
+    Serializer,
+    StateKind,
+    TtlSerializer,
+)
+
+_FIRST_WITH_TTL_MIGRATION = 2
+_KRYO_5 = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateId:
+    """The identity of a state in an operator: Flink keeps states of each space apart."""
+
+    space: str
+    name: str
+
+
+def id_of(state: JobState) -> StateId:
+    """Return the identity of a state."""
+    kind = state.entry.kind
+    if kind is StateKind.TIMER:
+        space = "timers"
+    elif state.keyed:
+        space = "keyed"
+    else:
+        space = "broadcast" if kind is StateKind.BROADCAST else "list"
+    return StateId(space=space, name=state.name)
+
+
+def key_findings(old: JobOperator, new: JobOperator | None, context: Context) -> Comparison:
+    """Return the findings about the keys of an operator; `new` is None where its types are not known."""
+    if old.key is None:
+        return Comparison()
+    total = _loading(old.key, old.key_classes, context, ("key",))
+    kryo = [(path, node) for path, node in walk(old.key, ("key",)) if isinstance(node, KryoSerializer)]
+    if context.is_upgrade:
+        for path, node in kryo:
+            decoded = upgraded(node, path)
+            if not any(finding.rule is UPGRADE_SAME for finding in decoded.findings):
+                total |= found(KEY_INVISIBLE, path, node.type_class)
+    if new is not None and new.key is not None:
+        compared = compare(old.key, new.key, context, ("key",))
+        if compared.verdict > Verdict.RECONFIGURED:
+            return total | found(KEY_CHANGED, ("key",), f"{old.key.type_name} → {new.key.type_name}")
+        total |= compared
+    return total
+
+
+def new_verdict(state: JobState) -> StateVerdict:
+    """Return the verdict about a state that only the new job has."""
+    return StateVerdict(
+        state_name=state.name,
+        kind=state.entry.kind.value,
+        outcome=StateOutcome.NEW,
+        message=STATE_NEW.effect,
+        evidence=STATE_NEW.evidence,
+        rule=STATE_NEW.id,
+    )
+
+
+def state_verdict(old: JobState, new: JobState | None, context: Context) -> StateVerdict:
+    """Return the verdict about a state that both jobs have; `new` is None where its types are not known, and taken for unchanged."""
+    loading = _loading_of(old, context)
+    compared = _unchanged(old, context) if new is None else _registered(old, new, context)
+    values = _decoding(old, context, is_migrated=compared.verdict >= Verdict.MIGRATION)
+    return _verdict(old, loading | compared | values, context, _OUTCOMES[compared.verdict])
+
+
+def undeclared_verdict(old: JobState, context: Context, *, opened: bool) -> StateVerdict:
+    """Return the verdict about a state that the new job does not declare.
+
+    Args:
+        old: the state.
+        context: what is known beside it.
+        opened: False if the operator has no keyed state any more, so that the files are not even opened.
+    """
+    if not opened:
+        return _verdict(old, found(OPERATOR_STATELESS, ()), context, StateOutcome.DROPPED)
+    total = _loading_of(old, context)
+    # Rocksdb never reads a value of it; hashmap and operator state decode all, with the old serializer.
+    if context.decodes_all:
+        total |= _decoding(old, context, is_migrated=False) | _reassigned(old, context)
+    total |= _needed(old, context)
+    # Timers that the job no longer sets fire all the same: Flink keeps them in a queue of their own.
+    is_lost = old.entry.kind is not StateKind.TIMER
+    if is_lost:
+        total |= found(NOT_DECLARED, (), old.name)
+    return _verdict(old, total, context, StateOutcome.NOT_DECLARED if is_lost else StateOutcome.AS_IS)
+
+
+def _trees(state: JobState) -> Iterator[tuple[Path, Serializer]]:
+    """Yield the type trees of a state, without that of its keys, which belongs to the operator."""
+    entry = state.entry
+    for name, tree in (("namespace", entry.namespace), ("map_key", entry.map_key), ("value", entry.value)):
+        if tree is not None:
+            yield (name,), tree
+
+
+def _nodes(state: JobState) -> Iterator[tuple[Path, Serializer]]:
+    for path, tree in _trees(state):
+        yield from walk(tree, path)
+
+
+def _loading_of(state: JobState, context: Context) -> Comparison:
+    """Return what fails before any value of a state is read: its snapshots, and the classes that they name."""
+    total = _gone(state.snapshot_classes, context, ())
+    for path, tree in _trees(state):
+        total |= _loading(tree, frozenset(), context, path)
+    return total
+
+
+def _loading(tree: Serializer, snapshot_classes: Iterable[str], context: Context, path: Path) -> Comparison:
+    total = _gone(snapshot_classes, context, path)
+    for at, node in walk(tree, path):
+        for name in dict.fromkeys(name for name, _ in named_classes(node)):
+            if context.classes.has(name) is False:
+                total |= found(CLASS_GONE, at, name)
+        if isinstance(node, EnumSerializer) and node.enum_class in context.classes.enums:
+            changed = compare_constants(node, context.classes.enums[node.enum_class], at)
+            if changed.verdict is Verdict.INCOMPATIBLE:
+                total |= changed
+        if isinstance(node, KryoSerializer):
+            total |= unloadable(node, context, at)
+        if context.is_upgrade:
+            total |= gone_connector(node, at)
+    return total
+
+
+def _gone(snapshot_classes: Iterable[str], context: Context, path: Path) -> Comparison:
+    if context.flink.major < _FIRST_WITH_TTL_MIGRATION:
+        return Comparison()
+    return joined(found(SNAPSHOT_GONE, path, name) for name in sorted(filter(is_gone, snapshot_classes)))
+
+
+def _needed(state: JobState, context: Context) -> Comparison:
+    """Return the classes of a state that no type of the new job names, and that no jar shows."""
+    names = {name: path for path, node in _nodes(state) for name, _ in named_classes(node)}
+    # What no type of the new job names is seldom left in its jar.
+    return joined(
+        found(CLASS_GONE, path, f"{name}, unless it is still in the jar")
+        for name, path in names.items()
+        if not name.startswith(NOT_OF_THE_JOB) and context.classes.has(name) is None
+    )
+
+
+def _reassigned(state: JobState, context: Context) -> Comparison:
+    """Return what fails when values of a state are decoded into classes that have changed."""
+    total = Comparison()
+    for path, node in _nodes(state):
+        now = context.classes.pojos.get(node.pojo_class) if isinstance(node, PojoSerializer) else None
+        if now is not None:
+            compared = compare(node, now, context, path)
+            total |= Comparison(
+                findings=tuple(finding for finding in compared.findings if finding.rule is FIELD_RETYPED)
+            )
+    return total
+
+
+def _decoding(state: JobState, context: Context, *, is_migrated: bool) -> Comparison:
+    """Return what becomes of values of Kryo, and of types whose meaning the snapshot does not hold."""
+    total = Comparison()
+    for path, node in _nodes(state):
+        if isinstance(node, KryoSerializer):
+            if context.is_upgrade:
+                total |= upgraded(node, path)
+            elif context.old_kryo < _KRYO_5:
+                total |= zoned(node, path)
+            elif is_migrated and node.settings.version == 0:
+                total |= found(MIXED, path)
+        elif node.java_class.endswith(".NFAStateSerializer"):
+            total |= found(CEP_PATTERN, path)
+        elif node.java_class.endswith(".RowDataSerializer"):
+            total |= found(SQL_MEANING, path)
+    return total
+
+
+def _unchanged(old: JobState, context: Context) -> Comparison:
+    """Return what an upgrade of Flink does to a state whose declaration stays."""
+    total = Comparison()
+    for path, tree in _trees(old):
+        compared = compare(tree, tree, context, path)
+        total |= compared
+    if not context.is_upgrade:
+        return total
+    for path, node in _nodes(old):
+        if not isinstance(node, PojoSerializer):
+            continue
+        for field in node.fields:
+            held = field.serializer
+            if isinstance(held, KryoSerializer) and held.type_class in COLLECTION_FIELDS:
+                total |= found(UPGRADE_COLLECTION_FIELD, (*path, field.name), held.type_class)
+    return total
+
+
+def _registered(old: JobState, new: JobState, context: Context) -> Comparison:
+    """Compare the declarations of a state."""
+    before, after = old.entry, new.entry
+    if before.kind is not after.kind:
+        rule = KIND_CHANGED if old.keyed else MODE_CHANGED
+        return found(rule, (), f"{before.kind.value} → {after.kind.value}")
+    if before.kind is StateKind.TIMER:
+        return _timers(old, new, context)
+    total = Comparison()
+    if before.namespace is not None and after.namespace is not None:
+        compared = compare(before.namespace, after.namespace, context, ("namespace",))
+        total |= compared
+        if compared.verdict > Verdict.RECONFIGURED:
+            detail = f"{before.namespace.type_name} → {after.namespace.type_name}"
+            return total | found(NAMESPACE_CHANGED, ("namespace",), detail)
+    if before.map_key is not None and after.map_key is not None:
+        compared = compare(before.map_key, after.map_key, context, ("map_key",))
+        total |= compared
+        if compared.verdict is Verdict.MIGRATION:
+            total |= found(MAP_KEY_MIGRATED, ("map_key",), before.map_key.type_name)
+    if before.value is not None and after.value is not None:
+        total |= _values(before.value, after.value, context)
+    return total
+
+
+def _timers(old: JobState, new: JobState, context: Context) -> Comparison:
+    total = Comparison()
+    for name in ("key", "namespace"):
+        before, after = getattr(old.entry, name), getattr(new.entry, name)
+        if before is not None and after is not None:
+            compared = compare(before, after, context, (name,))
+            if compared.verdict is Verdict.INCOMPATIBLE:
+                total |= found(TIMERS_CHANGED, (name,), f"{before.type_name} → {after.type_name}")
+    return total
+
+
+def _values(before: Serializer, after: Serializer, context: Context) -> Comparison:
+    switched = isinstance(before, TtlSerializer) != isinstance(after, TtlSerializer)
+    inner = [tree.value if isinstance(tree, TtlSerializer) else tree for tree in (before, after)]
+    compared = compare(inner[0], inner[1], context, ("value",))
+    if not switched:
+        return compared
+    rule = TTL_2 if context.flink.major >= _FIRST_WITH_TTL_MIGRATION else TTL_1
+    return compared | found(rule, ("value",), "on" if isinstance(after, TtlSerializer) else "off")
+
+
+def _verdict(state: JobState, compared: Comparison, context: Context, outcome: StateOutcome) -> StateVerdict:
+    """Return the verdict that the findings about a state add up to."""
+    effects = [(finding, _effect(finding, compared.verdict, context)) for finding in compared.findings]
+    ranked = sorted(effects, key=lambda pair: _rank(pair[1]))
+    decides, effect = next(
+        ((finding, effect) for finding, effect in ranked if effect.severity not in _WEAK), (None, None)
+    )
+    # What merely differs is shown too, if nothing worse is.
+    shown = decides or next((finding for finding, effect in ranked if effect.severity is Severity.FINE), None)
+    risks = tuple(
+        dict.fromkeys(risk_of(finding, effect) for finding, effect in ranked if effect.severity in _RISKS)
+    )
+    return StateVerdict(
+        state_name=state.name,
+        kind=state.entry.kind.value,
+        outcome=(effect.outcome if effect else None) or outcome,
+        stage=effect.stage if effect else None,
+        changes_values=any(effect.severity is Severity.LOSES for _, effect in effects)
+        and (effect is None or effect.stage is None),
+        field_path=".".join(shown.path) if shown and shown.path else None,
+        message=shown.message if shown else "",
+        remedy=shown.rule.remedy if shown else "",
+        evidence=shown.rule.evidence if shown else (),
+        rule=shown.rule.id if shown else None,
+        severity=effect.severity if effect else max_severity(risks),
+        risks=risks,
+    )
+
+
+def _effect(finding: Finding, verdict: Verdict, context: Context) -> Effect:
+    effect = finding.rule.effect_in(context.backend, keyed=context.keyed)
+    # Rocksdb reads every value when it migrates, which is while the state is declared.
+    if effect.stage is Stage.ACCESS and verdict >= Verdict.MIGRATION:
+        return replace(effect, stage=Stage.REGISTER)
+    return effect
+
+
+def _rank(effect: Effect) -> tuple[int, int]:
+    return _RANK[effect.severity], effect.stage.order if effect.stage else 0
+
+
+def risk_of(finding: Finding, effect: Effect) -> Risk:
+    """Return a finding as a risk."""
+    rule = finding.rule
+    return Risk(
+        rule=rule.id,
+        severity=effect.severity,
+        message=finding.message,
+        remedy=rule.remedy,
+        evidence=rule.evidence,
+        field_path=".".join(finding.path) or None,
+    )
+
+
+def max_severity(risks: Iterable[Risk]) -> Severity:
+    """Return the weight of the worst risk."""
+    weights = {risk.severity for risk in risks}
+    return next((weight for weight in Severity if weight in weights), Severity.FINE)
+
+
+# What is not known comes before what is lost: it may be worse.
+_RANK = {
+    severity: rank
+    for rank, severity in enumerate(
+        (Severity.FAILS, Severity.UNKNOWN, Severity.LOSES, Severity.DOUBT, Severity.RISK, Severity.FINE)
+    )
+}
+_RISKS = frozenset({Severity.DOUBT, Severity.RISK})
+_WEAK = _RISKS | {Severity.FINE}
+_OUTCOMES = {
+    Verdict.AS_IS: StateOutcome.AS_IS,
+    Verdict.RECONFIGURED: StateOutcome.RECONFIGURED,
+    Verdict.MIGRATION: StateOutcome.MIGRATED,
+    Verdict.INCOMPATIBLE: StateOutcome.INCOMPATIBLE,
+}

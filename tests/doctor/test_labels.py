@@ -1,0 +1,83 @@
+"""The doctor on labelled restores in real Flink: outcome and stage, and nothing called fine that failed or lost something."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from doctor import Severity
+from tests.support.compatpairs import unpack_pairs
+from tools.compat import Result, results
+
+# One pair a family and outcome: those of two savepoints, without what only a jar or values tell.
+SAMPLE = (
+    "avro-add-nodefault",
+    "enum-remove",
+    "key-tuple-arity",
+    "kind-value-to-list",
+    "kryo-type-arraylist",
+    "kryo-type-uuid",
+    "nested-add-field-map-key",
+    "op-merged-removed-nokeyed",
+    "opstate-removed-kryo",
+    "pojo-field-from-superclass",
+    "pojo-list-field",
+    "pojo-rename-field",
+    "pojo-retype-long-string",
+    "scala-case-not-declared",
+    "sql-add-agg",
+    "state-renamed",
+    "ttl-on-value",
+    "window-global",
+)
+# Facts that no two savepoints tell: code, configuration, class files and values (docs/check.md).
+UNDECIDED = {
+    "cep-pattern-changed",
+    "changelog-on",
+    "config-backend-jobmanager",
+    "config-backend-rocksdb-new-factory",
+    "kryo-add-field",
+    "kryo-class-renamed-kept",
+    "kryo-reg-remove-class",
+    "maxpar-unset",
+    "pojo-class-renamed-kept",
+    "pojo-duration-field",
+    "pojo-field-transient",
+    "pojo-list-of-pojo-add-field",
+    "pojo-subclass-add-field",
+    "pojo-subclass-class-gone",
+    "uid-hash-set",
+}
+
+
+def called_fine(found: list[Result]) -> list[str]:
+    return [
+        str(result) for result in found if result.is_bad and result.is_called_fine and not result.cautious
+    ]
+
+
+def test_the_outcomes_of_a_sample_are_those_of_flink(tmp_path: Path) -> None:
+    found = list(results(unpack_pairs(tmp_path, SAMPLE), "savepoint"))
+
+    assert {result.pair for result in found} == set(SAMPLE)
+    assert [str(result) for result in found if not result.is_right] == []
+    assert [str(result) for result in found if result.loses and result.severity is not Severity.LOSES] == []
+
+
+@pytest.mark.slow
+def test_the_outcomes_of_all_labels_are_those_of_flink(tmp_path: Path) -> None:
+    found = list(results(unpack_pairs(tmp_path), "savepoint"))
+
+    wrong = [result for result in found if not result.is_right]
+    assert len(found) == 1545
+    assert {result.pair for result in wrong} <= UNDECIDED
+    assert len(wrong) <= 0.045 * len(found)
+    assert called_fine(found) == []
+
+
+@pytest.mark.slow
+def test_without_a_new_job_an_upgrade_that_fails_or_loses_is_never_fine(tmp_path: Path) -> None:
+    found = list(results(unpack_pairs(tmp_path), "none"))
+
+    assert called_fine(found) == []
