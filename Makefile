@@ -94,8 +94,8 @@ rewritten: $(INSTALLED) ## write all keyed state of every savepoint in a folder 
 compat: $(INSTALLED) ## measure savepointdb check on labelled restores of real Flink (ARGS='--mode none --misses')
 	$(PY) -m tools.compat $(ARGS)
 
-support: $(INSTALLED) ## write the tables of what is read into README.md and docs/support.md
-	$(PY) -m tools.support README.md docs/support.md
+support: $(INSTALLED) ## write the tables of what is read, and of the rules of check, into README.md, docs/support.md and docs/check.md
+	$(PY) -m tools.support README.md docs/support.md $(wildcard docs/check.md)
 
 reference: $(INSTALLED) ## write the reference of the documentation
 	$(PY) -m tools.reference docs/reference.md

@@ -34,7 +34,7 @@ from doctor.report import (
     StateOutcome,
     StateVerdict,
 )
-from doctor.rules.rule import Rule
+from doctor.rules.rule import Effect, Rule
 from doctor.rules.table import FAMILIES as RULES
 
 __all__ = [
@@ -42,6 +42,7 @@ __all__ = [
     "Against",
     "CheckReport",
     "DoctorError",
+    "Effect",
     "OperatorVerdict",
     "Outcome",
     "RequiredClass",

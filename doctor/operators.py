@@ -124,12 +124,32 @@ def _states(old: JobOperator, new: JobOperator | None, context: Context) -> tupl
     for state in old.states:
         own = context if state.keyed else context.for_operator_state()
         same = declared.pop(id_of(state), None)
-        if same is None and new is not None:
+        if same is None and new is not None and new.problems:
+            verdicts.append(_unknown(state, new))
+        elif same is None and new is not None:
             verdicts.append(undeclared_verdict(state, own, opened=not state.keyed or new.key is not None))
         else:
             verdicts.append(state_verdict(state, same, own))
-    verdicts += [new_verdict(state) for state in declared.values() if state.entry.kind is not StateKind.TIMER]
+    # What the savepoint has of them may stand in the files that could not be read.
+    if not old.problems:
+        verdicts += [
+            new_verdict(state) for state in declared.values() if state.entry.kind is not StateKind.TIMER
+        ]
     return tuple(verdicts)
+
+
+def _unknown(state: JobState, new: JobOperator) -> StateVerdict:
+    """Return the verdict about a state whose declaration stands in files of the new job that cannot be read."""
+    return StateVerdict(
+        state_name=state.name,
+        kind=state.entry.kind.value,
+        outcome=StateOutcome.UNKNOWN,
+        message=f"{STATES_UNREAD.effect}: {'; '.join(new.problems)}",
+        remedy=STATES_UNREAD.remedy,
+        evidence=STATES_UNREAD.evidence,
+        rule=STATES_UNREAD.id,
+        severity=Severity.UNKNOWN,
+    )
 
 
 def _of_states(old: JobOperator, states: tuple[StateVerdict, ...]) -> OperatorVerdict:
@@ -169,7 +189,7 @@ def _with_keys(
 ) -> OperatorVerdict:
     """Return the verdict with what the keys, and the layout of the files, do to all keyed states."""
     # Without keyed state in the new job its files are not opened.
-    if new is not None and new.key is None:
+    if new is not None and new.key is None and not new.problems:
         return verdict
     findings = list(key_findings(old, new, context).findings)
     if not old.formats <= _READABLE[context.backend] | {"canonical"}:

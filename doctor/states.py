@@ -17,7 +17,6 @@ from doctor.rules.context import Comparison, Context, Path, found, joined, walk
 from doctor.rules.kryo import (
     COLLECTION_FIELDS,
     KEY_INVISIBLE,
-    MIXED,
     UPGRADE_COLLECTION_FIELD,
     UPGRADE_SAME,
     unloadable,
@@ -109,7 +108,7 @@ def state_verdict(old: JobState, new: JobState | None, context: Context) -> Stat
     """Return the verdict about a state that both jobs have; `new` is None where its types are not known, and taken for unchanged."""
     loading = _loading_of(old, context)
     compared = _unchanged(old, context) if new is None else _registered(old, new, context)
-    values = _decoding(old, context, is_migrated=compared.verdict >= Verdict.MIGRATION)
+    values = _decoding(old, context, is_compared=new is not None)
     return _verdict(old, loading | compared | values, context, _OUTCOMES[compared.verdict])
 
 
@@ -126,7 +125,7 @@ def undeclared_verdict(old: JobState, context: Context, *, opened: bool) -> Stat
     total = _loading_of(old, context)
     # Rocksdb never reads a value of it; hashmap and operator state decode all, with the old serializer.
     if context.decodes_all:
-        total |= _decoding(old, context, is_migrated=False) | _reassigned(old, context)
+        total |= _decoding(old, context, is_compared=False) | _reassigned(old, context)
     total |= _needed(old, context)
     # Timers that the job no longer sets fire all the same: Flink keeps them in a queue of their own.
     is_lost = old.entry.kind is not StateKind.TIMER
@@ -203,7 +202,7 @@ def _reassigned(state: JobState, context: Context) -> Comparison:
     return total
 
 
-def _decoding(state: JobState, context: Context, *, is_migrated: bool) -> Comparison:
+def _decoding(state: JobState, context: Context, *, is_compared: bool) -> Comparison:
     """Return what becomes of values of Kryo, and of types whose meaning the snapshot does not hold."""
     total = Comparison()
     for path, node in _nodes(state):
@@ -212,11 +211,9 @@ def _decoding(state: JobState, context: Context, *, is_migrated: bool) -> Compar
                 total |= upgraded(node, path)
             elif context.old_kryo < _KRYO_5:
                 total |= zoned(node, path)
-            elif is_migrated and node.settings.version == 0:
-                total |= found(MIXED, path)
-        elif node.java_class.endswith(".NFAStateSerializer"):
+        elif is_compared and node.java_class.endswith(".NFAStateSerializer"):
             total |= found(CEP_PATTERN, path)
-        elif node.java_class.endswith(".RowDataSerializer"):
+        elif is_compared and node.java_class.endswith(".RowDataSerializer"):
             total |= found(SQL_MEANING, path)
     return total
 
@@ -225,8 +222,14 @@ def _unchanged(old: JobState, context: Context) -> Comparison:
     """Return what an upgrade of Flink does to a state whose declaration stays."""
     total = Comparison()
     for path, tree in _trees(old):
-        compared = compare(tree, tree, context, path)
-        total |= compared
+        total |= compare(tree, tree, context, path)
+    # What changes of the job might do is not asked where no job is given.
+    total = replace(
+        total,
+        findings=tuple(
+            finding for finding in total.findings if finding.rule.heap.severity is not Severity.RISK
+        ),
+    )
     if not context.is_upgrade:
         return total
     for path, node in _nodes(old):

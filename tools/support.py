@@ -3,6 +3,7 @@
 types × versions      the families of `registry`, and the serializers of `legacy` for versions before 1.8
 backends × versions   the classes of sources in the table of openers
 _metadata             `DIALECTS` and the tables of state handles
+rules                 the tables of rules of the doctor
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from doctor import RULES, Effect
 from readers.formats.changelog.source import ChangelogSource
 from readers.formats.channelstate.source import ChannelSource
 from readers.formats.full.source import FullSource
@@ -163,11 +165,29 @@ _LEGACY = frozenset(
 )
 
 
+def _rules() -> Iterable[str]:
+    for family, rules in RULES.items():
+        yield from ("", f"### {family[0].upper()}{family[1:]}", "")
+        yield "| change | hashmap | rocksdb | what happens | what to do | shown by |"
+        yield "|---|---|---|---|---|---|"
+        for rule in rules:
+            happens = f"{rule.effect}: `{rule.flink}`" if rule.flink else rule.effect
+            evidence = ", ".join(f"`{name}`" if "." in name else name for name in rule.evidence)
+            cells = (rule.change, _shown(rule.heap), _shown(rule.rocksdb), happens, rule.remedy, evidence)
+            yield f"| {' | '.join(cells)} |"
+
+
+def _shown(effect: Effect) -> str:
+    """Return an effect in a cell: `fails: restore`, `loses`, `fine`."""
+    return f"{effect.severity.value}: {effect.stage.value}" if effect.stage else effect.severity.value
+
+
 TABLES: dict[str, Callable[[], Iterable[str]]] = {
     "types": _types,
     "files": _state_files,
     "metadata": _metadata,
     "handles": _handles,
+    "rules": _rules,
 }
 """Name of the markers in a page → the lines of the table between them."""
 

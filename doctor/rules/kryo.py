@@ -201,15 +201,6 @@ KEY_INVISIBLE = Rule(
     remedy=_REWRITE,
     evidence=("key-kryo-same", "key-kryo-reg"),
 )
-MIXED = Rule(
-    id="kryo-mixed",
-    change="a savepoint of 2.x whose job was restored from 1.x",
-    effect="rocksdb rewrites only the values that change: one state may hold bytes of Kryo 2 and of Kryo 5",
-    heap=RISK,
-    rocksdb=RISK,
-    remedy=_LOOK,
-    evidence=("kryo-type-arraylist",),
-)
 
 RULES = (
     FIELDS_UNSEEN,
@@ -226,7 +217,6 @@ RULES = (
     UPGRADE_OWN_SERIALIZER,
     UPGRADE_COLLECTION_FIELD,
     KEY_INVISIBLE,
-    MIXED,
 )
 
 

@@ -169,8 +169,8 @@ NATIVE_FORMAT = Rule(
 )
 STATES_UNREAD = Rule(
     id="state-unread",
-    change="a state file of the savepoint that is missing or damaged",
-    effect="what it holds could not be checked; Flink will fail on it if it cannot read it either",
+    change="a state file that is missing or damaged, of the savepoint or of that of the new job",
+    effect="what it holds could not be checked",
     heap=UNKNOWN,
     rocksdb=UNKNOWN,
     remedy="mend or fetch the file, and check again",

@@ -1,0 +1,89 @@
+"""The doctor reads headers only, and says of what cannot be read that it is not known."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+import doctor
+from doctor import Outcome, Severity, StateOutcome
+from readers import ReadCounter, Savepoint
+from tests.support.compatpairs import unpack_pairs
+
+A, B = "A-2.3.0-rocksdb-canonical", "B-2.3.0-rocksdb-canonical"
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = unpack_pairs(tmp_path_factory.mktemp("pairs"), ["pojo-add-field"])
+    return folder / "pojo-add-field" / "savepoints"
+
+
+def state_file(savepoint: Path) -> Path:
+    return max(
+        (path for path in savepoint.iterdir() if path.name != "_metadata"),
+        key=lambda path: path.stat().st_size,
+    )
+
+
+def test_of_state_files_the_headers_are_read_only(pair: Path, tmp_path: Path) -> None:
+    large = shutil.copytree(pair / A, tmp_path / "large")
+    file = state_file(large)
+    header = file.read_bytes()
+    counter, few = ReadCounter(), ReadCounter()
+    doctor.check(Savepoint(pair / A, counter=few), flink="2.3.0", backend="rocksdb")
+    # Behind the header everything is damaged: nothing of it is read.
+    start = Savepoint(large).operators[0].sources[0].stored_header()
+    assert start is not None
+    file.write_bytes(header[: start.header.end] + b"\xff" * (len(header) - start.header.end))
+
+    report = doctor.check(Savepoint(large, counter=counter), flink="2.3.0", backend="rocksdb")
+
+    assert report.outcome is Outcome.RESTORES
+    assert counter.bytes_read == few.bytes_read
+
+
+def test_a_damaged_state_file_is_unknown_and_the_rest_is_checked(pair: Path, tmp_path: Path) -> None:
+    damaged = shutil.copytree(pair / A, tmp_path / "damaged")
+    state_file(damaged).write_bytes(b"\x00\x00\x00\x63" * 100)
+
+    report = doctor.check(damaged, against=[doctor.SavepointAgainst(Savepoint(pair / B))])
+
+    assert report.outcome is Outcome.UNKNOWN
+    assert report.severity is Severity.UNKNOWN
+    [operator] = [each for each in report.operators if each.rule]
+    assert operator.rule == "state-unread"
+    assert "what it holds could not be checked: expected " in operator.message
+    assert report.to_dict()["outcome"] == "unknown"
+
+
+def test_a_missing_state_file_is_unknown(pair: Path, tmp_path: Path) -> None:
+    damaged = shutil.copytree(pair / A, tmp_path / "missing")
+    state_file(damaged).unlink()
+
+    report = doctor.check(damaged)
+
+    assert report.outcome is Outcome.UNKNOWN
+
+
+def test_a_new_job_whose_files_are_damaged_tells_nothing_of_its_states(pair: Path, tmp_path: Path) -> None:
+    damaged = shutil.copytree(pair / B, tmp_path / "damaged-b")
+    state_file(damaged).write_bytes(b"\x00\x00\x00\x63" * 100)
+
+    report = doctor.check(pair / A, against=[doctor.SavepointAgainst(Savepoint(damaged))])
+
+    assert report.outcome is Outcome.UNKNOWN
+    assert {state.outcome for operator in report.operators for state in operator.states} == {
+        StateOutcome.UNKNOWN
+    }
+
+
+def test_a_report_names_the_classes_that_the_savepoint_needs(pair: Path) -> None:
+    report = doctor.check(pair / A)
+
+    assert {(one.class_name, one.role, one.state_name) for one in report.required_classes} == {
+        ("app.Acc", "POJO", "s"),
+        ("app.Acc", "declares a field", "s"),
+    }
