@@ -18,7 +18,7 @@ Reading order:
     statetables.py  the tables of states: one state, all states of an operator, timers
     changedtables.py  tables of states with places and changes, for statements that write
     sqlviews.py     the states of SQL jobs, with a column a field
-    statemeta.py    the rows of StateMeta, operators, files, source_offsets
+    facts/          the rows of StateMeta, operators, files, source_offsets, restore_check, required_classes
     keys/           keys as people write them; the states that have keys
     predicate.py    the conditions that save reading
     scan.py         Scan → Split: what an engine reads

@@ -11,10 +11,10 @@ import pyarrow as pa
 
 from catalog.cache.listings import ListedTable, listing_key
 from catalog.cache.states import StateCache
+from catalog.facts.statemeta import damaged_files
 from catalog.references import SavepointReference, is_gone, open_savepoint
 from catalog.savepointtables import SavepointTables
 from catalog.scan import Scan
-from catalog.statemeta import damaged_files
 from catalog.statetables import StateTable
 from catalog.table import Table
 from readers import (

@@ -14,10 +14,13 @@ import pyarrow as pa
 
 from catalog.cache.states import StateCache
 from catalog.errors import NoSuchTableError
-from catalog.naming import unique_names
-from catalog.references import SavepointReference
-from catalog.sqlviews import View, ViewTable, view_of
-from catalog.statemeta import (
+from catalog.facts.restorecheck import (
+    REQUIRED_CLASSES,
+    RESTORE_CHECK,
+    required_class_rows,
+    restore_check_rows,
+)
+from catalog.facts.statemeta import (
     FILES,
     OPERATORS,
     STATE_META,
@@ -26,6 +29,9 @@ from catalog.statemeta import (
     source_offset_rows,
     state_meta_rows,
 )
+from catalog.naming import unique_names
+from catalog.references import SavepointReference
+from catalog.sqlviews import View, ViewTable, view_of
 from catalog.statetables import OperatorTable, StateTable, TableState, TimersTable, UnreadOperator
 from catalog.table import FactsTable, ReadFactsTable, Table
 from readers import SOURCE_OFFSETS, Operator, ReaderError, Savepoint, State, StateKind
@@ -35,7 +41,17 @@ OPERATORS_NAME = "operators"
 FILES_NAME = "files"
 SOURCE_OFFSETS_NAME = "source_offsets"
 TIMERS_NAME = "timers"
-_RESERVED = (STATE_META_NAME, OPERATORS_NAME, FILES_NAME, SOURCE_OFFSETS_NAME, TIMERS_NAME)
+RESTORE_CHECK_NAME = "restore_check"
+REQUIRED_CLASSES_NAME = "required_classes"
+_RESERVED = (
+    STATE_META_NAME,
+    OPERATORS_NAME,
+    FILES_NAME,
+    SOURCE_OFFSETS_NAME,
+    TIMERS_NAME,
+    RESTORE_CHECK_NAME,
+    REQUIRED_CLASSES_NAME,
+)
 _SEPARATOR = "__"
 # The families of handles that may hold timers: RocksDB's timers on the heap are raw keyed state.
 _WITH_TIMERS = frozenset({StateKind.VALUE, StateKind.RAW_KEYED})
@@ -199,7 +215,7 @@ class SavepointTables:
     @cached_property
     def _own_tables(self) -> dict[str, Table]:
         """Casefolded name → the tables that are of no single operator."""
-        return {table.name.casefold(): table for table in (*self._facts(), self._timers())}
+        return {table.name.casefold(): table for table in (*self._facts(), self._timers(), *self._checks())}
 
     def _facts(self) -> Iterator[Table]:
         savepoint, uids = self.savepoint, self._uids
@@ -216,6 +232,24 @@ class SavepointTables:
         yield FactsTable(OPERATORS_NAME, "the operators", OPERATORS, lambda: operator_rows(savepoint, uids))
         yield FactsTable(FILES_NAME, "the files and inline parts", FILES, lambda: file_rows(savepoint))
         yield ReadFactsTable(SOURCE_OFFSETS_NAME, "where the sources stand", SOURCE_OFFSETS, source_offsets)
+
+    def _checks(self) -> Iterator[Table]:
+        savepoint, uids = self.savepoint, self._uids
+
+        def restore_check() -> pa.RecordBatch:
+            self._read_ahead()
+            return restore_check_rows(savepoint, uids)
+
+        def required_classes() -> pa.RecordBatch:
+            self._read_ahead()
+            return required_class_rows(savepoint, uids)
+
+        yield FactsTable(
+            RESTORE_CHECK_NAME, "what a restore by Flink 2.3 does to each state", RESTORE_CHECK, restore_check
+        )
+        yield FactsTable(
+            REQUIRED_CLASSES_NAME, "the classes that a restore needs", REQUIRED_CLASSES, required_classes
+        )
 
     def _timers(self) -> Table:
         def find() -> tuple[TableState, ...]:

@@ -58,6 +58,7 @@ class RiskBody(BaseModel):
     """Something that the compared facts cannot decide; the outcome stands, unless it comes true."""
 
     rule: str
+    severity: str = Field(description="doubt, risk; fine for a word of caution about what no comparison sees")
     message: str
     remedy: str
     evidence: list[str]
@@ -79,7 +80,7 @@ class StateVerdictBody(BaseModel):
     remedy: str
     evidence: list[str]
     rule: str | None
-    severity: str = Field(description="fails, unknown, loses, risk or fine")
+    severity: str = Field(description="fails, unknown, loses, doubt, risk or fine")
     risks: list[RiskBody]
 
 

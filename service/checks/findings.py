@@ -55,7 +55,7 @@ class Finding:
     @property
     def rank(self) -> tuple[int, int]:
         """Its place among others: the worst first, and Flink's first failure before later ones."""
-        return _SEVERITIES.index(self.severity), _order(self.stage)
+        return weight(self.severity), _order(self.stage)
 
     @property
     def place(self) -> str:
@@ -116,6 +116,11 @@ def fine_parts(report: CheckReport) -> tuple[int, int]:
         if "" not in bad:
             states += sum(state.state_name not in bad for state in operator.states)
     return operators, states
+
+
+def weight(severity: Severity) -> int:
+    """Return the place of a severity among others, the worst first."""
+    return _SEVERITIES.index(severity)
 
 
 def operator_severity(operator: OperatorVerdict) -> Severity:
@@ -199,7 +204,7 @@ def _exit_code(report: CheckReport) -> int:
 
 
 def _badness(report: CheckReport) -> tuple[int, int]:
-    return _SEVERITIES.index(report.severity), _order(report.stage)
+    return weight(report.severity), _order(report.stage)
 
 
 def _is_alike(one: CheckReport, other: CheckReport) -> bool:
@@ -245,7 +250,9 @@ def _of_operator(operator: OperatorVerdict) -> Iterator[Finding]:
         )
     yield from (_of_risk(risk, title, "") for risk in _named(operator.risks))
     for state in operator.states:
-        if state.severity not in (Severity.FINE, Severity.RISK, Severity.DOUBT):
+        # Where the job graph decides about the operator, its states have nothing to add.
+        is_told = state.message or not operator.message
+        if is_told and state.severity not in (Severity.FINE, Severity.RISK, Severity.DOUBT):
             yield _of_state(state, title)
         yield from (_of_risk(risk, title, state.state_name) for risk in _named(state.risks))
 
@@ -297,7 +304,7 @@ def _order(stage: Stage | None) -> int:
     return len(Stage) if stage is None else stage.order
 
 
-# In this order a person wants to know.
+# In this order a person wants to know: what cannot be told may be worse than what is lost.
 _SEVERITIES = (
     Severity.FAILS,
     Severity.UNKNOWN,

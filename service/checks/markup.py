@@ -19,6 +19,7 @@ from service.checks.findings import (
     operator_severity,
     state_severity,
     title_of,
+    weight,
 )
 from service.checks.text import WORDS
 from service.encode import printable
@@ -59,7 +60,7 @@ def _report(report: CheckReport, *, is_open: bool) -> Iterator[str]:
     found = findings_of(report)
     own = [finding for finding in found if not finding.operator]
     yield "".join(map(_finding, own))
-    ordered = sorted(report.operators, key=lambda one: _WEIGHTS.index(operator_severity(one)))
+    ordered = sorted(report.operators, key=lambda one: weight(operator_severity(one)))
     yield f"<ul>{''.join(_operator(operator, found) for operator in ordered)}</ul></details>"
 
 
@@ -75,7 +76,7 @@ def _operator(operator: OperatorVerdict, found: list[Finding]) -> str:
         f"<li>{_badge(state_severity(operator, state))} <strong>{_text(state.state_name)}</strong> "
         f'<span class="note">{_text(state.kind)} · {state.outcome.value}</span>'
         f"{''.join(_finding(one) for one in own if one.state == state.state_name)}</li>"
-        for state in sorted(operator.states, key=lambda one: _WEIGHTS.index(state_severity(operator, one)))
+        for state in sorted(operator.states, key=lambda one: weight(state_severity(operator, one)))
     )
     is_open = " open" if severity is not Severity.FINE else ""
     return (
@@ -104,14 +105,6 @@ def _text(text: str) -> str:
     return escape(printable(text))
 
 
-_WEIGHTS = (
-    Severity.FAILS,
-    Severity.UNKNOWN,
-    Severity.LOSES,
-    Severity.DOUBT,
-    Severity.RISK,
-    Severity.FINE,
-)
 _PAGE_STYLE = """
 :root{color-scheme:light dark}
 body{margin:0;font:15px/1.5 system-ui,sans-serif}

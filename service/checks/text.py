@@ -98,12 +98,5 @@ def _wrapped(text: str, indent: str, width: int | None) -> Iterator[str]:
     )
 
 
-WORDS = {
-    Severity.FAILS: "FAILS",
-    Severity.LOSES: "LOSES",
-    Severity.UNKNOWN: "UNKNOWN",
-    Severity.DOUBT: "DOUBT",
-    Severity.RISK: "RISK",
-    Severity.FINE: "fine",
-}
+WORDS = {one: one.value if one is Severity.FINE else one.value.upper() for one in Severity}
 """Severity → the word that begins its lines."""

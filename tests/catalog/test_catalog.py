@@ -71,6 +71,8 @@ def test_tables_of_a_savepoint_with_uids() -> None:
         "mod7-no-uid",
         "mod7-no-uid__seen",
         "operators",
+        "required_classes",
+        "restore_check",
         "source",
         "source__topic-partition-offset-states",
         "source_offsets",

@@ -25,6 +25,8 @@ TABLES = [
     "files",
     "source_offsets",
     "timers",
+    "restore_check",
+    "required_classes",
     "mod7-no-uid",
     "mod7-no-uid__seen",
     "aggregate",
@@ -101,7 +103,7 @@ def test_a_connection_says_what_is_there(db: savepointdb.Connection) -> None:
     ]
     assert (
         others
-        == "  also: StateMeta, operators, files, source_offsets, timers, mod7-no-uid, aggregate, source"
+        == "  also: StateMeta, operators, files, source_offsets, timers, restore_check, required_classes, mod7-no-uid, aggregate, source"
     )
 
 

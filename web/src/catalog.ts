@@ -47,7 +47,7 @@ export interface Contents {
   tables: TableEntry[];
 }
 
-const FACTS = ["StateMeta", "operators", "files", "source_offsets", "timers"];
+const FACTS = ["StateMeta", "operators", "files", "source_offsets", "timers", "restore_check", "required_classes"];
 const known = new Map<string, Promise<unknown>>();
 
 function once<T>(key: string, load: () => Promise<T>): Promise<T> {

@@ -1,10 +1,12 @@
 // What a restore of a savepoint will do: the question, and its answer.
 import { post, send } from "./api";
 
-export type Severity = "fails" | "unknown" | "loses" | "risk" | "fine";
+export type Severity = "fails" | "unknown" | "loses" | "doubt" | "risk" | "fine";
 
 export interface Risk {
   rule: string;
+  /** `fine` for a word of caution about what no comparison sees. */
+  severity: Severity;
   message: string;
   remedy: string;
   evidence: string[];
@@ -61,7 +63,7 @@ export function check({ jar, against, ...rest }: Question, signal: AbortSignal):
   return send<CheckReport>(`api/checks/jar?${values}`, jar, signal);
 }
 
-const ORDER: Severity[] = ["fails", "unknown", "loses", "risk", "fine"];
+const ORDER: Severity[] = ["fails", "unknown", "loses", "doubt", "risk", "fine"];
 
 /** The worst first. */
 export function worstFirst<T extends { severity: Severity }>(verdicts: T[]): T[] {

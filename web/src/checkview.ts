@@ -157,7 +157,7 @@ function reportOf(report: CheckReport, answer: CheckReport): HTMLElement {
     h("h2", {}, title, " ", badge(report.severity)),
     report === answer ? null : h("p", {}, report.headline),
     report.message ? told(report, "the savepoint") : null,
-    report.risks.map((risk) => riskOf(risk)),
+    risksOf(report.risks),
     h("ul", { class: "verdicts", "aria-label": "Operators" }, worstFirst(report.operators).map((operator) => h("li", {}, operatorOf(operator)))),
   );
 }
@@ -169,7 +169,7 @@ function operatorOf(operator: OperatorVerdict): HTMLElement {
     { open: severity !== "fine" },
     h("summary", {}, badge(severity), " ", h("strong", {}, uid ?? name ?? operator_id), " ", h("span", { class: "note" }, [plural(states.length, "state"), uid || name ? operator_id : ""].filter(Boolean).join(" · "))),
     operator.message ? told(operator, "the operator") : null,
-    operator.risks.map((risk) => riskOf(risk)),
+    risksOf(operator.risks),
     h("ul", { "aria-label": "States" }, worstFirst(states).map((state) => h("li", {}, stateOf(state)))),
   );
 }
@@ -177,8 +177,8 @@ function operatorOf(operator: OperatorVerdict): HTMLElement {
 function stateOf(state: StateVerdict): Child {
   return [
     h("p", {}, badge(state.severity), " ", h("strong", {}, state.state_name), " ", h("span", { class: "note" }, `${state.kind} · ${state.outcome}`)),
-    state.message && state.severity !== "fine" && state.severity !== "risk" ? told(state, state.field_path ?? "") : null,
-    state.risks.map((risk) => riskOf(risk)),
+    state.message && state.severity !== "fine" && state.severity !== "risk" && state.severity !== "doubt" ? told(state, state.field_path ?? "") : null,
+    risksOf(state.risks),
   ];
 }
 
@@ -204,8 +204,8 @@ function told({ message, remedy, rule, evidence, severity, stage }: Told, where:
   );
 }
 
-function riskOf(risk: Risk): HTMLElement {
-  return told({ ...risk, severity: "risk" }, risk.field_path ?? "");
+function risksOf(risks: Risk[]): HTMLElement[] {
+  return risks.filter((risk) => risk.severity !== "fine").map((risk) => told(risk, risk.field_path ?? ""));
 }
 
 function badge(severity: Severity): HTMLElement {

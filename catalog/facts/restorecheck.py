@@ -1,0 +1,158 @@
+"""The rows of the tables about the restore of a savepoint, as the doctor finds them without the new job.
+
+| table | a row per | reads |
+|---|---|---|
+| restore_check | operator, and state of an operator, for each state backend | `_metadata` and the headers of the state files |
+| required_classes | class that a state names, and role of it | the same |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from readers import Savepoint
+
+if TYPE_CHECKING:
+    from doctor import CheckReport, OperatorVerdict, Risk, StateVerdict
+
+# The newest Flink, and the backends that it has.
+FLINK = "2.3.0"
+_BACKENDS = ("hashmap", "rocksdb")
+_TEXT, _BOOL = pa.string(), pa.bool_()
+
+RESTORE_CHECK = pa.schema(
+    [
+        ("flink", _TEXT),
+        ("backend", _TEXT),
+        ("operator_id", _TEXT),
+        ("operator_uid", _TEXT),
+        ("operator_name", _TEXT),
+        ("state_name", _TEXT),
+        ("state_kind", _TEXT),
+        ("outcome", _TEXT),
+        ("stage", _TEXT),
+        ("severity", _TEXT),
+        ("changes_values", _BOOL),
+        ("field_path", _TEXT),
+        ("message", _TEXT),
+        ("remedy", _TEXT),
+        ("rule", _TEXT),
+        ("evidence", _TEXT),
+        ("risks", _TEXT),
+    ]
+)
+
+REQUIRED_CLASSES = pa.schema(
+    [
+        ("class_name", _TEXT),
+        ("role", _TEXT),
+        ("operator_id", _TEXT),
+        ("operator_uid", _TEXT),
+        ("state_name", _TEXT),
+    ]
+)
+
+
+def restore_check_rows(savepoint: Savepoint, uids: Mapping[str, str]) -> pa.RecordBatch:
+    """Return a row for each operator, where `state_name` is NULL, and for each of its states, with each backend.
+
+    Args:
+        savepoint: the savepoint.
+        uids: operator id → uid, for uids that are not from `_metadata`.
+    """
+    rows = [row for backend in _BACKENDS for row in _report_rows(_report(savepoint, backend), uids)]
+    return pa.RecordBatch.from_pylist(rows, schema=RESTORE_CHECK)
+
+
+def required_class_rows(savepoint: Savepoint, uids: Mapping[str, str]) -> pa.RecordBatch:
+    """Return a row for each class that a state names, and each role of it.
+
+    Args:
+        savepoint: the savepoint.
+        uids: operator id → uid, for uids that are not from `_metadata`.
+    """
+    report = _report(savepoint, _BACKENDS[0])
+    known = {operator.operator_id: operator.uid for operator in report.operators}
+    rows = [
+        {
+            "class_name": required.class_name,
+            "role": required.role,
+            "operator_id": required.operator_id,
+            "operator_uid": known.get(required.operator_id) or uids.get(required.operator_id),
+            "state_name": required.state_name,
+        }
+        for required in report.required_classes
+    ]
+    return pa.RecordBatch.from_pylist(rows, schema=REQUIRED_CLASSES)
+
+
+def _report(savepoint: Savepoint, backend: str) -> CheckReport:
+    # Loaded for those who ask for it: every query would start 20 ms later.
+    report: CheckReport = import_module("doctor").check(savepoint, flink=FLINK, backend=backend)
+    return report
+
+
+def _report_rows(report: CheckReport, uids: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+    where = {"flink": report.flink, "backend": report.backend}
+    for operator in report.operators:
+        named = {
+            **where,
+            "operator_id": operator.operator_id,
+            "operator_uid": operator.uid or uids.get(operator.operator_id),
+            "operator_name": operator.name,
+        }
+        yield {**named, **_operator_row(operator)}
+        for state in operator.states:
+            yield {**named, **_state_row(state)}
+
+
+def _operator_row(operator: OperatorVerdict) -> dict[str, Any]:
+    return {
+        "outcome": operator.outcome.value,
+        "stage": operator.stage,
+        "severity": _severity(operator),
+        "changes_values": operator.loses_data,
+        "message": operator.message or None,
+        "remedy": operator.remedy or None,
+        "rule": operator.rule,
+        "evidence": ", ".join(operator.evidence) or None,
+        "risks": _risks(operator.risks),
+    }
+
+
+def _state_row(state: StateVerdict) -> dict[str, Any]:
+    return {
+        "state_name": state.state_name,
+        "state_kind": state.kind,
+        "outcome": state.outcome.value,
+        "stage": state.stage,
+        "severity": state.severity.value,
+        "changes_values": state.changes_values,
+        "field_path": state.field_path,
+        "message": state.message or None,
+        "remedy": state.remedy or None,
+        "rule": state.rule,
+        "evidence": ", ".join(state.evidence) or None,
+        "risks": _risks(state.risks),
+    }
+
+
+def _severity(operator: OperatorVerdict) -> str:
+    """Return the weight of an operator: where it restores with the same values, that of its worst risk."""
+    if operator.outcome != "restores":
+        return operator.outcome.value
+    if operator.loses_data:
+        return "loses"
+    risks = [*operator.risks, *(risk for state in operator.states for risk in state.risks)]
+    found = {risk.severity.value for risk in risks}
+    return next((severity for severity in ("doubt", "risk") if severity in found), "fine")
+
+
+def _risks(risks: Iterable[Risk]) -> str | None:
+    """Return the risks as one text, because every BI tool shows a text."""
+    told = [f"{risk.rule}: {risk.message}" for risk in risks if risk.severity != "fine"]
+    return "; ".join(told) or None
