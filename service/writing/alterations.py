@@ -57,7 +57,11 @@ from writers import (
 
 _SEPARATOR = "__"
 _VALUE = "value"
-_WINDOWS = "window-contents"
+_WINDOWS = {
+    "window-contents": "fire over windows without contents",
+    "window-aggs": "send the aggregates of no rows when they fire",
+}
+"""States with the contents of windows: what timers do without them."""
 _JOB = "the job must declare it so"
 
 
@@ -331,9 +335,9 @@ class StateAlterations(Family):
     def _timers_left(self, found: AlteredState) -> str:
         """Return a warning that timers stay where the contents of windows go."""
         has_timers = any(state.kind is StateKind.TIMER for state in self._operator(found.source_id).states)
-        if found.state.name != _WINDOWS or not has_timers:
+        if found.state.name not in _WINDOWS or not has_timers:
             return ""
-        return "; the timers of its windows stay, and fire over windows without contents"
+        return f"; the timers of its windows stay, and {_WINDOWS[found.state.name]}"
 
     # ---- parts of statements ----
 

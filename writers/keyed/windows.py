@@ -1,13 +1,14 @@
-"""Windows that statements left without a timer: Flink restores them, and never fires them.
+"""Windows that statements left without a timer, which Flink never fires; timers of SQL's windows left without the window.
 
 A window of an operator is an entry of a state with the window as its namespace, and a timer with that key and namespace. Canonical
 keys have both parts at their end, so the bytes tell which windows have a timer. Windows without one before are not warned of: those
-of session windows, for example, are kept under the namespace of another one.
+of session windows, for example, are kept under the namespace of another one. A timer without its window does nothing in a window of
+the DataStream API; one of SQL sends the aggregates of no rows, COUNT 0 and SUM NULL.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 import pyarrow as pa
@@ -31,6 +32,8 @@ from writers.keyed.segments import EntrySegments
 from writers.warnings import RestoreWarning
 
 _NEVER_FIRES = "a window without a timer never fires: add its timer, or leave both"
+_OF_NOTHING = "a timer of SQL without its window sends the aggregates of no rows when it fires: remove it, too, from timers"
+_SQL_WINDOWS = "window-aggs"
 _TIME_BYTES = 8
 _WINDOWED = frozenset({StateKind.VALUE, StateKind.LIST, StateKind.REDUCING, StateKind.AGGREGATING})
 
@@ -64,12 +67,12 @@ class WindowWatch:
         """Yield what is to be said of the windows in some key groups."""
         for name, timers in self._windows.items():
             touched = [self._changes[one].groups for one in (name, *timers) if one in self._changes]
-            chosen = groups.intersection(np.concatenate(touched).tolist()) if touched else frozenset()
-            found = [self._lost(name, timers, group) for group in sorted(chosen)]
-            rows = sum(number for number, _ in found)
-            if rows:
-                example = next(text for number, text in found if number)
-                yield RestoreWarning(state=name.name, rows=rows, example=example, text=_NEVER_FIRES)
+            chosen = sorted(groups.intersection(np.concatenate(touched).tolist())) if touched else []
+            yield from _warned(name, _NEVER_FIRES, (self._alone((name,), timers, group) for group in chosen))
+            if name.name == _SQL_WINDOWS:
+                yield from _warned(
+                    name, _OF_NOTHING, (self._alone(timers, (name,), group) for group in chosen)
+                )
 
     def _timers_of(self, name: StateName) -> tuple[StateName, ...]:
         """Return the timers whose namespaces are those of a state; none if it has no windows."""
@@ -89,24 +92,28 @@ class WindowWatch:
             if other.timers and self._source.entries[other].namespace == namespace
         )
 
-    def _lost(self, name: StateName, timers: tuple[StateName, ...], group: int) -> tuple[int, str]:
-        """Return how many windows of a key group are without a timer only now, and the key of one."""
-        after = list(self._entries(name, group, changed=True))
-        keys = self._joined(after, self._prefix)
-        fires = self._keys(timers, group, changed=True)
-        lost = pc.invert(pc.is_in(keys, value_set=fires))
+    def _alone(
+        self, names: tuple[StateName, ...], others: tuple[StateName, ...], group: int
+    ) -> tuple[int, str]:
+        """Return how many entries of a key group are without one of the others only now, and the key of one."""
+        after = self._keys(names, group, changed=True)
+        lost = pc.invert(pc.is_in(after, value_set=self._keys(others, group, changed=True)))
         if not pc.any(lost).as_py():
             return 0, ""
-        before = self._joined(list(self._entries(name, group, changed=False)), self._prefix)
-        never = before.filter(pc.invert(pc.is_in(before, value_set=self._keys(timers, group, changed=False))))
-        lost = pc.and_(lost, pc.invert(pc.is_in(keys, value_set=never)))
+        before = self._keys(names, group, changed=False)
+        never = before.filter(pc.invert(pc.is_in(before, value_set=self._keys(others, group, changed=False))))
+        lost = pc.and_(lost, pc.invert(pc.is_in(after, value_set=never)))
         rows = np.flatnonzero(np.asarray(lost))
-        return len(rows), self._shown(name, group, after, int(rows[0])) if len(rows) else ""
+        return len(rows), self._shown(names, group, int(rows[0])) if len(rows) else ""
 
     def _keys(self, names: tuple[StateName, ...], group: int, *, changed: bool) -> pa.Array:
-        """Return key and namespace of timers."""
-        entries = [one for name in names for one in self._entries(name, group, changed=changed)]
-        return self._joined(entries, self._prefix + _TIME_BYTES)
+        """Return key and namespace of the entries of states: of timers, without their times."""
+        keys = [
+            key_column(one, self._prefix + (_TIME_BYTES if name.timers else 0))
+            for name in names
+            for one in self._entries(name, group, changed=changed)
+        ]
+        return pa.concat_arrays([pa.array([], pa.large_binary()), *keys])
 
     def _entries(self, name: StateName, group: int, *, changed: bool) -> Iterator[EntrySegments]:
         carrier = GroupByGroup(self._source, self._header, self._max_parallelism)
@@ -118,17 +125,22 @@ class WindowWatch:
         else:
             yield from map(EntrySegments.of_page, pages)
 
-    def _joined(self, entries: list[EntrySegments], skipped: int) -> pa.Array:
-        keys = [key_column(one, skipped) for one in entries]
-        return pa.concat_arrays([pa.array([], pa.large_binary()), *keys])
-
-    def _shown(self, name: StateName, group: int, entries: list[EntrySegments], row: int) -> str:
-        for one in entries:
-            if row < len(one):
-                part = composed_part(self._source, name, self._max_parallelism)
-                coder = editor_of(part, self._changes.get(name) or StateChanges(now_ms=0)).coder
-                page = page_of(one.take(np.array([row])), group, self._source)
-                for batch in part.decoded([page]):
-                    return coder.key_of(pa.table(coder.rows(batch)), 0)
-            row -= len(one)
+    def _shown(self, names: tuple[StateName, ...], group: int, row: int) -> str:
+        for name in names:
+            for one in self._entries(name, group, changed=True):
+                if row < len(one):
+                    part = composed_part(self._source, name, self._max_parallelism)
+                    coder = editor_of(part, self._changes.get(name) or StateChanges(now_ms=0)).coder
+                    page = page_of(one.take(np.array([row])), group, self._source)
+                    for batch in part.decoded([page]):
+                        return coder.key_of(pa.table(coder.rows(batch)), 0)
+                row -= len(one)
         return ""
+
+
+def _warned(name: StateName, text: str, found: Iterable[tuple[int, str]]) -> Iterator[RestoreWarning]:
+    counted = list(found)
+    rows = sum(number for number, _ in counted)
+    if rows:
+        example = next(shown for number, shown in counted if number)
+        yield RestoreWarning(state=name.name, rows=rows, example=example, text=text)

@@ -13,6 +13,7 @@ from service.cli import main
 from service.errors import InvalidQueryError
 from service.writing.timers import parsed
 from tests.support.paths import DATA
+from tests.support.unpacked import unpacked
 
 KINDS = DATA / "flink/2.3.0/kinds-hashmap-savepoints/canonical"
 _WINDOW = "{'start': TIMESTAMP '1970-01-01 01:00:00', 'end': TIMESTAMP '1970-01-01 01:00:10'}"
@@ -70,6 +71,25 @@ def test_a_window_without_its_timer_is_warned_of(capsys: pytest.CaptureFixture[s
     assert main(["write", str(KINDS), _CONTENTS, "--dry-run"]) == 0
 
     assert "warning: window-contents: 1 row (key 'new', namespace {" in capsys.readouterr().out
+
+
+def test_timers_of_sql_windows_that_go_are_warned_of(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = str(unpacked("2.3.0-queries-canonical", tmp_path).directory)
+    windows = '"44_global-window-aggregate__windows"'
+    delete = f"DELETE FROM {windows} WHERE k0 = 'k1'"
+    both = f"{delete}; DELETE FROM timers WHERE timer_service = 'window-timers' AND key.f0 = 'k1'"
+
+    found = []
+    for script in (delete, both, f"TRUNCATE {windows.replace('__windows', '__window-aggs')}"):
+        assert main(["write", source, script, "--dry-run"]) == 0
+        found.append(capsys.readouterr().out)
+
+    assert 'warning: window-aggs: 2 rows (key {"f0":"k1",' in found[0]
+    assert "a timer of SQL without its window sends the aggregates of no rows when it fires" in found[0]
+    assert "warning" not in found[1]
+    assert "the timers of its windows stay, and send the aggregates of no rows when they fire" in found[2]
 
 
 @pytest.mark.parametrize(
