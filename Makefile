@@ -43,7 +43,7 @@ test-spark: $(INSTALLED) ## run the tests marked spark, those on a cluster of th
 test-web: $(INSTALLED) ## run the tests of the page in Chromium
 	$(PY) -m pytest -n auto --dist worksteal -m browser $(ARGS)
 
-test-flink: $(INSTALLED) ## restore written savepoints in real Flink (needs Java 17 and Maven; ten minutes)
+test-flink: $(INSTALLED) ## restore written savepoints in real Flink (needs Java 17 and Maven; fifteen minutes)
 	$(PY) -m pytest -m flink $(ARGS)
 
 test-all: $(INSTALLED) ## run every test

@@ -29,7 +29,6 @@ class Creation:
         uids: of its operators.
         script: the statements.
         restoring: further options of the job.
-        changes: whether the job changes the state that it finds.
     """
 
     name: str
@@ -37,7 +36,6 @@ class Creation:
     uids: tuple[str, ...]
     script: str
     restoring: tuple[str, ...] = ()
-    changes: bool = False
 
     def restore(self, version: str, backend: str) -> Restore:
         """How it is restored by a version of Flink."""
@@ -55,7 +53,7 @@ class Creation:
         """The rows that we read of a savepoint, in the notation of the job."""
         names = {operator_id_of(uid): uid for uid in self.uids}
         return sorted(
-            _text(names[operator.operator_id], row["state_name"], row)
+            text_of_row(names[operator.operator_id], row["state_name"], row)
             for operator in Savepoint(savepoint).operators
             if operator.operator_id in names
             for state in operator.states
@@ -65,7 +63,7 @@ class Creation:
 
 def rows_of_job(lines: list[dict[str, Any]]) -> list[str]:
     """The rows of state among the lines of a job; those that several subtasks have, once."""
-    return sorted({_text(line["operator"], line["state"], line) for line in lines if "state" in line})
+    return sorted({text_of_row(line["operator"], line["state"], line) for line in lines if "state" in line})
 
 
 def outputs_of(lines: list[dict[str, Any]]) -> list[str]:
@@ -73,7 +71,8 @@ def outputs_of(lines: list[dict[str, Any]]) -> list[str]:
     return sorted(json_text(line) for line in lines if line.get("phase") == "output")
 
 
-def _text(operator: str, state: str, row: dict[str, Any]) -> str:
+def text_of_row(operator: str, state: str, row: dict[str, Any]) -> str:
+    """A row of a state in the notation of the job, with the keys and the value that the job prints."""
     kept = {name: normal(row.get(name)) for name in _KEPT if row.get(name) is not None or name == "value"}
     if "timestamp" in kept:
         kept.pop("value", None)
@@ -210,7 +209,6 @@ CREATIONS = (
         uids=("aggregate", "source"),
         script=_WORDS,
         restoring=("--max-parallelism", "1000", "--emit", "2"),
-        changes=True,
     ),
     Creation(
         name="values of 15 types, a list, maps and timers",
@@ -224,7 +222,6 @@ CREATIONS = (
         uids=("kinds", "broadcast", "events"),
         script=_KINDS,
         restoring=("--emit", "1", "--fire"),
-        changes=True,
     ),
 )
 """What is created from nothing, and restored by real Flink."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC
@@ -17,11 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from readers import Operator, Savepoint, StateKind
-from tests.support.paths import DATA, PROJECT
+from tests.support.paths import DATA
+from tests.support.servedflink import served_flink
 from tests.support.unpacked import unpacked
 
 RECORDED = DATA / "restored"
-_HARNESS = PROJECT / "tests/flink/restore/restore.sh"
 VERSIONS = ("1.20.3", "2.3.0")
 # Every subtask has all of it.
 _SHARED = frozenset({"operator-union-list", "broadcast"})
@@ -91,10 +90,9 @@ class Restore:
 
     def restored(self, savepoint: Path) -> list[dict[str, Any]]:
         """The lines that the job prints, restored from a savepoint in real Flink."""
-        command = [str(_HARNESS), self.version, self.backend, self.job, str(savepoint), *self.restoring]
-        ended = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-        assert ended.returncode == 0, ended.stderr[-2000:]
-        return [json.loads(line) for line in ended.stdout.splitlines()]
+        return served_flink(self.version).run(
+            self.backend, self.job, "--from", str(savepoint), *self.restoring
+        )
 
 
 def digest(rows: Iterator[tuple[str, str, str]]) -> dict[str, Any]:
