@@ -37,18 +37,18 @@ def check(
         savepoint: the savepoint, or where it is.
         against: what is known of the new job; nothing, and only the upgrade itself is checked.
         flink: the version of Flink that restores it.
-        backend: the state backend that restores it, `hashmap` or `rocksdb`.
+        backend: the state backend that restores it: `hashmap`, `rocksdb` or `forst`.
         allow_non_restored: True for --allowNonRestoredState.
 
     Raises:
         UnknownVersionError: no known version of Flink.
-        UnknownBackendError: neither `hashmap` nor `rocksdb`.
+        UnknownBackendError: neither `hashmap`, `rocksdb` nor `forst`.
         ReaderError: there is no savepoint, or what it is compared with cannot be read.
     """
     version = flink_version(flink)
     known_backend(backend)
     opened = savepoint if isinstance(savepoint, Savepoint) else Savepoint(savepoint)
-    old = job_of(opened)
+    old = job_of(opened, is_restored=True)
     new = Job(knows=frozenset(), metadata_version=None, operators={})
     for source in sorted(against, key=lambda source: source.order):
         new = source.inform(new, old, version)

@@ -2,7 +2,7 @@
 
 DoctorError                    root; every message says what was expected and what was found
   UnknownVersionError          a version of Flink that the doctor has no facts about
-  UnknownBackendError          neither hashmap nor rocksdb
+  UnknownBackendError          neither hashmap, rocksdb nor forst
 """
 
 from __future__ import annotations

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from doctor.job import Fact, Job, JobOperator
 from doctor.report import Risk
+from doctor.required import required_classes
+from doctor.rules.context import KnownClasses
 from doctor.rules.graph import (
+    ANONYMOUS_CLASS,
     MAX_PARALLELISM_DIFFERS,
     MAX_PARALLELISM_UNSET,
     METADATA_TOO_NEW,
+    NO_UID,
     OPERATOR_DROPPED,
     OPERATOR_MISSING,
     PARALLELISM_ABOVE_MAX,
@@ -17,6 +23,8 @@ from doctor.rules.graph import (
 from doctor.rules.rule import Rule
 from doctor.versions import FlinkVersion
 
+_FIRST_WITH_UIDS = 5
+_ANONYMOUS = re.compile(r"\$\d+(\$|$)|\$\$Lambda")
 _LEAST_DERIVED, _MOST_DERIVED = 1 << 7, 1 << 15
 
 
@@ -78,19 +86,36 @@ def parallelism_finding(old: JobOperator, new: JobOperator) -> GraphFinding | Ri
     # the new one sets one too.
     is_derived = wanted == derived_max_parallelism(new.parallelism or 1)
     if is_derived and saved & (saved - 1) == 0 and saved >= _LEAST_DERIVED:
-        rule = MAX_PARALLELISM_UNSET
-        return Risk(
-            rule=rule.id,
-            message=f"operator {old.title} has max parallelism {saved} in the savepoint and {wanted} in the new job: {rule.effect}",
-            remedy=rule.remedy,
-            evidence=rule.evidence,
+        detail = (
+            f"operator {old.title} has max parallelism {saved} in the savepoint and {wanted} in the new job"
         )
+        return _risk(MAX_PARALLELISM_UNSET, detail)
     return GraphFinding(
         rule=MAX_PARALLELISM_DIFFERS,
         message=(
             f"Max parallelism mismatch: cannot map operator {old.title} with max parallelism {saved} to new program with max "
             f"parallelism {wanted}{', unless it sets none' if is_derived else ''}"
         ),
+    )
+
+
+def identity_risks(old: JobOperator, job: Job) -> Iterator[Risk]:
+    """Yield what a changed job would lose: operators and classes whose names hang on their places in the code."""
+    # Older versions of `_metadata` do not record uids.
+    if old.has_state and not old.uid and (job.metadata_version or 0) >= _FIRST_WITH_UIDS:
+        yield _risk(NO_UID, f"operator {old.title} has no uid")
+    names = {required.class_name for required in required_classes(old, KnownClasses())}
+    for name in sorted(names):
+        if _ANONYMOUS.search(name):
+            yield _risk(ANONYMOUS_CLASS, name)
+
+
+def _risk(rule: Rule, detail: str) -> Risk:
+    return Risk(
+        rule=rule.id,
+        message=f"{detail}: {rule.effect}",
+        remedy=rule.remedy,
+        evidence=rule.evidence,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from doctor.graph import GraphFinding, operator_finding, parallelism_finding
+from doctor.graph import GraphFinding, identity_risks, operator_finding, parallelism_finding
 from doctor.job import Fact, Job, JobOperator, JobState
 from doctor.report import (
     OperatorVerdict,
@@ -33,6 +33,7 @@ from readers import StateKind
 _READABLE = {
     "hashmap": frozenset({"hashmap", "changelog"}),
     "rocksdb": frozenset({"rocksdb", "forst", "changelog"}),
+    "forst": frozenset({"rocksdb", "forst", "changelog"}),
 }
 
 
@@ -62,6 +63,8 @@ def operator_verdict(
     verdict = _of_states(old, states)
     if isinstance(fit, Risk):
         verdict = replace(verdict, risks=(fit,))
+    if Fact.OPERATORS not in new.knows:
+        verdict = replace(verdict, risks=(*verdict.risks, *identity_risks(old, job)))
     return _with_keys(verdict, old, known if Fact.STATES in new.knows else None, context)
 
 

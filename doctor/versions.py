@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from doctor.errors import UnknownBackendError, UnknownVersionError
 
-BACKENDS = ("hashmap", "rocksdb")
+# ForSt reads and registers state as RocksDB does.
+BACKENDS = ("hashmap", "rocksdb", "forst")
 _VERSION = re.compile(r"(\d+)\.(\d+)(\.\d+)?([-.].*)?")
 
 # The newest `_metadata` that each version reads; it reads all older ones from version 2 on.
@@ -53,7 +54,7 @@ def known_backend(name: str) -> str:
     """Return a state backend by its name.
 
     Raises:
-        UnknownBackendError: neither `hashmap` nor `rocksdb`.
+        UnknownBackendError: neither `hashmap`, `rocksdb` nor `forst`.
     """
     if name not in BACKENDS:
         raise UnknownBackendError(f"expected a state backend of {', '.join(BACKENDS)}, found {name!r:.60}")

@@ -131,6 +131,7 @@ from readers.serializers.pojo import PojoField, PojoSerializer
 from readers.serializers.primitives import VoidNamespaceSerializer
 from readers.serializers.protobuf.descriptors import Descriptors, read_descriptors
 from readers.serializers.scala import ScalaCaseClassSerializer
+from readers.serializers.table.rowdata import RowDataSerializer
 from readers.serializers.tuples import ROW_KIND, RowSerializer, TupleSerializer
 from readers.snapshots.reading import COMPOSITE_MAGIC, NESTED_MAGIC, OPTIONAL_MAP_MAGIC
 from readers.snapshots.registry import has_snapshot
@@ -223,6 +224,7 @@ __all__ = [
     "RemoteEntry",
     "RemoteFileSystem",
     "ResolvedFile",
+    "RowDataSerializer",
     "RowSerializer",
     "Savepoint",
     "SavepointGoneError",

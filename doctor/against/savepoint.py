@@ -51,14 +51,34 @@ class SavepointAgainst(Against):
         )
 
 
-def job_of(savepoint: Savepoint) -> Job:
-    """Return what a savepoint tells about the job that wrote it; of its state files only the headers are read."""
+def job_of(savepoint: Savepoint, *, is_restored: bool = False) -> Job:
+    """Return what a savepoint tells about the job that wrote it; of its state files only the headers are read.
+
+    Args:
+        savepoint: the savepoint.
+        is_restored: True to look whether all of its files are there, in their sizes.
+    """
     operators = (_operator(operator) for operator in savepoint.operators)
+    if is_restored:
+        operators = (_with_missing(savepoint, operator) for operator in operators)
     return Job(
         knows=_TOLD,
         metadata_version=savepoint.metadata.version,
         operators={operator.operator_id: operator for operator in operators},
     )
+
+
+def _with_missing(savepoint: Savepoint, operator: JobOperator) -> JobOperator:
+    """Return an operator with the files of it that are missing or too short among its problems."""
+    if operator.opened is None:
+        return operator
+    streams = operator.opened.metadata.streams()
+    missing = [
+        error
+        for error in savepoint.location.damaged(streams)
+        if not any(problem.startswith(error.message) for problem in operator.problems)
+    ]
+    return replace(operator, problems=(*operator.problems, *map(str, missing)))
 
 
 def _operator(operator: Operator) -> JobOperator:

@@ -77,6 +77,35 @@ MAX_PARALLELISM_UNSET = Rule(
     evidence=("maxpar-unset", "maxpar-up", "o.a.f.runtime.checkpoint.StateAssignmentOperation"),
 )
 
+NO_UID = Rule(
+    id="operator-without-uid",
+    change="a stateful operator without a uid: its id is a hash of its place in the job graph",
+    effect=(
+        "any change of the graph before it, of its outputs or of chaining gives it another id: the restore fails, or another "
+        "operator takes the id over and the state is dropped, and nothing says so"
+    ),
+    heap=RISK,
+    rocksdb=RISK,
+    remedy="set a uid, and the old id by setUidHash for the first start; or name the operator with `ALTER TABLE … RENAME TO`",
+    evidence=(
+        "uid-none-same",
+        "uid-none-append",
+        "uid-none-unchain",
+        "uid-none-insert-map-uid",
+        "uid-none-chain-global",
+        "o.a.f.streaming.api.graph.StreamGraphHasherV2",
+    ),
+)
+ANONYMOUS_CLASS = Rule(
+    id="anonymous-class",
+    change="an anonymous class or a lambda among the classes that the savepoint names",
+    effect="the compiler numbers them: code that is added before it gives the class another name, or its name to another class",
+    heap=RISK,
+    rocksdb=RISK,
+    remedy="give the class a name",
+    evidence=("pojo-class-renamed", "kryo-class-renamed", "java.lang.Class"),
+)
+
 RULES = (
     METADATA_TOO_NEW,
     OPERATOR_MISSING,
@@ -84,4 +113,6 @@ RULES = (
     MAX_PARALLELISM_DIFFERS,
     PARALLELISM_ABOVE_MAX,
     MAX_PARALLELISM_UNSET,
+    NO_UID,
+    ANONYMOUS_CLASS,
 )

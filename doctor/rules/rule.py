@@ -60,7 +60,7 @@ class Rule:
 
     def effect_in(self, backend: str, *, keyed: bool) -> Effect:
         """Return what happens in a backend. Operator state is on the heap always."""
-        return self.rocksdb if backend == "rocksdb" and keyed else self.heap
+        return self.rocksdb if backend != "hashmap" and keyed else self.heap
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,6 +15,7 @@ from doctor.rules.rule import FAILS_REGISTER, FINE, RISK, UNREADABLE_RESTORE, Ru
 from readers import (
     EnumSerializer,
     OpaqueSerializer,
+    RowDataSerializer,
     RowSerializer,
     Serializer,
     TupleSerializer,
@@ -146,16 +147,19 @@ OWN_TO_OTHER = Rule(
     remedy="keep the serializer, or give the state a new name and copy its values",
     evidence=("own-serializer-to-pojo",),
 )
-COMPONENT_CHANGED = Rule(
-    id="array-component-changed",
-    change="an array of another class",
-    effect="the state is refused when it is declared",
+NULLABILITY_CHANGED = Rule(
+    id="sql-nullability-changed",
+    change="SQL: a column, or a field in one, becomes NOT NULL or nullable",
+    effect="the state is refused when it is declared, although the bytes are the same",
     verdict=Verdict.INCOMPATIBLE,
     heap=FAILS_REGISTER,
     rocksdb=FAILS_REGISTER,
     flink="The new state serializer must not be incompatible with the old state serializer",
-    remedy="keep the class of the array",
-    evidence=("o.a.f.api.common.typeutils.base.GenericArraySerializerSnapshot",),
+    remedy="keep the column as it was declared",
+    evidence=(
+        "o.a.f.table.runtime.typeutils.RowDataSerializer$RowDataSerializerSnapshot",
+        "o.a.f.table.types.logical.LogicalType",
+    ),
 )
 
 RULES = (
@@ -169,7 +173,7 @@ RULES = (
     CLASS_NEEDED,
     OWN_SERIALIZER,
     OWN_TO_OTHER,
-    COMPONENT_CHANGED,
+    NULLABILITY_CHANGED,
 )
 
 Comparisons: TypeAlias = Mapping[type[Serializer], Compare]
@@ -246,6 +250,17 @@ def _compare_rows(old: Serializer, new: Serializer, context: Context, path: Path
     return found(ROW_NAMES, path, old.type_name) | same_class(old, new, context, path)
 
 
+def _compare_sql_rows(old: Serializer, new: Serializer, context: Context, path: Path) -> Comparison:
+    assert isinstance(old, RowDataSerializer)
+    assert isinstance(new, RowDataSerializer)
+    # Names of a row's own fields are not in the snapshot; a reader may know them all the same.
+    if old.field_types != new.field_types:
+        return found(TYPE_CHANGED, path, f"{old.type_name} → {new.type_name}")
+    if old.nullability and new.nullability and old.nullability != new.nullability:
+        return found(NULLABILITY_CHANGED, path, old.type_name)
+    return Comparison()
+
+
 def compare_own(old: Serializer, new: Serializer, context: Context, path: Path) -> Comparison:
     """Compare serializers of which at least one is of no known class."""
     if isinstance(old, OpaqueSerializer) and isinstance(new, OpaqueSerializer):
@@ -268,4 +283,5 @@ COMPARISONS: dict[type[Serializer], Compare] = {
     EnumSerializer: _compare_enums,
     TupleSerializer: _compare_tuples,
     RowSerializer: _compare_rows,
+    RowDataSerializer: _compare_sql_rows,
 }

@@ -85,5 +85,5 @@ def test_a_text_that_is_no_known_version_is_refused(pairs: Path, flink: str) -> 
 
 
 def test_a_backend_without_facts_is_refused(pairs: Path) -> None:
-    with pytest.raises(doctor.UnknownBackendError, match="hashmap, rocksdb, found 'forst'"):
-        doctor.check(pairs / "pojo-add-field" / "savepoints" / A, backend="forst")
+    with pytest.raises(doctor.UnknownBackendError, match="hashmap, rocksdb, forst, found 'memory'"):
+        doctor.check(pairs / "pojo-add-field" / "savepoints" / A, backend="memory")

@@ -80,6 +80,31 @@ def test_a_new_job_whose_files_are_damaged_tells_nothing_of_its_states(pair: Pat
     }
 
 
+def test_a_native_savepoint_without_one_of_its_files_is_unknown(tmp_path: Path) -> None:
+    folder = unpack_pairs(tmp_path, ["native-same"]) / "native-same" / "savepoints" / "A-2.3.0-rocksdb-native"
+    tables = [path for path in folder.rglob("*") if path.is_file() and path.name != "_metadata"]
+    assert doctor.check(folder, backend="rocksdb").outcome is Outcome.RESTORES
+
+    for path in tables:
+        content = path.read_bytes()
+        path.write_bytes(content[:-1])
+        shortened = doctor.check(folder, backend="rocksdb")
+        path.unlink()
+        missing = doctor.check(folder, backend="rocksdb")
+        path.write_bytes(content)
+
+        assert (shortened.outcome, missing.outcome) == (Outcome.UNKNOWN, Outcome.UNKNOWN)
+        assert "a file is missing" in next(each.message for each in missing.operators if each.rule)
+
+
+def test_operators_without_a_uid_are_a_risk_where_no_job_is_given(tmp_path: Path) -> None:
+    folder = unpack_pairs(tmp_path, ["uid-none-same"]) / "uid-none-same" / "savepoints"
+
+    report = doctor.check(folder / "A-2.3.0-hashmap-canonical")
+
+    assert [risk.rule for operator in report.operators for risk in operator.risks] == ["operator-without-uid"]
+
+
 def test_a_report_names_the_classes_that_the_savepoint_needs(pair: Path) -> None:
     report = doctor.check(pair / A)
 

@@ -65,6 +65,25 @@ def logical_type_of(value: JavaValue, depth: int = 0) -> LogicalType:
     return build(value, depth + 1) if build else BytesType(root.constant)
 
 
+def nullability_of(value: JavaValue, depth: int = 0) -> str:
+    """Return which of a type and the types in it are NOT NULL, in their order: `!` for NOT NULL, `?` for others.
+
+    A column looks the same either way. Flink compares the types of a state with it all the same.
+    """
+    if not isinstance(value, JavaObject) or depth > _MAX_DEPTH:
+        return ""
+    found = value.fields
+    own = ""
+    if "typeRoot" in found:
+        own = "!" if found.get("isNullable") is False else "?"
+    inner = [found[name] for name in ("elementType", "keyType", "valueType", "sourceType") if name in found]
+    holder = found.get("fields", found.get("attributes"))
+    if isinstance(holder, JavaObject):
+        members = (member for member in holder.elements() if isinstance(member, JavaObject))
+        inner += [member.fields["type"] for member in members if "type" in member.fields]
+    return own + "".join(nullability_of(each, depth + 1) for each in inner)
+
+
 def _int_field(value: JavaObject, name: str) -> int:
     """Return an int field of a Java object.
 

@@ -28,7 +28,7 @@ See `logicaltypes.py` for binary rows, arrays and maps.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -53,7 +53,7 @@ from readers.serializers.primitives import (
 )
 from readers.serializers.snapshot import Snapshot, SnapshotBody, composite_body, simple_body
 from readers.serializers.struct import LONG, ListLayout, StructLayout, StructSerializer
-from readers.serializers.table.javatypes import logical_type_of
+from readers.serializers.table.javatypes import logical_type_of, nullability_of
 from readers.serializers.table.logicaltypes import (
     BIGINT,
     BOOLEAN,
@@ -122,9 +122,13 @@ class BinarySerializer(Serializer):
 
 @dataclass(frozen=True)
 class RowDataSerializer(BinarySerializer, RecordSerializer):
-    """A row of SQL, with its kind in the column `__row_kind`."""
+    """A row of SQL, with its kind in the column `__row_kind`.
+
+    `nullability` has an entry for each field: see `nullability_of`.
+    """
 
     row: RowType
+    nullability: tuple[str, ...] = field(default=(), compare=False)
 
     java_class = TABLE + "RowDataSerializer"
 
@@ -504,8 +508,11 @@ def _row(snapshot: Snapshot) -> Serializer:
     count = cursor.count("row fields", _MIN_TYPE_BYTES)
     start = cursor.position
     types: list[LogicalType | None]
+    nullability: tuple[str, ...] = ()
     try:
-        types = [_known_type(read_object(cursor)) for _ in range(count)]
+        objects = [read_object(cursor) for _ in range(count)]
+        types = [_known_type(value) for value in objects]
+        nullability = tuple(map(_nullability, objects))
     except (CorruptDataError, UnsupportedSerializerError):
         # A type of a class that is not known has no end that can be found. The serializers behind the types determine the
         # layout of the fields too, so reading goes on at their magic number.
@@ -518,7 +525,15 @@ def _row(snapshot: Snapshot) -> Serializer:
         (f"f{index}", _physical_type(serializer) if kind is None else kind.refine(serializer))
         for index, (kind, serializer) in enumerate(zip(types, snapshot.nested(count), strict=True))
     )
-    return RowDataSerializer(RowType(fields))
+    return RowDataSerializer(RowType(fields), nullability)
+
+
+def _nullability(value: JavaValue) -> str:
+    # A hostile object may hold no list of fields.
+    try:
+        return nullability_of(value)
+    except UnsupportedSerializerError:
+        return ""
 
 
 def _known_type(value: JavaValue) -> LogicalType | None:
