@@ -9,6 +9,7 @@ In reading order:
     report.py      CheckReport, OperatorVerdict, StateVerdict
     job.py         Job: what is known of a job
     against/       what a savepoint is compared with → a Job
+    declared/      what the byte code of a jar declares
     graph.py       the first stage: operators and parallelism
     states.py      the other stages, per state
     operators.py   all stages, per operator
@@ -18,6 +19,7 @@ In reading order:
     errors.py      what can go wrong
 """
 
+from doctor.against.jars import JarAgainst
 from doctor.against.kind import Against
 from doctor.against.recognition import against_of
 from doctor.against.savepoint import SavepointAgainst
@@ -43,6 +45,7 @@ __all__ = [
     "CheckReport",
     "DoctorError",
     "Effect",
+    "JarAgainst",
     "OperatorVerdict",
     "Outcome",
     "RequiredClass",

@@ -76,7 +76,7 @@ def check(
         stage=stage,
         loses_data=outcome is Outcome.RESTORES and any(operator.loses_data for operator in operators),
         operators=operators,
-        risks=(_caution(UNSEEN), _caution(CONFIGURATION_UNSEEN)),
+        risks=(_caution(UNSEEN), _caution(CONFIGURATION_UNSEEN), *new.risks),
         required_classes=_required(old, context),
     )
     if too_new is None:

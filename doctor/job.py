@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Protocol
 
+from doctor.report import Risk
 from readers import Entry, Operator, Serializer
 
 
@@ -29,6 +30,10 @@ class Classes(Protocol):
         """Return whether a class is there, by its binary name; None if that cannot be told."""
         ...
 
+    def declares(self, name: str, field: str) -> bool | None:
+        """Return whether a class or a superclass has a field, static or transient ones too; None if that cannot be told."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobState:
@@ -39,12 +44,14 @@ class JobState:
         keyed: True for keyed state and timers, False for operator state.
         entry: its kind and serializers.
         snapshot_classes: the classes of its serializer snapshots.
+        risks: what is not known of it for certain.
     """
 
     name: str
     keyed: bool
     entry: Entry
     snapshot_classes: frozenset[str] = frozenset()
+    risks: tuple[Risk, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +70,7 @@ class JobOperator:
         formats: the layouts of its state files: `canonical`, or the backend that wrote a native one.
         problems: why some of its states are not known.
         opened: the operator of the savepoint that this was read from; None for other kinds of facts.
+        assumed: True if what is not known of its types was taken from the savepoint.
     """
 
     operator_id: str
@@ -77,6 +85,7 @@ class JobOperator:
     formats: frozenset[str] = frozenset()
     problems: tuple[str, ...] = ()
     opened: Operator | None = None
+    assumed: bool = False
 
     @property
     def title(self) -> str:
@@ -94,9 +103,11 @@ class Job:
         metadata_version: of its savepoint; None if there is none.
         operators: by operator id.
         classes: the classes of its jar; None where no jar is known.
+        risks: what is not known of the job as a whole for certain.
     """
 
     knows: frozenset[Fact]
     metadata_version: int | None
     operators: dict[str, JobOperator]
     classes: Classes | None = None
+    risks: tuple[Risk, ...] = ()

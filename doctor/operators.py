@@ -132,7 +132,8 @@ def _states(old: JobOperator, new: JobOperator | None, context: Context) -> tupl
         elif same is None and new is not None:
             verdicts.append(undeclared_verdict(state, own, opened=not state.keyed or new.key is not None))
         else:
-            verdicts.append(state_verdict(state, same, own))
+            assumed = new is not None and new.assumed
+            verdicts.append(state_verdict(state, same, own, assumed=assumed))
     # What the savepoint has of them may stand in the files that could not be read.
     if not old.problems:
         verdicts += [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from doctor.job import Job, JobOperator
 from doctor.report import RequiredClass
@@ -19,6 +20,7 @@ from readers import (
 _CLASS_NAME = re.compile(r"[A-Za-z_$][\w$]*(\.[\w$]+)*")
 # Classes of the JDK, of Flink and of Scala are not in the jar of a job.
 NOT_OF_THE_JOB = ("java.", "javax.", "org.apache.flink.", "scala.", "org.apache.avro.")
+DECLARES = "declares a field"
 _ROLES = (
     ("pojo_class", "POJO"),
     ("enum_class", "enum"),
@@ -41,7 +43,7 @@ def named_classes(node: Serializer) -> Iterator[tuple[str, str]]:
     if isinstance(node, PojoSerializer):
         for field in node.fields:
             if field.declared_in and not field.hidden:
-                yield field.declared_in, "declares a field"
+                yield field.declared_in, DECLARES
     if isinstance(node, KryoSerializer):
         for registration in node.settings.registrations:
             yield registration.class_name, "registered with Kryo"
@@ -57,13 +59,17 @@ def known_classes(new: Job) -> KnownClasses:
     for operator in new.operators.values():
         for tree in _trees(operator):
             for _, node in walk(tree):
-                named.update(name for name, _ in named_classes(node))
+                # A type that was taken from the savepoint shows nothing about the new job.
+                if not operator.assumed:
+                    named.update(name for name, _ in named_classes(node))
                 if isinstance(node, PojoSerializer):
                     pojos.setdefault(node.pojo_class, node)
                 elif isinstance(node, EnumSerializer):
                     enums.setdefault(node.enum_class, node)
-    exists = new.classes.has if new.classes is not None else _not_known
-    return KnownClasses(named=frozenset(named), pojos=pojos, enums=enums, exists=exists)
+    known = KnownClasses(named=frozenset(named), pojos=pojos, enums=enums)
+    if new.classes is None:
+        return known
+    return replace(known, exists=new.classes.has, declares=new.classes.declares)
 
 
 def required_classes(operator: JobOperator, known: KnownClasses) -> Iterator[RequiredClass]:
@@ -92,7 +98,3 @@ def _trees(operator: JobOperator) -> Iterator[Serializer]:
         yield operator.key
     for state in operator.states:
         yield from state.entry.serializers()
-
-
-def _not_known(_name: str) -> bool | None:
-    return None

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from doctor.job import JobOperator, JobState
 from doctor.report import Risk, Severity, Stage, StateOutcome, StateVerdict
-from doctor.required import NOT_OF_THE_JOB, named_classes
+from doctor.required import DECLARES, NOT_OF_THE_JOB, named_classes
 from doctor.rules.comparison import compare
 from doctor.rules.context import Comparison, Context, Path, found, joined, walk
 from doctor.rules.kryo import (
@@ -104,12 +104,22 @@ def new_verdict(state: JobState) -> StateVerdict:
     )
 
 
-def state_verdict(old: JobState, new: JobState | None, context: Context) -> StateVerdict:
-    """Return the verdict about a state that both jobs have; `new` is None where its types are not known, and taken for unchanged."""
+def state_verdict(old: JobState, new: JobState | None, context: Context, *, assumed: bool) -> StateVerdict:
+    """Return the verdict about a state that both jobs have.
+
+    Args:
+        old: the state.
+        new: it in the new job; None where its types are not known, and taken for unchanged.
+        context: what is known beside it.
+        assumed: True if what is not known of its new types was taken from the old ones.
+    """
     loading = _loading_of(old, context)
+    if assumed:
+        loading |= _needed(old, context)
     compared = _unchanged(old, context) if new is None else _registered(old, new, context)
     values = _decoding(old, context, is_compared=new is not None)
-    return _verdict(old, loading | compared | values, context, _OUTCOMES[compared.verdict])
+    verdict = _verdict(old, loading | compared | values, context, _OUTCOMES[compared.verdict])
+    return verdict if new is None or not new.risks else _with_risks(verdict, new.risks)
 
 
 def undeclared_verdict(old: JobState, context: Context, *, opened: bool) -> StateVerdict:
@@ -158,7 +168,9 @@ def _loading_of(state: JobState, context: Context) -> Comparison:
 def _loading(tree: Serializer, snapshot_classes: Iterable[str], context: Context, path: Path) -> Comparison:
     total = _gone(snapshot_classes, context, path)
     for at, node in walk(tree, path):
-        for name in dict.fromkeys(name for name, _ in named_classes(node)):
+        # A class that only declared a field is not loaded for it: the field counts as removed.
+        names = (name for name, role in named_classes(node) if role != DECLARES)
+        for name in dict.fromkeys(names):
             if context.classes.has(name) is False:
                 total |= found(CLASS_GONE, at, name)
         if isinstance(node, EnumSerializer) and node.enum_class in context.classes.enums:
@@ -315,6 +327,13 @@ def _verdict(state: JobState, compared: Comparison, context: Context, outcome: S
         severity=effect.severity if effect else max_severity(risks),
         risks=risks,
     )
+
+
+def _with_risks(verdict: StateVerdict, risks: tuple[Risk, ...]) -> StateVerdict:
+    """Return a verdict that rests on what is not known for certain."""
+    every = verdict.risks + risks
+    severity = max_severity(every) if verdict.severity in _WEAK else verdict.severity
+    return replace(verdict, risks=every, severity=severity)
 
 
 def _effect(finding: Finding, verdict: Verdict, context: Context) -> Effect:

@@ -31,6 +31,10 @@ In reading order:
     errors.py        what can go wrong
 """
 
+from readers.classfiles.classfile import ClassFile, ClassMethod
+from readers.classfiles.classpath import ClassPath
+from readers.classfiles.constantpool import ClassConstant, Member
+from readers.classfiles.signatures import OBJECT, JavaType, class_type, method_signature
 from readers.compiled.ahead import UNITS as COMPILED_UNITS
 from readers.compiled.ahead import compile_all, missing_units
 from readers.compiled.kernel import kernel
@@ -78,6 +82,7 @@ from readers.errors import (
     UnsupportedVersionError,
     ValueOutOfRangeError,
 )
+from readers.extraction.extractor import Registrations, TypeExtractor
 from readers.formats.composite.layout import composite_program
 from readers.formats.composite.source import ComposedSource
 from readers.formats.entry import OUT_OF_RANGE, UNDECODED, WHOLE_MAP, Entry, StateKind, state_meta_info
@@ -99,13 +104,15 @@ from readers.offsets import OffsetPlace, offset_places, source_offsets
 from readers.operators import Operator
 from readers.rows import KEY_GROUP, ROW, SUBTASK, conform, is_keyed, merged_type
 from readers.savepoint import Savepoint
-from readers.serializers.avro import AvroSerializer
-from readers.serializers.base import OpaqueSerializer, Serializer
+from readers.serializers.avro import AvroSerializer, read_schema
+from readers.serializers.base import OpaqueSerializer, Serializer, rebuild
 from readers.serializers.containers import (
     EnumSerializer,
+    GenericArraySerializer,
     ListSerializer,
     MapSerializer,
     NullableSerializer,
+    SetSerializer,
 )
 from readers.serializers.kryo.classes import (
     BOXES,
@@ -120,19 +127,20 @@ from readers.serializers.kryo.serializer import KryoSerializer
 from readers.serializers.kryo.settings import (
     KRYO_2_24,
     KRYO_5,
+    KryoRegistration,
     KryoSettings,
     KryoType,
     component_of,
     kryo_type,
 )
-from readers.serializers.named import type_named
+from readers.serializers.named import BASIC_TYPES, type_named
 from readers.serializers.operators import TtlSerializer
 from readers.serializers.pojo import PojoField, PojoSerializer
 from readers.serializers.primitives import VoidNamespaceSerializer
 from readers.serializers.protobuf.descriptors import Descriptors, read_descriptors
 from readers.serializers.scala import ScalaCaseClassSerializer
 from readers.serializers.table.rowdata import RowDataSerializer
-from readers.serializers.tuples import ROW_KIND, RowSerializer, TupleSerializer
+from readers.serializers.tuples import ROW_KIND, EitherSerializer, RowSerializer, TupleSerializer
 from readers.snapshots.reading import COMPOSITE_MAGIC, NESTED_MAGIC, OPTIONAL_MAP_MAGIC
 from readers.snapshots.registry import has_snapshot
 from readers.stateinfo.file import STATE_INFO_FILE_NAME, load_state_info, read_bounded
@@ -156,6 +164,7 @@ from readers.storage.remote import RemoteEntry, RemoteFileSystem
 from readers.storage.schemes import arrow_filesystem, needed_credentials, s3_arguments
 
 __all__ = [
+    "BASIC_TYPES",
     "BOXES",
     "COLLECTIONS",
     "COMPILED_UNITS",
@@ -170,6 +179,7 @@ __all__ = [
     "METADATA_FILE_NAME",
     "NESTED_MAGIC",
     "NO_COLUMN",
+    "OBJECT",
     "OPTIONAL_MAP_MAGIC",
     "OUT_OF_RANGE",
     "PRIMITIVES",
@@ -184,6 +194,10 @@ __all__ = [
     "AvroSerializer",
     "BackendStateType",
     "Batch",
+    "ClassConstant",
+    "ClassFile",
+    "ClassMethod",
+    "ClassPath",
     "Code",
     "ColumnTree",
     "ComposedSource",
@@ -191,14 +205,18 @@ __all__ = [
     "ConnectorSource",
     "CorruptDataError",
     "Descriptors",
+    "EitherSerializer",
     "Entry",
     "EnumSerializer",
     "FileChangedError",
     "FileSystem",
+    "GenericArraySerializer",
     "Intrinsic",
     "JavaObject",
+    "JavaType",
     "KryoInput",
     "KryoReader",
+    "KryoRegistration",
     "KryoSerializer",
     "KryoSettings",
     "KryoType",
@@ -206,6 +224,7 @@ __all__ = [
     "Listing",
     "Location",
     "MapSerializer",
+    "Member",
     "MissingFileError",
     "NotASavepointError",
     "NullableSerializer",
@@ -221,6 +240,7 @@ __all__ = [
     "Program",
     "ReadCounter",
     "ReaderError",
+    "Registrations",
     "RemoteEntry",
     "RemoteFileSystem",
     "ResolvedFile",
@@ -232,6 +252,7 @@ __all__ = [
     "ScalaCaseClassSerializer",
     "Selection",
     "Serializer",
+    "SetSerializer",
     "Source",
     "State",
     "StateKind",
@@ -248,6 +269,7 @@ __all__ = [
     "Stream",
     "TtlSerializer",
     "TupleSerializer",
+    "TypeExtractor",
     "UnreadHandle",
     "UnsupportedSerializerError",
     "UnsupportedStateError",
@@ -257,6 +279,7 @@ __all__ = [
     "absolute",
     "arrow_filesystem",
     "cache_directory",
+    "class_type",
     "compile_all",
     "compile_log",
     "component_of",
@@ -285,6 +308,7 @@ __all__ = [
     "load_state_info",
     "load_u1",
     "merged_type",
+    "method_signature",
     "missing_units",
     "needed_credentials",
     "offset_places",
@@ -294,6 +318,8 @@ __all__ = [
     "read_bounded",
     "read_descriptors",
     "read_object",
+    "read_schema",
+    "rebuild",
     "s3_arguments",
     "source_offsets",
     "stack_memory",

@@ -71,7 +71,7 @@ FLOORS = {
     "doctor": (
         ("errors", "report"),
         ("versions", "job"),
-        ("rules",),
+        ("rules", "declared"),
         ("against",),
         ("required",),
         ("graph",),

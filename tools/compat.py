@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import doctor
-from doctor import Against, CheckReport, SavepointAgainst, Severity
+from doctor import Against, CheckReport, JarAgainst, SavepointAgainst, Severity
 from readers import Savepoint
 
 PAIRS = Path("tests/data/compat-pairs.tar.xz")
@@ -106,6 +106,8 @@ def against_of(pair: Path, label: dict[str, Any], mode: str) -> Sequence[Against
     found: list[Against] = []
     if mode in ("savepoint", "both") and label.get("savepoint_b"):
         found.append(SavepointAgainst(Savepoint(pair / label["savepoint_b"])))
+    if mode in ("jar", "both") and label.get("jar_b"):
+        found.append(JarAgainst(pair / label["jar_b"]))
     return found
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 
+from doctor.against.jars import JarAgainst
 from doctor.against.kind import Against
 from doctor.against.savepoint import SavepointAgainst
 from readers import (
     DEFAULT_OPTIONS,
     MAGIC,
-    CorruptDataError,
     MissingFileError,
     NotASavepointError,
     Savepoint,
@@ -44,15 +44,17 @@ def against_of(
         ReaderError: nothing is at a path, or something else.
     """
     found: list[Against] = []
+    jars: list[Path] = []
     for path in paths:
         start = _start_of(path)
         if start is None or start == _METADATA:
             found.append(SavepointAgainst(Savepoint(path, roots=roots, path_map=path_map, options=options)))
         elif start == _ZIP:
-            raise CorruptDataError("jars cannot be compared yet", path=os.fspath(path))
+            jars.append(path)
         else:
             raise NotASavepointError(f"expected {_KINDS}, found another file", path=os.fspath(path))
-    return tuple(found)
+    # Several jars are one class path.
+    return (*found, JarAgainst(*jars)) if jars else tuple(found)
 
 
 def _start_of(path: Path) -> bytes | None:

@@ -14,6 +14,7 @@ Reading order:
     avroschemas.py    whether one Avro schema reads data of another
     scala.py          case classes
     upgrade.py        what 2.x no longer has; SQL and CEP
+    jar.py            what the code of a jar does not tell
     comparison.py     two type trees → the rules that they meet
     table.py          all rules
 """

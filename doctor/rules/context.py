@@ -38,12 +38,14 @@ class KnownClasses:
         pojos: those that are POJOs.
         enums: those that are enums.
         exists: whether the class path has a class; None where it is not known.
+        declares: whether a class or a superclass has a field of any kind; None where it is not known.
     """
 
     named: frozenset[str] = frozenset()
     pojos: dict[str, PojoSerializer] = field(default_factory=dict)
     enums: dict[str, EnumSerializer] = field(default_factory=dict)
     exists: Callable[[str], bool | None] = lambda _: None
+    declares: Callable[[str, str], bool | None] = lambda _class, _field: None
 
     def has(self, name: str) -> bool | None:
         """Return whether the new job has a class; None where that is not known."""

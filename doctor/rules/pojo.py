@@ -41,6 +41,16 @@ FIELD_REMOVED = Rule(
     remedy="keep the field, or rename it in the savepoint with `ALTER TABLE … RENAME COLUMN`",
     evidence=("pojo-remove-field", "pojo-rename-field", "pojo-field-transient"),
 )
+FIELD_TRANSIENT = Rule(
+    id="pojo-field-transient",
+    change="a field of a POJO that became transient or static",
+    effect="Flink finds the field in the class and no serializer for it: its check of the types itself fails",
+    heap=FAILS_REGISTER,
+    rocksdb=FAILS_REGISTER,
+    flink="a present field should have its associated new field serializer available",
+    remedy="remove the field instead, or keep it as it was",
+    evidence=("pojo-field-transient", "o.a.f.api.java.typeutils.runtime.PojoSerializerSnapshot"),
+)
 FIELD_MOVED_DOWN = Rule(
     id="pojo-field-moved-down",
     change="a field moved from a superclass into the class",
@@ -151,6 +161,7 @@ POJO_TO_OTHER = Rule(
 RULES = (
     FIELD_ADDED,
     FIELD_REMOVED,
+    FIELD_TRANSIENT,
     FIELD_MOVED_DOWN,
     FIELD_MOVED,
     FIELD_RETYPED,
@@ -189,6 +200,9 @@ def _fields(old: PojoSerializer, new: PojoSerializer, context: Context, path: Pa
         at = (*path, field.name)
         same = declared.get((field.declared_in, field.name))
         now = same or known.get(field.name)
+        if now is None and context.classes.declares(field.declared_in or old.pojo_class, field.name):
+            total |= found(FIELD_TRANSIENT, at, f"{old.pojo_class}.{field.name}")
+            continue
         if now is None:
             total |= found(FIELD_REMOVED, at, f"{old.pojo_class} no longer has {field.name}")
             continue

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from doctor.rules import avro, graph, kryo, pojo, scala, states, types, upgrade
+from doctor.rules import avro, graph, jar, kryo, pojo, scala, states, types, upgrade
 from doctor.rules.rule import Rule
 
 FAMILIES: dict[str, tuple[Rule, ...]] = {
@@ -13,6 +13,7 @@ FAMILIES: dict[str, tuple[Rule, ...]] = {
     "Kryo": kryo.RULES,
     "Avro": avro.RULES,
     "Scala": scala.RULES,
+    "jars": jar.RULES,
     "upgrades, SQL, CEP": upgrade.RULES,
 }
 """Title, as the documentation shows it → the rules of one family."""

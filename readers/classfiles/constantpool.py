@@ -131,6 +131,16 @@ class ConstantPool:
         owner = self.name(cursor.u2())
         return Member(owner, *self._name_and_type(cursor.u2()))
 
+    def dynamic(self, index: int) -> tuple[int, Member]:
+        """Return the bootstrap method of an `invokedynamic`, and the name and type of the call."""
+        cursor = self._cursor(index, INVOKE_DYNAMIC, DYNAMIC)
+        bootstrap = cursor.u2()
+        return bootstrap, Member("", *self._name_and_type(cursor.u2()))
+
+    def method_type(self, index: int) -> str:
+        """Return the descriptor of a MethodType constant."""
+        return self._named(index, (METHOD_TYPE,))
+
     def handle(self, index: int) -> Member:
         """Return the method that a MethodHandle refers to."""
         cursor = self._cursor(index, METHOD_HANDLE)

@@ -1,0 +1,332 @@
+"""A jar of the new job: which classes it has, the types of these, and the states that its code declares.
+
+A jar alone does not tell which operators the job has. The operators of the savepoint are taken for those of the new job, with the
+types that their states get from the jar; what that rests on is named as risks. Where a savepoint of the new job is known too, the
+jar only adds its classes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from doctor.against.kind import Against
+from doctor.declared.reading import Declarations, DeclaredState, read_declarations
+from doctor.job import Fact, Job, JobOperator, JobState
+from doctor.report import Risk
+from doctor.rules.context import walk
+from doctor.rules.jar import (
+    CODE_UNREAD,
+    DECLARATION_UNSEEN,
+    DECLARATIONS_DIFFER,
+    GRAPH_UNSEEN,
+    NAME_GONE,
+    TYPE_UNTOLD,
+    UID_UNSEEN,
+)
+from doctor.rules.rule import Rule
+from doctor.versions import FlinkVersion
+from readers import (
+    OBJECT,
+    AvroSerializer,
+    ClassPath,
+    Entry,
+    EnumSerializer,
+    KryoRegistration,
+    KryoSerializer,
+    PojoSerializer,
+    ReaderError,
+    Serializer,
+    StateKind,
+    TtlSerializer,
+    TypeExtractor,
+    operator_id_of,
+    rebuild,
+)
+
+_AVRO_ARRAY = "org.apache.avro.generic.GenericData$Array"
+_MAX_SUPERCLASSES = 64
+_PLATFORM = ("java.", "javax.")
+# Classes that the cluster has, or may have, without the jar.
+_CLUSTER = ("org.apache.flink.", "org.apache.avro.", "scala.")
+_KEYED = frozenset(
+    {StateKind.VALUE, StateKind.LIST, StateKind.MAP, StateKind.REDUCING, StateKind.AGGREGATING}
+)
+_OPERATOR = frozenset({StateKind.OPERATOR_LIST, StateKind.UNION_LIST, StateKind.BROADCAST})
+_DECLARABLE = _KEYED | _OPERATOR
+
+# States that operators of Flink declare: no code of a job names them.
+_OF_FLINK = (
+    "window-", "merging-window-set", "accState", "distinctAcc_", "left-records", "right-records", "data-state-", "deduplicate-",
+    "already-emitted-", "waiting-to-emit", "nfaState", "sharedBuffer", "eventQueues", "writer_raw", "streaming_committer",
+    "SourceReaderState", "topic-partition-offset", "rank", "cleanup-", "_timer", "elements-queue", "watermark",
+)  # fmt: skip
+
+
+class JarClasses:
+    """The classes of jars, as the rules ask for them."""
+
+    def __init__(self, classes: ClassPath) -> None:
+        self._classes = classes
+        self._packages = frozenset(name.rpartition(".")[0] for name in classes)
+
+    def has(self, name: str) -> bool | None:
+        """Return whether a class is there, by its binary name; None if that cannot be told."""
+        if name in self._classes or name.startswith(_PLATFORM):
+            return True
+        if name.startswith(_CLUSTER):
+            return None
+        # Of a package of which nothing is in the jar, all of it may be elsewhere on the class path.
+        return False if name.rpartition(".")[0] in self._packages else None
+
+    def declares(self, name: str, field: str) -> bool | None:
+        """Return whether a class or a superclass has a field, static or transient ones too; None if that cannot be told."""
+        try:
+            for _ in range(_MAX_SUPERCLASSES):
+                found = self._classes.find(name)
+                if found is None:
+                    return False if name == OBJECT else None
+                if any(each.name == field for each in found.fields):
+                    return True
+                name = found.super_name or OBJECT
+        except ReaderError:
+            return None
+        return None
+
+
+class JarAgainst(Against):
+    """The jar of the new job, and those that it needs.
+
+    Args:
+        paths: local jars, in the order of the class path.
+
+    Raises:
+        MissingFileError: one does not exist.
+        StorageError: one cannot be read.
+        CorruptDataError: one is damaged, or larger than allowed.
+    """
+
+    order = 10
+
+    def __init__(self, *paths: str | os.PathLike[str]) -> None:
+        self._classes = ClassPath.open(paths)
+        self._paths = [os.fspath(path) for path in paths]
+
+    @property
+    def description(self) -> str:
+        return ", ".join(self._paths)
+
+    def inform(self, new: Job, old: Job, flink: FlinkVersion) -> Job:
+        known = replace(new, classes=JarClasses(self._classes), knows=new.knows | {Fact.CLASSES})
+        names = {
+            state.name
+            for operator in old.operators.values()
+            for state in operator.states
+            if state.entry.kind in _DECLARABLE and not _is_of_flink(state.name)
+        }
+        declarations, extractor = read_declarations(
+            self._classes, names, flink_major=flink.major, avro_array=_avro_array(old)
+        )
+        if Fact.STATES in new.knows:
+            return _corrected(known, old, declarations)
+        model = _Model(declarations, extractor, self._classes, old)
+        operators = {
+            each.operator_id: model.operator(each, new.operators.get(each.operator_id))
+            for each in old.operators.values()
+            if Fact.OPERATORS not in new.knows or each.operator_id in new.operators
+        }
+        is_limited = bool(declarations.max_parallelism) and Fact.MAX_PARALLELISM not in new.knows
+        return replace(
+            known,
+            knows=known.knows | {Fact.STATES} | ({Fact.MAX_PARALLELISM} if is_limited else set()),
+            operators=new.operators | operators,
+            risks=new.risks + tuple(model.risks(is_graph_known=Fact.OPERATORS in new.knows)),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Model:
+    """The new job, as far as the old one and a jar tell it."""
+
+    declarations: Declarations
+    extractor: TypeExtractor
+    classes: ClassPath
+    old: Job
+
+    def risks(self, *, is_graph_known: bool) -> Iterator[Risk]:
+        """Yield what is not known of the job as a whole."""
+        if not is_graph_known:
+            yield _risk(GRAPH_UNSEEN)
+            for operator in self.old.operators.values():
+                if operator.has_state and not self._has_uid(operator):
+                    yield _risk(UID_UNSEEN, operator.title)
+        for operator in self.old.operators.values():
+            names = [
+                state.name
+                for state in operator.states
+                if state.entry.kind in _DECLARABLE
+                and state.name not in self.declarations.states
+                and self._is_gone(state)
+            ]
+            if names and len(names) < len(operator.states):
+                yield _risk(NAME_GONE, f"{', '.join(names)} of {operator.title}")
+        if not self.declarations.is_complete:
+            yield _risk(CODE_UNREAD)
+
+    def operator(self, old: JobOperator, new: JobOperator | None) -> JobOperator:
+        """Return an operator of the savepoint with the types that its states get from the jar."""
+        key = self._key(old)
+        states = tuple(
+            replace(state, entry=replace(state.entry, key=key if state.entry.key is not None else None))
+            for state in self._states(old)
+        )
+        known = new or JobOperator(operator_id=old.operator_id, uid=old.uid, name=old.name)
+        return replace(
+            known,
+            has_state=True,
+            assumed=True,
+            max_parallelism=known.max_parallelism or self.declarations.max_parallelism or None,
+            key=key,
+            states=states,
+        )
+
+    def _has_uid(self, operator: JobOperator) -> bool:
+        texts = self.declarations.texts
+        if operator.uid is not None and operator.uid in texts:
+            return True
+        if operator.operator_id in self.declarations.uid_hashes:
+            return True
+        return any(operator_id_of(text) == operator.operator_id for text in texts)
+
+    def _states(self, old: JobOperator) -> Iterator[JobState]:
+        declares_others = any(state.name in self.declarations.states for state in old.states)
+        for state in old.states:
+            if state.entry.kind not in _DECLARABLE:
+                yield self._again(state)
+                continue
+            declared = self.declarations.states.get(state.name)
+            if declared:
+                yield self._declared(state, declared)
+            elif not declares_others or not self._is_gone(state):
+                yield replace(self._again(state), risks=(_risk(DECLARATION_UNSEEN, state.name),))
+
+    def _is_gone(self, state: JobState) -> bool:
+        """Return whether the name of a state is nowhere in the code, as far as the code is known."""
+        known = self.declarations.is_complete and not self.declarations.has_unnamed
+        return known and not _is_of_flink(state.name) and state.name not in self.declarations.texts
+
+    def _again(self, state: JobState) -> JobState:
+        """Return a state as it is, with the classes of the jar."""
+        entry = replace(
+            state.entry,
+            map_key=self._tree(state.entry.map_key),
+            value=self._tree(state.entry.value),
+        )
+        return replace(state, entry=entry)
+
+    def _declared(self, state: JobState, declared: tuple[DeclaredState, ...]) -> JobState:
+        """Return a state as the code declares it."""
+        made = [self._as_declared(state, each) for each in declared]
+        fits = [each for each in made if each.entry == self._again(state).entry]
+        chosen = fits[0] if fits else made[0]
+        if any(each.entry != chosen.entry for each in made):
+            risk = _risk(DECLARATIONS_DIFFER, ", ".join(sorted({each.where for each in declared})))
+            return replace(chosen, risks=(*chosen.risks, risk))
+        return chosen
+
+    def _as_declared(self, state: JobState, declared: DeclaredState) -> JobState:
+        old = state.entry
+        kind = declared.kind or old.kind
+        inner = old.value.value if isinstance(old.value, TtlSerializer) else old.value
+        value = declared.value or self._tree(inner)
+        map_key = declared.map_key or self._tree(old.map_key)
+        is_keyed = kind in _KEYED
+        entry = Entry(
+            kind=kind,
+            key=old.key if is_keyed else None,
+            namespace=old.namespace if is_keyed else None,
+            map_key=map_key if kind in (StateKind.MAP, StateKind.BROADCAST) else None,
+            value=TtlSerializer(value) if declared.has_ttl and value is not None else value,
+        )
+        risks = (_risk(TYPE_UNTOLD, f"{declared.where}: {declared.untold}"),) if declared.untold else ()
+        return JobState(name=state.name, keyed=is_keyed, entry=entry, risks=risks)
+
+    def _key(self, old: JobOperator) -> Serializer | None:
+        """Return the type of the keys: the one that the code names, if it names one and all operators had one."""
+        again = self._tree(old.key)
+        keys = self.declarations.keys
+        before = {id(each): each.key for each in self.old.operators.values() if each.key is not None}
+        is_one = len({repr(key) for key in before.values()}) == 1
+        if old.key is None or len(keys) != 1 or not is_one:
+            return again
+        return keys[0]
+
+    def _tree(self, tree: Serializer | None) -> Serializer | None:
+        """Return a type with the classes as they are in the jar."""
+        return None if tree is None else rebuild(tree, self._node)
+
+    def _node(self, node: Serializer) -> Serializer:
+        if isinstance(node, PojoSerializer):
+            found = self._extracted(node.pojo_class)
+            if not isinstance(found, PojoSerializer):
+                return found or node
+            subclasses = [(name, self._extracted(name) or subclass) for name, subclass in node.non_registered]
+            return replace(found, non_registered=tuple(subclasses))
+        if isinstance(node, EnumSerializer):
+            return self._extracted(node.enum_class) or node
+        if isinstance(node, KryoSerializer):
+            if node.type_class in self.classes:
+                return self._extracted(node.type_class) or node
+            return self.extractor.kryo(node.type_class)
+        if isinstance(node, AvroSerializer) and node.runtime_class in self.classes:
+            found = self._extracted(node.runtime_class)
+            reflected = self.extractor.extract_reflected(node.runtime_class).serializer
+            return found if isinstance(found, AvroSerializer) else reflected or node
+        return node
+
+    def _extracted(self, name: str) -> Serializer | None:
+        return self.extractor.extract_class(name).serializer if name in self.classes else None
+
+
+def _risk(rule: Rule, detail: str = "") -> Risk:
+    """Return what a rule says as a risk."""
+    text = f"{rule.change}; {rule.effect}"
+    return Risk(
+        rule=rule.id,
+        severity=rule.heap.severity,
+        message=f"{detail}: {text}" if detail else text,
+        remedy=rule.remedy,
+        evidence=rule.evidence,
+    )
+
+
+def _corrected(new: Job, old: Job, declarations: Declarations) -> Job:
+    """Return what a savepoint of the new job tells, with what only the code does: ids that are given."""
+    operators = dict(new.operators)
+    for operator_id in sorted(declarations.uid_hashes & old.operators.keys() - operators.keys()):
+        own = {state.name for state in old.operators[operator_id].states}
+        alike = [
+            each
+            for each in new.operators.values()
+            if each.operator_id not in old.operators and own <= {state.name for state in each.states}
+        ]
+        if len(alike) == 1:
+            operators[operator_id] = replace(alike[0], operator_id=operator_id)
+    return replace(new, operators=operators)
+
+
+def _is_of_flink(name: str) -> bool:
+    return name.startswith(_OF_FLINK)
+
+
+def _avro_array(old: Job) -> KryoRegistration | None:
+    """Return what Kryo registered for Avro's arrays in the old job: flink-avro is on the class path of both or of none."""
+    for operator in old.operators.values():
+        trees = [operator.key, *(tree for state in operator.states for tree in state.entry.serializers())]
+        for tree in trees:
+            for _, node in walk(tree) if tree is not None else ():
+                for each in node.settings.registrations if isinstance(node, KryoSerializer) else ():
+                    if each.class_name == _AVRO_ARRAY:
+                        return each
+    return None

@@ -1,0 +1,82 @@
+"""Rules for what the code of a jar does not tell. A risk names it; the verdict stands unless the risk comes true.
+
+What a job declares is read from constant arguments of calls: see `doctor/declared/`.
+"""
+
+from __future__ import annotations
+
+from doctor.rules.rule import DOUBT, RISK, Rule
+
+GRAPH_UNSEEN = Rule(
+    id="jar-graph-unseen",
+    change="operators, their ids and max parallelism, where the job is compared with its jar alone",
+    effect="an operator that the new job lacks, under another uid or with another max parallelism, fails the restore",
+    heap=RISK,
+    rocksdb=RISK,
+    remedy="compare with a savepoint of the new job, started once, or with its plan too",
+    evidence=("uid-changed", "maxpar-down", "op-removed"),
+)
+UID_UNSEEN = Rule(
+    id="jar-uid-unseen",
+    change="no text of the jar is the uid of the operator",
+    effect="its uid comes from elsewhere, or was changed, or it has none; a changed one fails the restore",
+    heap=DOUBT,
+    rocksdb=DOUBT,
+    remedy="look for the uid in the code; compare with a savepoint of the new job, started once",
+    evidence=("uid-changed", "filesink-uid", "uid-none-to-uid"),
+)
+TYPE_UNTOLD = Rule(
+    id="jar-type-untold",
+    change="the code gives a type in a way that is not told without running it",
+    effect="the type is taken for unchanged, with the classes as they are in the jar",
+    heap=DOUBT,
+    rocksdb=DOUBT,
+    remedy="compare with a savepoint of the new job, started once",
+    evidence=("scala-case-same", "o.a.f.api.common.typeinfo.TypeInfoFactory"),
+)
+DECLARATION_UNSEEN = Rule(
+    id="jar-declaration-unseen",
+    change="no call of the jar declares the state",
+    effect="it is taken for unchanged, with the classes as they are in the jar",
+    heap=DOUBT,
+    rocksdb=DOUBT,
+    remedy="compare with a savepoint of the new job, started once",
+    evidence=("window-reduce-to-list", "sql-add-agg", "cep-pattern-changed"),
+)
+DECLARATIONS_DIFFER = Rule(
+    id="jar-declarations-differ",
+    change="several calls of the jar declare states of one name with other types",
+    effect="the one that fits the savepoint is taken for that of this operator",
+    heap=DOUBT,
+    rocksdb=DOUBT,
+    remedy="compare with a savepoint of the new job, started once",
+    evidence=("o.a.f.api.common.state.StateDescriptor",),
+)
+NAME_GONE = Rule(
+    id="jar-name-gone",
+    change="the jar declares other states of the operator, and no text in it is the name of this one",
+    effect="it is taken for a state that the new job does not declare",
+    heap=DOUBT,
+    rocksdb=DOUBT,
+    remedy="look whether the code builds the name from parts",
+    evidence=("state-removed", "state-renamed"),
+)
+CODE_UNREAD = Rule(
+    id="jar-code-unread",
+    change="code of the jar that is damaged, or longer than what is looked at",
+    effect="what it declares is not known",
+    heap=DOUBT,
+    rocksdb=DOUBT,
+    remedy="compare with a savepoint of the new job, started once",
+    evidence=("o.a.f.util.FlinkUserCodeClassLoaders",),
+)
+
+RULES = (
+    GRAPH_UNSEEN,
+    UID_UNSEEN,
+    TYPE_UNTOLD,
+    DECLARATION_UNSEEN,
+    DECLARATIONS_DIFFER,
+    NAME_GONE,
+    CODE_UNREAD,
+)
