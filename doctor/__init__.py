@@ -8,6 +8,7 @@ In reading order:
     check.py       check: the whole of it
     report.py      CheckReport, OperatorVerdict, StateVerdict
     job.py         Job: what is known of a job
+    newjob.py      what is known of the new job
     against/       what a savepoint is compared with → a Job
     declared/      what the byte code of a jar declares
     graph.py       the first stage: operators and parallelism
@@ -25,6 +26,8 @@ from doctor.against.recognition import against_of
 from doctor.against.savepoint import SavepointAgainst
 from doctor.check import check
 from doctor.errors import DoctorError, UnknownBackendError, UnknownVersionError
+from doctor.job import Job
+from doctor.newjob import new_job
 from doctor.report import (
     CheckReport,
     OperatorVerdict,
@@ -38,6 +41,7 @@ from doctor.report import (
 )
 from doctor.rules.rule import Effect, Rule
 from doctor.rules.table import FAMILIES as RULES
+from doctor.versions import FlinkVersion, flink_version
 
 __all__ = [
     "RULES",
@@ -45,7 +49,9 @@ __all__ = [
     "CheckReport",
     "DoctorError",
     "Effect",
+    "FlinkVersion",
     "JarAgainst",
+    "Job",
     "OperatorVerdict",
     "Outcome",
     "RequiredClass",
@@ -60,4 +66,6 @@ __all__ = [
     "UnknownVersionError",
     "against_of",
     "check",
+    "flink_version",
+    "new_job",
 ]

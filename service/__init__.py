@@ -16,6 +16,7 @@ packages above it, in this order (engines and spark are one level):
     queries/     all queries, each from start to end: slots, deadlines, answers, history
     checks/      will it restore: findings as text, HTML, JUnit's XML
     writing/     a script of statements → a new savepoint
+    converting/  a savepoint of one Flink → one for another
     writes/      the writes of clients, each in a process of its own
     operations/  metrics, logs, checks of the environment
     api/         HTTP under `/api`

@@ -331,6 +331,40 @@ def _add_write(parser: argparse.ArgumentParser) -> None:
     settings.add_arguments(parser, _QUERY_SETTINGS, settings.UNLIMITED)
 
 
+def _add_convert(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("savepoint", metavar="SOURCE", help="Savepoint or checkpoint; it is only read.")
+    parser.add_argument(
+        "--to", metavar="DIR", help="Directory of the new savepoint, or a URL; nothing may be there."
+    )
+    parser.add_argument(
+        "--flink",
+        default="2.3",
+        metavar="VERSION",
+        help="Flink that will restore it, such as 2.3 or 1.20.",
+    )
+    parser.add_argument(
+        "--against",
+        action="append",
+        metavar="X",
+        help="The new job, as far as it is known: a savepoint of it, or its jar. It says which types the states need. May be "
+        "repeated.",
+    )
+    parser.add_argument(
+        "--dry-run", action="store_true", help="Show what would be written, and write nothing."
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="Show what is written, or would be, as a JSON object."
+    )
+    parser.add_argument(
+        "--files",
+        default="link",
+        choices=("link", "copy", "reference"),
+        help="How files of states that stay come along, as with write.",
+    )
+    _add_names(parser)
+    settings.add_arguments(parser, _STORAGE_SETTINGS)
+
+
 def _add_script(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--file", metavar="FILE", help="File that holds the script, in place of SCRIPT.")
     parser.add_argument(
@@ -452,6 +486,7 @@ _USAGES = {
     "lookup": "savepointdb lookup PATH KEY [option …]",
     "check": "savepointdb check SAVEPOINT [--against X] [--flink VERSION] [--backend NAME] [--format FORMAT] [option …]",
     "write": "savepointdb write SOURCE (SCRIPT | --file FILE) --to DIR [--dry-run] [option …]",
+    "convert": "savepointdb convert SOURCE --to DIR [--flink VERSION] [--against X] [--dry-run] [option …]",
     "create": "savepointdb create DIR (SCRIPT | --file FILE) [--dry-run] [option …]",
 }
 _COMMANDS = {
@@ -468,6 +503,10 @@ _COMMANDS = {
     ),
     "create": ("Create a savepoint by SQL, from files and queries.", _add_create),
     "write": ("Change a savepoint by SQL, into a new savepoint that Flink restores.", _add_write),
+    "convert": (
+        "Write states anew that another Flink, or another job, would not restore with equal values.",
+        _add_convert,
+    ),
     "doctor-env": (
         "Check the environment: memory, disk, dependencies, keys, and whether savepoints have their files.",
         _add_doctor,

@@ -44,7 +44,6 @@ from writers.changes import (
     StateChanges,
     UpdatedRows,
 )
-from writers.conversion import holds_objects
 from writers.creation.edits import MOST_KEY_GROUPS, CreateOperator, ExtendOperatorState
 from writers.creation.elements import CollectedElements
 from writers.creation.empty import write_empty_savepoint
@@ -78,7 +77,7 @@ from writers.files import FilesMode
 from writers.hashes import key_groups_of
 from writers.keyed.rewrite import RewriteKeyedState, merged_edits
 from writers.keyed.trial import try_types
-from writers.kryo.targets import upgraded_type
+from writers.kryo.targets import holds_older_objects, needed_type
 from writers.operatorheaders import AlterOperatorStates
 from writers.operatorstate.connectors import is_of_sink
 from writers.operatorstate.offsets import SetOffsets
@@ -144,14 +143,14 @@ __all__ = [
     "check_created",
     "done",
     "fitted",
-    "holds_objects",
+    "holds_older_objects",
     "is_of_sink",
     "key_groups_of",
     "kind_named",
     "merged_edits",
     "named_after",
+    "needed_type",
     "try_types",
     "type_of_column",
-    "upgraded_type",
     "write_empty_savepoint",
 ]

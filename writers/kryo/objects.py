@@ -64,7 +64,7 @@ class ObjectWriter:
             is_new = name not in self._names
             self.output.varint(self._names.setdefault(name, len(self._names)))
             if is_new:
-                self.output.text(name)
+                self.output.ascii_text(name)
 
     def object(self, value: KryoObject, arguments: tuple[KryoType, ...] = ()) -> None:
         """Write a reference, if the class has them, and the body."""

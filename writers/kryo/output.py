@@ -6,7 +6,7 @@ import struct
 import sys
 from array import array
 
-_MOST_ASCII = 63  # characters; longer texts are units with a count before them
+_MOST_ASCII = 32  # characters; longer texts are units with a count before them
 _ZIGZAG_BYTES = 9
 
 
@@ -68,13 +68,20 @@ class KryoOutput:
         elif not value:
             self.u1(0x81)
         elif 1 < len(value) <= _MOST_ASCII and value.isascii():
-            self.data += value.encode("ascii")
-            self.data[-1] |= 0x80
+            self.ascii_text(value)
         else:
             units = array("H", value.encode("utf-16-le" if sys.byteorder == "little" else "utf-16-be"))
             self.flagged(True, len(units) + 1)
             for unit in units:
                 self._unit(unit)
+
+    def ascii_text(self, value: str) -> None:
+        """Write a string of ASCII characters: longer ones also mark their end, and have no count."""
+        if len(value) < 2 or not value.isascii():
+            self.text(value)
+            return
+        self.data += value.encode("ascii")
+        self.data[-1] |= 0x80
 
     def _unit(self, unit: int) -> None:
         if unit < 0x80:

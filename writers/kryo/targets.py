@@ -1,4 +1,6 @@
-"""The type that values of a Flink 1.x savepoint need in Flink 2.x: objects of Kryo 2 become objects of Kryo 5, or lists, sets and maps.
+"""The type that the values of a savepoint need in a new job: what Flink neither migrates nor reads becomes what the job declares.
+
+Objects of Kryo 2 become objects of Kryo 5, or lists, sets and maps; numbers become other numbers, which Flink never does.
 
 Since 2.0 the fields of POJOs that are a `List`, `Set` or `Map`, and type hints of these, have serializers of their own. Which
 elements they have stands in the class or in the job, not in the savepoint: the type of the new job must be known for them.
@@ -6,6 +8,7 @@ elements they have stands in the class or in the job, not in the savepoint: the 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from readers import (
@@ -24,46 +27,67 @@ from readers import (
 from writers.errors import RefusedEditError
 from writers.kryo.typed import typed_reader
 
+_BASE = "org.apache.flink.api.common.typeutils.base."
+_NUMBERS = frozenset(
+    f"{_BASE}{name}Serializer" for name in ("Byte", "Short", "Int", "Long", "Float", "Double")
+)
 _INTERFACES = frozenset(("java.util.List", "java.util.Set", "java.util.Map"))
 
 
-def upgraded_type(old: Serializer, new: Serializer | None = None) -> Serializer:
-    """Return the type of values for Flink 2.x; the same one if it holds no objects of Kryo 2.
+def needed_type(old: Serializer, new: Serializer | None = None, *, is_upgrade: bool = True) -> Serializer:
+    """Return the type that values need; the same one if they can stay.
 
     Args:
         old: the type in the savepoint.
-        new: the type that the new job declares; None if that is not known. It decides what becomes of objects of Kryo; other
-            differences are left to Flink, which migrates them or refuses.
+        new: the type that the new job declares; None if that is not known. It decides what becomes of objects of Kryo and of
+            numbers; other differences are left to Flink, which migrates them or refuses.
+        is_upgrade: from Flink 1.x to 2.x, which reads no objects of Kryo 2.
 
     Raises:
-        RefusedEditError: the new type is not known, or the objects cannot become it.
+        RefusedEditError: the new type is not known, or the values cannot become it.
     """
+
+    def needed(inner: Serializer, known: Serializer | None) -> Serializer:
+        return needed_type(inner, known, is_upgrade=is_upgrade)
+
     if isinstance(old, KryoSerializer):
-        return _of_objects(old, new)
+        return _of_objects(old, new) if is_upgrade else old
     if isinstance(old, TtlSerializer):
-        inner = new.value if isinstance(new, TtlSerializer) else new
-        return _changed(old, "value", upgraded_type(old.value, inner))
+        return _changed(old, "value", needed(old.value, new.value if isinstance(new, TtlSerializer) else new))
     if isinstance(old, NullableSerializer):
-        inner = new.inner if isinstance(new, NullableSerializer) else new
-        return _changed(old, "inner", upgraded_type(old.inner, inner))
+        return _changed(old, "inner", needed(old.inner, _without_nulls(new)))
+    if not isinstance(new, NullableSerializer | TtlSerializer):
+        known = new
+    else:
+        known = new.inner if isinstance(new, NullableSerializer) else new.value
     if isinstance(old, PojoSerializer):
-        return _of_pojo(old, new)
+        return _of_pojo(old, known, needed)
     if isinstance(old, TupleSerializer | RowSerializer):
-        known = new.fields if isinstance(new, TupleSerializer | RowSerializer) else ()
+        declared = known.fields if isinstance(known, TupleSerializer | RowSerializer) else ()
         fields = tuple(
-            upgraded_type(field, known[index] if index < len(known) else None)
+            needed(field, declared[index] if index < len(declared) else None)
             for index, field in enumerate(old.fields)
         )
         return replace(old, fields=fields) if _differs(fields, old.fields) else old
     if isinstance(old, ListSerializer):
-        element = new.element if isinstance(new, ListSerializer) else None
-        return _changed(old, "element", upgraded_type(old.element, element))
+        element = known.element if isinstance(known, ListSerializer) else None
+        return _changed(old, "element", needed(old.element, element))
     if isinstance(old, MapSerializer):
-        known_key, known_value = (new.key, new.value) if isinstance(new, MapSerializer) else (None, None)
-        key, value = upgraded_type(old.key, known_key), upgraded_type(old.value, known_value)
+        parts = (known.key, known.value) if isinstance(known, MapSerializer) else (None, None)
+        key, value = needed(old.key, parts[0]), needed(old.value, parts[1])
         return replace(old, key=key, value=value) if _differs((key, value), (old.key, old.value)) else old
-    _check_plain(old)
+    if known is not None and {old.java_class, known.java_class} <= _NUMBERS:
+        return old if old.java_class == known.java_class else known
+    if is_upgrade:
+        _check_plain(old)
     return old
+
+
+def holds_older_objects(serializer: Serializer) -> bool:
+    """Return whether values are, or may hold, objects of Kryo 2."""
+    if isinstance(serializer, KryoSerializer):
+        return serializer.settings.version == KRYO_2_24
+    return any(holds_older_objects(child) for _, child in serializer.children)
 
 
 def _of_objects(old: KryoSerializer, new: Serializer | None) -> Serializer:
@@ -84,25 +108,33 @@ def _of_objects(old: KryoSerializer, new: Serializer | None) -> Serializer:
     return new
 
 
-def _of_pojo(old: PojoSerializer, new: Serializer | None) -> Serializer:
+def _of_pojo(
+    old: PojoSerializer,
+    new: Serializer | None,
+    needed: Callable[[Serializer, Serializer | None], Serializer],
+) -> Serializer:
     known = {}
     if isinstance(new, PojoSerializer) and new.pojo_class == old.pojo_class:
         known = {field.name: field.serializer for field in new.fields}
     fields = tuple(
-        replace(field, serializer=upgraded_type(field.serializer, known.get(field.name)))
-        for field in old.fields
+        replace(field, serializer=needed(field.serializer, known.get(field.name))) for field in old.fields
     )
-    for _, subclass in (*old.registered, *old.non_registered):
-        _check_plain(subclass)
-    is_same = all(one.serializer is other.serializer for one, other in zip(fields, old.fields, strict=True))
-    if is_same:
+    subclasses = (*old.registered, *old.non_registered)
+    changes = any(
+        one.serializer is not other.serializer for one, other in zip(fields, old.fields, strict=True)
+    )
+    if not changes and all(needed(subclass, None) is subclass for _, subclass in subclasses):
         return old
-    if old.registered or old.non_registered:
+    if subclasses:
         raise RefusedEditError(
             f"expected a class without subclasses in the savepoint, found {old.pojo_class}: their values have fields of "
             "their own"
         )
     return replace(old, fields=fields)
+
+
+def _without_nulls(serializer: Serializer | None) -> Serializer | None:
+    return serializer.inner if isinstance(serializer, NullableSerializer) else serializer
 
 
 def _changed(old: Serializer, attribute: str, inner: Serializer) -> Serializer:
@@ -117,14 +149,7 @@ def _differs(new: tuple[Serializer, ...], old: tuple[Serializer, ...]) -> bool:
 
 def _check_plain(serializer: Serializer) -> None:
     """Refuse objects of Kryo in a place where they cannot be written anew."""
-    if any(
-        isinstance(child, KryoSerializer) and child.settings.version == KRYO_2_24
-        for child in _tree(serializer)
-    ):
+    if holds_older_objects(serializer):
         raise RefusedEditError(
             f"expected objects of Kryo in fields, lists and maps, found them in {serializer.type_name}"
         )
-
-
-def _tree(serializer: Serializer) -> list[Serializer]:
-    return [serializer, *(one for _, child in serializer.children for one in _tree(child))]

@@ -16,7 +16,7 @@ from readers.serializers.containers import SetSerializer
 from readers.serializers.primitives import IntSerializer, LongSerializer, StringSerializer
 from tests.readers.serializers.test_kryo import CLASSES
 from tests.support.single_values import decode_one, serializer_of, vector
-from writers import RefusedEditError, UnencodableValueError, WriterError, upgraded_type
+from writers import RefusedEditError, UnencodableValueError, WriterError, needed_type
 from writers.kryo.typed import typed_reader
 from writers.kryo.upgrade import KryoValues
 
@@ -145,5 +145,5 @@ def test_a_list_without_a_known_type_of_its_elements_is_refused() -> None:
     old = KryoSerializer("java.util.List", SETTINGS)
 
     with pytest.raises(RefusedEditError, match="give a savepoint of the new job with --against"):
-        upgraded_type(old)
-    assert upgraded_type(old, ListSerializer(StringSerializer())) == ListSerializer(StringSerializer())
+        needed_type(old)
+    assert needed_type(old, ListSerializer(StringSerializer())) == ListSerializer(StringSerializer())

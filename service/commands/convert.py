@@ -1,0 +1,76 @@
+"""`savepointdb convert`: write states anew that a new Flink, or a new job, would not restore with equal values."""
+
+from __future__ import annotations
+
+import json
+import os
+from argparse import Namespace
+
+from doctor import DoctorError, against_of, flink_version, new_job
+from service.commands.compile import log_compilation
+from service.commands.outcome import FAILED, OK, WrongUsageError, ended
+from service.commands.progress import ProgressLine
+from service.commands.sources import catalog_of, storage_options
+from service.converting.conversion import Conversion
+from service.converting.plan import Plan, plan_of
+from service.converting.report import lines_of, report_of
+from service.encode import printable
+from service.errors import InvalidRequestError
+from service.settings import path_map_of, settings_of
+from writers import FilesMode, Summary
+
+
+def main(options: Namespace) -> int:
+    """Convert, or show what would be converted; return the exit code: 1 if states are left that need it."""
+    left: list[str] = []
+
+    def convert(options: Namespace) -> None:
+        left.extend(one.state_name for one in _convert(options).left)
+
+    code = ended(convert, options)
+    return FAILED if code == OK and left else code
+
+
+def _convert(options: Namespace) -> Plan:
+    if not options.dry_run and not options.to:
+        raise WrongUsageError("expected --to DIR, the directory of the new savepoint, or --dry-run")
+    try:
+        flink = flink_version(options.flink)
+    except DoctorError as error:
+        raise WrongUsageError(f"--flink: {error}") from error
+    log_compilation()
+    settings = settings_of(vars(options), os.environ)
+    database = catalog_of([options.savepoint], options).default
+    if database is None:
+        raise InvalidRequestError(
+            "expected one savepoint to convert, found several", hint="name its own directory"
+        )
+    against = against_of(
+        options.against or (),
+        path_map=path_map_of(vars(options), settings),
+        options=storage_options(settings),
+    )
+    state = ""
+
+    def note(name: str) -> None:
+        nonlocal state
+        state = name
+
+    with ProgressLine(lambda: f"converting {printable(state)}"):
+        savepoint = database.savepoint
+        plan = plan_of(savepoint, new_job(savepoint, against, flink), flink, note)
+        summary: Summary | None = None
+        if plan.converted:
+            conversion = Conversion(savepoint, plan, FilesMode(options.files))
+            summary = conversion.summary if options.dry_run else conversion.write(options.to)
+    target = None if options.dry_run or summary is None else options.to
+    if options.json:
+        print(
+            json.dumps({"target": target, "dry_run": options.dry_run, **report_of(plan, summary)}, indent=2)
+        )
+        return plan
+    for line in lines_of(plan, summary):
+        print(printable(line))
+    if summary is not None:
+        print("nothing was written: --dry-run" if target is None else f"written: {target}")
+    return plan

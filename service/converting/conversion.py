@@ -1,0 +1,54 @@
+"""A plan → a preview, or a new savepoint that was read back."""
+
+from __future__ import annotations
+
+import os
+
+from readers import ReaderError, Savepoint
+from service.converting.plan import Plan
+from service.converting.verification import verify_converted
+from service.writing.errors import write_error_of
+from writers import FilesMode, SavepointWriter, Summary, WriterError
+
+
+class Conversion:
+    """A savepoint and the plan of its conversion; nothing was written yet.
+
+    Args:
+        savepoint: the source.
+        plan: what is written anew.
+        files: how the files of the source come along.
+
+    Raises:
+        QueryError: the source cannot be written again.
+    """
+
+    def __init__(self, savepoint: Savepoint, plan: Plan, files: FilesMode = FilesMode.LINK) -> None:
+        self._plan = plan
+        try:
+            self._writer = SavepointWriter(savepoint.location, plan.edits, files)
+        except (ReaderError, WriterError) as error:
+            raise write_error_of(error) from error
+
+    @property
+    def summary(self) -> Summary:
+        """The new savepoint in numbers.
+
+        Raises:
+            QueryError: a file of the source is damaged.
+        """
+        try:
+            return self._writer.summary
+        except (ReaderError, WriterError) as error:
+            raise write_error_of(error) from error
+
+    def write(self, target: str | os.PathLike[str]) -> Summary:
+        """Write the new savepoint, and read it back before Flink can find it.
+
+        Raises:
+            QueryError: something is there, it cannot be written, or a file of the source vanished.
+        """
+        try:
+            return self._writer.write(target, lambda new: verify_converted(new, self._plan.converted))
+        except (ReaderError, WriterError) as error:
+            raise write_error_of(error) from error
