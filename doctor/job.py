@@ -45,6 +45,7 @@ class JobState:
         entry: its kind and serializers.
         snapshot_classes: the classes of its serializer snapshots.
         risks: what is not known of it for certain.
+        is_v2: it is a state of the asynchronous state API (since 2.0), which backends register in another way.
     """
 
     name: str
@@ -52,6 +53,7 @@ class JobState:
     entry: Entry
     snapshot_classes: frozenset[str] = frozenset()
     risks: tuple[Risk, ...] = ()
+    is_v2: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -33,6 +33,7 @@ from doctor.rules.states import (
     NAMESPACE_CHANGED,
     NOT_DECLARED,
     OPERATOR_STATELESS,
+    STATE_API,
     STATE_NEW,
     TIMERS_CHANGED,
     TTL_1,
@@ -262,7 +263,7 @@ def _registered(old: JobState, new: JobState, context: Context) -> Comparison:
         return found(rule, (), f"{before.kind.value} → {after.kind.value}")
     if before.kind is StateKind.TIMER:
         return _timers(old, new, context)
-    total = Comparison()
+    total = found(STATE_API, ()) if old.is_v2 != new.is_v2 else Comparison()
     if before.namespace is not None and after.namespace is not None:
         compared = compare(before.namespace, after.namespace, context, ("namespace",))
         total |= compared

@@ -97,11 +97,13 @@ def _operator(operator: Operator) -> JobOperator:
             formats.add(source.backend)
         for name, entry in source.entries.items():
             if entry.kind not in _UNDESCRIBED:
+                meta = registered.get((name.name, entry.kind is StateKind.TIMER))
                 state = JobState(
                     name=name.name,
                     keyed=keyed,
                     entry=entry,
-                    snapshot_classes=registered.get((name.name, entry.kind is StateKind.TIMER), frozenset()),
+                    snapshot_classes=meta.snapshot_classes if meta else frozenset(),
+                    is_v2=meta is not None and meta.kind is BackendStateType.KEY_VALUE_V2,
                 )
                 states.setdefault((keyed, name.name, entry.kind), state)
     return JobOperator(
@@ -121,17 +123,14 @@ def _operator(operator: Operator) -> JobOperator:
     )
 
 
-def _registered(source: Source) -> dict[tuple[str, bool], frozenset[str]]:
-    """Return the classes of the snapshots of each state, by its name and whether it is one of timers."""
+def _registered(source: Source) -> dict[tuple[str, bool], StateMetaInfo]:
+    """Return the registration of each state, by its name and whether it is one of timers."""
     states: tuple[StateMetaInfo, ...] = ()
     if isinstance(source, OperatorSource):
         states = source.header.operator_states + source.header.broadcast_states
     elif (stored := _header(source)) is not None:
         states = stored.header.states
-    return {
-        (state.name, state.kind is BackendStateType.PRIORITY_QUEUE): state.snapshot_classes
-        for state in states
-    }
+    return {(state.name, state.kind is BackendStateType.PRIORITY_QUEUE): state for state in states}
 
 
 def _key_classes(source: Source) -> frozenset[str]:

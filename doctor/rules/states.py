@@ -167,6 +167,15 @@ NATIVE_FORMAT = Rule(
     remedy="restore it with its own backend, and take a canonical savepoint: all backends read these",
     evidence=("backend-native", "o.a.f.runtime.state.heap.HeapRestoreOperation"),
 )
+STATE_API = Rule(
+    id="state-api-changed",
+    change="a state of the synchronous state API is declared by the asynchronous one (`enableAsyncState`), or the reverse",
+    effect="no restore in real Flink has shown what happens",
+    heap=UNKNOWN,
+    rocksdb=UNKNOWN,
+    remedy="restore a copy of the savepoint in a test cluster, or keep the API",
+    evidence=("o.a.f.runtime.state.v2.RegisteredKeyValueStateBackendMetaInfo",),
+)
 STATES_UNREAD = Rule(
     id="state-unread",
     change="a state file that is missing or damaged, of the savepoint or of that of the new job",
@@ -211,6 +220,7 @@ RULES = (
     TTL_2,
     TIMERS_CHANGED,
     NATIVE_FORMAT,
+    STATE_API,
     STATES_UNREAD,
     UNSEEN,
     CONFIGURATION_UNSEEN,
