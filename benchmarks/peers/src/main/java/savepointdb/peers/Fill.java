@@ -1,9 +1,6 @@
 package savepointdb.peers;
 
 import org.apache.flink.api.common.functions.OpenContext;
-import org.apache.flink.api.common.state.ListState;
-import org.apache.flink.api.common.state.MapState;
-import org.apache.flink.api.common.state.ValueState;
 import org.apache.flink.api.java.tuple.Tuple2;
 import org.apache.flink.streaming.api.functions.KeyedProcessFunction;
 import org.apache.flink.util.Collector;
@@ -20,10 +17,7 @@ final class Fill extends KeyedProcessFunction<String, Tuple2<Long, Integer>, Voi
 
     private final long keys;
 
-    private transient ValueState<Long> count;
-    private transient ValueState<Account> account;
-    private transient MapState<String, Long> perDay;
-    private transient ListState<String> events;
+    private transient Opened<Account> states;
 
     Fill(long keys) {
         this.keys = keys;
@@ -31,10 +25,7 @@ final class Fill extends KeyedProcessFunction<String, Tuple2<Long, Integer>, Voi
 
     @Override
     public void open(OpenContext context) {
-        count = getRuntimeContext().getState(States.COUNT);
-        account = getRuntimeContext().getState(States.ACCOUNT);
-        perDay = getRuntimeContext().getMapState(States.PER_DAY);
-        events = getRuntimeContext().getListState(States.EVENTS);
+        states = Opened.of(getRuntimeContext(), States.ACCOUNT);
     }
 
     @Override
@@ -44,36 +35,33 @@ final class Fill extends KeyedProcessFunction<String, Tuple2<Long, Integer>, Voi
         if (input.f1 == 0) {
             begin(number);
         } else if (number >= keys) {
-            count.clear();
-            account.clear();
-            perDay.clear();
-            events.clear();
+            states.clear();
         } else {
             finish(number);
         }
     }
 
     private void begin(long number) throws Exception {
-        count.update(-1L);
-        account.update(new Account());
-        perDay.put(STALE_DAY, -1L);
+        states.count().update(-1L);
+        states.account().update(new Account());
+        states.perDay().put(STALE_DAY, -1L);
         for (int day = 0; day < Rows.DAYS; day++) {
-            perDay.put(Rows.day(day), -1L);
+            states.perDay().put(Rows.day(day), -1L);
         }
-        events.add(number % REWRITTEN_LISTS == 0 ? "stale" : Rows.event(number, 0));
+        states.events().add(number % REWRITTEN_LISTS == 0 ? "stale" : Rows.event(number, 0));
     }
 
     private void finish(long number) throws Exception {
-        count.update(Rows.count(number));
-        account.update(Rows.account(number));
-        perDay.remove(STALE_DAY);
+        states.count().update(Rows.count(number));
+        states.account().update(Rows.account(number));
+        states.perDay().remove(STALE_DAY);
         for (int day = 0; day < Rows.DAYS; day++) {
-            perDay.put(Rows.day(day), Rows.ofDay(number, day));
+            states.perDay().put(Rows.day(day), Rows.ofDay(number, day));
         }
         if (number % REWRITTEN_LISTS == 0) {
-            events.clear();
-            events.add(Rows.event(number, 0));
+            states.events().clear();
+            states.events().add(Rows.event(number, 0));
         }
-        events.addAll(Rows.laterEvents(number));
+        states.events().addAll(Rows.laterEvents(number));
     }
 }

@@ -9,7 +9,6 @@ import java.util.TreeMap;
 import org.apache.flink.api.common.JobExecutionResult;
 import org.apache.flink.api.common.accumulators.LongCounter;
 import org.apache.flink.api.common.functions.OpenContext;
-import org.apache.flink.api.common.state.ListState;
 import org.apache.flink.api.common.state.MapState;
 import org.apache.flink.api.common.state.ValueState;
 import org.apache.flink.api.common.typeinfo.TypeInformation;
@@ -186,34 +185,28 @@ record StateProcessor(Cluster cluster, String savepoint, String backend, String 
 
     /** All states of a key as a row. */
     private static final class Everything extends KeyedStateReaderFunction<String, RowData> {
-        private transient ValueState<Long> count;
-        private transient ValueState<Account> account;
-        private transient MapState<String, Long> perDay;
-        private transient ListState<String> events;
+        private transient Opened<Account> states;
 
         @Override
         public void open(OpenContext context) {
-            count = getRuntimeContext().getState(States.COUNT);
-            account = getRuntimeContext().getState(States.ACCOUNT);
-            perDay = getRuntimeContext().getMapState(States.PER_DAY);
-            events = getRuntimeContext().getListState(States.EVENTS);
+            states = Opened.of(getRuntimeContext(), States.ACCOUNT);
         }
 
         @Override
         public void readKey(String key, Context context, Collector<RowData> out) throws Exception {
-            Account found = account.value();
+            Account found = states.account().value();
             RowData row = GenericRowData.of(
                     found.id, StringData.fromString(found.name), found.balance, found.updatedAt);
             Map<StringData, Long> days = new HashMap<>();
-            for (Map.Entry<String, Long> entry : perDay.entries()) {
+            for (Map.Entry<String, Long> entry : states.perDay().entries()) {
                 days.put(StringData.fromString(entry.getKey()), entry.getValue());
             }
             List<StringData> texts = new ArrayList<>();
-            for (String event : events.get()) {
+            for (String event : states.events().get()) {
                 texts.add(StringData.fromString(event));
             }
             out.collect(GenericRowData.of(
-                    StringData.fromString(key), count.value(), row, new GenericMapData(days),
+                    StringData.fromString(key), states.count().value(), row, new GenericMapData(days),
                     new GenericArrayData(texts.toArray())));
         }
     }

@@ -7,8 +7,6 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import org.apache.flink.api.common.functions.OpenContext;
-import org.apache.flink.api.common.state.ListState;
-import org.apache.flink.api.common.state.MapState;
 import org.apache.flink.api.common.state.ValueState;
 import org.apache.flink.api.common.state.ValueStateDescriptor;
 import org.apache.flink.api.common.typeinfo.TypeHint;
@@ -96,10 +94,7 @@ public final class Write {
     private static final class Entries
             extends KeyedStateReaderFunction<String, Tuple5<String, Long, Account, Map<String, Long>, List<String>>> {
         private final boolean all;
-        private transient ValueState<Long> count;
-        private transient ValueState<Account> account;
-        private transient MapState<String, Long> perDay;
-        private transient ListState<String> events;
+        private transient Opened<Account> states;
 
         Entries(boolean all) {
             this.all = all;
@@ -107,10 +102,7 @@ public final class Write {
 
         @Override
         public void open(OpenContext context) {
-            count = getRuntimeContext().getState(States.COUNT);
-            account = getRuntimeContext().getState(ACCOUNT);
-            perDay = getRuntimeContext().getMapState(States.PER_DAY);
-            events = getRuntimeContext().getListState(States.EVENTS);
+            states = Opened.of(getRuntimeContext(), ACCOUNT);
         }
 
         @Override
@@ -120,40 +112,34 @@ public final class Write {
                 Collector<Tuple5<String, Long, Account, Map<String, Long>, List<String>>> out)
                 throws Exception {
             Map<String, Long> days = new HashMap<>();
-            for (Map.Entry<String, Long> entry : perDay.entries()) {
+            for (Map.Entry<String, Long> entry : states.perDay().entries()) {
                 days.put(entry.getKey(), entry.getValue());
             }
             List<String> texts = new ArrayList<>();
-            events.get().forEach(texts::add);
+            states.events().get().forEach(texts::add);
             long more = all || key.equals(KEY) ? 1 : 0;
-            out.collect(Tuple5.of(key, count.value() + more, account.value(), days, texts));
+            out.collect(Tuple5.of(key, states.count().value() + more, states.account().value(), days, texts));
         }
     }
 
     private static final class Filled
             extends KeyedStateBootstrapFunction<
                     String, Tuple5<String, Long, Account, Map<String, Long>, List<String>>> {
-        private transient ValueState<Long> count;
-        private transient ValueState<Account> account;
-        private transient MapState<String, Long> perDay;
-        private transient ListState<String> events;
+        private transient Opened<Account> states;
 
         @Override
         public void open(OpenContext context) {
-            count = getRuntimeContext().getState(States.COUNT);
-            account = getRuntimeContext().getState(ACCOUNT);
-            perDay = getRuntimeContext().getMapState(States.PER_DAY);
-            events = getRuntimeContext().getListState(States.EVENTS);
+            states = Opened.of(getRuntimeContext(), ACCOUNT);
         }
 
         @Override
         public void processElement(
                 Tuple5<String, Long, Account, Map<String, Long>, List<String>> entry, Context context)
                 throws Exception {
-            count.update(entry.f1);
-            account.update(entry.f2);
-            perDay.putAll(entry.f3);
-            events.update(entry.f4);
+            states.count().update(entry.f1);
+            states.account().update(entry.f2);
+            states.perDay().putAll(entry.f3);
+            states.events().update(entry.f4);
         }
     }
 

@@ -8,12 +8,14 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
+import org.apache.flink.api.common.eventtime.Watermark;
 import org.apache.flink.api.common.eventtime.WatermarkStrategy;
 import org.apache.flink.api.common.typeinfo.Types;
 import org.apache.flink.api.connector.source.Boundedness;
 import org.apache.flink.api.connector.source.ReaderOutput;
 import org.apache.flink.api.connector.source.Source;
 import org.apache.flink.api.connector.source.SourceEvent;
+import org.apache.flink.api.connector.source.SourceOutput;
 import org.apache.flink.api.connector.source.SourceReader;
 import org.apache.flink.api.connector.source.SourceReaderContext;
 import org.apache.flink.api.connector.source.SplitEnumerator;
@@ -169,10 +171,29 @@ final class TextFiles implements Job {
         }
 
         /** Counts what the reader emits. */
-        private final class Counted implements ReaderOutput<String> {
+        private final class Counted extends CountedSplit implements ReaderOutput<String> {
             private final ReaderOutput<String> out;
 
             Counted(ReaderOutput<String> out) {
+                super(out);
+                this.out = out;
+            }
+
+            @Override
+            public SourceOutput<String> createOutputForSplit(String split) {
+                return new CountedSplit(out.createOutputForSplit(split));
+            }
+
+            @Override
+            public void releaseOutputForSplit(String split) {
+                out.releaseOutputForSplit(split);
+            }
+        }
+
+        private class CountedSplit implements SourceOutput<String> {
+            private final SourceOutput<String> out;
+
+            CountedSplit(SourceOutput<String> out) {
                 this.out = out;
             }
 
@@ -189,7 +210,7 @@ final class TextFiles implements Job {
             }
 
             @Override
-            public void emitWatermark(org.apache.flink.api.common.eventtime.Watermark watermark) {
+            public void emitWatermark(Watermark watermark) {
                 out.emitWatermark(watermark);
             }
 
@@ -201,44 +222,6 @@ final class TextFiles implements Job {
             @Override
             public void markActive() {
                 out.markActive();
-            }
-
-            @Override
-            public org.apache.flink.api.connector.source.SourceOutput<String> createOutputForSplit(String split) {
-                var inner = out.createOutputForSplit(split);
-                return new org.apache.flink.api.connector.source.SourceOutput<>() {
-                    @Override
-                    public void collect(String line) {
-                        emitted++;
-                        inner.collect(line);
-                    }
-
-                    @Override
-                    public void collect(String line, long timestamp) {
-                        emitted++;
-                        inner.collect(line, timestamp);
-                    }
-
-                    @Override
-                    public void emitWatermark(org.apache.flink.api.common.eventtime.Watermark watermark) {
-                        inner.emitWatermark(watermark);
-                    }
-
-                    @Override
-                    public void markIdle() {
-                        inner.markIdle();
-                    }
-
-                    @Override
-                    public void markActive() {
-                        inner.markActive();
-                    }
-                };
-            }
-
-            @Override
-            public void releaseOutputForSplit(String split) {
-                out.releaseOutputForSplit(split);
             }
         }
     }
