@@ -37,14 +37,20 @@ def check_length(sql: str, max_sql_bytes: int) -> None:
         raise LimitExceededError(f"expected a statement of at most {max_sql_bytes} bytes, found {length}")
 
 
-def tokens_of(sql: str) -> list[Token]:
+def tokens_of(sql: str, *, has_commands: bool = True) -> list[Token]:
     """Return the tokens of a text in DuckDB's dialect, without semicolons at the end.
+
+    Args:
+        sql: the text.
+        has_commands: whether everything between a word like CALL and the next semicolon is one token, quoted or not.
 
     Raises:
         QuerySyntaxError: a string, a quoted name or a comment has no end.
     """
     try:
-        tokens = tokenize(sql, read=DIALECT)
+        tokens = (
+            tokenize(sql, read=DIALECT) if has_commands else _WordTokenizer(dialect=DuckDB()).tokenize(sql)
+        )
     except TokenError as error:
         raise _unended() from error
     while tokens and tokens[-1].token_type is TokenType.SEMICOLON:
@@ -67,6 +73,10 @@ def with_double_quotes(sql: str) -> str:
             pieces += [sql[end : token.start], f'"{name}"']
             end = token.end + 1
     return "".join([*pieces, sql[end:]])
+
+
+class _WordTokenizer(DuckDB.Tokenizer):
+    COMMANDS: ClassVar[set[TokenType]] = set()
 
 
 class _BackquotingTokenizer(DuckDB.Tokenizer):

@@ -27,7 +27,7 @@ def statements_of(script: str, max_bytes: int) -> tuple[Statement, ...]:
     """
     check_length(script, max_bytes)
     script = with_double_quotes(script)
-    found = [_statement(Parser(script, tokens)) for tokens in _divided(_tokens(script))]
+    found = [_statement(Parser(script, tokens)) for tokens in _divided(tokens_of(script, has_commands=False))]
     if not found:
         raise QuerySyntaxError("expected a statement, found none", hint=f"there are {_KNOWN}")
     return tuple(found)
@@ -43,21 +43,6 @@ def _statement(parser: Parser) -> Statement:
     statement = STATEMENTS[word](parser)
     parser.expect_end()
     return statement
-
-
-def _tokens(script: str) -> list[Token]:
-    """Return the tokens of a script: those behind CALL too, which the tokenizer leaves as one text."""
-    found: list[Token] = []
-    for token in tokens_of(script):
-        if not (found and found[-1].token_type is TokenType.COMMAND and token.token_type is TokenType.STRING):
-            found.append(token)
-            continue
-        first = found[-1].end + 1
-        first += len(script[first:]) - len(script[first:].lstrip())
-        for inner in tokens_of(token.text):
-            start, end = first + inner.start, first + inner.end
-            found.append(Token(inner.token_type, inner.text, start=start, end=end))
-    return found
 
 
 def _divided(tokens: Sequence[Token]) -> list[Sequence[Token]]:

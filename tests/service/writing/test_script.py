@@ -9,6 +9,7 @@ import pytest
 
 from service.errors import ForbiddenError, LimitExceededError, Position, QuerySyntaxError
 from service.writing.statements.alter import Truncate
+from service.writing.statements.calls import RewindKafka
 from service.writing.statements.parser import Fragment
 from service.writing.statements.rows import Action, Assignment, Conflict, Delete, Insert, Match, Merge, Update
 from service.writing.statements.script import statements_of
@@ -74,6 +75,25 @@ def test_a_state_is_altered_in_many_ways(rest: str, expected: dict[str, Any]) ->
 @pytest.mark.parametrize("script", ["TRUNCATE a__b", "truncate table a__b"])
 def test_truncate_needs_no_table(script: str) -> None:
     assert parsed(script) == (Truncate(table=("a__b",), position=Position(1, 1)),)
+
+
+def test_a_semicolon_in_a_quoted_argument_is_part_of_the_argument() -> None:
+    script = (
+        "CALL rewind_kafka('a;b', $$x;y$$, MAP {0: 5}); -- ;\nCALL rewind_kafka('o', 't''; --', MAP {1: 6})"
+    )
+
+    assert parsed(script) == (
+        RewindKafka(
+            table=("source_offsets",),
+            arguments=Fragment("('a;b', $$x;y$$, MAP {0: 5})"),
+            position=Position(1, 1),
+        ),
+        RewindKafka(
+            table=("source_offsets",),
+            arguments=Fragment("('o', 't''; --', MAP {1: 6})"),
+            position=Position(2, 1),
+        ),
+    )
 
 
 def test_expressions_stay_as_they_were_written() -> None:
