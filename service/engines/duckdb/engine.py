@@ -42,7 +42,7 @@ from service.process import machine
 from service.settings import InvalidSettingError, Settings
 from service.sql.incomplete import UnreadFile, unread_files
 from service.sql.plan import Plan, TableReference
-from service.sql.trino.macros import MACROS
+from service.sql.trino.macros import MACROS, PREFIX
 from service.sql.types import Column
 
 # The rows that DuckDB computes at a time: it copies a larger batch together, and holds the rows twice.
@@ -80,6 +80,7 @@ class DuckDBEngine(Engine):
             raise
         self._idle = IdleSessions()
         self._is_suspect = False
+        self._has_macros = False
 
     def execution(self, plan: Plan, max_rows: int | None = None) -> DuckDBExecution:
         """Implement `Engine.execution`; DuckDB computes rows as they are read, so it needs no `max_rows`."""
@@ -95,6 +96,8 @@ class DuckDBEngine(Engine):
         """Return a session for this text over these tables: one that waits, or else a new one."""
         if self._is_suspect:
             self._check_root()
+        if not self._has_macros and PREFIX in key.text.casefold():
+            self._define_macros()
         return self._idle.take(key) or Session(key, self._connection())
 
     def give_back(self, session: Session) -> None:
@@ -124,6 +127,7 @@ class DuckDBEngine(Engine):
                 self._idle.clear()
                 self._root.close()
                 self._root = self._connected()
+                self._has_macros = False
 
     def _connected(self) -> duckdb.DuckDBPyConnection:
         """Return the root connection of a new database.
@@ -141,9 +145,15 @@ class DuckDBEngine(Engine):
                 raise InvalidSettingError(
                     f"{_KEYS.get(name, name)}: expected what DuckDB takes, found {value!r}: {reason}"
                 ) from error
-        for definition in MACROS:
-            root.execute(definition)
         return root
+
+    def _define_macros(self) -> None:
+        """Define the functions of Trino, which takes longer than to open the database: most databases see none of them."""
+        with self._lock:
+            if not self._has_macros:
+                for definition in MACROS:
+                    self._root.execute(definition)
+                self._has_macros = True
 
 
 class DuckDBExecution(Execution):
