@@ -11,11 +11,10 @@ from pathlib import Path
 import pytest
 
 import readers
+from tests.support.modules import ROOMS, sources, trees
 from tests.support.paths import PROJECT
 
 # A file imports files of its own room and of the rooms behind it.
-ROOMS = ("savepointdb", "service", "catalog", "doctor", "writers", "readers")
-
 # Inside a room a file imports from its own floor and from the floors before it.
 FLOORS = {
     "readers": (
@@ -107,19 +106,6 @@ LEAST_COMMENTS = 0.02
 
 # A sentence that begins so has no subject or no verb.
 FRAGMENT = re.compile(r"^(As|Of|What|Where|Whether|How|Who|Which|If)\b")
-
-
-@cache
-def sources() -> dict[Path, str]:
-    """The text of every module of the rooms and the tools, by its path in the project."""
-    rooms = (*ROOMS, "tools")
-    paths = (path for room in rooms for path in sorted((PROJECT / room).rglob("*.py")))
-    return {path.relative_to(PROJECT): path.read_text(encoding="utf-8") for path in paths}
-
-
-@cache
-def trees() -> dict[Path, ast.Module]:
-    return {path: ast.parse(text) for path, text in sources().items()}
 
 
 @cache

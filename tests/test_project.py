@@ -15,11 +15,10 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from tests.support.modules import ROOMS, sources, trees
 from tests.support.paths import PROJECT
 
 # A room imports itself and the rooms to its right.
-ROOMS = ("savepointdb", "service", "catalog", "doctor", "writers", "readers")
-
 # Slow to load or not always installed: these, and these alone, are imported where they are used.
 # Of pyarrow it is `pyarrow.fs`, with the clients of all object stores in it.
 OPTIONAL_DEPENDENCIES = {"botocore", "fsspec", "jwt", "pandas", "polars", "pyarrow", "pyspark"}
@@ -42,7 +41,7 @@ REGISTRY_HOSTS = [
     )
 ]
 
-MODULES = sorted(path.relative_to(PROJECT) for room in ROOMS for path in (PROJECT / room).rglob("*.py"))
+MODULES = sorted(path for path in sources() if path.parts[0] in ROOMS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,8 +60,10 @@ class Import:
 @cache
 def parsed() -> dict[Path, tuple[str | None, list[Import]]]:
     """What every module says that it is, and what it imports."""
-    trees = {module: ast.parse((PROJECT / module).read_bytes(), filename=str(module)) for module in MODULES}
-    return {module: (ast.get_docstring(tree), list(imports(module, tree))) for module, tree in trees.items()}
+    return {
+        module: (ast.get_docstring(trees()[module]), list(imports(module, trees()[module])))
+        for module in MODULES
+    }
 
 
 def imports(module: Path, node: ast.AST, is_in_function: bool = False) -> Iterator[Import]:

@@ -49,11 +49,12 @@ def test_as_many_rows_as_the_user_asks_for() -> None:
     assert seen.errors == "savepointdb: there are more than 60 rows\n"
 
 
-def test_a_pipe_gets_all_rows_and_no_count() -> None:
-    done = subprocess.run(command("SELECT range AS n FROM range(100)"), capture_output=True, text=True)
+def test_a_pipe_gets_all_rows_and_no_count(capsys: pytest.CaptureFixture[str]) -> None:
+    code = cli.main(["query", "SELECT range AS n FROM range(100)", "--savepoint", NATIVE])
 
-    assert done.stdout.splitlines()[2:] == [f"{n:>2}" for n in range(100)]
-    assert done.stderr == ""
+    seen = capsys.readouterr()
+    assert seen.out.splitlines()[2:] == [f"{n:>2}" for n in range(100)]
+    assert (code, seen.err) == (0, "")
 
 
 def test_columns_without_room_are_left_out_and_named() -> None:
@@ -99,19 +100,20 @@ def test_tables_of_inspect_fit_the_terminal() -> None:
 
 
 @pytest.mark.parametrize("name", ["table", "line"])
-def test_explain_is_shown_as_lines(name: str) -> None:
-    done = subprocess.run(
-        command("EXPLAIN SELECT key FROM aggregate", "--format", name), capture_output=True, text=True
+def test_explain_is_shown_as_lines(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert (
+        cli.main(["query", "EXPLAIN SELECT key FROM aggregate", "--savepoint", NATIVE, "--format", name]) == 0
     )
 
-    lines = done.stdout.splitlines()
+    shown = capsys.readouterr().out
+    lines = shown.splitlines()
     assert lines[0] == "engine: duckdb"
     assert [line for line in lines if line.startswith("reads: ")] == [
         "reads: native.aggregate: 2 of 2 splits, 128 of 128 key groups, 41,280 of 41,280 bytes, not cached; "
         "no condition that prunes"
     ]
     assert len(lines) > 4
-    assert "\\n" not in done.stdout
+    assert "\\n" not in shown
 
 
 @pytest.mark.slow
