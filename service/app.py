@@ -24,6 +24,7 @@ from service.queries.registry import Queries, slot_limits
 from service.settings import Settings
 from service.version import installed_version
 from service.web.router import page_router
+from service.writes.compilation import Compilation
 from service.writes.registry import Writes
 from service.writes.targets import WriteRoot
 
@@ -50,11 +51,15 @@ def create_app(
     all_queries = Queries(catalog, open_engines(settings, workers), settings)
     writes = Writes(settings, catalog, write_roots)
     all_checks = Checks(settings)
+    compilation = Compilation()
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         workers.start()
+        if writes.roots:
+            compilation.start()
         yield
+        compilation.close()
         # First: the processes of writes remove what they have written so far.
         writes.close()
         all_checks.close()
@@ -81,6 +86,7 @@ def create_app(
         workers=workers,
         writes=writes,
         checks=all_checks,
+        compilation=compilation,
     )
     hosts = _hosts(settings, authenticator)
     app.state.hosts = KnownHosts(hosts, settings.server.tls_certificate, settings.server.tls_key)

@@ -14,6 +14,7 @@ from service.engines.workers import WorkerEngine
 from service.operations.metrics import Metrics
 from service.queries.registry import Queries
 from service.settings import Settings
+from service.writes.compilation import Compilation
 from service.writes.registry import Writes
 
 
@@ -30,6 +31,7 @@ class ServiceState:
         workers: the local engine, in processes of its own.
         writes: the savepoints that clients write.
         checks: the checks of clients.
+        compilation: compiles what writes need.
     """
 
     settings: Settings
@@ -40,6 +42,7 @@ class ServiceState:
     workers: WorkerEngine
     writes: Writes
     checks: Checks
+    compilation: Compilation
 
 
 async def _service_state(request: Request) -> ServiceState:

@@ -5,6 +5,7 @@
     process.py   the process of a write
     write.py     `Write`: one write from start to end
     registry.py  `Writes`: starts writes, finds them by id, remembers those that ended
+    compilation.py  compiles what writes need, once, before the first of them
 
 The service checks a request, and the process does all the rest: it reads the savepoint and runs the script, so neither can hurt the
 service. The kernel limits its memory. When the service dies, however it dies, the process removes what it has written so far.

@@ -17,6 +17,7 @@ import pytest
 
 from tests.support.paths import DATA
 from tests.support.waiting import wait_until
+from writers import COMPILED_UNITS
 
 NATIVE = DATA / "flink" / "2.3.0" / "wordcount-rocksdb-savepoints" / "native"
 COUNT = "SELECT count(*) FROM aggregate"
@@ -113,6 +114,28 @@ def test_the_service_answers_while_it_compiles(serving: tuple[subprocess.Popen[s
     assert (answer["rows"], ended["warnings"], "warnings" in answer) == ([[1000]], [], False)
     assert "compiled for this processor" in _line(running.stderr)
     assert json.loads(httpx.get(f"{address}/readyz").content) == {"status": "ok"}
+
+
+@pytest.mark.slow
+def test_a_service_that_writes_compiles_before_the_first_write(
+    nothing_compiled: dict[str, str], tmp_path: Path
+) -> None:
+    (tmp_path / "out").mkdir()
+    nothing_compiled["SAVEPOINTDB_LOG_LEVEL"] = "info"
+    serve = command("serve", "--root", f"job={NATIVE}", "--write-root", str(tmp_path / "out"), "--port", "0")
+    with subprocess.Popen(serve, env=nothing_compiled, stderr=subprocess.PIPE, text=True) as running:
+        try:
+            address = next(word for word in _line(running.stderr).split() if word.startswith("http://"))
+            with httpx.Client(base_url=address.rstrip("/"), timeout=60) as client:
+                wait_until(lambda: _asked(client, "/readyz").json().get("writes") == "compiling")
+                wait_until(lambda: client.get("/readyz").json() == {"status": "ok"}, patience_s=180)
+        finally:
+            running.terminate()
+        _, told = running.communicate(timeout=60)
+
+    assert [line for line in told.splitlines() if "what writes need is compiled" in line] != []
+    kept = {path.name.partition("-")[0] for path in (tmp_path / "cache").rglob("writers.*.bin")}
+    assert kept == {unit for unit in COMPILED_UNITS if unit.startswith("writers.")}
 
 
 @pytest.mark.slow
