@@ -104,6 +104,7 @@ def create(
     parallelism: int = 1,
     max_parallelism: int = 128,
     dry_run: bool = False,
+    engine: str = "auto",
 ) -> WriteResult:
     """Create a savepoint, whose states come from queries and files: `FROM 'counts.parquet'`.
 
@@ -114,6 +115,7 @@ def create(
         flink: the version of Flink that will restore it, such as `"2.3"`; None for any.
         parallelism, max_parallelism: of the operators, unless their statements say it.
         dry_run: True to say what would be written, and write nothing.
+        engine: as for `Connection.write`.
 
     Raises:
         InvalidQueryError: the script means nothing, or is refused.
@@ -139,6 +141,7 @@ def create(
                 reads_files=True,
                 parallelism=parallelism,
                 max_parallelism=max_parallelism,
+                engine=engine,
             )
             return new._written(request, target, dry_run=dry_run)
 
@@ -224,6 +227,7 @@ class Connection:
         files: str = "link",
         flink: str | None = None,
         expect: Mapping[str, int] | None = None,
+        engine: str = "auto",
     ) -> WriteResult:
         """Write a new savepoint: the database of this connection, changed by a script. The savepoint itself is only read.
 
@@ -236,6 +240,8 @@ class Connection:
             files: how files come along: `link` (copies where there are no links), `copy`, or `reference`.
             flink: the version of Flink that will restore it, such as `"1.20"`; None for the source's.
             expect: table → how many of its rows must change, or nothing is written.
+            engine: what makes the state that changes: `local`, `spark`, or `auto` for Spark where a cluster is set and more changes
+                than this machine should read.
 
         Raises:
             InvalidQueryError: the script means nothing, or is refused; `code` is REFUSED_WRITE where Flink would not restore it.
@@ -254,6 +260,7 @@ class Connection:
                 database=self._default().name,
                 # Whoever runs Python may read its files.
                 reads_files=True,
+                engine=engine,
             )
             return self._written(request, target, dry_run=dry_run)
 

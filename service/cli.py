@@ -366,6 +366,12 @@ def _add_convert(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_script(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--engine",
+        default=registry.AUTO,
+        choices=registry.work_choices(),
+        help="What makes the state that changes: this process, or a cluster whose machines see the source and the new savepoint.",
+    )
     parser.add_argument("--file", metavar="FILE", help="File that holds the script, in place of SCRIPT.")
     parser.add_argument(
         "--dry-run", action="store_true", help="Show what would be written, and write nothing."

@@ -80,9 +80,11 @@ class _PrefixReference(TargetReference):
     options: StorageOptions
     machine: str
 
-    def joined(self, source: SavepointLocation) -> JoinedTarget:
+    def joined(self, source: Callable[[], SavepointLocation]) -> JoinedTarget:
         store = _STORES[self.location.scheme](self.location, self.query, self.options)
-        requests = StoreRequests(store, partial(_is_in_store, source, self.location, self.query))
+        requests = StoreRequests(
+            store, lambda location: _is_in_store(source(), self.location, self.query, location)
+        )
         prefix = self.location.path.strip("/") + "/"
         return JoinedPrefix(requests, prefix, self.token, str(self.location), self.machine)
 

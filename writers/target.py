@@ -119,11 +119,11 @@ class TargetReference(ABC):
     """All that another process needs to join a target: small, can be pickled."""
 
     @abstractmethod
-    def joined(self, source: SavepointLocation) -> JoinedTarget:
+    def joined(self, source: Callable[[], SavepointLocation]) -> JoinedTarget:
         """Join the target.
 
         Args:
-            source: the source savepoint, as this process sees it.
+            source: returns the source savepoint, as this process sees it; called only for files of it.
 
         Raises:
             TargetError: this process does not see the target, or the writer has given it up.
@@ -267,7 +267,9 @@ class TargetDirectory(Target):
         try:
             for file in os.scandir(self.path):
                 if file.name not in names:
-                    os.unlink(file.path)
+                    # An attempt that ends at this moment removes its own.
+                    with suppress(FileNotFoundError):
+                        os.unlink(file.path)
         except OSError as error:
             raise _failed(self.path, error) from error
 
@@ -301,7 +303,7 @@ class _DirectoryReference(TargetReference):
     token: bytes
     machine: str
 
-    def joined(self, source: SavepointLocation) -> JoinedTarget:
+    def joined(self, source: Callable[[], SavepointLocation]) -> JoinedTarget:
         path = Path(self.path)
         try:
             found = (path / UNFINISHED).read_bytes()

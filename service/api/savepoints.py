@@ -125,6 +125,7 @@ class ReportBody(BaseModel):
     offsets: list[OffsetBody] = Field(description="the first thousand")
     rows: int = Field(description="rows that all statements change, add or remove")
     summary: SummaryBody
+    engine: str = Field(description="what made the state that changed; empty for the process that wrote")
 
 
 class WriteStatus(BaseModel):

@@ -33,6 +33,7 @@ def _create(options: Namespace) -> None:
         reads_files=True,
         parallelism=options.parallelism,
         max_parallelism=options.max_parallelism,
+        engine=options.engine,
     )
     # A new savepoint is one without operators, to which a script adds some.
     with tempfile.TemporaryDirectory() as folder:

@@ -43,6 +43,7 @@ def _write(options: Namespace) -> None:
         expected=dict(map(_expected, options.expect or ())),
         # Whoever calls the program may read its files.
         reads_files=True,
+        engine=options.engine,
     )
     if options.others:
         request = replace(request, database=_SOURCE)

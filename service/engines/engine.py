@@ -6,12 +6,14 @@ thread; then `open` or the reader raises the error that `cancel` was given.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import pyarrow as pa
 
-from service.errors import QueryError
+from catalog.references import SavepointReference
+from service.errors import EngineUnavailableError, QueryError
 from service.sql.incomplete import UnreadFile
 from service.sql.plan import Plan
 from service.sql.types import Column
@@ -132,6 +134,18 @@ class Engine(Protocol):
                 answer is cut off, and drops what comes after that, so an engine that fetches rows before they are read
                 may stop there.
         """
+
+    def work(self, parcels: Sequence[bytes], source: SavepointReference) -> list[bytes]:
+        """Do the work of parcels of the writers, and return their answers in the same order.
+
+        Args:
+            parcels: see `writers.done`.
+            source: the savepoint that is changed, for other machines.
+
+        Raises:
+            QueryError: the engine has no machines for it, or they are gone.
+        """
+        raise EngineUnavailableError(f"the engine {self.name} writes no savepoints")
 
     def close(self) -> None:
         """Release everything; no execution may be open."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+from catalog.references import SavepointReference
 from service.engines.engine import Engine, Execution
 from service.errors import QueryError
 from service.sql.plan import Plan
@@ -36,6 +37,10 @@ class LaterEngine(Engine):
     def execution(self, plan: Plan, max_rows: int | None = None) -> Execution:
         """Implement `Engine.execution`."""
         return self._opened().execution(plan, max_rows)
+
+    def work(self, parcels: Sequence[bytes], source: SavepointReference) -> list[bytes]:
+        """Implement `Engine.work`."""
+        return self._opened().work(parcels, source)
 
     def close(self) -> None:
         """Implement `Engine.close`."""

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 AUTO = "auto"
 """The request leaves the choice of an engine to `service.engines.choose`."""
 
+HERE = "local"
+"""The process that writes makes all state itself."""
+
 
 class Role(Enum):
     """When an engine runs a query whose request names none.
@@ -139,6 +142,11 @@ def choices() -> tuple[str, ...]:
     return (AUTO, *names())
 
 
+def work_choices() -> tuple[str, ...]:
+    """Return all names that a request to write may give."""
+    return (AUTO, HERE, *(engine.name for engine in engines_of(Role.CLUSTER)))
+
+
 def choices_text() -> str:
     """Return the names for a text: `auto, one or another`."""
     *others, last = choices()
@@ -148,6 +156,11 @@ def choices_text() -> str:
 def engines_of(role: Role) -> tuple[RegisteredEngine, ...]:
     """Return the engines of a role."""
     return tuple(engine for engine in ENGINES if engine.role is role)
+
+
+def title_of(name: str) -> str:
+    """Return the title of an engine."""
+    return next(engine.title for engine in ENGINES if engine.name == name)
 
 
 def titles_of(role: Role) -> str:

@@ -21,9 +21,9 @@ from dataclasses import replace
 from catalog import Catalog, CatalogError
 from readers import ReaderError
 from service.auth.principal import Identity, Principal
-from service.engines.choose import choose
+from service.engines.choose import choose, choose_for_work
 from service.engines.engine import Engine
-from service.engines.registry import AUTO, local_engine
+from service.engines.registry import AUTO, local_engine, work_choices
 from service.errors import (
     ConflictError,
     InvalidRequestError,
@@ -318,6 +318,24 @@ class Queries:
                 f"expected a query that reads at most {min(limits)} bytes, found one of {size_bytes}",
                 hint="ask for single keys, or for fewer tables",
             )
+
+    def worker(self, name: str, size_bytes: int) -> Engine | None:
+        """Return the engine that does the work of a write; None for this process.
+
+        Args:
+            name: what the request names: one of `work_choices`.
+            size_bytes: bytes that are read to make the state that changes.
+
+        Raises:
+            InvalidRequestError: there is no such engine.
+        """
+        if name not in work_choices():
+            raise InvalidRequestError(
+                f"expected an engine, found {name!r:.100}", hint=f"engines are {', '.join(work_choices())}"
+            )
+        if name == AUTO:
+            return choose_for_work(size_bytes, self._engines, self._memory_bytes)
+        return self._engines.get(name)
 
     def _check_engine(self, name: str) -> None:
         if name not in (AUTO, *self._engines):

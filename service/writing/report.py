@@ -7,6 +7,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from service.encode import counted
+from service.engines.registry import title_of
 from service.writing.family import Sample
 from service.writing.writing import Preview
 
@@ -27,6 +28,7 @@ def report_of(preview: Preview) -> dict[str, Any]:
     | `offsets` | the rows of `source_offsets` that change, the first thousand |
     | `rows` | how many rows all statements changed, added or removed |
     | `summary` | the new savepoint in numbers, and `warnings` |
+    | `engine` | what made the state that changed; empty for the process that wrote |
     """
     room = _MOST_SAMPLES
     statements = []
@@ -39,6 +41,7 @@ def report_of(preview: Preview) -> dict[str, Any]:
         "offsets": [asdict(change) for change in preview.offsets[:_MOST_OFFSETS]],
         "rows": sum(effect.rows for effect in preview.effects),
         "summary": asdict(preview.summary),
+        "engine": preview.engine,
     }
 
 
@@ -70,6 +73,8 @@ def lines_of(preview: Preview) -> Iterator[str]:
         yield f"  {change.text()}"
     if len(preview.offsets) > _SHOWN_CHANGES:
         yield f"  … and {len(preview.offsets) - _SHOWN_CHANGES:,} more"
+    if preview.engine:
+        yield f"state made by {title_of(preview.engine)}"
     summary = preview.summary
     yield (
         f"{counted(summary.operators, 'operator')}, {counted(summary.files, 'file')} "

@@ -7,12 +7,15 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
 
 from catalog import Catalog, Database
 from readers import ReaderError
+from service.engines.engine import Engine
+from service.engines.registry import HERE
 from service.errors import ConflictError, InvalidRequestError
 from service.queries.registry import Queries
 from service.queries.request import QueryRequest
@@ -40,6 +43,7 @@ class WriteRequest:
         database: the name of the source where the catalog has several savepoints.
         reads_files: whether FROM may name files of this machine: only where the client may read them all.
         parallelism, max_parallelism: of operators that are created, whose statements do not say it.
+        engine: what makes the state that changes: one of `work_choices`.
     """
 
     sql: str
@@ -50,6 +54,7 @@ class WriteRequest:
     reads_files: bool = False
     parallelism: int = 1
     max_parallelism: int = 128
+    engine: str = HERE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,11 +65,13 @@ class Preview:
         effects: of each statement.
         offsets: the rows of `source_offsets` that change.
         summary: the new savepoint in numbers.
+        engine: what made the state that changed; empty for this process.
     """
 
     effects: tuple[Effect, ...]
     offsets: tuple[OffsetChange, ...]
     summary: Summary
+    engine: str = ""
 
 
 class Writing:
@@ -91,6 +98,10 @@ class Writing:
     ) -> None:
         self._closing = ExitStack()
         self._queries = queries
+        self._asked_engine = request.engine
+        # An unknown name is refused before a statement runs.
+        queries.worker(request.engine, 0)
+        self._engine = ""
         directory = tempfile.TemporaryDirectory(
             prefix="savepointdb-write-", dir=settings.storage.temp_directory or None
         )
@@ -156,6 +167,7 @@ class Writing:
             effects=self._draft.effects,
             offsets=self._draft.family(OffsetChanges).changes,
             summary=summary,
+            engine=self._engine,
         )
 
     def write(self, target: str | os.PathLike[str]) -> Preview:
@@ -164,11 +176,18 @@ class Writing:
         Raises:
             QueryError: something is there, it cannot be written, or a file of the source vanished.
         """
+        worker = self._queries.worker(self._asked_engine, self._writer.made_bytes)
         try:
-            self._writer.write(target, self._draft.verify)
+            self._writer.write(
+                target, self._draft.verify, None if worker is None else partial(self._work, worker)
+            )
         except (ReaderError, WriterError) as error:
             raise write_error_of(error) from error
         return self.preview
+
+    def _work(self, worker: Engine, parcels: Sequence[bytes]) -> list[bytes]:
+        self._engine = worker.name
+        return worker.work(parcels, self._database.reference.elsewhere())
 
     def _check_expected(self, expected: Mapping[str, int]) -> None:
         for table, rows in expected.items():

@@ -134,9 +134,14 @@ class Standalone:
             self._wait_for(worker, "Successfully registered with master")
 
     def run(
-        self, script: str, *arguments: str, python: Path | None = None, timeout_s: float = 600
+        self,
+        script: str,
+        *arguments: str,
+        python: Path | None = None,
+        timeout_s: float = 600,
+        expected: int = 0,
     ) -> list[dict[str, Any]]:
-        """Run a driver's script in a process of its own; return the lines of JSON that it prints."""
+        """Run a driver's script in a process of its own, and expect an exit code; return the lines of JSON that it prints."""
         ran = subprocess.run(
             [sys.executable, "-c", script, self.url, str(python or self.python), *arguments],
             cwd=PROJECT,
@@ -146,7 +151,7 @@ class Standalone:
             timeout=timeout_s,
             check=False,
         )
-        assert ran.returncode == 0, ran.stderr[-4000:]
+        assert ran.returncode == expected, ran.stderr[-4000:]
         return [json.loads(line) for line in ran.stdout.splitlines()]
 
     def stop(self) -> None:
@@ -200,6 +205,25 @@ def standalone(tmp_path_factory: pytest.TempPathFactory, executors_cache: Path) 
     cluster = Standalone(folder, python_without_our_code(folder), executors_cache)
     yield cluster
     cluster.stop()
+
+
+@pytest.fixture(scope="session")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A savepoint of two subtasks with some tens of megabytes each."""
+    target = tmp_path_factory.mktemp("large") / "savepoint"
+    script = (
+        "CREATE TABLE large__texts (key BIGINT, value VARCHAR) WITH (parallelism = '2') AS "
+        "SELECT i, repeat(md5(i::VARCHAR), 8) FROM range(300000) t(i)"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-m", "savepointdb", "create", str(target), script],
+        cwd=PROJECT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    return target
 
 
 def run_python(*arguments: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -5,12 +5,15 @@ A driver is a process of its own, for there is one Spark in a process. The tests
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from readers import NotASavepointError, Savepoint
 from tests.spark.conftest import CASES, EVERYTHING, WORDCOUNT, python_without
+from tests.spark.test_writing import DRIVER, cases, check_case
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.spark
@@ -134,6 +137,53 @@ spark.close()
 
     assert error["code"] == "ENGINE_UNAVAILABLE"
     assert "'numba'" in error["message"]
+
+
+def test_a_cluster_writes_savepoints_byte_for_byte_whatever_dies(
+    standalone: Any, large: Path, tmp_path: Path
+) -> None:
+    listed = cases()
+    script = (
+        DRIVER
+        + f"""
+folder, large = arguments
+for name, source, sql in {[[name, str(source), sql] for name, (source, sql) in listed.items()]!r}:
+    here = write(source, sql, f"{{folder}}/{{name}} here", "local")
+    there = write(source, sql, f"{{folder}}/{{name}} there", "spark")
+    tell(name=name, engine=there.engine, same=here.effects == there.effects and here.summary == there.summary)
+
+sql = "UPDATE large__texts SET value = concat(value, '!')"
+write(large, sql, folder + "/large here", "local")
+killed = []
+def kill():
+    killed.extend(executors())
+    for executor in killed:
+        os.kill(executor, signal.SIGKILL)
+when_a_file_grows(folder + "/large there", kill)
+write(large, sql, folder + "/large there", "spark")
+tell(killed=len(killed))
+when_a_file_grows(folder + "/killed", lambda: os.kill(os.getpid(), signal.SIGKILL))
+write(large, sql, folder + "/killed", "spark")
+"""
+    )
+
+    *found, death = standalone.run(script, str(tmp_path), str(large), expected=-signal.SIGKILL)
+
+    assert [one["name"] for one in found if not one["same"]] == []
+    assert {one["name"] for one in found if one["engine"]} >= {
+        "all rows",
+        "checkpoint",
+        "types",
+        "subtasks",
+        "new state",
+    }
+    for name, (source, sql) in listed.items():
+        check_case(name, source, sql, tmp_path)
+    assert death["killed"] >= 1
+    check_case("large", large, "", tmp_path)
+    assert not (tmp_path / "killed" / "_metadata").exists()
+    with pytest.raises(NotASavepointError):
+        Savepoint(tmp_path / "killed")
 
 
 def test_a_query_survives_its_executor_and_ends_when_told_and_the_master_may_go(standalone: Any) -> None:

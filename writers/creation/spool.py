@@ -63,6 +63,11 @@ class SpooledEntries:
         """The name of the state."""
         return self.state.name
 
+    @property
+    def size_bytes(self) -> int:
+        """The bytes of its entries."""
+        return self._size
+
     def registered(self) -> RegisteredState:
         """Return its registration in the header of a state file."""
         return self.state.registered()
@@ -251,6 +256,11 @@ class StoredEntries:
     def groups(self) -> NDArray[np.int64]:
         """The key groups that have entries, ascending."""
         return np.array(sorted(self.parts), dtype=np.int64)
+
+    @property
+    def size_bytes(self) -> int:
+        """The bytes of its entries."""
+        return sum(part.size_bytes for part in self.parts.values())
 
     def registered(self) -> RegisteredState:
         """Return its registration in the header of a state file."""

@@ -110,9 +110,9 @@ class _Pickler(pickle.Pickler):
 class _Unpickler(pickle.Unpickler):
     """Unpickles work in a process that has joined the target."""
 
-    def __init__(self, data: bytes, savepoint: Savepoint, target: JoinedTarget) -> None:
+    def __init__(self, data: bytes, source: Callable[[], Savepoint], target: JoinedTarget) -> None:
         super().__init__(io.BytesIO(data))
-        self._savepoint = savepoint
+        self._open = source
         self._target = target
 
     def persistent_load(self, name: tuple[Any, ...]) -> object:
@@ -121,11 +121,11 @@ class _Unpickler(pickle.Unpickler):
             file, start, size = rest
             return TargetPart(name=file, start=start, size_bytes=size, target=self._target)
         if kind == _LOCATION:
-            return self._savepoint.location
+            return self._open().location
         return self._source(*rest)
 
     def _source(self, operator_id: str, number: int) -> Source:
-        operator = next(one for one in self._savepoint.operators if one.operator_id == operator_id)
+        operator = next(one for one in self._open().operators if one.operator_id == operator_id)
         # A file that cannot be opened is none of the sources: others would have its number.
         for unread in operator.unread:
             raise unread.error
@@ -186,14 +186,13 @@ def done(parcel: bytes, open_source: Callable[[], Savepoint]) -> bytes:
 
     Args:
         parcel: made by a `Packer`.
-        open_source: opens the source savepoint.
+        open_source: returns the source savepoint. Work that needs none of its files does not call it.
     """
     try:
         # Unpickled without a check: the writer has pickled it.
         reference, data = pickle.loads(parcel)
-        savepoint = open_source()
-        with closing(reference.joined(savepoint.location)) as target:
-            work: Work = _Unpickler(data, savepoint, target).load()
+        with closing(reference.joined(lambda: open_source().location)) as target:
+            work: Work = _Unpickler(data, open_source, target).load()
             return pickle.dumps((work.do(target), None), protocol=pickle.HIGHEST_PROTOCOL)
     except (ReaderError, WriterError) as error:
         return pickle.dumps((None, error), protocol=pickle.HIGHEST_PROTOCOL)

@@ -32,6 +32,10 @@ class AddedState(Protocol):
     def groups(self) -> NDArray[np.int64]:
         """The key groups that have entries, ascending."""
 
+    @property
+    def size_bytes(self) -> int:
+        """The bytes of its entries, as far as they are known."""
+
     def registered(self) -> RegisteredState:
         """Return its registration in the header of a state file."""
 
@@ -62,6 +66,16 @@ class AddedStatesMaker(KeyedStateMaker):
 
     states: Sequence[AddedState]
     groups: KeyGroupRange
+
+    @property
+    def size_bytes(self) -> int:
+        size = 0
+        for state in self.states:
+            own = int(
+                np.count_nonzero((state.groups >= self.groups.start) & (state.groups <= self.groups.end))
+            )
+            size += state.size_bytes * own // max(1, len(state.groups))
+        return size
 
     def make(self, create: Create) -> KeyedStateHandle:
         header = write_keyed_header(self.states[0].key_block(), [state.registered() for state in self.states])

@@ -48,6 +48,10 @@ class LateState:
         groups = self.changes.groups.astype(np.int64)
         return groups[(groups >= self.within.start) & (groups <= self.within.end)]
 
+    @property
+    def size_bytes(self) -> int:
+        return 0
+
     def registered(self) -> RegisteredState:
         return self.registration
 

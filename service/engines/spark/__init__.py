@@ -13,6 +13,7 @@
     expressions/ expressions of DuckDB's SQL → Spark's
     types.py     DuckDB's types and Spark's names for them
     partial.py   a SELECT split in two, the first part for executors
+    work.py      work of the writers on executors
     files.py     long answers in files that executors write
     errors.py    the texts of Spark's errors → errors of the service
     refusal.py   the error of a statement that Spark refuses

@@ -102,6 +102,10 @@ class ConnectSessions(Sessions):
             counts = list(self._tasks.get(tag, {}).values())
         return sum(done for done, _ in counts), sum(total for _, total in counts)
 
+    def running(self, tag: str) -> int:
+        """Implement `Sessions.running`: the server does not say it."""
+        return 0
+
     def forget(self) -> None:
         """Implement `Sessions.forget`: leave all idle sessions."""
         with self._lock:

@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from sqlglot import exp
 
+from catalog.references import SavepointReference
 from service.engines.duckdb.meaning import is_meant
 from service.engines.engine import Cluster, Engine, Execution, Progress
 from service.engines.spark.connect import ConnectSessions
@@ -49,6 +50,7 @@ from service.engines.spark.tables import (
     is_scanned,
     without_rows,
 )
+from service.engines.spark.work import SparkWork
 from service.errors import (
     EngineError,
     EngineUnavailableError,
@@ -118,6 +120,10 @@ class SparkEngine(Engine):
         except QueryError as error:
             return error
         return None
+
+    def work(self, parcels: Sequence[bytes], source: SavepointReference) -> list[bytes]:
+        """Implement `Engine.work`: a task of Spark for each parcel."""
+        return SparkWork(self._sessions, parcels, source).answers()
 
     def close(self) -> None:
         """Implement `Engine.close`."""

@@ -115,6 +115,21 @@ class JvmSessions(Sessions):
                         total += info.numTasks
         return done, total
 
+    def running(self, tag: str) -> int:
+        """Implement `Sessions.running`."""
+        session = self._session
+        running = 0
+        if session is not None:
+            with contextlib.suppress(Exception):
+                tracker = session.sparkContext.statusTracker()
+                java: Any = session.sparkContext._jsc.sc().statusTracker()
+                for job in java.getJobIdsForTag(tag):
+                    found = tracker.getJobInfo(int(job))
+                    for stage in found.stageIds if found is not None else ():
+                        info = tracker.getStageInfo(stage)
+                        running += info.numActiveTasks if info is not None else 0
+        return running
+
     def forget(self) -> None:
         """Implement `Sessions.forget`: the next query starts another JVM."""
         self.close()

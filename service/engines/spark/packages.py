@@ -1,4 +1,4 @@
-"""Our code for executors: the packages `service.spark`, `catalog` and `readers` as a zip.
+"""Our code for executors: the packages `service.spark`, `catalog`, `writers` and `readers` as a zip.
 
 Their dependencies (numpy, numba, pyarrow, …) must be installed on the workers, or sent as `spark.archives` with the setting
 `spark_options`. `unpack.py` describes the layout of the zip.
@@ -15,9 +15,10 @@ from typing import Any
 import catalog
 import readers
 import service
+import writers
 from service.engines.spark import unpack
 
-_PACKAGES = (service, catalog, readers)
+_PACKAGES = (service, catalog, writers, readers)
 
 
 def write_packages(path: Path) -> Path:
@@ -27,6 +28,7 @@ def write_packages(path: Path) -> Path:
             *_modules(service, "__init__.py"),
             *_modules(service, "spark/**/*.py"),
             *_modules(catalog, "**/*.py"),
+            *_modules(writers, "**/*.py"),
             *_modules(readers, "**/*.py"),
         }
     )

@@ -59,6 +59,10 @@ class Sessions(ABC):
         """Return (tasks done, tasks in all) of the jobs with this tag, as far as they are planned."""
 
     @abstractmethod
+    def running(self, tag: str) -> int:
+        """Return how many tasks of the jobs with this tag run, as far as known; killed ones that have not ended included."""
+
+    @abstractmethod
     def forget(self) -> None:
         """Drop broken sessions; the next query starts or asks for new ones."""
 

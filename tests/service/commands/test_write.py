@@ -75,3 +75,25 @@ def test_a_terminal_shows_how_far_a_long_write_is(tmp_path: Path) -> None:
     assert ended.code == 0
     assert re.search(r"\r\033\[Kstatement 3 of 3, \d+ s", ended.screen)
     assert "\r\033[Kaggregate is dropped" in ended.screen
+
+
+def test_a_cluster_that_is_not_there_leaves_no_target(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = "UPDATE aggregate__count SET value = 1"
+    cluster = ["--engine", "spark", "--spark-master", "spark://127.0.0.1:1"]
+
+    assert main(["write", WORDCOUNT, rows, "--to", str(tmp_path / "new"), *cluster]) == 1
+    assert "nobody answers at spark://127.0.0.1:1" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+    # No state is made, so nobody is asked.
+    assert main(["write", WORDCOUNT, "DROP TABLE source", "--to", str(tmp_path / "new"), *cluster]) == 0
+    assert "Spark" not in capsys.readouterr().out
+
+
+def test_an_engine_that_writes_nothing_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["write", WORDCOUNT, DROP, "--dry-run", "--engine", "duckdb"])
+
+    assert "invalid choice: 'duckdb'" in capsys.readouterr().err

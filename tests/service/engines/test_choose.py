@@ -22,7 +22,7 @@ from service.engines.spark.engine import SparkEngine
 from service.engines.spark.errors import spark_error_of
 from service.engines.spark.jvm import JvmSessions
 from service.engines.spark.settings import SparkSettings, spark_settings
-from service.errors import EngineUnavailableError
+from service.errors import EngineUnavailableError, InvalidRequestError
 from service.queries.registry import Queries
 from service.queries.request import QueryRequest
 from service.settings import InvalidSettingError, Settings
@@ -58,6 +58,29 @@ def wordcount() -> Catalog:
 def chosen(sql: str, catalog: Catalog, size_bytes: int, duckdb: Engine, spark: SparkSettings) -> Choice:
     engines = {"duckdb": duckdb, "spark": SparkEngine(spark, duckdb)}
     return choose(plan(sql, catalog), size_bytes, engines, MEMORY)
+
+
+def test_a_write_works_on_a_cluster_if_more_changes_than_this_machine_should_read(wordcount: Catalog) -> None:
+    with queries_of(
+        wordcount, Settings.of(spark_master="spark://host:7077", spark_threshold_bytes=10)
+    ) as queries:
+        assert queries.worker("auto", 10) is None
+        found = queries.worker("auto", 11)
+        assert found is not None
+        assert found.name == "spark"
+        assert queries.worker("local", 1 << 50) is None
+        assert queries.worker("spark", 0) is found
+    with queries_of(wordcount, Settings()) as queries:
+        assert queries.worker("auto", 1 << 50) is None
+        with pytest.raises(InvalidRequestError, match="expected an engine, found 'duckdb'") as raised:
+            queries.worker("duckdb", 0)
+
+    assert raised.value.hint == "engines are auto, local, spark"
+
+
+def test_duckdb_does_no_work_of_a_write(wordcount: Catalog, duckdb: Engine) -> None:
+    with pytest.raises(EngineUnavailableError, match="the engine duckdb writes no savepoints"):
+        duckdb.work([], wordcount.database("w").reference)
 
 
 def test_without_a_cluster_duckdb_answers(wordcount: Catalog, duckdb: Engine) -> None:

@@ -1,0 +1,174 @@
+"""Savepoints whose state Spark makes: byte for byte as this machine makes them, on a cluster of processes, whatever dies."""
+
+from __future__ import annotations
+
+import signal
+import tempfile
+import threading
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import catalog
+from service.engines.duckdb.engine import DuckDBEngine
+from service.engines.spark.engine import SparkEngine
+from service.queries.registry import Queries
+from service.settings import UNLIMITED, Settings
+from service.writing.writing import WriteRequest, Writing
+from tests.service.writing.test_differential import (
+    CANONICAL,
+    NATIVE,
+    ROCKSDB,
+    by_duckdb,
+    scripts,
+    tables_of,
+)
+from tests.spark.conftest import WORDCOUNT
+from tests.support.paths import PROJECT
+from tests.support.waiting import wait_until
+from tests.writers.test_elsewhere import outcome
+
+pytestmark = pytest.mark.spark
+
+INCREMENTAL = PROJECT / "tests/data/flink/2.3.0/wordcount-rocksdb-checkpoint-incremental/checkpoint/chk-2"
+_CASES = {
+    "all rows": (WORDCOUNT, "UPDATE aggregate__count SET value = value + 1"),
+    "checkpoint": (INCREMENTAL, "DELETE FROM aggregate__count WHERE value % 2 = 0; DROP TABLE source"),
+    "types": (ROCKSDB, "ALTER TABLE kinds__value ALTER COLUMN value TYPE VARCHAR"),
+    "subtasks": (NATIVE, "ALTER TABLE kinds SET (max_parallelism = 1000, parallelism = 5)"),
+    "new state": (
+        WORDCOUNT,
+        "CREATE TABLE aggregate__twice (key VARCHAR, value BIGINT) AS SELECT key, value * 2 FROM aggregate__count; "
+        "CREATE TABLE fresh__words (key BIGINT, value VARCHAR) WITH (kind = 'LIST', parallelism = '3') AS "
+        "SELECT value % 100, key FROM aggregate__count",
+    ),
+    "offsets alone": (WORDCOUNT, "DROP TABLE aggregate__count"),
+}
+# What a driver writes by, in a process of its own.
+DRIVER = """
+import json, os, signal, sys, threading, time
+from contextlib import closing
+from pathlib import Path
+import catalog
+from service.engines.registry import open_engines
+from service.errors import QueryError
+from service.queries.registry import Queries
+from service.settings import UNLIMITED, Settings
+from service.writing.writing import WriteRequest, Writing
+
+url, python, *arguments = sys.argv[1:]
+options = ("spark.driver.bindAddress=127.0.0.1 spark.driver.host=127.0.0.1 spark.executor.memory=512m "
+           "spark.speculation=true spark.speculation.multiplier=1.1 spark.speculation.quantile=0.1")
+settings = Settings().replaced(UNLIMITED | {"spark_master": url, "spark_python": python, "spark_options": options})
+engines = open_engines(settings)
+
+def write(source, sql, target, engine):
+    known = catalog.connect(source)
+    queries = Queries(known, engines, settings)
+    with closing(Writing(known, queries, settings, WriteRequest(sql=sql, engine=engine))) as writing:
+        return writing.write(target)
+
+def tell(**facts):
+    print(json.dumps(facts), flush=True)
+def executors():
+    found = []
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            words = open(f"/proc/{name}/cmdline").read().split(chr(0))
+        except OSError:
+            continue
+        if words[0].endswith("java") and any(word.startswith("spark://CoarseGrainedScheduler") for word in words):
+            if f"{os.environ['TMPDIR']}".encode() in open(f"/proc/{name}/environ", "rb").read():
+                found.append(int(name))
+    return found
+
+def when_a_file_grows(target, act):
+    def wait():
+        while True:
+            try:
+                if any(file.stat().st_size for file in os.scandir(target) if not file.name.startswith(("_", "parts"))):
+                    return act()
+            except OSError:
+                pass
+            time.sleep(0.001)
+    threading.Thread(target=wait, daemon=True).start()
+"""
+_ADDED = "UPDATE large__texts SET value = concat(value, '!')"
+
+
+def random_scripts(count: int) -> list[str]:
+    """Scripts of hypothesis."""
+    found: list[str] = []
+
+    @settings(max_examples=count, database=None, suppress_health_check=list(HealthCheck))
+    @given(script=scripts)
+    def collect(script: list[str]) -> None:
+        found.append("; ".join(script))
+
+    collect()
+    return found
+
+
+def rows_of(path: Path) -> dict[str, list[Any]]:
+    """The rows of the tables that random scripts change."""
+    return {
+        name: sorted(zip(*(column.to_pylist() for column in rows.columns), strict=True), key=repr)
+        for name, rows in tables_of(path).items()
+    }
+
+
+@settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
+@given(script=scripts, source=st.sampled_from([CANONICAL, NATIVE, ROCKSDB]))
+def test_random_scripts(
+    script: list[str], source: Path, duckdb_engine: DuckDBEngine, spark_engine: SparkEngine
+) -> None:
+    known = catalog.connect(str(source))
+    limits = Settings().replaced(UNLIMITED)
+    queries = Queries(known, {"duckdb": duckdb_engine, "spark": spark_engine}, limits)
+    with tempfile.TemporaryDirectory() as folder:
+        for engine in ("local", "spark"):
+            request = WriteRequest(sql="; ".join(script), engine=engine)
+            with closing(Writing(known, queries, limits, request)) as writing:
+                writing.write(Path(folder, engine))
+
+        assert outcome(Path(folder, "spark")) == outcome(Path(folder, "local"))
+        assert rows_of(Path(folder, "spark")) == by_duckdb(source, script)
+
+
+def cases() -> dict[str, tuple[Path, str]]:
+    """Sources and scripts, some of them random."""
+    drawn = zip([CANONICAL, NATIVE, ROCKSDB] * 2, random_scripts(6), strict=False)
+    return _CASES | {f"random {number}": case for number, case in enumerate(drawn)}
+
+
+def check_case(name: str, source: Path, sql: str, folder: Path) -> None:
+    """Compare what this machine and the cluster have written."""
+    here, there = folder / f"{name} here", folder / f"{name} there"
+    assert outcome(there) == outcome(here), name
+    assert len(list(there.iterdir())) == len(list(here.iterdir())), name
+    if name.startswith("random"):
+        assert rows_of(there) == by_duckdb(source, [sql]), name
+
+
+def test_a_write_that_is_interrupted_leaves_no_target(
+    large: Path, tmp_path: Path, duckdb_engine: DuckDBEngine, spark_engine: SparkEngine
+) -> None:
+    known, limits, target = catalog.connect(str(large)), Settings().replaced(UNLIMITED), tmp_path / "new"
+    queries = Queries(known, {"duckdb": duckdb_engine, "spark": spark_engine}, limits)
+
+    def interrupt() -> None:
+        wait_until(lambda: target.exists() and any(file.name[0] not in "_p" for file in target.iterdir()))
+        signal.raise_signal(signal.SIGINT)
+
+    with closing(Writing(known, queries, limits, WriteRequest(sql=_ADDED, engine="spark"))) as writing:
+        thread = threading.Thread(target=interrupt, daemon=True)
+        thread.start()
+        with pytest.raises(KeyboardInterrupt):
+            writing.write(target)
+        thread.join()
+
+    assert list(tmp_path.iterdir()) == []
