@@ -23,7 +23,7 @@ from savepointdb.errors import translated
 from savepointdb.processes import OpenSavepoints, Sources
 from savepointdb.table import Table
 from savepointdb.written import WriteResult
-from service.checks.running import NEWEST, CheckOptions, backends_of, findings_on
+from service.checks.running import NEWEST, CheckOptions, findings_on
 from service.commands.sources import no_savepoint, storage_options
 from service.encode import age_text, counted, printable, size_text, table_lines
 from service.engines.registry import AUTO
@@ -277,7 +277,8 @@ class Connection:
             against: the new job, as far as it is known: the path of a savepoint of it, of its jar, of its plan or of a
                 `stateInfo` file, or several of these; None, and only the version of Flink is checked.
             flink: the version of Flink that restores it, such as `"2.3"`.
-            backend: the state backend that restores it: `hashmap`, `rocksdb`, or `both`, of which the worse one decides.
+            backend: the state backend that restores it: `hashmap`, `rocksdb`; `both`, of which the worse one decides; or `auto`:
+                both, but for the files of a native savepoint that which wrote them.
             allow_non_restored: True for a job that is started with `--allowNonRestoredState`.
 
         Raises:
@@ -287,9 +288,7 @@ class Connection:
         with translated():
             database = self._default()
             sources = self._opened.sources
-            options = CheckOptions(
-                flink=flink, backends=backends_of(backend), allow_non_restored=allow_non_restored
-            )
+            options = CheckOptions(flink=flink, backend=backend, allow_non_restored=allow_non_restored)
             known = against_of(
                 [_expanded(one) for one in _several(against)],
                 roots=sources.allowed_roots,

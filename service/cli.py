@@ -244,9 +244,9 @@ def _add_check(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--backend",
-        default="both",
-        choices=("hashmap", "rocksdb", "both"),
-        help="State backend that will restore it; both are checked if not given.",
+        default="auto",
+        choices=("hashmap", "rocksdb", "both", "auto"),
+        help="State backend that will restore it; auto checks both, but for the files of a native savepoint that which wrote them.",
     )
     parser.add_argument(
         "--allow-non-restored",

@@ -18,7 +18,7 @@ from service.api.answers import FAILURES
 from service.api.state import ServiceState, State
 from service.auth.principal import Principal
 from service.auth.user import Caller
-from service.checks.running import BOTH, NEWEST, CheckOptions, backends_of
+from service.checks.running import AUTO, NEWEST, CheckOptions
 from service.errors import InvalidRequestError
 from service.operations.logs import audit_check
 
@@ -45,9 +45,10 @@ class CheckBody(BaseModel):
     )
     flink: str = Field(default=NEWEST, max_length=50, description="Flink that will restore it, such as 2.3")
     backend: str = Field(
-        default=BOTH,
+        default=AUTO,
         max_length=50,
-        description="state backend that will restore it: hashmap, rocksdb or both",
+        description="state backend that will restore it: hashmap, rocksdb, both; or auto: both, but for the files of a native "
+        "savepoint that which wrote them",
     )
     allow_non_restored: bool = Field(
         default=False, description="the job is started with --allowNonRestoredState"
@@ -136,9 +137,7 @@ class CheckAnswer(CheckReportBody):
 async def check_savepoint(body: CheckBody, service: State, caller: Caller) -> CheckAnswer:
     """Say what a restore of a savepoint will do, per operator and state, and what to do about it."""
     against = [body.against] if isinstance(body.against, str) else body.against or []
-    options = CheckOptions(
-        flink=body.flink, backends=backends_of(body.backend), allow_non_restored=body.allow_non_restored
-    )
+    options = CheckOptions(flink=body.flink, backend=body.backend, allow_non_restored=body.allow_non_restored)
     return await _checked(service, caller, body.database, against, options)
 
 
@@ -159,11 +158,11 @@ async def check_savepoint_with_jar(
     name: Annotated[str, Query(max_length=200, description="name of the jar in the report")] = "job.jar",
     against: Annotated[list[_Name] | None, Query(description="databases to compare with, too")] = None,
     flink: Annotated[str, Query(max_length=50)] = NEWEST,
-    backend: Annotated[str, Query(max_length=50)] = BOTH,
+    backend: Annotated[str, Query(max_length=50)] = AUTO,
     allow_non_restored: bool = False,
 ) -> CheckAnswer:
     """Say what a restore in the job of a jar will do; the jar is the body. It is read, and nothing of it is run or kept."""
-    options = CheckOptions(flink=flink, backends=backends_of(backend), allow_non_restored=allow_non_restored)
+    options = CheckOptions(flink=flink, backend=backend, allow_non_restored=allow_non_restored)
     if not name.isprintable():
         raise InvalidRequestError(f"expected a name of printable characters, found {name!r}")
     jar = await request.body()

@@ -69,14 +69,26 @@ class Findings:
 
     Attributes:
         reports: one for each backend, the worst first; at least one.
+        left_out: the backend that cannot read the files, because they are another one's own; empty if there is none.
     """
 
     reports: tuple[CheckReport, ...]
+    left_out: str = ""
 
     @classmethod
-    def of(cls, reports: Iterable[CheckReport]) -> Findings:
-        """Return the findings of reports in any order."""
-        return cls(reports=tuple(sorted(reports, key=_badness)))
+    def of(cls, reports: Iterable[CheckReport], *, all_backends: bool = True) -> Findings:
+        """Return the findings of reports in any order.
+
+        Args:
+            reports: of one savepoint.
+            all_backends: False to leave out a backend that cannot read the files, because they are another one's own.
+        """
+        ordered = tuple(sorted(reports, key=_badness))
+        foreign = [report for report in ordered if _is_foreign(report)]
+        if all_backends or len(foreign) != 1 or len(ordered) == 1:
+            return cls(reports=ordered)
+        own = tuple(report for report in ordered if report is not foreign[0])
+        return cls(reports=own, left_out=foreign[0].backend)
 
     @property
     def worst(self) -> CheckReport:
@@ -87,6 +99,10 @@ class Findings:
     def others(self) -> tuple[CheckReport, ...]:
         """The reports of other backends that find something else than the worst one."""
         return tuple(one for one in self.reports[1:] if not _is_alike(one, self.worst))
+
+    def alike(self, report: CheckReport) -> tuple[str, ...]:
+        """Return the other backends that find the same as a report."""
+        return tuple(one.backend for one in self.reports if one is not report and _is_alike(one, report))
 
     @property
     def exit_code(self) -> int:
@@ -203,6 +219,10 @@ def _exit_code(report: CheckReport) -> int:
     return OTHER_VALUES if report.loses_data else SAME_VALUES
 
 
+def _is_foreign(report: CheckReport) -> bool:
+    return any(operator.rule == _FOREIGN_FILES for operator in report.operators)
+
+
 def _badness(report: CheckReport) -> tuple[int, int]:
     return weight(report.severity), _order(report.stage)
 
@@ -313,6 +333,9 @@ _SEVERITIES = (
     Severity.RISK,
     Severity.FINE,
 )
+
+# The rule of files that another backend wrote for itself.
+_FOREIGN_FILES = "native-other-backend"
 
 STAGES = {
     Stage.GRAPH: "before any task starts",

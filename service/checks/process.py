@@ -57,8 +57,5 @@ def _findings(task: CheckTask) -> Findings:
         names.append(task.jar.name)
     found = findings_on(database.savepoint, known, task.options, database.uids)
     # Clients know databases by their names; paths are of this machine.
-    return Findings(
-        reports=tuple(
-            replace(report, savepoint=database.name, against=tuple(names)) for report in found.reports
-        )
-    )
+    reports = (replace(report, savepoint=database.name, against=tuple(names)) for report in found.reports)
+    return replace(found, reports=tuple(reports))

@@ -12,7 +12,7 @@ from service.checks.findings import Findings
 from service.errors import InvalidRequestError
 
 BACKENDS = ("hashmap", "rocksdb")
-BOTH = "both"
+AUTO, BOTH = "auto", "both"
 NEWEST = "2.3.0"
 
 
@@ -22,26 +22,28 @@ class CheckOptions:
 
     Attributes:
         flink: the version of Flink.
-        backends: the state backends, at least one.
+        backend: `hashmap`, `rocksdb` or `both`; or `auto`: both, but for the files of a native savepoint that which wrote them.
         allow_non_restored: True for --allowNonRestoredState.
     """
 
     flink: str = NEWEST
-    backends: tuple[str, ...] = BACKENDS
+    backend: str = AUTO
     allow_non_restored: bool = False
 
+    @property
+    def backends(self) -> tuple[str, ...]:
+        """The backends to look at.
 
-def backends_of(name: str) -> tuple[str, ...]:
-    """Return the backends that a name stands for: `hashmap`, `rocksdb` or `both`.
-
-    Raises:
-        InvalidRequestError: it is none of them.
-    """
-    if name == BOTH:
-        return BACKENDS
-    if name not in BACKENDS:
-        raise InvalidRequestError(f"expected a backend of {', '.join([*BACKENDS, BOTH])}, found {name!r:.60}")
-    return (name,)
+        Raises:
+            InvalidRequestError: there is no such backend.
+        """
+        if self.backend in (AUTO, BOTH):
+            return BACKENDS
+        if self.backend not in BACKENDS:
+            raise InvalidRequestError(
+                f"expected a backend of {', '.join([*BACKENDS, BOTH, AUTO])}, found {self.backend!r:.60}"
+            )
+        return (self.backend,)
 
 
 def findings_on(
@@ -59,7 +61,7 @@ def findings_on(
         uids: operator id → uid, for uids that the savepoint does not store.
 
     Raises:
-        InvalidRequestError: an unknown version of Flink.
+        InvalidRequestError: an unknown version of Flink, or an unknown backend.
         ReaderError: the savepoint, or what it is compared with, cannot be read.
     """
     try:
@@ -75,7 +77,8 @@ def findings_on(
         ]
     except DoctorError as error:
         raise InvalidRequestError(str(error)) from error
-    return Findings.of(_named(report, uids) for report in reports)
+    named = (_named(report, uids) for report in reports)
+    return Findings.of(named, all_backends=options.backend != AUTO)
 
 
 def _named(report: CheckReport, uids: Mapping[str, str]) -> CheckReport:

@@ -28,50 +28,56 @@ def text_lines(findings: Findings, width: int | None = None) -> Iterator[str]:
         yield printable(f"against    {one}")
     if not worst.against:
         yield "against    nothing: only the version of Flink is checked"
+    if findings.left_out:
+        yield f"backend    {worst.backend}, whose own files these are: {findings.left_out} does not read them"
     yield ""
-    yield printable(_title(worst, findings))
-    yield from _report_lines(worst, width)
-    for report in findings.others:
+    for report in (worst, *findings.others):
+        yield printable(_headline(report, findings))
+    for _, group in groupby(_merged(findings), key=lambda pair: _verdict(pair[0])):
         yield ""
-        yield printable(_headline(report))
-        yield from _report_lines(report, width)
+        yield from _group_lines(list(group), width)
+    operators, states = fine_parts(worst)
+    if states or operators:
+        yield ""
+        yield f"{WORDS[Severity.FINE]:<{len(_INDENT)}}{counted(operators, 'operator')}, {counted(states, 'state')}"
     yield ""
     yield from _wrapped(f"What to do: {advice(worst)}.", "", width)
 
 
-def _title(report: CheckReport, findings: Findings) -> str:
-    alike = [one.backend for one in findings.reports[1:] if one not in findings.others]
+def _headline(report: CheckReport, findings: Findings) -> str:
+    alike = findings.alike(report)
     same = f"; {' and '.join(alike)} alike" if alike else ""
-    return _headline(report) + same
+    return f"{WORDS[report.severity]:<{len(_INDENT)}}{headline(report)}{same}"
 
 
-def _headline(report: CheckReport) -> str:
-    return f"{WORDS[report.severity]:<{len(_INDENT)}}{headline(report)}"
+def _merged(findings: Findings) -> list[tuple[Finding, str]]:
+    """Return what is not fine with any backend, the worst first, each with the backend if it is not so with all."""
+    found: dict[Finding, list[str]] = {}
+    for report in findings.reports:
+        for finding in findings_of(report):
+            found.setdefault(finding, []).append(report.backend)
+    pairs = [
+        (finding, "" if len(backends) == len(findings.reports) else f"{' and '.join(backends)} only")
+        for finding, backends in found.items()
+    ]
+    return sorted(pairs, key=lambda pair: pair[0].rank)
 
 
-def _report_lines(report: CheckReport, width: int | None) -> Iterator[str]:
-    found = findings_of(report)
-    for _, group in groupby(found, key=_verdict):
-        yield ""
-        yield from _group_lines(list(group), width)
-    operators, states = fine_parts(report)
-    if states or operators:
-        yield ""
-        yield f"{WORDS[Severity.FINE]:<{len(_INDENT)}}{counted(operators, 'operator')}, {counted(states, 'state')}"
-
-
-def _group_lines(group: Sequence[Finding], width: int | None) -> Iterator[str]:
-    for finding in group[:_NAMES_SHOWN]:
-        facts = [finding.outcome] if finding.outcome not in (WORDS[finding.severity].lower(), "risk") else []
-        if finding.stage:
-            facts.append(f"at {finding.stage.value}")
-        if finding.field_path:
-            facts.append(finding.field_path)
+def _group_lines(group: Sequence[tuple[Finding, str]], width: int | None) -> Iterator[str]:
+    for finding, backends in group[:_NAMES_SHOWN]:
+        known = (WORDS[finding.severity].lower(), Severity.DOUBT.value, Severity.RISK.value)
+        facts = [
+            "" if finding.outcome in known else finding.outcome,
+            f"at {finding.stage.value}" if finding.stage else "",
+            finding.field_path or "",
+            backends,
+        ]
+        told = ", ".join(filter(None, facts))
         line = f"{WORDS[finding.severity]:<{len(_INDENT)}}{finding.place}"
-        yield printable(f"{line}  ({', '.join(facts)})" if facts else line)
+        yield printable(f"{line}  ({told})" if told else line)
     if len(group) > _NAMES_SHOWN:
-        yield f"{_INDENT}and {counted(len(group) - _NAMES_SHOWN, 'more like this').removesuffix('s')}"
-    first = group[0]
+        yield f"{_INDENT}and {len(group) - _NAMES_SHOWN} more like this"
+    first = group[0][0]
     if first.message:
         yield from _wrapped(first.message, _INDENT, width)
     if first.remedy:

@@ -15,7 +15,7 @@ from readers import ReaderError
 from service.checks.findings import BAD_INPUT, CANNOT_BE_TOLD, Findings
 from service.checks.junit import junit_text
 from service.checks.markup import html_page
-from service.checks.running import CheckOptions, backends_of, findings_on
+from service.checks.running import CheckOptions, findings_on
 from service.checks.text import text_lines
 from service.commands.outcome import INTERRUPTED, WrongUsageError, reported, unexpected
 from service.commands.output import screen_width
@@ -46,7 +46,7 @@ def main(options: Namespace) -> int:
 def _checked(options: Namespace) -> Findings:
     how = CheckOptions(
         flink=options.flink,
-        backends=backends_of(options.backend),
+        backend=options.backend,
         allow_non_restored=options.allow_non_restored,
     )
     database = _newest(catalog_of([options.path], options))

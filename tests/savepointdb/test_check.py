@@ -75,5 +75,7 @@ def test_wrong_arguments_are_errors_of_the_package(savepoints: Path) -> None:
         savepointdb.check(savepoints / A, against=savepoints / "nowhere")
     with pytest.raises(savepointdb.QueryError, match="expected a version of Flink"):
         savepointdb.check(savepoints / A, flink="two")
-    with pytest.raises(savepointdb.InvalidRequestError, match="expected a backend of hashmap, rocksdb, both"):
+    with pytest.raises(
+        savepointdb.InvalidRequestError, match="expected a backend of hashmap, rocksdb, both, auto"
+    ):
         savepointdb.check(savepoints / A, backend="forst")

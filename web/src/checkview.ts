@@ -12,7 +12,7 @@ const VIEW = "check";
 const NOTHING = "";
 const VERSIONS = ["2.3.0", "2.2.0", "2.1.0", "2.0.0", "1.20.3", "1.19.3", "1.18.1"];
 const BACKENDS = [
-  { value: "both", text: "hashmap and rocksdb" },
+  { value: "auto", text: "hashmap and rocksdb" },
   { value: "hashmap", text: "hashmap" },
   { value: "rocksdb", text: "rocksdb" },
 ];
@@ -65,7 +65,7 @@ class CheckForm {
   ) {
     this.database = name;
     this.against = values.get("against") ?? NOTHING;
-    this.backend = BACKENDS.some(({ value }) => value === values.get("backend")) ? values.get("backend")! : "both";
+    this.backend = BACKENDS.some(({ value }) => value === values.get("backend")) ? values.get("backend")! : "auto";
     this.flink = h("input", { type: "text", size: 8, list: "flink-versions", value: values.get("flink") ?? VERSIONS[0], spellcheck: "false", autocomplete: "off", onkeydown: (event: KeyboardEvent) => event.key === "Enter" && void this.check() });
     this.allow = h("input", { type: "checkbox", checked: values.get("allow") === "1" });
     this.drop = h("div", { class: "drop" }, h("label", { class: "field" }, this.file, h("span", { class: "button" }, "Choose a jar"), " or drop it here"), this.picked);
