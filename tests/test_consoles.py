@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+from tests.support.compatpairs import unpack_pairs
 from tests.support.consoles import Console, Session, comparable, consoles_of
 from tests.support.paths import DATA, PROJECT
 
@@ -20,6 +21,12 @@ PAGES = {
 }
 FLINK = DATA / "flink"
 JOB = FLINK / "2.3.0" / "wordcount-rocksdb-checkpoint-incremental" / "checkpoint"
+# Labelled restores, under the names of the page about checks.
+CHECKED = (
+    ("orders/savepoint-7", "pojo-rename-field", "A-2.3.0-rocksdb-canonical"),
+    ("orders/next", "pojo-rename-field", "B-2.3.0-rocksdb-canonical"),
+    ("clicks/savepoint-3", "kryo-type-arraylist", "A-1.20.3-rocksdb-canonical"),
+)
 # What is not run stands here, so that nothing is left out in silence.
 NOT_RUN = {
     "README.md": ["it installs, and runs these tests", "it needs a bucket in S3"],
@@ -45,6 +52,10 @@ def folder(tmp_path: Path) -> Path:
         shutil.copytree(JOB / "chk-1", tmp_path / job / "chk-41")
         shutil.copytree(JOB / "chk-2", tmp_path / job / "chk-42")
         shutil.copytree(JOB / "shared", tmp_path / job / "shared")
+    pairs = unpack_pairs(tmp_path / "pairs", ["pojo-rename-field", "kryo-type-arraylist"])
+    for name, pair, savepoint in CHECKED:
+        shutil.copytree(pairs / pair / "savepoints" / savepoint, tmp_path / name)
+    shutil.copy(pairs / "pojo-rename-field" / "jars" / "B-2.3.0.jar", tmp_path / "orders" / "next.jar")
     (tmp_path / "etc").mkdir()
     counts = {"word": [f"word-{number}" for number in range(1000)], "n": list(range(1000))}
     parquet.write_table(pa.table(counts), tmp_path / "counts.parquet")

@@ -120,6 +120,19 @@ def test_what_is_sent_as_a_jar_and_is_none_is_refused(client: httpx.Client) -> N
     assert refused(client.post("/api/checks", content=bytes(JAR_BYTES))) == (413, "LIMIT_EXCEEDED")
 
 
+def test_a_jar_is_compared_with(client: httpx.Client, pair: Path) -> None:
+    jar = (pair / "jars" / "B-2.3.0.jar").read_bytes()
+    query = {"database": "prod", "name": "orders.jar", "backend": "hashmap"}
+
+    alone = client.post("/api/checks/jar", params=query, content=jar)
+    both = client.post("/api/checks/jar", params={**query, "against": "next"}, content=jar)
+
+    assert alone.json()["against"] == ["orders.jar"]
+    assert alone.json()["severity"] != "fine"
+    assert (both.json()["against"], both.json()["stage"]) == (["next", "orders.jar"], "graph")
+    assert "/tmp" not in alone.text + both.text
+
+
 def test_a_user_compares_only_what_the_user_may_see(
     roots: list[Root], serving: Serving, tmp_path: Path
 ) -> None:

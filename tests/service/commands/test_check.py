@@ -12,6 +12,7 @@ import pytest
 
 from service.cli import main
 from tests.support.compatpairs import unpack_pairs
+from tests.support.paths import DATA
 
 A, B = "A-2.3.0-hashmap-canonical", "B-2.3.0-hashmap-canonical"
 
@@ -105,6 +106,20 @@ def test_bad_input_has_an_exit_code_of_its_own(
 
     assert (code, out) == (4, "")
     assert message in err
+
+
+def test_files_of_a_native_savepoint_are_checked_with_their_backend(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    native = DATA / "flink/2.3.0/wordcount-rocksdb-savepoints/native"
+
+    code, out, _ = check(native, capsys=capsys)
+    assert code == 0
+    assert out.splitlines()[2] == "backend    rocksdb, whose own files these are: hashmap does not read them"
+
+    code, out, _ = check(native, "--backend", "both", capsys=capsys)
+    assert code == 2
+    assert "fails at restore" in out
 
 
 def test_of_several_savepoints_the_newest_is_checked(
