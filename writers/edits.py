@@ -16,6 +16,7 @@ from readers.metadata import (
 )
 from writers.errors import RefusedEditError
 from writers.metadata.writer import NAMES_SINCE, PROPERTIES_SINCE
+from writers.warnings import RestoreWarning
 
 # Since which release of Flink, newest first → the newest version of `_metadata` that it reads.
 _NEWEST_VERSIONS = (((2, 1), 6), ((2, 0), 5), ((1, 16), 4), ((1, 11), 3))
@@ -35,6 +36,11 @@ class Edit(ABC):
         Raises:
             RefusedEditError: Flink would not restore the result, or lose state.
         """
+
+    @property
+    def warnings(self) -> tuple[RestoreWarning, ...]:
+        """What is to be known of the result before it is made."""
+        return ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,6 +78,7 @@ class SavepointWriter:
         _check_no_records_in_flight(metadata)
         for edit in edits:
             metadata = edit.applied(metadata, source)
+        self._warnings = [warning for edit in edits for warning in edit.warnings]
         self._operators = [edit.operator for edit in edits if isinstance(edit, RewriteKeyedState)]
         self._gathering = Gathering(source, mode)
         self._planned = self._gathering.gathered(metadata)
@@ -119,7 +120,7 @@ class SavepointWriter:
             + sum(map(len, self._gathering.new_files.values()))
             + counter.size_bytes,
             metadata_bytes=len(data),
-            warnings=merged_warnings(noticed),
+            warnings=merged_warnings((*self._warnings, *noticed)),
         )
 
     def write(

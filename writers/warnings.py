@@ -8,21 +8,23 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreWarning:
-    """Rows that Flink restores, and then treats in a way that nobody may expect.
+    """Rows that Flink restores, and then treats in a way that nobody may expect; or an operator that only some backends restore.
 
     Attributes:
-        state: the name of their state.
-        rows: their number.
+        state: the name of their state, or of the operator.
+        rows: their number; 0 for an operator.
         example: the key of one.
         text: what Flink does with them.
     """
 
     state: str
-    rows: int
-    example: str
+    rows: int = 0
+    example: str = ""
     text: str
 
     def __str__(self) -> str:
+        if not self.rows:
+            return f"{self.state}: {self.text}"
         rows = "1 row" if self.rows == 1 else f"{self.rows:,} rows"
         return f"{self.state}: {rows} ({self.example}): {self.text}"
 

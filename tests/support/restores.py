@@ -486,6 +486,36 @@ def _altered() -> Iterator[Restore]:
     )
 
 
+_OF_FORST = (
+    "UPDATE kinds__value SET value = value * 10 WHERE key = 'k1'; INSERT INTO kinds__value VALUES ('new', 5)",
+    "UPDATE kinds__list SET value = value + 100 WHERE list_index = 1; DELETE FROM kinds__map WHERE map_key = 'm0'",
+    "UPDATE kinds__reducing SET value = 1000 WHERE key = 'k2'; UPDATE \"kinds__ttl-value\" SET value = 7 WHERE key = 'k1'",
+    "UPDATE \"tumbling-window__window-contents\" SET value.f0 = 90 WHERE key = 'k1'",
+    "DELETE FROM timers WHERE key = 'k3' AND timer_service = 'user-timers'",
+)
+
+
+def _of_forst() -> Iterator[Restore]:
+    """Keyed state that ForSt wrote, for the other backends; ForSt restores what leaves its keyed state alone."""
+    yield from _over(
+        product(["2.3.0"], _BACKENDS),
+        name="forst",
+        source="forst-kinds-native",
+        job="kinds",
+        script="; ".join(_OF_FORST),
+        restoring=("--emit", "1", "--fire"),
+    )
+    yield Restore(
+        name="forst-offsets",
+        version="2.3.0",
+        backend="forst",
+        source="forst-chk-4",
+        script='UPDATE "source__topic-partition-offset-states" SET value.f2 = 7 WHERE value.f1 = 2',
+        restoring=("--allow-non-restored", "--emit", "2", "--parallelism", "3"),
+        undeclared=("union-offset-states",),
+    )
+
+
 RESTORES = (
     *_all(),
     *_more(),
@@ -496,4 +526,5 @@ RESTORES = (
     *_layouts(),
     *_made_up(),
     *_altered(),
+    *_of_forst(),
 )

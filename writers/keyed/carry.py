@@ -180,11 +180,9 @@ def check_carried(source: Source, header: StoredHeader | None) -> StoredHeader:
     """
     if header is None:
         raise RefusedEditError(f"keyed state of the {source.backend} backend cannot be written yet")
-    if source.backend == "forst" or any(
-        state.kind is BackendStateType.KEY_VALUE_V2 for state in header.header.states
-    ):
+    if any(state.kind is BackendStateType.KEY_VALUE_V2 for state in header.header.states):
         raise RefusedEditError(
-            f"{source.path}: keyed state of ForSt, or of state V2, cannot be written: its restore is not proven"
+            f"{source.path}: keyed state of state V2 cannot be written: its restore is not proven"
         )
     if header.header.version != _KEYED_VERSION:
         raise RefusedEditError(

@@ -63,6 +63,11 @@ from writers.warnings import RestoreWarning
 # A copy of a whole file may share the bytes of the source on disk; more than this share of it is not left behind as waste.
 _MOST_WASTE = 1 / 8
 _PIECE_BYTES = 4 << 20
+# Flink: ForStSyncKeyedStateBackendBuilder#getForStDBRestoreOperation, "Not support restoring yet for ForStStateBackend".
+_NOT_FOR_FORST = (
+    "ForSt does not restore what is written here: restore the job with the rocksdb backend, or with hashmap once every operator "
+    "with keyed state is written so"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +120,12 @@ class RewriteKeyedState(Edit):
         )
         self._check_groups(subtasks)
         return with_operator(metadata, operator, replace(operator, subtasks=subtasks))
+
+    @property
+    def warnings(self) -> tuple[RestoreWarning, ...]:
+        if all(source.backend != "forst" for source in self.operator.sources):
+            return ()
+        return (RestoreWarning(state=_shown(self.operator), text=_NOT_FOR_FORST),)
 
     def _rewritten(
         self, subtask: SubtaskState, source: Source | None, location: SavepointLocation

@@ -15,6 +15,7 @@ import pytest
 from readers import (
     KEY_GROUP,
     ROW,
+    BackendStateType,
     Savepoint,
     SavepointLocation,
     Selection,
@@ -36,6 +37,7 @@ from writers import (
     StateChanges,
     UpdatedRows,
 )
+from writers.keyed.carry import check_carried
 from writers.metadata import write_metadata
 
 FLINK = DATA / "flink/2.3.0"
@@ -105,6 +107,8 @@ ARCHIVES = (
     "1.20.3-changelog-hashmap-materialized-chk-3",
     "1.20.3-changelog-rocksdb-materialized-chk-3",
     "1.20.3-filemerging-rocksdb-chk-3",
+    "2.3.0-forst-chk-4",
+    "2.3.0-forst-kinds-native",
 )
 
 
@@ -127,7 +131,6 @@ def test_compressed_state_many_key_groups_changelogs_and_merged_files(archive: s
     ("archive", "reason"),
     [
         ("1.20.3-changelog-hashmap-chk-1", "expected a changelog with one materialized base, found 0"),
-        ("2.3.0-forst-chk-4", "keyed state of ForSt, or of state V2, cannot be written"),
     ],
 )
 def test_state_whose_restore_is_not_proven_is_refused(archive: str, reason: str, tmp_path: Path) -> None:
@@ -136,6 +139,30 @@ def test_state_whose_restore_is_not_proven_is_refused(archive: str, reason: str,
 
     with pytest.raises((RefusedEditError, UnsupportedStateError), match=reason):
         SavepointWriter(SavepointLocation(path), edits)
+
+
+def test_state_v2_is_refused(tmp_path: Path) -> None:
+    path = unpacked("2.3.0-forst-chk-4", tmp_path).directory
+    (source, *_) = (source for one in Savepoint(path).operators for source in one.sources if source.entries)
+    stored = source.stored_header()
+    assert stored is not None
+    states = tuple(replace(state, kind=BackendStateType.KEY_VALUE_V2) for state in stored.header.states)
+
+    with pytest.raises(
+        RefusedEditError, match="keyed state of state V2 cannot be written: its restore is not proven"
+    ):
+        check_carried(source, replace(stored, header=replace(stored.header, states=states)))
+
+
+def test_forst_does_not_restore_its_own_state_written_anew_and_a_warning_says_so(tmp_path: Path) -> None:
+    path = unpacked("2.3.0-forst-chk-4", tmp_path).directory
+
+    warnings = SavepointWriter(SavepointLocation(path), rewrites(Savepoint(path))).summary.warnings
+
+    text = "ForSt does not restore what is written here: restore the job with the rocksdb backend, or with hashmap once every operator "
+    assert warnings == tuple(
+        f"{name}: {text}with keyed state is written so" for name in ("aggregate", "mod7-no-uid")
+    )
 
 
 def touched(savepoint: Savepoint, every: int) -> list[RewriteKeyedState]:
