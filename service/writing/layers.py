@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +20,8 @@ from readers import (
     VoidNamespaceSerializer,
     is_keyed,
 )
-from writers import GROUP, fitted, key_groups_of
+from service.writing.samples import place_text
+from writers import GROUP, UnencodableValueError, fitted, key_groups_of
 
 OPTIONAL = frozenset({"list_index", "ttl_timestamp", SUBTASK})
 """Columns that an added row may lack."""
@@ -48,17 +51,21 @@ def added_schema(state: State) -> pa.Schema:
 def placed_rows(
     reader: pa.RecordBatchReader, state: State, names: Sequence[str], first: int
 ) -> pa.RecordBatchReader:
-    """Return new rows with places: in the groups of their keys, numbered from `first` on."""
+    """Return new rows with places: in the groups of their keys, numbered from `first` on.
+
+    Reading them raises an UnencodableValueError for a value that does not fit, which names the row by its key.
+    """
     columns = [state.schema.field(name) for name in names]
     schema = pa.schema([(GROUP, pa.int32()), (ROW, pa.int64()), *columns])
 
     def placed() -> Iterator[pa.RecordBatch]:
         number = first
         for batch in reader:
-            arrays = {
-                column.name: fitted(array, column.type, (column.name,))
-                for column, array in zip(columns, batch.columns, strict=True)
-            }
+            with _named(partial(_row, pa.table(batch.columns, names))):
+                arrays = {
+                    column.name: fitted(array, column.type, (column.name,))
+                    for column, array in zip(columns, batch.columns, strict=True)
+                }
             places = places_of_added(state, arrays, batch.num_rows, number)
             number += batch.num_rows
             yield pa.RecordBatch.from_arrays([*places.values(), *arrays.values()], schema=schema)
@@ -83,9 +90,19 @@ def places_of_added(
 
 
 def fitted_values(
-    reader: pa.RecordBatchReader, columns: Sequence[tuple[tuple[str, ...], pa.DataType]]
+    reader: pa.RecordBatchReader,
+    columns: Sequence[tuple[tuple[str, ...], pa.DataType]],
+    row_at: Callable[[int, int], pa.Table],
 ) -> pa.RecordBatchReader:
-    """Return places and new values, in the types of the columns that get them."""
+    """Return places and new values, in the types of the columns that get them.
+
+    Reading them raises an UnencodableValueError for a value that does not fit, which names the row by its key.
+
+    Args:
+        reader: the places and the new values.
+        columns: the paths and the types of the columns.
+        row_at: returns the row at a place, before it changes.
+    """
     schema = pa.schema(
         [
             (GROUP, pa.int32()),
@@ -96,12 +113,36 @@ def fitted_values(
 
     def values() -> Iterator[pa.RecordBatch]:
         for batch in reader:
-            new = [
-                fitted(batch.column(2 + number), kind, path) for number, (path, kind) in enumerate(columns)
-            ]
+            with _named(partial(_row_before, batch, row_at)):
+                new = [
+                    fitted(batch.column(2 + number), kind, path)
+                    for number, (path, kind) in enumerate(columns)
+                ]
             yield pa.RecordBatch.from_arrays([batch.column(0), batch.column(1), *new], schema=schema)
 
     return pa.RecordBatchReader.from_batches(schema, values())
+
+
+@contextmanager
+def _named(row_of: Callable[[int], pa.Table]) -> Iterator[None]:
+    """Let an error about the row of a batch name the row by what tells it from others."""
+    try:
+        yield
+    except UnencodableValueError as error:
+        place = place_text(row_of(error.row)) if error.row >= 0 else ""
+        if not place:
+            raise
+        raise UnencodableValueError(
+            error.message, breadcrumbs=(f"{place}, {'.'.join(error.breadcrumbs)}",)
+        ) from error
+
+
+def _row(rows: pa.Table, row: int) -> pa.Table:
+    return rows.slice(row, 1)
+
+
+def _row_before(places: pa.RecordBatch, row_at: Callable[[int, int], pa.Table], row: int) -> pa.Table:
+    return row_at(places.column(0)[row].as_py(), places.column(1)[row].as_py())
 
 
 def reader_of(table: pa.Table) -> pa.RecordBatchReader:

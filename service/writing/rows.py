@@ -494,7 +494,10 @@ class RowChanges(Family):
             self._errors(),
             self.context.select(select, {_TARGET: writable.table, **(tables or {})}) as reader,
         ):
-            return self.context.states.spool.updated(fitted_values(reader, columns), paths)
+            found = fitted_values(
+                reader, columns, lambda group, row: writable.rows_at(group, pa.array([row]))
+            )
+            return self.context.states.spool.updated(found, paths)
 
     def _removed(self, writable: WritableState, select: Composition) -> RemovedRows:
         with self._errors(), self.context.select(select, {_TARGET: writable.table}) as reader:

@@ -56,6 +56,11 @@ def _samples(writable: WritableState, layer: Layer, now_ms: int) -> Iterator[Sam
             yield Sample(place=place, before=old, after=new)
 
 
+def place_text(rows: pa.Table) -> str:
+    """Return what tells the first row from others, as a text: `key k1, map_key 5`."""
+    return ", ".join(f"{name} {text}" for name, text in _placed(rows.slice(0, 1))[0].items())
+
+
 def _placed(rows: pa.Table, changed: Sequence[str] = ()) -> list[dict[str, str]]:
     """Return the columns that tell rows from others."""
     names = [

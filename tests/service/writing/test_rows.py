@@ -231,7 +231,22 @@ def test_elements_and_broadcast_entries_change(write: WriteCommand) -> None:
         ("UPDATE kinds__value SET nothing = 1", "nothing"),
         ("UPDATE kinds__value SET _key_group = 1", "_key_group of kinds__value cannot be set"),
         ("UPDATE kinds__aggregating SET value.f7 = 1", "value of kinds__aggregating has no field 'f7'"),
-        ("UPDATE kinds__value SET value = 'x'", "expected a value of type int64, found 'x'"),
+        (
+            "UPDATE kinds__value SET value = 'x' WHERE key = 'k3'",
+            "key k3, value: expected a value of type int64, found 'x'",
+        ),
+        (
+            "UPDATE kinds__reducing SET value = CASE key WHEN 'k2' THEN 1e19 ELSE 1 END",
+            "key k2, value: expected a value of type int64, found 1e+19 (double)",
+        ),
+        (
+            "INSERT INTO kinds__reducing SELECT 'new' || range, 10::HUGEINT ** (16 + range) FROM range(5)",
+            "key new3, value: expected a value of type int64, found",
+        ),
+        (
+            'UPDATE "events__last-numbers" SET value.f1 = 1e20 WHERE list_index = 1 AND _subtask = 1',
+            "list_index 1, _subtask 1, value.f1: expected a value of type int64, found 1e+20 (double)",
+        ),
         ("UPDATE kinds__value SET value = 0.5", "expected a value of type int64"),
         ("UPDATE kinds__value SET value = 1, value = 2", "value and value"),
         (
