@@ -40,6 +40,7 @@ class Catalog:
         path_map: recorded path prefixes and the present ones.
         uids: uids of operators of which savepoints store only the ids.
         state_info: a `stateInfo` file in place of those beside the savepoints.
+        jars: jars of the job, whose classes say how objects are laid out that the savepoints do not describe.
         rescan_after_s: seconds after which a request looks at the roots again; None for never.
         allow_missing_roots: whether roots may be missing as long as one is there; the log names them.
         cache: of decoded states; None for none.
@@ -58,6 +59,7 @@ class Catalog:
         path_map: Mapping[str, str] | None = None,
         uids: Sequence[str] = (),
         state_info: str | os.PathLike[str] | None = None,
+        jars: Sequence[str | os.PathLike[str]] = (),
         rescan_after_s: float | None = None,
         allow_missing_roots: bool = False,
         cache: StateCache | None = None,
@@ -69,6 +71,7 @@ class Catalog:
             path_map=tuple(sorted((path_map or {}).items())),
             uids=tuple(uids),
             state_info="" if state_info is None else os.fspath(state_info),
+            jars=tuple(os.fspath(jar) for jar in jars),
             cache=cache,
             storage=options,
         )
@@ -264,6 +267,7 @@ def connect(
     path_map: Mapping[str, str] | None = None,
     uids: Sequence[str] = (),
     state_info: str | os.PathLike[str] | None = None,
+    jars: Sequence[str | os.PathLike[str]] = (),
     cache: StateCache | None = None,
     options: StorageOptions = DEFAULT_OPTIONS,
 ) -> Catalog:
@@ -276,6 +280,7 @@ def connect(
         path_map: recorded path prefixes and the present ones.
         uids: uids of operators of which savepoints store only the ids.
         state_info: a `stateInfo` file in place of that beside the savepoint.
+        jars: jars of the job, whose classes say how objects are laid out that the savepoint does not describe.
         cache: of decoded states; None for none.
         options: how files are reached.
 
@@ -288,6 +293,7 @@ def connect(
         path_map=path_map,
         uids=uids,
         state_info=state_info,
+        jars=jars,
         cache=cache,
         options=options,
     )
@@ -300,4 +306,5 @@ def _describe(database: Database) -> None:
 
 def _is_as_found(database: Database) -> bool:
     """True if a local savepoint is what it was at the last look; always true for remote ones: to ask is a request."""
-    return database.reference.version == savepoint_version(database.path, database.reference.state_info)
+    reference = database.reference
+    return reference.version == savepoint_version(database.path, reference.state_info, reference.jars)

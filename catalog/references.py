@@ -11,6 +11,7 @@ from functools import lru_cache
 
 from readers import (
     DEFAULT_OPTIONS,
+    JobClasses,
     MissingFileError,
     NotASavepointError,
     ReaderError,
@@ -25,6 +26,8 @@ from readers import (
 
 # Each keeps the headers that were read, and the state files mapped.
 _OPEN_SAVEPOINTS = 64
+# All savepoints of a catalog have the same.
+_OPEN_JARS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,7 @@ class SavepointReference:
         path_map: recorded path prefixes and the present ones.
         version: changes when another savepoint is put in its place.
         state_info: a `stateInfo` file in place of that beside it; empty for none.
+        jars: jars of the job.
         options: how files are reached.
     """
 
@@ -45,6 +49,7 @@ class SavepointReference:
     path_map: tuple[tuple[str, str], ...] = ()
     version: str = ""
     state_info: str = ""
+    jars: tuple[str, ...] = ()
     options: StorageOptions = DEFAULT_OPTIONS
 
     def elsewhere(self) -> SavepointReference:
@@ -57,6 +62,7 @@ class SavepointReference:
             roots=tuple(roots),
             path_map=path_map,
             state_info=self.state_info and absolute(self.state_info),
+            jars=tuple(map(absolute, self.jars)),
             options=self.options.elsewhere([path, *roots, *dict(path_map).values()]),
         )
 
@@ -75,7 +81,7 @@ class OpenSavepoints:
         """Return the open savepoint of a reference; opens it once.
 
         Raises:
-            ReaderError: it cannot be opened, or its `state_info` cannot be read.
+            ReaderError: it cannot be opened, or its `state_info` or a jar cannot be read.
         """
         place = self._place(reference)
         # One thread opens it, the others wait: each would read the same headers.
@@ -114,7 +120,13 @@ def _opened(reference: SavepointReference) -> Savepoint:
         path_map=dict(reference.path_map),
         options=reference.options,
         state_info=load_state_info(reference.state_info) if reference.state_info else None,
+        jars=_job_classes(reference.jars, reference.version) if reference.jars else None,
     )
+
+
+@lru_cache(maxsize=_OPEN_JARS)
+def _job_classes(jars: tuple[str, ...], _version: str) -> JobClasses:
+    return JobClasses.open(jars)
 
 
 def is_gone(reference: SavepointReference) -> bool:

@@ -15,7 +15,7 @@ import os
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from catalog.cache.states import StateCache
@@ -45,6 +45,7 @@ class OpeningOptions:
         path_map: recorded path prefixes and the present ones.
         uids: uids of operators of which savepoints store only the ids.
         state_info: a `stateInfo` file in place of those beside the savepoints; empty for none.
+        jars: jars of the job.
         cache: of decoded states; None for none.
         storage: how files are reached.
     """
@@ -53,6 +54,7 @@ class OpeningOptions:
     path_map: tuple[tuple[str, str], ...]
     uids: tuple[str, ...]
     state_info: str
+    jars: tuple[str, ...]
     cache: StateCache | None
     storage: StorageOptions
 
@@ -62,8 +64,9 @@ class OpeningOptions:
             path=path,
             roots=self.allowed_roots,
             path_map=self.path_map,
-            version=savepoint_version(path, self.state_info),
+            version=savepoint_version(path, self.state_info, self.jars),
             state_info=self.state_info,
+            jars=self.jars,
             options=self.storage,
         )
 
@@ -378,11 +381,11 @@ class KnownDatabases(DatabaseSource):
         raise DuplicateDatabaseError(f"expected only databases that are known, found {name!r} to add")
 
 
-def savepoint_version(path: str, state_info: str) -> str:
-    """Return a text that changes when a local `_metadata` or `stateInfo` is replaced; the same for all remote files."""
+def savepoint_version(path: str, state_info: str, jars: Sequence[str] = ()) -> str:
+    """Return a text that changes when a local `_metadata`, `stateInfo` or jar is replaced; the same for all remote files."""
     metadata = path if os.path.isfile(path) else os.path.join(path, METADATA_FILE_NAME)
     beside = os.path.join(os.path.dirname(metadata), STATE_INFO_FILE_NAME)
-    return "/".join(map(_file_version, (metadata, state_info or beside)))
+    return "/".join(map(_file_version, (metadata, state_info or beside, *jars)))
 
 
 def _file_version(path: str) -> str:

@@ -23,6 +23,7 @@ In reading order:
     offsets.py       positions of sources, from these
     classfiles/      class files and jars, read and never run
     extraction/      Java types → serializers, as a job extracts them
+    jobclasses/      what the classes of a job's jars say of its values
     keygroups.py     Java's hashes, key groups, operator ids
     cursor.py        reads numbers and text from bytes, with checks
     javaio.py        Java's object streams
@@ -92,6 +93,7 @@ from readers.formats.source import Selection, Source, StateName, StateRun, Store
 from readers.headers.keyed import StoredHeader
 from readers.headers.metainfo import BackendStateType, StateMetaInfo
 from readers.javaio import JavaObject, read_object
+from readers.jobclasses.jobclasses import JobClasses
 from readers.jsontext import iso_timestamp, json_text
 from readers.keygroups import key_group_bytes, key_groups_of_subtask, operator_id_of
 from readers.metadata import (
@@ -214,6 +216,7 @@ __all__ = [
     "Intrinsic",
     "JavaObject",
     "JavaType",
+    "JobClasses",
     "KryoInput",
     "KryoReader",
     "KryoRegistration",

@@ -4,6 +4,7 @@
       NotASavepointError                   no `_metadata`, wrong magic
       UnsupportedVersionError              a format version that is not known: what, found, known
       UnsupportedSerializerError           java class, snapshot version
+        ClassMismatchError                 bytes of another version of a class than that of the jars
       UnsupportedStateError                a kind of state file that is recognised and not decoded
       CorruptDataError                     bytes contradict the format; shows a hex window
       ValueOutOfRangeError                 a value that its column type cannot hold exactly
@@ -96,6 +97,10 @@ class UnsupportedVersionError(ReaderError):
 
 class UnsupportedSerializerError(ReaderError):
     """A serializer (snapshot) class whose layout is not known here."""
+
+
+class ClassMismatchError(UnsupportedSerializerError):
+    """Bytes that are not as the class files of the jars lay out the objects of a class."""
 
 
 class UnsupportedStateError(ReaderError):

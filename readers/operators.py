@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -12,10 +12,12 @@ from readers.connectors.recognition import MAX_BYTES, is_candidate, recognised
 from readers.connectors.source import ConnectorSource, bytes_of
 from readers.errors import ReaderError
 from readers.formats.channelstate.layout import InFlightRecords
-from readers.formats.entry import StateKind
+from readers.formats.entry import Entry, StateKind
 from readers.formats.opener import OpeningContext
 from readers.formats.opening import opener_of
-from readers.formats.source import Selection, Source
+from readers.formats.source import Selection, Source, StateName
+from readers.jobclasses.jobclasses import JobClasses
+from readers.jobclasses.subclasses import MAX_SUBCLASSES
 from readers.keygroups import operator_id_of
 from readers.metadata import OperatorState, StateObject, StateRole, SubtaskState
 from readers.serializers.base import Serializer
@@ -27,6 +29,7 @@ from readers.storage.location import SavepointLocation
 
 # Up to so many subtasks the files that lead to the entries (MANIFEST) are fetched with the headers: a lookup waits twice less.
 _FEW_SUBTASKS = 8
+_TRIED_ENTRIES = 1_000  # of a state, before the classes of jars are believed
 
 
 class Operator:
@@ -88,6 +91,9 @@ class Operator:
         if self.metadata.coordinator_state is not None:
             collector.open(StateRole.COORDINATOR, self.metadata.coordinator_state, context)
         collector.share_subclasses()
+        if self._knowledge.jars is not None:
+            collector.complete(self._knowledge.jars)
+            collector.check_jars()
         self._opened += collector.sources()
         return collector
 
@@ -143,6 +149,7 @@ class StateCollector:
         contradictions: between `stateInfo` and the state files.
         unread: the handles that cannot be opened.
         families: the family of each state, to find the handles that may have a part of it.
+        without_jars: the entries of states as they are without the jars, by the source's id and the state's name.
     """
 
     operator: OperatorState
@@ -151,14 +158,14 @@ class StateCollector:
     contradictions: dict[StateId, tuple[Contradiction, ...]] = field(default_factory=dict)
     unread: list[UnreadHandle] = field(default_factory=list)
     families: dict[StateId, StateKind] = field(default_factory=dict)
+    without_jars: dict[tuple[int, StateName], Entry] = field(default_factory=dict)
 
     def open(self, role: StateRole, handle: StateObject, context: OpeningContext) -> None:
         """Open a handle and add its states; an error is kept for the states of the handle's family."""
         opener = opener_of(role, handle)
         try:
-            source = opener.open(handle, context).refine(
-                lambda _, entry: entry.refined(self.knowledge.inform)
-            )
+            plain = opener.open(handle, context)
+            source = plain.refine(lambda _, entry: entry.refined(self.knowledge.inform))
         except ReaderError as error:
             context.location.note_failure(error)
             reason = error.within(self.operator.operator_id)
@@ -169,6 +176,8 @@ class StateCollector:
             name: self.knowledge.refine(name.name, entry)[1] for name, entry in source.entries.items()
         }
         source = source.refine(lambda name, entry: self.knowledge.refine(name.name, entry)[0])
+        if self.knowledge.jars is not None:
+            self.without_jars |= self._without_jars(plain, source)
         for name, entry in source.entries.items():
             state = entry.kind, name.name
             self.families[state] = opener.family
@@ -178,6 +187,98 @@ class StateCollector:
             if entry.kind is StateKind.BROADCAST and any(part.source.cost_bytes(part.name) for part in known):
                 continue
             known.append(StatePart(source=source, name=name, entry=entry))
+
+    def _without_jars(self, plain: Source, source: Source) -> dict[tuple[int, StateName], Entry]:
+        """Return the entries of the states whose types the jars say more of, as they are without these."""
+        known = replace(self.knowledge, jars=None)
+        return {
+            (id(source), name): known.refine(name.name, plain.entries[name].refined(known.inform))[0]
+            for name, entry in source.entries.items()
+            if entry.is_assumed
+        }
+
+    def complete(self, jars: JobClasses) -> None:
+        """Give every POJO the subclasses that the jars have and the savepoint does not describe."""
+        trees = (tree for parts in self.parts.values() for part in parts for tree in part.entry.serializers())
+        completion = jars.completion(self.knowledge.kryo, trees)
+
+        def completed(source: Source) -> Source:
+            def change(name: StateName, entry: Entry) -> Entry:
+                found = entry.refined(completion.complete).refined(self.knowledge.inform)
+                if found is not entry:
+                    self.without_jars.setdefault((id(source), name), entry)
+                return found
+
+            return source if source.describes_all else source.refine(change)
+
+        self._replace({id(source): completed(source) for source in self.sources()})
+        self._replace({id(source): self._assuming(source) for source in self.sources()})
+        for state in self.parts:
+            for pojo_class, number in completion.too_many.items():
+                reason = (
+                    f"{pojo_class} has {number} subclasses, more than {MAX_SUBCLASSES}: those that the savepoint does not "
+                    "describe are not decoded unless stateInfo describes them"
+                )
+                self.contradictions[state] = (
+                    *self.contradictions[state],
+                    Contradiction(reason, source="jars"),
+                )
+
+    def _assuming(self, source: Source) -> Source:
+        """Return a source that knows its entries without the jars, if these say something of them."""
+        described = {
+            name: self.without_jars.get((id(source), name), entry) for name, entry in source.entries.items()
+        }
+        return source.assuming(described) if described != source.entries else source
+
+    def check_jars(self) -> None:
+        """Read some entries of each state whose types the jars say more of, and leave the jars aside where these do not fit.
+
+        A native heap snapshot is walked from state to state: one whose classes do not fit spoils those behind it.
+        """
+        while (found := self._misfit()) is not None:
+            state, error = found
+            reason = f"the jars are not used for this state, because its bytes do not fit to their classes: {error.message}"
+            self.contradictions[state] = (*self.contradictions[state], Contradiction(reason, source="jars"))
+            names = {id(part.source): part.name for part in self.parts[state]}
+            self._replace(
+                {
+                    id(source): self._without_jars_for(source, names.get(id(source)))
+                    for source in self.sources()
+                }
+            )
+
+    def _without_jars_for(self, source: Source, wanted: StateName | None) -> Source:
+        """Return a source that reads one state without the jars."""
+        if wanted is None:
+            return source
+        plain = self.without_jars[id(source), wanted]
+        return source.refine(lambda name, entry: plain if name == wanted else entry)
+
+    def _misfit(self) -> tuple[StateId, ReaderError] | None:
+        """Return the first state whose entries contradict the jars, with the error."""
+        for state, parts in self.parts.items():
+            left = _TRIED_ENTRIES
+            for part in parts:
+                # Of another machine each part takes a request; entries are checked again when they are read.
+                if left <= 0 or not part.entry.is_assumed or not part.source.is_near:
+                    break
+                tried, error = part.misfit(left)
+                left -= tried
+                if error is not None:
+                    return state, error
+        return None
+
+    def _replace(self, refined: Mapping[int, Source]) -> None:
+        """Put other sources of the same handles in the place of those with these ids."""
+        self.without_jars = {
+            (id(refined[number]), name): entry for (number, name), entry in self.without_jars.items()
+        }
+        for state, old in self.parts.items():
+            sources = [(part.name, refined[id(part.source)]) for part in old]
+            self.parts[state] = [
+                StatePart(source=source, name=name, entry=source.entries[name]) for name, source in sources
+            ]
 
     def sources(self) -> list[Source]:
         """Return the sources of all parts."""
@@ -216,14 +317,13 @@ class StateCollector:
         def described(tree: Serializer) -> Serializer:
             return with_subclasses(tree, known)
 
-        refined = {
-            id(source): source.refine(lambda _, entry: entry.refined(described)) for source in self.sources()
-        }
-        for state, old in self.parts.items():
-            sources = [(part.name, refined[id(part.source)]) for part in old]
-            self.parts[state] = [
-                StatePart(source=source, name=name, entry=source.entries[name]) for name, source in sources
-            ]
+        self.without_jars = {place: entry.refined(described) for place, entry in self.without_jars.items()}
+        self._replace(
+            {
+                id(source): source.refine(lambda _, entry: entry.refined(described))
+                for source in self.sources()
+            }
+        )
 
 
 def _with_connectors(states: tuple[State, ...]) -> tuple[State, ...]:

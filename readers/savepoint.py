@@ -24,6 +24,7 @@ from readers.formats.entry import StateKind
 from readers.formats.opener import OpeningContext
 from readers.formats.opening import opener_of
 from readers.formats.source import Source
+from readers.jobclasses.jobclasses import JobClasses
 from readers.metadata import MasterState, OperatorState, SavepointMetadata, StateRole, read_metadata
 from readers.operators import Operator
 from readers.serializers.base import Serializer
@@ -54,6 +55,7 @@ class Savepoint:
         counter: counts the bytes that are read.
         state_info: names and types that the savepoint does not record. By default the file beside `_metadata` is read, if
             there is one. If that file cannot be used, the savepoint is read without it, and the note of every state says why.
+        jars: the classes of the job: fields of objects that Kryo wrote.
         options: credentials and endpoints of remote storage.
 
     Attributes:
@@ -75,6 +77,7 @@ class Savepoint:
         path_map: Mapping[str, str] | None = None,
         counter: ReadCounter | None = None,
         state_info: SavepointInfo | None = None,
+        jars: JobClasses | None = None,
         options: StorageOptions = DEFAULT_OPTIONS,
     ) -> None:
         self.location = SavepointLocation(
@@ -89,6 +92,7 @@ class Savepoint:
         if state_info is None:
             state_info, problems = _state_info_beside(self.location)
         self.state_info = state_info
+        self.jars = jars
         self.metadata: SavepointMetadata = _named(metadata, state_info)
         # Of the whole savepoint: a record in flight may begin in one operator's state and end in another's.
         in_flight = InFlightRecords(self.metadata.operators, self.location, _stated_records(state_info))
@@ -97,6 +101,7 @@ class Savepoint:
             classes=state_info.classes,
             subclasses=state_info.subclasses,
             descriptors=state_info.descriptors,
+            jars=jars,
             problems=problems,
         )
         self.operators = tuple(

@@ -14,7 +14,7 @@ from readers.decode.decoder import Batch, Decoder
 from readers.decode.page import Page
 from readers.decode.program import Code
 from readers.decode.versions import VersionedDecoder
-from readers.errors import CorruptDataError, ReaderError, UnsupportedSerializerError
+from readers.errors import ClassMismatchError, CorruptDataError, ReaderError, UnsupportedSerializerError
 from readers.formats.entry import OUT_OF_RANGE, Entry, EntryLayout, StateKind, emit_undivided
 from readers.formats.source import Selection, Source, StateName
 from readers.keygroups import key_group_of
@@ -125,8 +125,8 @@ class StatePart:
 
     @property
     def is_open(self) -> bool:
-        """True if it may hold objects of classes that the savepoint does not describe."""
-        return self.entry.is_open and not self.source.describes_all
+        """True if it may hold objects of classes that the savepoint does not describe, as they are here."""
+        return self.entry.is_open and (self.entry.is_assumed or not self.source.describes_all)
 
     def undescribed(self) -> ReaderError | None:
         """Return the error of its first object of a class that the savepoint does not describe; None if there is none.
@@ -151,6 +151,33 @@ class StatePart:
         except ReaderError:
             return None
         return None
+
+    def misfit(self, most: int) -> tuple[int, ReaderError | None]:
+        """Try its first entries, `most` of them; return how many were tried, and the error if they contradict the jars.
+
+        Each entry is checked again when it is read.
+        """
+        source, entry = self.source, self.entry
+        layout = EntryLayout(source.columns(entry))
+        decoder = layout.decoder(lambda program, columns: source.emit(program, columns, entry))
+        tried = 0
+        try:
+            for page in source.pages(self.name, Selection()):
+                if page.undivided:
+                    return tried, UnsupportedSerializerError(
+                        "expected entries with a known end, found others"
+                    )
+                for _ in decoder.decode(page.slice(0, min(len(page), most - tried))):
+                    pass
+                tried += len(page)
+                if tried >= most:
+                    break
+        except (ClassMismatchError, CorruptDataError) as error:
+            return tried, error
+        except ReaderError:
+            # A file that is missing, or a class that is in no jar: whoever reads the state is told.
+            return tried, None
+        return tried, None
 
     def entries(self, selection: Selection) -> Iterator[Batch]:
         """Yield its entries, decoded with all columns and beside their bytes: what a writer starts from.
@@ -204,6 +231,8 @@ class StatePart:
         With `kept` objects in these columns stay bytes, and a value with an undescribed one is bytes as a whole.
         """
         source = self.source
+        older = self.entry.older if self.source.keeps_old_bytes else None
+        tries_older = older is not None
 
         def of(entry: Entry) -> Decoder:
             return layout.decoder(
@@ -213,8 +242,9 @@ class StatePart:
                         program, columns, entry, whole=kept is not None
                     )
                 )
-                if source.frames_values and entry.is_open
+                if source.frames_values and entry.is_open and not (tries_older and entry.is_assumed)
                 else None,
+                is_assumed=entry.is_assumed,
                 kept=kept,
             )
 
@@ -224,9 +254,9 @@ class StatePart:
                 kept=kept,
             )
 
-        older = entry.older if source.keeps_old_bytes else None
-        if older is None:
+        if not tries_older:
             return of(entry)
+        older = entry.older or entry
         return VersionedDecoder(of(entry), of(older), (as_bytes(entry), as_bytes(older)))
 
 

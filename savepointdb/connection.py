@@ -53,6 +53,7 @@ def connect(
     path_map: Mapping[str, str] | None = None,
     uids: Sequence[str] = (),
     state_info: Path | None = None,
+    jars: Sequence[Path] = (),
     config: Path | None = None,
     **settings: str | int | float | bool,
 ) -> Connection:
@@ -66,6 +67,7 @@ def connect(
         path_map: recorded path prefixes and the present ones.
         uids: uids of operators of which savepoints store only the ids.
         state_info: a `stateInfo` file in place of that beside the savepoint.
+        jars: jars of the job, whose classes say how objects are laid out that the savepoint does not describe.
         config: a TOML file of settings.
         **settings: any setting of the program by its key, such as `threads=4`, `memory_limit="4GB"`, `cache="off"`,
             `allow_http=True`; they win over the environment (`SAVEPOINTDB_THREADS`), and that over the file.
@@ -90,6 +92,7 @@ def connect(
             path_map=dict(path_map or {}),
             uids=tuple(uids),
             state_info=None if state_info is None else os.fspath(state_info),
+            jars=tuple(os.fspath(jar) for jar in jars),
             settings=settings_of(given, os.environ, _DEFAULTS),
         )
         return _connection(sources, database)

@@ -25,7 +25,7 @@ from service.engines.registry import open_engines
 from service.errors import InvalidRequestError
 from service.queries.registry import Queries
 from service.queries.request import QueryRequest
-from service.settings import Settings
+from service.settings import Settings, parts_of
 from service.writing.writing import Preview, WriteRequest, Writing
 
 
@@ -39,6 +39,7 @@ class Sources:
         path_map: recorded path prefixes and the present ones.
         uids: uids of operators of which savepoints store only the ids.
         state_info: a `stateInfo` file in place of those beside the savepoints; None for those.
+        jars: jars of the job, beside those of the settings.
         settings: limits, engines and storage.
     """
 
@@ -47,6 +48,7 @@ class Sources:
     path_map: Mapping[str, str] = field(default_factory=dict)
     uids: tuple[str, ...] = ()
     state_info: str | None = None
+    jars: tuple[str, ...] = ()
     settings: Settings = field(default_factory=Settings)
 
     def catalog(self) -> Catalog:
@@ -62,6 +64,7 @@ class Sources:
             path_map=self.path_map,
             uids=self.uids,
             state_info=self.state_info,
+            jars=(*self.jars, *parts_of(self.settings.storage.jar)),
             rescan_after_s=self.settings.storage.rescan_after_s,
             cache=cache_of(self.settings, writes=False),
             options=storage_options(self.settings),

@@ -28,7 +28,7 @@ _FORMATS = ("table", "line", "json", "jsonl", "csv", "arrow", "parquet")
 _INTERRUPTED = 130
 _WRONG_USAGE = {"check": 4}
 _SOURCE = "Savepoint, checkpoint (chk-N), _metadata file, or folder with several savepoints; local or remote."
-_STORAGE_SETTINGS = ("allow_http", "file_cache_directory", "file_cache_bytes")
+_STORAGE_SETTINGS = ("jar", "allow_http", "file_cache_directory", "file_cache_bytes")
 _QUERY_SETTINGS = (
     *("timeout_s", "temp_directory"),
     *_STORAGE_SETTINGS,

@@ -29,6 +29,7 @@ FLOORS = {
         ("serializers",),
         ("extraction",),
         ("snapshots",),
+        ("jobclasses",),
         ("headers",),
         ("formats",),
         ("stateinfo", "rows"),

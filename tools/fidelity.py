@@ -93,9 +93,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Print the findings of folders and their totals; return the exit code."""
     parser = folder_parser("fidelity", __doc__)
     parser.add_argument("--state-info", metavar="FILE", help="use this stateInfo for all of them")
+    parser.add_argument(
+        "--jar",
+        dest="jars",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="a jar of the jobs; may be repeated",
+    )
     parser.add_argument("--brief", action="store_true", help="without the states that are decoded")
     options = parser.parse_args(arguments)
-    catalog = found_savepoints("fidelity", options.directories, options.state_info)
+    catalog = found_savepoints("fidelity", options.directories, options.state_info, options.jars)
     if catalog is None:
         return 2
     totals: Counter[str] = Counter()

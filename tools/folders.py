@@ -17,10 +17,12 @@ def folder_parser(tool: str, description: str) -> argparse.ArgumentParser:
     return parser
 
 
-def found_savepoints(tool: str, directories: Sequence[str], state_info: str | None = None) -> Catalog | None:
+def found_savepoints(
+    tool: str, directories: Sequence[str], state_info: str | None = None, jars: Sequence[str] = ()
+) -> Catalog | None:
     """Return the savepoints in folders; print why there are none and return None if the folders cannot be read."""
     try:
-        return Catalog([Root(path=path) for path in directories], state_info=state_info)
+        return Catalog([Root(path=path) for path in directories], state_info=state_info, jars=jars)
     except ReaderError as error:
         print(f"{tool}: {error}", file=sys.stderr)
         return None

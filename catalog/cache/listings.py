@@ -151,10 +151,10 @@ def listing_key(
         beside = None
         with contextlib.suppress(MissingFileError):
             beside = location.identity(location.exclusive_directory / STATE_INFO_FILE_NAME)
-        given = None
-        if reference.state_info:
-            status = Path(reference.state_info).stat()
-            given = reference.state_info, status.st_size, status.st_mtime_ns
+        given = []
+        for path in filter(None, (reference.state_info, *reference.jars)):
+            status = Path(path).stat()
+            given.append((path, status.st_size, status.st_mtime_ns))
     except (ReaderError, OSError):
         return None
     if not metadata.mtime_ns:

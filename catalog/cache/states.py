@@ -284,7 +284,8 @@ class CacheUse:
 
 def cache_key(reference: StateReference, state: State) -> str | None:
     """Return a digest of the files and the types of a state, as hex digits; None where one of the files is missing."""
-    location = open_savepoint(reference.savepoint).location
+    savepoint = open_savepoint(reference.savepoint)
+    location = savepoint.location
     try:
         handles = [
             handle for part in state.parts for handle in part.source.streams() if handle.path is not None
@@ -300,8 +301,10 @@ def cache_key(reference: StateReference, state: State) -> str | None:
         [part.source.subtask, *(tree.serializer_name for tree in part.entry.serializers())]
         for part in state.parts
     ]
+    # Other classes may give other values of the same types.
+    jars = savepoint.jars.identity if savepoint.jars is not None else ""
     facts = [
-        _LAYOUT_VERSION, _readers_version(), reference.savepoint.version, reference.savepoint.state_info,
+        _LAYOUT_VERSION, _readers_version(), reference.savepoint.version, reference.savepoint.state_info, jars,
         reference.operator_id, state.kind.value, state.name, state.max_parallelism, str(state.schema), entries, files,
     ]  # fmt: skip
     return hashlib.blake2b(json.dumps(facts).encode(), digest_size=16).hexdigest()

@@ -88,6 +88,7 @@ class Decoder:
         code: the program that fills them.
         undescribed: the program for an entry that holds an object of a class that the savepoint does not describe; if None,
             such an entry is an error. Its ELEMENTS are those before the object.
+        is_assumed: whether the program may be that of other classes: an entry that contradicts it is undescribed, too.
         keeps_objects: whether a value that only Python can cut out of the bytes is kept as those bytes, in a column of
             bytes, instead of read: for writers, which put them back.
         batch_entries, batch_bytes: the limits of a batch. A longer entry is a batch of its own.
@@ -99,6 +100,7 @@ class Decoder:
         code: Code,
         *,
         undescribed: Code | None = None,
+        is_assumed: bool = False,
         keeps_objects: bool = False,
         batch_entries: int = BATCH_ENTRIES,
         batch_bytes: int = BATCH_BYTES,
@@ -106,6 +108,9 @@ class Decoder:
         self.tree = tree
         self.code = code
         self._undescribed = undescribed
+        self._unread = (
+            (UnsupportedSerializerError, CorruptDataError) if is_assumed else (UnsupportedSerializerError,)
+        )
         self._keeps_objects = keeps_objects
         self._batch_entries = batch_entries
         self._batch_bytes = batch_bytes
@@ -190,7 +195,7 @@ class Decoder:
         while True:
             try:
                 return self._execute(self.code, page, first, stop, arena)
-            except UnsupportedSerializerError:
+            except self._unread:
                 if self._undescribed is None:
                     raise
                 first = int(registers[ROW])
@@ -206,7 +211,7 @@ class Decoder:
         registers[READ], registers[KEPT] = 0, ALL_ELEMENTS
         try:
             return self._execute(code, page, entry, entry + 1, arena)
-        except UnsupportedSerializerError:
+        except self._unread:
             # The first run counts the elements that can be read. The second one reads no more than these.
             registers[KEPT] = registers[READ]
             self._cut(entry, start, arena)

@@ -116,6 +116,11 @@ class Entry:
         return self.value is not None and self.value.is_open and not self.is_raw("value")
 
     @property
+    def is_assumed(self) -> bool:
+        """True if the classes of jars say how a part of it is laid out."""
+        return any(tree.is_assumed for tree in self.serializers())
+
+    @property
     def older(self) -> Entry | None:
         """The entry as an earlier version of Flink wrote it, if a savepoint can hold both; see `readers.decode.versions`."""
         older = self.refined(in_older_version)
@@ -178,6 +183,7 @@ class EntryLayout:
         emit: Callable[[Program, EntryLayout], None],
         emit_undescribed: Callable[[Program, EntryLayout], None] | None = None,
         *,
+        is_assumed: bool = False,
         kept: frozenset[int] | None = None,
     ) -> Decoder:
         """Return the decoder of a layout.
@@ -186,12 +192,14 @@ class EntryLayout:
             emit: declares the layout of an entry.
             emit_undescribed: declares the layout of an entry whose value is of a class that the savepoint does not describe;
                 None if the format cannot tell where such a value ends.
+            is_assumed: whether an entry that contradicts `emit` is one of these, too.
             kept: columns whose objects are kept as bytes, see `Decoder`; None to read them.
         """
         return Decoder(
             self.tree if kept is None else self.tree.with_bytes(kept),
             self.code(emit),
             undescribed=self.code(emit_undescribed) if emit_undescribed else None,
+            is_assumed=is_assumed,
             keeps_objects=kept is not None,
         )
 

@@ -62,8 +62,13 @@ class Serializer(ABC):
 
     @property
     def is_open(self) -> bool:
-        """True if a value may be of a class that the savepoint does not describe: a subclass of a POJO."""
+        """True if a value may be of a class that the savepoint does not describe, as it is here: a subclass of a POJO."""
         return any(child.is_open for _, child in self.children)
+
+    @property
+    def is_assumed(self) -> bool:
+        """True if the classes of jars say how a part of a value is laid out: they may be those of another version of the job."""
+        return any(child.is_assumed for _, child in self.children)
 
     @property
     def has_outliers(self) -> bool:

@@ -61,12 +61,18 @@ class PojoSerializer(Serializer):
     fields: tuple[PojoField, ...]
     registered: tuple[tuple[str, Serializer], ...] = ()
     non_registered: tuple[tuple[str, Serializer], ...] = ()
+    # Of these, those that the savepoint does not describe: jars do.
+    assumed: frozenset[str] = frozenset()
 
     java_class = "org.apache.flink.api.java.typeutils.runtime.PojoSerializer"
 
     @property
     def is_open(self) -> bool:
         return True
+
+    @property
+    def is_assumed(self) -> bool:
+        return bool(self.assumed) or super().is_assumed
 
     @property
     def type_name(self) -> str:

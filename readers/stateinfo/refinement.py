@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from readers.formats.entry import Entry, StateKind
+from readers.jobclasses.jobclasses import JobClasses
 from readers.serializers.base import RecordSerializer, Serializer, rebuild
 from readers.serializers.kryo.serializer import inform
 from readers.serializers.kryo.settings import KRYO_2_24, KRYO_5, KryoClass
@@ -29,12 +30,13 @@ _REFINED_KINDS = frozenset({StateKind.REDUCING, StateKind.AGGREGATING, StateKind
 
 @dataclass(frozen=True, slots=True)
 class Contradiction:
-    """A statement of `stateInfo` that the savepoint contradicts; or the reason why the file is not used."""
+    """A statement of `stateInfo` or of jars that the savepoint contradicts; or the reason why a file is not used."""
 
     message: str
+    source: str = "stateInfo"
 
     def __str__(self) -> str:
-        return f"stateInfo: {self.message}"
+        return f"{self.source}: {self.message}"
 
 
 def _contradiction(what: str, found: str, stated: str) -> Contradiction:
@@ -50,6 +52,7 @@ class Knowledge:
         classes: fields and constants of classes whose objects Kryo wrote.
         subclasses: of POJOs; the savepoint may not describe them.
         descriptors: of protobuf messages.
+        jars: the classes of the job.
         operator: the operator in `stateInfo`.
         problems: the reasons why a `stateInfo` file is not used.
     """
@@ -58,12 +61,14 @@ class Knowledge:
     classes: Mapping[str, KryoClass] = field(default_factory=dict)
     subclasses: tuple[PojoSubclass, ...] = ()
     descriptors: Descriptors | None = None
+    jars: JobClasses | None = None
     operator: OperatorInfo | None = None
     problems: tuple[Contradiction, ...] = ()
 
     def inform(self, serializer: Serializer) -> Serializer:
         """Return a type tree whose Kryo serializers have version and classes, and whose POJOs have their subclasses."""
-        tree = inform(serializer, self.kryo, self.classes, self.descriptors)
+        class_files = self.jars.kryo if self.jars is not None else None
+        tree = inform(serializer, self.kryo, self.classes, self.descriptors, class_files)
         return rebuild(tree, self._with_subclasses) if self.subclasses else tree
 
     def _with_subclasses(self, node: Serializer) -> Serializer:

@@ -15,7 +15,7 @@ from catalog.errors import ConflictingRootsError
 from catalog.stateinfo import read_uids
 from readers import NotASavepointError, StorageOptions, cache_directory
 from service.commands.outcome import WrongUsageError
-from service.settings import InvalidSettingError, Settings, path_map_of, settings_of
+from service.settings import InvalidSettingError, Settings, parts_of, path_map_of, settings_of
 
 
 def catalog_of(
@@ -27,7 +27,7 @@ def catalog_of(
     cache: StateCache | None = None,
     may_be_empty: bool = False,
 ) -> Catalog:
-    """Open the catalog of savepoints or folders, with the names from `--uids` and `--state-info`.
+    """Open the catalog of savepoints or folders, with what `--uids`, `--state-info` and `--jar` know of them.
 
     Args:
         sources: each `[name=]PATH`, or parsed already.
@@ -52,6 +52,7 @@ def catalog_of(
             path_map=path_map_of(vars(options), settings),
             uids=uids,
             state_info=options.state_info,
+            jars=parts_of(settings.storage.jar),
             rescan_after_s=rescan_after_s,
             allow_missing_roots=rescan_after_s is not None,
             cache=cache,

@@ -206,6 +206,11 @@ class StorageSettings:
         "",
         "Moved files, as OLD=NEW: what savepoints refer to below OLD is below NEW. Separated by semicolons.",
     )
+    jar: str = _setting(
+        "",
+        "Jars of the job, separated by semicolons. Their classes say how objects are laid out that the savepoint does not "
+        "describe: those that Kryo wrote, and those of subclasses of POJOs. Nothing in them is run.",
+    )
     allow_http: bool = _setting(False, "Read savepoints at http:// and https:// addresses.")
     file_cache_directory: str = _setting(
         "",

@@ -11,6 +11,7 @@
 | path_map | JSON object: recorded path prefix → its present one |
 | uids | JSON array of uids, which become the names of their operators |
 | state_info | a `stateInfo` file to use in place of the one beside the savepoint; executors read it, too |
+| jars | JSON array of jars of the job; executors read them, too |
 | nanoseconds | `error` or `bigint`; see `types.py` |
 
 Spark passes filters to a Python data source, but not the columns it needs, so these are an option: a statement that reads two
@@ -65,6 +66,7 @@ _OPTIONS = frozenset(
         "path_map",
         "uids",
         "state_info",
+        "jars",
         "nanoseconds",
     }
 )
@@ -83,6 +85,7 @@ class SourceOptions:
     path_map: tuple[tuple[str, str], ...] = ()
     uids: tuple[str, ...] = ()
     state_info: str | None = None
+    jars: tuple[str, ...] = ()
     nanoseconds: Nanoseconds = "error"
 
     @classmethod
@@ -118,6 +121,7 @@ class SourceOptions:
             path_map=_pairs("path_map", options),
             uids=_texts("uids", options),
             state_info=options.get("state_info") or None,
+            jars=_texts("jars", options),
             nanoseconds="bigint" if nanoseconds == "bigint" else "error",
         )
 
@@ -138,6 +142,7 @@ class SourceOptions:
             path_map=dict(self.path_map),
             uids=self.uids,
             state_info=self.state_info,
+            jars=self.jars,
         )
         return self._database(catalog).table(self.table)
 

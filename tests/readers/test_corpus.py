@@ -7,11 +7,15 @@ from fnmatch import fnmatch
 import pytest
 
 from readers.formats.entry import StateKind
+from readers.jobclasses.jobclasses import JobClasses
 from readers.savepoint import Savepoint
-from readers.states import RAW, State
+from readers.states import DECODED, RAW, State
 from tests.support.expected import Comparison, Snapshot, Treatment, shown_name, snapshots_of
-from tests.support.paths import CORPUS
+from tests.support.paths import CORPUS, DATA
 from tests.support.snapshots import COPIED, needs_corpus
+
+# The classes of all these jobs.
+JOBS = DATA / "classes" / "jobs.jar"
 
 # Records in flight are compared in the tests of channel state.
 ELSEWHERE = ("*/unaligned-*",)
@@ -52,6 +56,11 @@ def _listed(snapshots: list[Snapshot]) -> list[Snapshot]:
     ]
 
 
+def _with_undescribed(snapshots: list[Snapshot]) -> list[Snapshot]:
+    patterns = tuple(pattern.rsplit("/", 1)[0] for pattern in (*RAW_STATES, *UNDESCRIBED_STATES))
+    return [snapshot for snapshot in _listed(snapshots) if _matches(snapshot.name, patterns)]
+
+
 def _matches(name: str, patterns: tuple[str, ...]) -> bool:
     return any(fnmatch(name, pattern) for pattern in patterns)
 
@@ -68,12 +77,25 @@ def test_a_savepoint_of_the_corpus_holds_what_its_job_put_in(snapshot):
     check(snapshot)
 
 
-def check(snapshot: Snapshot) -> None:
-    savepoint = Savepoint(snapshot.directory)
+@pytest.mark.parametrize("snapshot", _with_undescribed(COPIED), ids=lambda snapshot: snapshot.name)
+def test_with_the_classes_of_its_job_a_copied_savepoint_is_decoded_to_its_last_value(snapshot):
+    check(snapshot, JobClasses.open([JOBS]))
+
+
+@pytest.mark.slow
+@needs_corpus
+@pytest.mark.parametrize("snapshot", _listed(snapshots_of(CORPUS)), ids=lambda snapshot: snapshot.name)
+def test_with_the_classes_of_its_job_a_savepoint_of_the_corpus_is_decoded_to_its_last_value(snapshot):
+    check(snapshot, JobClasses.open([JOBS]))
+
+
+def check(snapshot: Snapshot, jars: JobClasses | None = None) -> None:
+    savepoint = Savepoint(snapshot.directory, jars=jars)
     states = [
         (snapshot.label(operator), state) for operator in savepoint.operators for state in operator.states
     ]
-    treatments = {(label, shown_name(state)): _treatment(snapshot, state) for label, state in states}
+    treatment = _treatment if jars is None else _treatment_with_jars
+    treatments = {(label, shown_name(state)): treatment(snapshot, state) for label, state in states}
     comparison = Comparison(snapshot=snapshot, treatments=treatments)
 
     decoded = comparison.decoded(savepoint)
@@ -86,6 +108,15 @@ def check(snapshot: Snapshot) -> None:
     assert list((expected - decoded).elements())[:5] == [], "missing"
     assert list((decoded - expected).elements())[:5] == [], "not expected"
     savepoint.close()
+
+
+def _treatment_with_jars(snapshot: Snapshot, state: State) -> Treatment:
+    """Return how the rows of a state are compared where all classes are known."""
+    name = f"{snapshot.name}/{shown_name(state)}"
+    if _matches(name, UNLISTED_STATES):
+        return Treatment.UNLISTED
+    assert state.status == DECODED or "_undecoded" not in state.schema.names, f"{name}: {state.note}"
+    return Treatment.COUNT if _matches(name, CONNECTOR_STATES) else Treatment.VALUES
 
 
 def _treatment(snapshot: Snapshot, state: State) -> Treatment:

@@ -270,3 +270,14 @@ def test_a_savepoint_in_an_object_store_is_opened(store: ObjectStore, proxy: Pro
 
     with savepointdb.connect(url) as db:
         assert db.sql("SELECT value FROM aggregate WHERE key = 'key_662'").fetchall() == [(11290,)]
+
+
+@pytest.mark.parametrize("as_setting", [False, True])
+def test_the_jars_of_the_job_say_how_its_objects_are_laid_out(as_setting: bool) -> None:
+    path, jar = DATA / "corpus/1.20.3/alltypes-hashmap/native", DATA / "classes/jobs.jar"
+    given: dict[str, Any] = {"jar": str(jar)} if as_setting else {"jars": [jar]}
+
+    with savepointdb.connect(path, uids=["types"], **given) as connection:
+        rows = connection.sql("SELECT key, value.extra FROM types__v_pojo_inner ORDER BY key").fetchall()
+
+    assert rows == [("k0", None), ("k1", None), ("k2", 33), ("k3", None)]

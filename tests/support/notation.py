@@ -225,9 +225,9 @@ def _kryo(serializer: kryo.KryoSerializer, value: Any) -> Any:
 
 
 def _sorted_entries(value: Any) -> Any:
-    """Kryo's JSON with the entries of maps in the order of `normal`."""
+    """Kryo's JSON with the entries of maps in the order of `normal`, and classes as the corpus writes them."""
     if isinstance(value, dict):
-        return {name: _sorted_entries(field) for name, field in value.items()}
+        return {name.replace("@class", "$class"): _sorted_entries(field) for name, field in value.items()}
     if not isinstance(value, list):
         return value
     elements = [_sorted_entries(element) for element in value]

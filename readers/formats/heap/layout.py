@@ -327,6 +327,17 @@ class HeapKeyGroupReader:
         Raises:
             ReaderError: one of the states cannot be walked.
         """
+        return self._walk_all(data, position, limit)[0]
+
+    def fits(self, data: NDArray[np.uint8], position: int, limit: int) -> bool:
+        """Return whether all states can be walked and fill a key group exactly: then no type is that of another class."""
+        try:
+            return self._walk_all(data, position, limit)[1] == limit
+        except (CorruptDataError, UnsupportedSerializerError):
+            return False
+
+    def _walk_all(self, data: NDArray[np.uint8], position: int, limit: int) -> tuple[tuple[int, ...], int]:
+        """Return the state ids in the order in which a key group has their states, and the position behind the last."""
         unseen = set(range(len(self._states)))
         order = []
         while unseen:
@@ -335,7 +346,7 @@ class HeapKeyGroupReader:
             position = int(ends[-1, 0]) if count else position
             unseen.remove(state)
             order.append(state)
-        return tuple(order)
+        return tuple(order), position
 
     def _block(
         self, data: NDArray[np.uint8], position: int, limit: int, unseen: Set[int]

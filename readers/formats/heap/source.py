@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
@@ -34,6 +35,9 @@ _ORDER_TRIES = 8
 class HeapSource(KeyedStreamSource):
     """Keyed state whose entries have no lengths: finding one state's entries means walking those of the states before it."""
 
+    # The entries without what jars say of them; empty where these say nothing.
+    described: Mapping[StateName, Entry] = field(default_factory=dict)
+
     backend = "hashmap"
     frames_values = True
     frames_entries = False
@@ -43,11 +47,17 @@ class HeapSource(KeyedStreamSource):
 
     def emit(self, program: Program, layout: EntryLayout, entry: Entry) -> None:
         heap.emit_heap(program, layout, entry, by_namespace=self._by_namespace)
+        # Where the jars' classes do not fit, the end of an entry is found without them.
+        if entry.is_assumed:
+            program.expect_end()
 
     def emit_undescribed(
         self, program: Program, layout: EntryLayout, entry: Entry, *, whole: bool = False
     ) -> None:
         heap.emit_heap(program, layout, entry, undescribed=True, whole=whole, by_namespace=self._by_namespace)
+
+    def assuming(self, described: Mapping[StateName, Entry]) -> Self:
+        return replace(self, described=described)
 
     @property
     def _by_namespace(self) -> bool:
@@ -79,9 +89,28 @@ class HeapSource(KeyedStreamSource):
         """Yield the selected key groups, each with a reader for it."""
         # Readers keep what they learn and belong to one thread: every scan has its own.
         reader = self._reader()
+        without_jars: heap.HeapKeyGroupReader | None = None
         for body in self._bodies(selection):
+            if self.described and isinstance(reader, heap.HeapKeyGroupReader):
+                if body.key_group not in self._fits:
+                    self._fits[body.key_group] = reader.fits(body.data, body.first, body.last)
+                if not self._fits[body.key_group]:
+                    without_jars = without_jars or self._plain._heap_reader()
+                    without_jars.release = body.release
+                    yield body, without_jars
+                    continue
             reader.release = body.release
             yield body, reader
+
+    @cached_property
+    def _fits(self) -> dict[int, bool]:
+        """Whether the key groups that were read are as the jars have their classes."""
+        return {}
+
+    @cached_property
+    def _plain(self) -> HeapSource:
+        """The same source without the jars."""
+        return replace(self, entries=self.described, described={})
 
     @cached_property
     def _order(self) -> tuple[int, ...]:

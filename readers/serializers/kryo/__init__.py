@@ -6,9 +6,10 @@ Reading order:
     plain.py         the classes whose values are numbers or plain text
     objects.py       the classes whose objects can be read
     collections.py   collections and maps
+    library.py       classes of the JDK and of Flink that are written field by field
     times.py         dates and times
     reader.py        the frame around objects: classes, references, fields
     input.py         numbers and texts
-    settings.py      registrations, and the fields and constants of classes
+    settings.py      registrations, and the fields and constants of classes, from stateInfo and class files
     classes.py       the classes that Kryo, chill and Flink know by themselves
 """

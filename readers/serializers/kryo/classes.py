@@ -75,6 +75,7 @@ FINAL = frozenset((
     "java.util.Locale",
     "java.time.LocalDate", "java.time.LocalTime", "java.time.LocalDateTime", "java.time.Instant", "java.time.Duration",
     "java.time.ZoneOffset", "java.time.ZonedDateTime", "java.time.OffsetDateTime", "java.time.Period",
+    "org.apache.flink.types.Row",
 ))  # fmt: skip
 
 ENUMS: dict[str, tuple[str, ...]] = {

@@ -60,7 +60,8 @@ def _immutable_collection(reader: KryoReader, _class_name: str, arguments: tuple
 def _elements(
     reader: KryoReader, arguments: tuple[KryoType, ...], *, has_comparator: bool, can_be_null: bool = True
 ) -> list[Any]:
-    element = arguments[0] if arguments else None
+    declared = arguments[0] if arguments else None
+    element = reader.resolved(declared) if declared is not None else None
     known = element.name if element is not None and reader.is_final(element) else None
     if not reader.is_kryo5:
         if has_comparator:
@@ -70,7 +71,7 @@ def _elements(
     flag, count = reader.input.flagged_size()
     if has_comparator:
         reader.any()
-    inner = element.arguments if element is not None else ()
+    inner = declared.arguments if declared is not None else ()
     if count == 0:
         return []
     if known is not None:
@@ -127,7 +128,10 @@ def _entries(reader: KryoReader, arguments: tuple[KryoType, ...], *, has_compara
 
 def _key_or_value(reader: KryoReader, declared: KryoType) -> Any:
     inner = declared.arguments if reader.is_kryo5 else ()
-    return reader.object_or_null(declared.name, inner) if reader.is_final(declared) else reader.any(inner)
+    known = reader.resolved(declared)
+    if known is not None and reader.is_final(known):
+        return reader.object_or_null(known.name, inner)
+    return reader.any(inner)
 
 
 def _singleton_map(reader: KryoReader, _class_name: str, _arguments: tuple[KryoType, ...]) -> Any:

@@ -17,12 +17,12 @@ from readers.serializers.jsontree import clean_text, json_bytes, json_float, jso
 from readers.serializers.kryo.classes import BOX_OF, BOXES, ENUMS, OPEN_TYPES, PRIMITIVES, SCALA_TUPLE
 from readers.serializers.kryo.collections import COLLECTION_BODIES, plain_collection, single
 from readers.serializers.kryo.input import KryoInput
+from readers.serializers.kryo.library import LIBRARY_BODIES
 from readers.serializers.kryo.reader import Body, KryoReader
-from readers.serializers.kryo.settings import PROTOBUF, KryoSettings, KryoType, component_of, kryo_type
+from readers.serializers.kryo.settings import PROTOBUF, KryoClass, KryoSettings, KryoType, component_of
 from readers.serializers.kryo.times import TIME_BODIES
 from readers.serializers.protobuf.serializer import ProtobufReader
 
-_FLINK_TUPLE = "org.apache.flink.api.java.tuple.Tuple"
 _KRYO = "org.apache.flink.api.java.typeutils.runtime.kryo."
 
 # A scale is an int32, so a few bytes could ask for gigabytes of zeros: beyond these the text has an exponent.
@@ -30,14 +30,14 @@ _MAX_ZEROS = 5000
 _MAX_INTEGER_BITS = 14_000  # the most that Python turns into decimal text without a special setting
 
 
-def read_value(settings: KryoSettings, input_: KryoInput) -> Any:
-    """Read one value with its class; the input then stands behind it.
+def value_reader(settings: KryoSettings, input_: KryoInput) -> KryoReader:
+    """Return the reader of one value: `any` reads it with its class; the input then stands behind it.
 
-    Raises:
+    `any` raises:
         UnsupportedSerializerError: it holds an object of a class whose layout is not known.
         CorruptDataError: the bytes are no Kryo value.
     """
-    return KryoReader(settings, input_, _body_of).any()
+    return KryoReader(settings, input_, _body_of)
 
 
 def is_readable(settings: KryoSettings, class_name: str) -> bool:
@@ -47,24 +47,37 @@ def is_readable(settings: KryoSettings, class_name: str) -> bool:
     if class_name.startswith("["):
         component = component_of(class_name)
         return component in PRIMITIVES or is_readable(settings, component)
-    return class_name in settings.classes or class_name in BODIES or class_name in OPEN_TYPES
+    return class_name in BODIES or class_name in OPEN_TYPES or settings.class_of(class_name) is not None
 
 
 def _body_of(reader: KryoReader, class_name: str) -> Body | None:
     """Return the function that reads the body of a class; None where its layout is not known."""
     given = reader.settings.serializers
     if class_name in given:
-        body = _SERIALIZERS.get(given[class_name])
-        if body is None:
-            raise reader.unsupported(f"{class_name}, which has the serializer {given[class_name]}")
-        return body
-    if reader.constants(class_name):
-        return _enum
-    if class_name in reader.settings.classes:
-        return _fields
+        return _given(reader, class_name, given[class_name])
     if class_name.startswith("["):
         return _array
-    return BODIES.get(class_name)
+    # Class files of a jar with all its libraries do not say that chill or Flink has a serializer for one of them.
+    if class_name in BODIES and class_name not in reader.settings.classes:
+        return BODIES[class_name]
+    known = reader.class_of(class_name)
+    if known is None:
+        return None
+    defaults = reader.settings.default_serializers
+    for supertype in known.supertypes:
+        if supertype in defaults:
+            return _given(reader, class_name, defaults[supertype])
+    if known.constants:
+        return _enum
+    return BODIES[known.container] if known.container else _fields
+
+
+def _given(reader: KryoReader, class_name: str, serializer: str) -> Body:
+    """Return the body that a serializer writes which the job names."""
+    body = _SERIALIZERS.get(serializer)
+    if body is None:
+        raise reader.unsupported(f"{class_name}, which has the serializer {serializer}")
+    return body
 
 
 def _scalar(read: Callable[[KryoInput], Any]) -> Body:
@@ -94,16 +107,9 @@ def _enum(reader: KryoReader, class_name: str, _arguments: tuple[KryoType, ...])
     return reader.constant(class_name)
 
 
-def _fields(reader: KryoReader, class_name: str, _arguments: tuple[KryoType, ...]) -> Any:
-    fields = sorted(reader.settings.classes[class_name].fields)
-    return {"@class": class_name} | {name: reader.field(kryo_type(declared)) for name, declared in fields}
-
-
-def _tuple(reader: KryoReader, class_name: str, _arguments: tuple[KryoType, ...]) -> Any:
-    arity = int(class_name.removeprefix(_FLINK_TUPLE))
-    # `FieldSerializer` sorts names as text: f10 stands before f2.
-    values = {name: reader.any() for name in sorted(f"f{index}" for index in range(arity))}
-    return {"@class": class_name} | {f"f{index}": values[f"f{index}"] for index in range(arity)}
+def _fields(reader: KryoReader, class_name: str, arguments: tuple[KryoType, ...]) -> Any:
+    known = reader.class_of(class_name) or KryoClass()
+    return {"@class": class_name} | reader.fields(class_name, known, arguments)
 
 
 def _scala_tuple(reader: KryoReader, class_name: str, _arguments: tuple[KryoType, ...]) -> Any:
@@ -111,18 +117,20 @@ def _scala_tuple(reader: KryoReader, class_name: str, _arguments: tuple[KryoType
     return {"@class": class_name} | {f"_{index}": reader.any() for index in range(1, arity + 1)}
 
 
-def _array(reader: KryoReader, class_name: str, _arguments: tuple[KryoType, ...]) -> Any:
+def _array(reader: KryoReader, class_name: str, arguments: tuple[KryoType, ...]) -> Any:
     component = component_of(class_name)
     if component == "byte":
         return json_bytes(bytes(reader.input.read(reader.input.size(1))))
     if component in PRIMITIVES:
         return [BODIES[component](reader, component, ()) for _ in range(reader.input.size(1))]
-    declared = KryoType(component)
-    if reader.is_final(declared):
-        return [reader.object_or_null(component) for _ in range(reader.input.size(1))]
-    if component not in OPEN_TYPES and not component.startswith("[") and component not in BODIES:
+    # Kryo 5 does not hand the type arguments of an array on.
+    inner = () if reader.is_kryo5 else arguments
+    if reader.is_final(KryoType(component)):
+        return [reader.object_or_null(component, inner) for _ in range(reader.input.size(1))]
+    is_known = component in OPEN_TYPES or component.startswith("[") or component in BODIES
+    if not is_known and reader.class_of(component) is None:
         raise reader.unsupported(class_name)
-    return [reader.any() for _ in range(reader.input.size(1))]
+    return [reader.element(inner) for _ in range(reader.input.size(1))]
 
 
 def _class_value(reader: KryoReader, _class_name: str, _arguments: tuple[KryoType, ...]) -> Any:
@@ -246,15 +254,14 @@ BODIES: dict[str, Body] = {
     "java.net.InetSocketAddress": _scalar(_socket_address),
     "java.util.Locale": _scalar(_locale),
     "java.text.SimpleDateFormat": _java,
-    "java.util.Optional": single,
     **COLLECTION_BODIES,
     **TIME_BODIES,
+    **LIBRARY_BODIES,
     **dict.fromkeys(
         ("java.util.Collections$ReverseComparator", "java.lang.String$CaseInsensitiveComparator"),
         _constant_body({}),
     ),
     **dict.fromkeys(ENUMS, _enum),
-    **{f"{_FLINK_TUPLE}{arity}": _tuple for arity in range(26)},
     **{f"{SCALA_TUPLE}{arity}": _scala_tuple for arity in range(1, 23)},
     **dict.fromkeys(("scala.Some", "scala.util.Left", "scala.util.Right"), single),
 }

@@ -72,7 +72,7 @@ def is_text(settings: KryoSettings, class_name: str) -> bool:
     """Return whether the values of a class are plain text."""
     if class_name in settings.serializers:
         return False
-    known = settings.classes.get(class_name)
+    known = settings.class_of(class_name)
     return bool(known.constants) if known is not None else class_name in _TEXTS or class_name in ENUMS
 
 

@@ -17,7 +17,8 @@ Source: `com.esotericsoftware.kryo.Kryo`, `com.esotericsoftware.kryo.util.Defaul
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from readers.errors import UnsupportedSerializerError
@@ -25,10 +26,18 @@ from readers.javaio import STREAM_HEADER, read_object
 from readers.serializers.jsontree import MAX_NODES, json_of
 from readers.serializers.kryo.classes import BOXES, ENUMS, FINAL, PRIMITIVES
 from readers.serializers.kryo.input import KryoInput
-from readers.serializers.kryo.settings import KRYO_5, KryoSettings, KryoType, component_of
+from readers.serializers.kryo.settings import (
+    KRYO_5,
+    KryoClass,
+    KryoSettings,
+    KryoType,
+    array_of,
+    component_of,
+)
 
 _MAX_DEPTH = 100
 _CLASS_OFFSET = 2  # behind 0 null and 1 by name
+_ANYTHING = KryoType("java.lang.Object")
 _NEW_JAVA_STREAM = b"\x01" + STREAM_HEADER
 
 
@@ -47,11 +56,16 @@ class KryoReader:
         self.class_ids = settings.class_ids
         self.names: list[str] = []
         self.objects: list[Any] = []
+        self.classes: list[str] = []  # of the objects
         self.sizes: list[int] = []  # how many values each object holds, -1 while it is read
         self.nodes = 0
         self.depth = 0
         self.java_classes: set[str] = set()  # whose objects turned out to be Java streams
+        self.is_assumed = False  # class files say how a part of the value is laid out
         self._body_of = body_of
+        # What the type variables of the objects around are bound to, innermost last; None where Kryo 2.24 looks none up.
+        self._scopes: list[Mapping[str, KryoType] | None] = []
+        self._generics: dict[str, TypeArguments] = {}  # of the serializers of classes, in Kryo 2.24
 
     @property
     def is_kryo5(self) -> bool:
@@ -91,6 +105,10 @@ class KryoReader:
         number = reference - 2
         if number >= len(self.objects):
             raise self.input.corrupt(f"expected one of {len(self.objects)} objects, found {number}", start)
+        if self.classes[number] != class_name:
+            raise self.input.corrupt(
+                f"expected an object of {class_name}, found one of {self.classes[number]}", start
+            )
         if self.sizes[number] < 0:
             return {"@reference": class_name}
         # A few bytes can refer to a large object again and again: its values count each time.
@@ -107,26 +125,120 @@ class KryoReader:
         """Read a field of an object."""
         if declared.name in PRIMITIVES:
             return self._body(declared.name, ())
-        if self.is_final(declared):
-            return self.object_or_null(declared.name, declared.arguments)
-        return self.any(declared.arguments)
+        known = self.resolved(declared)
+        if self.is_kryo5:
+            if known is not None and self.is_final(known):
+                return self.object_or_null(known.name, known.arguments)
+            return self.any(declared.arguments)
+        return self._field_2(declared, known)
+
+    def _field_2(self, declared: KryoType, known: KryoType | None) -> Any:
+        """Read a field as Kryo 2.24 does: the serializer of its class is told the type arguments, and keeps them."""
+        arguments = self._arguments_2(declared, known)
+        # An array of a type variable stays an array of Object.
+        is_closed = known is not None and not (declared.is_variable and known.name.startswith("["))
+        if is_closed and known is not None and self.is_final(known):
+            self._generics[known.name] = arguments
+            return self.object_or_null(known.name, _known(arguments))
+        return self.element(arguments)
+
+    def element(self, arguments: TypeArguments) -> Any:
+        """Read a value with its class, whose serializer is told type arguments: in Kryo 2.24 it keeps them."""
+        class_name = self.class_name()
+        if class_name is None:
+            return None
+        self._generics[class_name] = arguments
+        return self.object(class_name, _known(arguments))
+
+    def _arguments_2(self, declared: KryoType, known: KryoType | None) -> TypeArguments:
+        """Return the type arguments of a field, one level of them; none if the first is not known."""
+        if declared.is_variable:
+            if known is None:
+                return ()
+            return (KryoType(component_of(known.name)),) if declared.name.startswith("[") else (known,)
+        found = tuple(
+            replace(resolved, arguments=()) if (resolved := self.resolved(argument)) is not None else None
+            for argument in declared.arguments
+        )
+        return found if found and found[0] is not None else ()
+
+    def resolved(self, declared: KryoType) -> KryoType | None:
+        """Return a type with its type variable replaced by the class that it is bound to; None if it is bound to none."""
+        if not declared.is_variable:
+            return declared
+        if not self.is_kryo5 and (not self._scopes or self._scopes[-1] is None):
+            return None
+        variable = component_of(declared.name) if declared.name.startswith("[") else declared.name
+        for scope in reversed(self._scopes):
+            if scope is not None and variable in scope:
+                found = scope[variable]
+                return replace(found, name=array_of(found.name)) if variable != declared.name else found
+        return None
+
+    def fields(self, class_name: str, known: KryoClass, arguments: tuple[KryoType, ...]) -> dict[str, Any]:
+        """Read the fields of an object (Kryo's `FieldSerializer`): name → value, in the order of the bytes."""
+        self._scopes.append(self._bound(class_name, known, arguments))
+        values = {name: self.field(declared) for name, declared in known.stored_fields}
+        self._scopes.pop()
+        return values
+
+    def _bound(
+        self, class_name: str, known: KryoClass, arguments: tuple[KryoType, ...]
+    ) -> Mapping[str, KryoType] | None:
+        """Return what the type variables of an object's class are bound to."""
+        bound: dict[str, KryoType] = {}
+        if not self.is_kryo5:
+            if not known.parameters:
+                return None
+            given = self._generics.get(class_name, ())
+            for index, (variable, *_) in enumerate(known.variables[: known.parameters]):
+                found = given[index] if index < len(given) else self._in_scope(variable)
+                if found is not None:
+                    bound[variable] = found
+            return bound
+        if not known.parameters <= len(arguments) <= len(known.variables):
+            return bound
+        # Flink's Kryo goes on to the next variables only behind an argument that it can resolve.
+        following = iter(known.variables)
+        for argument in arguments:
+            resolved = self.resolved(argument)
+            if resolved is not None:
+                bound |= dict.fromkeys(
+                    next(following), KryoType(resolved.name, (), resolved.is_final, resolved.is_unknown)
+                )
+        return bound
+
+    def _in_scope(self, variable: str) -> KryoType | None:
+        return next(
+            (scope[variable] for scope in reversed(self._scopes) if scope is not None and variable in scope),
+            None,
+        )
+
+    def class_of(self, class_name: str) -> KryoClass | None:
+        """Return what is known of a class; None if its fields are not."""
+        known = self.settings.class_of(class_name)
+        if known is not None and class_name not in self.settings.classes:
+            self.is_assumed = True
+        return known
 
     def is_final(self, declared: KryoType) -> bool:
-        """Return whether Kryo writes values of a declared type without their class."""
+        """Return whether Kryo writes values of a declared type without their class.
+
+        Raises:
+            UnsupportedSerializerError: that is not known.
+        """
         name = declared.name
+        if declared.is_unknown:
+            raise self.unsupported(component_of(name) if name.startswith("[") else name)
         if name.startswith("["):
             component = component_of(name)
-            return component in PRIMITIVES or self.is_final(KryoType(component))
-        known = self.settings.classes.get(name)
-        return (
-            declared.is_final
-            or name in FINAL
-            or (known is not None and (known.is_final or bool(known.constants)))
-        )
+            return declared.is_final or component in PRIMITIVES or self.is_final(KryoType(component))
+        known = self.class_of(name)
+        return declared.is_final or name in FINAL or (known.is_closed if known is not None else name in ENUMS)
 
     def constants(self, class_name: str) -> tuple[str, ...]:
         """Return the constants of an enum, in order; () for other and for unknown classes."""
-        known = self.settings.classes.get(class_name)
+        known = self.class_of(class_name)
         return known.constants if known is not None else ENUMS.get(class_name, ())
 
     def constant(self, class_name: str) -> Any:
@@ -192,6 +304,7 @@ class KryoReader:
         # An object has its number before its fields are read: they may refer back to it.
         number, before = len(self.objects), self.nodes
         self.objects.append(None)
+        self.classes.append(class_name)
         self.sizes.append(-1)
         value = self._body(class_name, arguments)
         self.objects[number] = value
@@ -214,3 +327,10 @@ Body: TypeAlias = Callable[[KryoReader, str, tuple[KryoType, ...]], Any]
 """Reads the body of an object: of a class, with the type arguments of its declared type."""
 
 BodyLookup: TypeAlias = Callable[[KryoReader, str], Body | None]
+
+TypeArguments: TypeAlias = tuple[KryoType | None, ...]
+"""Type arguments of a field in Kryo 2.24; None for one that is not known."""
+
+
+def _known(arguments: TypeArguments) -> tuple[KryoType, ...]:
+    return tuple(_ANYTHING if argument is None else argument for argument in arguments)

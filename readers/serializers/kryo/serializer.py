@@ -12,13 +12,15 @@ The column is a number or plain text if the class decides it (see `plain.py`), e
 
 * The version of Kryo follows from the package of `SerializableSerializer`, if there is one (2.24 up to Flink 1.20, 5 since
   2.0), else from the version of the savepoint. Without a version nothing is decoded.
-* Types of the JDK, tuples, enums and objects whose constants and fields are given can be read. A value of any other class
+* Types of the JDK, tuples, enums and objects whose constants and fields are given, by `stateInfo` or by class files, can be
+  read. A value of any other class
   has no end that can be found, so a type of such a class is a problem that is not sized. A declared `Object` or `List`
   may still hold one: then the error names its class; where nothing follows in the entry's frame, its bytes are shown.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -27,19 +29,27 @@ import pyarrow as pa
 
 from readers.cursor import Cursor
 from readers.decode.program import Program, PythonLeaf
-from readers.errors import ReaderError, UnsupportedSerializerError
+from readers.errors import ClassMismatchError, CorruptDataError, ReaderError, UnsupportedSerializerError
 from readers.javaio import JavaObject, read_object
 from readers.serializers.base import Problem, Serializer, rebuild
 from readers.serializers.jsontree import json_bytes, json_text
 from readers.serializers.kryo.input import KryoInput
-from readers.serializers.kryo.objects import is_readable, read_value
+from readers.serializers.kryo.objects import BODIES, is_readable, value_reader
 from readers.serializers.kryo.plain import hash_plain, is_text, is_unquoted, number_bytes, number_type
-from readers.serializers.kryo.settings import KRYO_2_24, KRYO_5, KryoClass, KryoRegistration, KryoSettings
+from readers.serializers.kryo.settings import (
+    KRYO_2_24,
+    KRYO_5,
+    ClassSource,
+    KryoClass,
+    KryoRegistration,
+    KryoSettings,
+)
 from readers.serializers.protobuf.descriptors import Descriptors
 from readers.serializers.snapshot import OptionalEntry, Snapshot, SnapshotBody
 
 _CLASS, _INSTANCE = 1, 2
 _SHOWN = 60  # characters of a value in an error
+_CLASS_NAME = re.compile(r"\[*[A-Za-z_$][\w$]*(\.[A-Za-z_$][\w$-]*)*;?(,|$)")
 
 # The package moved when Flink 2.0 replaced Kryo.
 _VERSIONS = {
@@ -66,15 +76,33 @@ class KryoLeaf:
 
     def read(self, data: memoryview, position: int, limit: int) -> tuple[bytes | None, int]:
         input_ = KryoInput(data, self.settings.version, position=position, end=limit)
+        reader = value_reader(self.settings, input_)
         try:
-            value = read_value(self.settings, input_)
+            value = reader.any()
         except UnsupportedSerializerError as error:
+            class_name = error.breadcrumbs[-1] if error.breadcrumbs else ""
+            # Behind a class that is laid out otherwise stand bytes that name no class.
+            if reader.is_assumed and not _CLASS_NAME.match(class_name):
+                raise self._misfit(error) from error
             if not self.is_last or self._is_number:
                 raise
-            class_name = error.breadcrumbs[-1] if error.breadcrumbs else ""
             raw = bytes(data[position:limit])
             return json_text({"@class": class_name, "@kryo": json_bytes(raw)}), limit
+        except CorruptDataError as error:
+            if not reader.is_assumed:
+                raise
+            raise self._misfit(error) from error
+        if self.is_last and reader.is_assumed and input_.position != limit:
+            left = f"expected the end of the value, found {limit - input_.position} more bytes"
+            raise self._misfit(input_.corrupt(left))
         return None if value is None else self._shown(value, input_, position), input_.position
+
+    def _misfit(self, error: ReaderError) -> ClassMismatchError:
+        """Return the error for bytes that class files do not describe: those of another version of a class."""
+        return ClassMismatchError(
+            f"expected an object of {self.type_class} as the jars have its classes, found other bytes: {error.message}",
+            position=error.position,
+        )
 
     def last(self) -> PythonLeaf:
         return KryoLeaf(self.settings, self.type_class, is_last=True)
@@ -106,8 +134,23 @@ class KryoSerializer(Serializer):
     def serializer_name(self) -> str:
         return f"KryoSerializer<{self.type_class}>"
 
+    @property
+    def is_open(self) -> bool:
+        return self.is_assumed
+
+    @property
+    def is_assumed(self) -> bool:
+        # Numbers and plain text hold no objects.
+        if self.settings.class_files is None or number_type(self.settings, self.type_class) is not None:
+            return False
+        return not is_text(self.settings, self.type_class) or self.type_class not in BODIES
+
     def inform(
-        self, version: int, classes: Mapping[str, KryoClass], descriptors: Descriptors | None
+        self,
+        version: int,
+        classes: Mapping[str, KryoClass],
+        descriptors: Descriptors | None,
+        class_files: ClassSource | None = None,
     ) -> KryoSerializer:
         """Return the same serializer with facts that the snapshot does not hold; see the function `inform`."""
         settings = replace(
@@ -115,6 +158,7 @@ class KryoSerializer(Serializer):
             version=self.settings.version or version,
             classes=dict(self.settings.classes) | dict(classes),
             descriptors=descriptors or self.settings.descriptors,
+            class_files=class_files or self.settings.class_files,
         )
         return replace(self, settings=settings)
 
@@ -134,7 +178,11 @@ class KryoSerializer(Serializer):
                 path=(), reason=f"{self.type_class}: whether Kryo 2 or 5 wrote it is not known", sized=False
             )
         elif not is_readable(self.settings, self.type_class):
-            yield Problem(path=(), reason=f"{self.type_class}: Kryo stores no field names", sized=False)
+            class_files = self.settings.class_files
+            lacks = f", and {class_files.lacks(self.type_class)}" if class_files is not None else ""
+            yield Problem(
+                path=(), reason=f"{self.type_class}: Kryo stores no field names{lacks}", sized=False
+            )
         elif self.settings.lacks_descriptor(self.type_class):
             yield Problem(
                 path=(), reason=f"{self.type_class}: protobuf, which needs a descriptor", sized=True
@@ -156,6 +204,7 @@ def inform(
     version: int,
     classes: Mapping[str, KryoClass] | None = None,
     descriptors: Descriptors | None = None,
+    class_files: ClassSource | None = None,
 ) -> Serializer:
     """Return a type tree whose Kryo serializers have the facts that no snapshot holds.
 
@@ -164,11 +213,14 @@ def inform(
         version: 2 or 5, from the version of the savepoint; used where the snapshot does not hold it.
         classes: fields and constants of user classes.
         descriptors: of protobuf messages.
+        class_files: knows further classes.
     """
     known = classes or {}
 
     def inform_node(node: Serializer) -> Serializer:
-        return node.inform(version, known, descriptors) if isinstance(node, KryoSerializer) else node
+        if not isinstance(node, KryoSerializer):
+            return node
+        return node.inform(version, known, descriptors, class_files)
 
     return rebuild(serializer, inform_node)
 

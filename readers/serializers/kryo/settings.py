@@ -1,7 +1,8 @@
 """What a Kryo instance knows beside the bytes: its registrations, and the fields and constants of classes.
 
 Kryo writes a registered class as a number. The numbers follow from the order of registration, so they are derived here
-as Flink derives them. Fields and constants are not in a savepoint: they come from `stateInfo`, or are listed here.
+as Flink derives them. Fields and constants are not in a savepoint: they come from `stateInfo`, from class files, or are
+listed here.
 
 Flink: KryoUtils#applyRegistrations, KryoSerializer#buildKryoRegistrations
 """
@@ -10,7 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cached_property, lru_cache
+from typing import Protocol
 
 from readers.serializers.kryo.classes import ARRAY_CODES, ARRAY_COMPONENTS, REGISTERED
 from readers.serializers.protobuf.descriptors import Descriptors
@@ -27,29 +29,75 @@ _FIRST_REGISTRATION = 85
 
 @dataclass(frozen=True, slots=True)
 class KryoType:
-    """The declared type of a field: a Java type, its type arguments, and whether the class is final."""
+    """The declared type of a field.
+
+    Attributes:
+        name: a Java type, or a type variable: `#T` by its name, as Kryo 2.24 finds it; `com.acme.Box#T` with the class that
+            declares it, as Kryo 5 does.
+        arguments: its type arguments; of an array those of its component.
+        is_final: Kryo writes values of it without their class.
+        is_unknown: whether it is final is not known.
+    """
 
     name: str
     arguments: tuple[KryoType, ...] = ()
     is_final: bool = False
+    is_unknown: bool = False
+
+    @property
+    def is_variable(self) -> bool:
+        """True for a type variable, and for an array of one."""
+        return "#" in self.name
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class KryoClass:
     """What the savepoint does not hold of a class.
 
     Attributes:
-        fields: name and declared type (`int`, `java.util.List<java.lang.String>`, `final com.example.Point`).
+        fields: name and declared type (`int`, `java.util.List<java.lang.String>`, `final com.example.Point`). A field that
+            one of a subclass hides has its class behind its name: `id(com.example.Base)`; it follows that one.
             Those of a record without type arguments: Kryo makes no use of them there.
         constants: the names, in order, if it is an enum.
+        has_bodies: constants of the enum have bodies, so that the enum is not final.
         is_final: the class is final; enums are.
         message: the protobuf message that chill's `ProtobufSerializer` writes of it.
+        container: the class of the JDK as which its objects are written: a subclass of a collection or of a map.
+        parameters: how many type parameters it has.
+        supertypes: its superclasses and interfaces, as far as they are known.
+        variables: for each type parameter, and for each of its superclasses, the type variables that it stands for.
     """
 
     fields: tuple[tuple[str, str], ...] = ()
     constants: tuple[str, ...] = ()
+    has_bodies: bool = False
     is_final: bool = False
     message: str = ""
+    container: str = ""
+    supertypes: frozenset[str] = frozenset()
+    parameters: int = 0
+    variables: tuple[tuple[str, ...], ...] = ()
+
+    @cached_property
+    def stored_fields(self) -> tuple[tuple[str, KryoType], ...]:
+        """Name and type of each field, in the order in which Kryo writes them: Java's order of their names."""
+        by_name = sorted(self.fields, key=lambda known: known[0].partition("(")[0].encode("utf-16-be"))
+        return tuple((name, kryo_type(declared)) for name, declared in by_name)
+
+    @property
+    def is_closed(self) -> bool:
+        """True if Kryo writes values of a field of this type without their class."""
+        return self.is_final or (bool(self.constants) and not self.has_bodies)
+
+
+class ClassSource(Protocol):
+    """What knows classes by their class files."""
+
+    def kryo_class(self, class_name: str, version: int) -> KryoClass | None:
+        """Return what a version of Kryo makes of a class; None if its layout does not follow from the class files."""
+
+    def lacks(self, class_name: str) -> str:
+        """Return why it does not follow: `com.acme.Base is in no jar`."""
 
 
 # Classes of Flink that are generic types to it, so that Kryo writes them.
@@ -79,6 +127,7 @@ class KryoSettings:
         classes: class → its fields or constants, of users and of Flink.
         descriptors: of protobuf messages.
         recorded: the version that the snapshot itself shows, by a serializer instance of its time; 0 if it shows none.
+        class_files: knows further classes.
     """
 
     version: int
@@ -87,6 +136,7 @@ class KryoSettings:
     classes: Mapping[str, KryoClass] = field(default_factory=lambda: FLINK_CLASSES)
     descriptors: Descriptors | None = None
     recorded: int = field(default=0, compare=False)
+    class_files: ClassSource | None = None
 
     @cached_property
     def class_ids(self) -> dict[int, str]:
@@ -109,6 +159,13 @@ class KryoSettings:
         given = {entry.class_name: entry.serializer for entry in self.registrations if entry.serializer}
         return dict(self.default_serializers) | given
 
+    def class_of(self, class_name: str) -> KryoClass | None:
+        """Return what is known of a class; None if its fields are not."""
+        known = self.classes.get(class_name)
+        if known is not None or self.class_files is None:
+            return known
+        return self.class_files.kryo_class(class_name, self.version)
+
     def message_of(self, class_name: str) -> str | None:
         """Return the protobuf message of a class; None if there is no descriptor for it."""
         if self.descriptors is None:
@@ -122,21 +179,20 @@ class KryoSettings:
         return self.serializers.get(class_name) == PROTOBUF and self.message_of(class_name) is None
 
 
-@cache
+@lru_cache(maxsize=4096)
 def kryo_type(text: str) -> KryoType:
-    """Parse a declared type from its Java text, with `final`, type arguments and array brackets."""
+    """Parse a declared type from its Java text, with `final` or `unknown`, type arguments and array brackets."""
     text = text.strip()
-    is_final = text.startswith("final ")
-    text = text.removeprefix("final ").strip()
+    is_final, is_unknown = text.startswith("final "), text.startswith("unknown ")
+    text = text.removeprefix("final ").removeprefix("unknown ").strip()
     if text.endswith("[]"):
-        component = kryo_type(text[:-2]).name
-        code = ARRAY_CODES.get(component) or (component if component.startswith("[") else f"L{component};")
-        return KryoType(f"[{code}", (), is_final)
+        component = kryo_type(text[:-2])
+        return KryoType(array_of(component.name), component.arguments, is_final, is_unknown)
     name, bracket, rest = text.partition("<")
     if not bracket:
-        return KryoType(name, (), is_final)
+        return KryoType(name, (), is_final, is_unknown)
     arguments = tuple(kryo_type(argument) for argument in _arguments(rest.rsplit(">", 1)[0]))
-    return KryoType(name.strip(), arguments, is_final)
+    return KryoType(name.strip(), arguments, is_final, is_unknown)
 
 
 def _arguments(text: str) -> Iterator[str]:
@@ -148,6 +204,11 @@ def _arguments(text: str) -> Iterator[str]:
             yield text[start:index]
             start = index + 1
     yield text[start:]
+
+
+def array_of(component: str) -> str:
+    """Return the class of arrays of a class."""
+    return f"[{ARRAY_CODES.get(component) or (component if component.startswith('[') else f'L{component};')}"
 
 
 def component_of(class_name: str) -> str:

@@ -107,6 +107,19 @@ def test_a_state_info_that_comes_later_counts(tmp_path: Path, directory: Path) -
     assert ("aggregate" in before, "aggregate" in after) == (False, True)
 
 
+def test_jars_that_are_given_count(directory: Path) -> None:
+    savepoint = DATA / "corpus" / "1.20.3" / "alltypes-hashmap" / "canonical"
+    jars = [DATA / "classes" / "jobs.jar"]
+
+    without = dict.fromkeys(name for name, *_ in listed(savepoint, directory))
+    schemas = [
+        {name: schema for name, _, schema in listed(savepoint, directory, jars=given)} for given in ([], jars)
+    ]
+
+    name = next(name for name in without if name.endswith("v_kryo_generic"))
+    assert [str(schema[name].field("value").type) for schema in schemas] == ["binary", "string"]
+
+
 def test_uids_that_are_given_count(directory: Path) -> None:
     with_uid = [name for name, *_ in listed(OLD, directory, uids=["aggregate"])]
     without = [name for name, *_ in listed(OLD, directory)]

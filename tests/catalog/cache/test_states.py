@@ -30,6 +30,7 @@ from catalog.splits import CachedSplit
 from catalog.statetables import StatesTable, StateTable
 from readers.errors import ReaderError
 from readers.jsontext import json_text
+from tests.support.classwriter import class_file, write_jar
 from tests.support.expected import Snapshot
 from tests.support.paths import PROJECT
 from tests.support.snapshots import COPIED, PACKED
@@ -252,6 +253,22 @@ def test_another_state_info_is_another_entry(copied: Path, cache: StateCache) ->
     (copied / "stateInfo").write_text('{"version": 1, "operators": []}')
 
     assert not is_cached(counts(copied, cache).scan())
+
+
+def test_other_jars_are_other_entries(copied: Path, cache: StateCache, tmp_path: Path) -> None:
+    jar = write_jar(tmp_path / "job.jar", {"a.A": class_file("a.A")})
+
+    def is_known() -> bool:
+        database = catalog.connect(copied, cache=cache, jars=[jar]).default
+        assert database is not None
+        return is_cached(database.table("aggregate__count").scan())
+
+    cache.write(reference_of(counts(copied, cache)))
+    assert is_cached(counts(copied, cache).scan())
+    assert not is_known()
+    other = class_file("a.A", fields=[("x", "I")])
+    write_jar(jar, {"a.A": other})
+    assert not is_known()
 
 
 def test_files_that_change_while_an_entry_is_written_make_none(

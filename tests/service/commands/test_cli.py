@@ -426,6 +426,33 @@ def test_uids_and_stateinfo_from_files_name_the_tables(run: Any, tmp_path: Path)
     assert run("inspect", str(OLD), "--uids", "none")[0] == 3
 
 
+@pytest.mark.parametrize("given", ["option", "environment"])
+def test_the_jars_of_the_job_name_the_fields_of_objects_that_kryo_wrote(
+    run: Any, given: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, jar = DATA / "corpus/1.20.3/alltypes-hashmap/canonical", str(DATA / "classes/jobs.jar")
+    options = ("--jar", jar) if given == "option" else ()
+    if given == "environment":
+        monkeypatch.setenv("SAVEPOINTDB_JAR", jar)
+    sql = "SELECT key, value FROM types__v_kryo_generic ORDER BY key"
+
+    code, output, _ = run("query", sql, "--savepoint", str(path), "--format", "csv", *options)
+
+    assert code == 0
+    assert output.decode().splitlines() == [
+        '"key","value"',
+        '"k0","{""@class"":""corpus.T$Generic"",""a"":1,""b"":""one"",""c"":[""x"",2]}"',
+        '"k1","{""@class"":""corpus.T$Generic"",""a"":-1,""b"":null,""c"":[]}"',
+    ]
+
+
+def test_a_jar_that_is_missing_is_named(run: Any) -> None:
+    code, _, errors = run("inspect", str(OLD), "--jar", "nowhere.jar")
+
+    assert code == 3
+    assert "nowhere.jar" in errors
+
+
 LOADED = """
 import json, sys
 from service.cli import main
