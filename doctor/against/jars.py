@@ -22,6 +22,7 @@ from doctor.rules.jar import (
     DECLARATIONS_DIFFER,
     GRAPH_UNSEEN,
     NAME_GONE,
+    QUERY_READ,
     TYPE_UNTOLD,
     UID_UNSEEN,
 )
@@ -35,18 +36,25 @@ from readers import (
     EnumSerializer,
     KryoRegistration,
     KryoSerializer,
+    OpaqueSerializer,
     PojoSerializer,
     ReaderError,
+    RowDataSerializer,
+    ScalaCaseClassSerializer,
     Serializer,
     StateKind,
     TtlSerializer,
     TypeExtractor,
+    method_signature,
     operator_id_of,
     rebuild,
 )
 
 _AVRO_ARRAY = "org.apache.avro.generic.GenericData$Array"
+_ACCUMULATORS = "accState"  # of GROUP BY; Flink: GroupAggFunction
 _MAX_SUPERCLASSES = 64
+_PRODUCT = "scala.Product"
+_PLAIN = frozenset({"java.lang.String", "java.math.BigDecimal", "java.math.BigInteger"})
 _PLATFORM = ("java.", "javax.")
 # Classes that the cluster has, or may have, without the jar.
 _CLUSTER = ("org.apache.flink.", "org.apache.avro.", "scala.")
@@ -206,10 +214,34 @@ class _Model:
                 yield self._again(state)
                 continue
             declared = self.declarations.states.get(state.name)
-            if declared:
+            if _is_accumulator(state) and (accumulators := self._accumulators(state)) is not state:
+                yield accumulators
+            elif declared:
                 yield self._declared(state, declared)
             elif not declares_others or not self._is_gone(state):
                 yield replace(self._again(state), risks=(_risk(DECLARATION_UNSEEN, state.name),))
+
+    def _accumulators(self, state: JobState) -> JobState:
+        """Return the accumulators of a SQL query, if the one query of the jar fits the one operator that has them."""
+        stored = state.entry.value
+        inner = stored.value if isinstance(stored, TtlSerializer) else stored
+        operators = [
+            each
+            for each in self.old.operators.values()
+            if any(_is_accumulator(other) for other in each.states)
+        ]
+        queries = self.declarations.queries
+        if len(operators) != 1 or len(queries) != 1 or not isinstance(inner, RowDataSerializer):
+            return state
+        if queries[0].fits(inner):
+            return state
+        value: Serializer = OpaqueSerializer(
+            f"accumulators of {queries[0]}", "its types are those of the query"
+        )
+        value = TtlSerializer(value) if isinstance(stored, TtlSerializer) else value
+        return replace(
+            state, entry=replace(state.entry, value=value), risks=(_risk(QUERY_READ, str(queries[0])),)
+        )
 
     def _is_gone(self, state: JobState) -> bool:
         """Return whether the name of a state is nowhere in the code, as far as the code is known."""
@@ -283,7 +315,32 @@ class _Model:
             found = self._extracted(node.runtime_class)
             reflected = self.extractor.extract_reflected(node.runtime_class).serializer
             return found if isinstance(found, AvroSerializer) else reflected or node
+        if isinstance(node, ScalaCaseClassSerializer):
+            return self._case_class(node)
         return node
+
+    def _case_class(self, node: ScalaCaseClassSerializer) -> Serializer:
+        """Return a case class of Scala with the parameters of its constructor; as it is where the jar does not tell."""
+        try:
+            found = self.classes.find(node.tuple_class)
+            if found is None or _PRODUCT not in found.interfaces:
+                return node
+            constructors = [each.descriptor for each in found.methods if each.name == "<init>"]
+            types = max((method_signature(each).parameters for each in constructors), key=len)
+        except (ReaderError, ValueError):
+            return node
+        fields = []
+        for index, each in enumerate(types):
+            known = (
+                self.extractor.extract(each).serializer
+                if each.kind == "primitive" or each.name in _PLAIN
+                else None
+            )
+            old = node.fields[index] if len(types) == node.width else None
+            if known is None and old is None:
+                known = OpaqueSerializer(each.class_name, "its type is told by the compiler of Scala")
+            fields.append(known or old or node)
+        return replace(node, fields=tuple(fields))
 
     def _extracted(self, name: str) -> Serializer | None:
         return self.extractor.extract_class(name).serializer if name in self.classes else None
@@ -314,6 +371,10 @@ def _corrected(new: Job, old: Job, declarations: Declarations) -> Job:
         if len(alike) == 1:
             operators[operator_id] = replace(alike[0], operator_id=operator_id)
     return replace(new, operators=operators)
+
+
+def _is_accumulator(state: JobState) -> bool:
+    return state.name == _ACCUMULATORS and state.entry.kind is StateKind.VALUE
 
 
 def _is_of_flink(name: str) -> bool:

@@ -7,5 +7,6 @@ constants, classes, objects by their constructors, results of calls; what depend
     opcodes.py      the lengths and effects of instructions
     interpreter.py  the code of methods → the calls in it
     types.py        abstract values → serializers: Types.LONG, TypeInformation.of(X.class), new TypeHint<X>() {}
+    queries.py      SQL in texts: the aggregates of queries
     reading.py      calls → declarations
 """

@@ -30,7 +30,7 @@ from doctor.declared.values import (
 )
 from readers import ClassConstant, ClassFile, ClassMethod, ClassPath, Member, ReaderError, method_signature
 
-_MAX_INSTRUCTIONS = 1_000_000  # of one jar: some seconds
+_MAX_INSTRUCTIONS = 300_000  # of one jar: half a second
 _MAX_METHOD = 20_000  # instructions of one method that are looked at
 _MAX_DEPTH = 6  # methods that call each other
 _MAX_STACK = 4096

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from doctor.declared.interpreter import Interpreter
+from doctor.declared.queries import Query, queries_in
 from doctor.declared.types import TypeReader, UntoldTypeError
 from doctor.declared.values import (
     PARAMETER,
@@ -87,7 +88,7 @@ _KEY_SELECTOR = "org.apache.flink.api.java.functions.KeySelector"
 # What a class mentions that declares something.
 _MARKS = (
     "StateDescriptor", "setUidHash", "registerPojoType", "registerKryoType", "registerTypeWithKryoSerializer", "keyBy",
-    "KeySelector", "axParallelism",
+    "KeySelector", "axParallelism", "GROUP BY", "group by",
 )  # fmt: skip
 
 
@@ -121,6 +122,7 @@ class Declarations:
         states: name → the declarations of that name, which may differ.
         has_unnamed: True if states are declared whose names the code does not tell.
         texts: all texts in the code that was read.
+        queries: the queries with aggregates among the texts.
         uids: the texts that are given to `uid`.
         uid_hashes: the texts that are given to `setUidHash`.
         keys: the types of keys, in the order of the code, each once.
@@ -132,6 +134,7 @@ class Declarations:
     states: dict[str, tuple[DeclaredState, ...]] = field(default_factory=dict)
     has_unnamed: bool = False
     texts: frozenset[str] = frozenset()
+    queries: tuple[Query, ...] = ()
     uids: frozenset[str] = frozenset()
     uid_hashes: frozenset[str] = frozenset()
     keys: tuple[Serializer, ...] = ()
@@ -152,7 +155,7 @@ def read_declarations(
         avro_array: what Kryo registers for Avro's arrays.
     """
     wanted = frozenset(names)
-    own = [name for name in classes.mentioning([*_MARKS, *wanted]) if not name.startswith(_LIBRARIES)]
+    own = [name for name in classes.mentioning(_MARKS, wanted) if not name.startswith(_LIBRARIES)]
     interpreter = Interpreter(classes)
     interpreter.interpret(own[:_MAX_CLASSES])
     registrations = _registrations(interpreter.calls)
@@ -163,10 +166,12 @@ def read_declarations(
     found: dict[str, list[DeclaredState]] = {}
     for state in reader.states():
         found.setdefault(state.name, []).append(state)
+    texts = frozenset(_texts(classes, own[:_MAX_CLASSES]))
     declarations = Declarations(
         states={name: tuple(states) for name, states in found.items()},
         has_unnamed=reader.has_unnamed,
-        texts=frozenset(_texts(classes, own[:_MAX_CLASSES])),
+        texts=texts,
+        queries=tuple(queries_in(texts)),
         uids=frozenset(_given(interpreter.calls, "uid")),
         uid_hashes=frozenset(_given(interpreter.calls, "setUidHash")),
         keys=tuple(reader.keys()),

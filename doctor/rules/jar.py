@@ -61,6 +61,15 @@ NAME_GONE = Rule(
     remedy="look whether the code builds the name from parts",
     evidence=("state-removed", "state-renamed"),
 )
+QUERY_READ = Rule(
+    id="jar-query-read",
+    change="the accumulators of a GROUP BY do not fit the one query with aggregates among the texts of the jar",
+    effect="it is taken for the query of this operator",
+    heap=DOUBT,
+    rocksdb=DOUBT,
+    remedy="compare with a savepoint of the new job, started once",
+    evidence=("sql-add-agg", "sql-remove-agg"),
+)
 CODE_UNREAD = Rule(
     id="jar-code-unread",
     change="code of the jar that is damaged, or longer than what is looked at",
@@ -78,5 +87,6 @@ RULES = (
     DECLARATION_UNSEEN,
     DECLARATIONS_DIFFER,
     NAME_GONE,
+    QUERY_READ,
     CODE_UNREAD,
 )

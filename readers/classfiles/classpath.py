@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from readers.classfiles.classfile import ClassFile, read_class
+from readers.classfiles.constantpool import UTF8
 from readers.classfiles.jar import MAX_ENTRIES, MAX_NESTED_BYTES, Jar, JarEntry
 from readers.errors import CorruptDataError
 
@@ -23,6 +24,7 @@ _NESTED = re.compile(r"lib/[^/]+\.jar")
 _MAX_JARS = 1_000
 _MAX_TOTAL_BYTES = 2 << 30  # inflated for one class path
 _MAX_MANIFEST_BYTES = 4 << 20
+_MAX_CONSTANT = 0xFFFF
 
 
 class ClassPath:
@@ -97,13 +99,19 @@ class ClassPath:
             )
         return self._classes[name]
 
-    def mentioning(self, texts: Iterable[str]) -> Iterator[str]:
-        """Yield the names of the classes whose bytes hold one of some texts (names, string constants), unparsed.
+    def mentioning(self, texts: Iterable[str], constants: Iterable[str] = ()) -> Iterator[str]:
+        """Yield the names of the classes whose bytes hold one of some texts, unparsed.
 
         Damaged entries are passed over: `find` raises their errors.
+
+        Args:
+            texts: they may stand anywhere, also within names.
+            constants: each is the whole of a constant: a name, or a text.
         """
         # As a constant pool holds it: modified UTF-8, which is UTF-8 but for U+0000 and characters beyond U+FFFF.
         wanted = [text.encode("utf-8", "replace") for text in texts]
+        whole = [text.encode("utf-8", "replace")[:_MAX_CONSTANT] for text in constants]
+        wanted += [bytes([UTF8]) + len(text).to_bytes(2, "big") + text for text in whole]
         if not wanted:
             return
         pattern = re.compile(b"|".join(re.escape(text) for text in wanted))

@@ -78,19 +78,24 @@ class ConstantPool:
         count = cursor.u2()
         self._tags = bytearray(max(count, 1))
         self._positions = [0] * max(count, 1)
-        index = 1
-        while index < count:
-            start = cursor.position
-            tag = cursor.u1()
+        # A large jar has millions of constants: the loop reads bytes itself, and checks the end behind each constant.
+        data, end, position, index = self._data, cursor.end, cursor.position, 1
+        while index < count and position + 2 < end:
+            tag = data[position]
             self._tags[index] = tag
-            self._positions[index] = cursor.position
+            self._positions[index] = position + 1
             if tag == UTF8:
-                cursor.read(cursor.u2(), "a text")
+                position += 3 + (data[position + 1] << 8 | data[position + 2])
             elif tag in _SIZES:
-                cursor.read(_SIZES[tag], "a constant")
+                position += 1 + _SIZES[tag]
             else:
-                raise cursor.corrupt(f"expected the tag of a constant, found {tag}", start)
+                raise cursor.corrupt(f"expected the tag of a constant, found {tag}", position)
             index += 2 if tag in _TWO_INDEXES else 1
+        if index < count or position > end:
+            raise cursor.corrupt(
+                f"expected {count - 1} constants, found the end of the file", min(position, end)
+            )
+        cursor.position = position
 
     def text(self, index: int) -> str:
         """Return a Utf8 constant."""
