@@ -71,6 +71,8 @@ class JobOperator:
         states: its states.
         formats: the layouts of its state files: `canonical`, or the backend that wrote a native one.
         problems: why some of its states are not known.
+        in_flight: True if records in flight are recorded with it.
+        raw: True if it has raw state, which no serializer describes.
         opened: the operator of the savepoint that this was read from; None for other kinds of facts.
         assumed: True if what is not known of its types was taken from the savepoint.
     """
@@ -86,6 +88,8 @@ class JobOperator:
     states: tuple[JobState, ...] = ()
     formats: frozenset[str] = frozenset()
     problems: tuple[str, ...] = ()
+    in_flight: bool = False
+    raw: bool = False
     opened: Operator | None = None
     assumed: bool = False
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from doctor.graph import GraphFinding, identity_risks, operator_finding, parallelism_finding
@@ -18,7 +19,7 @@ from doctor.report import (
 )
 from doctor.rules.context import Context
 from doctor.rules.rule import Effect, Finding
-from doctor.rules.states import NATIVE_FORMAT, STATES_UNREAD
+from doctor.rules.states import IN_FLIGHT, NATIVE_FORMAT, RAW_STATE, STATES_UNREAD
 from doctor.states import (
     StateId,
     id_of,
@@ -63,9 +64,17 @@ def operator_verdict(
     verdict = _of_states(old, states)
     if isinstance(fit, Risk):
         verdict = replace(verdict, risks=(fit,))
+    verdict = replace(verdict, risks=(*verdict.risks, *_unread_risks(old)))
     if Fact.OPERATORS not in new.knows:
         verdict = replace(verdict, risks=(*verdict.risks, *identity_risks(old, job)))
     return _with_keys(verdict, old, known if Fact.STATES in new.knows else None, context)
+
+
+def _unread_risks(old: JobOperator) -> Iterator[Risk]:
+    """Yield the risks of bytes that no serializer of the savepoint describes."""
+    for rule, has in ((IN_FLIGHT, old.in_flight), (RAW_STATE, old.raw)):
+        if has:
+            yield risk_of(Finding(rule=rule, detail=old.title), rule.heap)
 
 
 def _graph_verdict(

@@ -19,12 +19,15 @@ from readers import (
     StateMetaInfo,
     StoredHeader,
 )
+from readers.metadata import StateRole
 
 _TOLD = frozenset({Fact.OPERATORS, Fact.MAX_PARALLELISM, Fact.STATES})
 # Kinds whose bytes no serializer of the job describes: connectors and operators read them by themselves.
 _UNDESCRIBED = frozenset(
     {StateKind.RAW_KEYED, StateKind.RAW_OPERATOR, StateKind.COORDINATOR, StateKind.CHANNEL, StateKind.MASTER}
 )
+
+_RAW = frozenset({StateKind.RAW_KEYED, StateKind.RAW_OPERATOR})
 
 
 class SavepointAgainst(Against):
@@ -106,19 +109,21 @@ def _operator(operator: Operator) -> JobOperator:
                     is_v2=meta is not None and meta.kind is BackendStateType.KEY_VALUE_V2,
                 )
                 states.setdefault((keyed, name.name, entry.kind), state)
+    roles = {role for subtask in recorded.subtasks for role, _ in subtask.recorded()}
     return JobOperator(
         operator_id=operator.operator_id,
         uid=recorded.uid,
         name=recorded.name,
         parallelism=recorded.parallelism,
         max_parallelism=recorded.max_parallelism,
-        has_state=recorded.coordinator_state is not None
-        or any(True for subtask in recorded.subtasks for _ in subtask.recorded()),
+        has_state=recorded.coordinator_state is not None or bool(roles),
         key=key,
         key_classes=key_classes,
         states=tuple(states.values()),
         formats=frozenset(formats),
         problems=tuple(str(handle.error) for handle in operator.unread),
+        in_flight=StateRole.CHANNEL in roles,
+        raw=any(entry.kind in _RAW for source in operator.sources for entry in source.entries.values()),
         opened=operator,
     )
 

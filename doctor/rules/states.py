@@ -10,6 +10,7 @@ from doctor.rules.rule import (
     FAILS_REGISTER,
     FINE,
     LOSES,
+    RISK,
     UNKNOWN,
     UNREADABLE_RESTORE,
     Rule,
@@ -185,6 +186,27 @@ STATES_UNREAD = Rule(
     remedy="mend or fetch the file, and check again",
     evidence=("o.a.f.runtime.state.StateObject",),
 )
+IN_FLIGHT = Rule(
+    id="records-in-flight",
+    change="an unaligned checkpoint, with records in flight between operators",
+    effect=(
+        "they are read by the serializers of the new job, and sent on in its graph: the job fails where types of records, or the "
+        "operators around them, have changed"
+    ),
+    heap=RISK,
+    rocksdb=RISK,
+    remedy="take a savepoint, which is aligned, and restore that",
+    evidence=("o.a.f.runtime.checkpoint.channel.RecoveredChannelStateHandler",),
+)
+RAW_STATE = Rule(
+    id="raw-state",
+    change="raw state, which an operator writes and reads by itself",
+    effect="no snapshot describes its bytes: the new operator must read what the old one wrote",
+    heap=RISK,
+    rocksdb=RISK,
+    remedy="make sure that the operator reads the bytes of its old version",
+    evidence=("o.a.f.runtime.state.StateSnapshotContext",),
+)
 UNSEEN = Rule(
     id="unseen",
     change="what no comparison of types sees: key selectors, sizes and gaps of windows, TTL durations, the code of functions",
@@ -222,6 +244,8 @@ RULES = (
     NATIVE_FORMAT,
     STATE_API,
     STATES_UNREAD,
+    IN_FLIGHT,
+    RAW_STATE,
     UNSEEN,
     CONFIGURATION_UNSEEN,
 )

@@ -11,6 +11,7 @@ import doctor
 from doctor import Outcome, Severity, StateOutcome
 from readers import ReadCounter, Savepoint
 from tests.support.compatpairs import unpack_pairs
+from tests.support.unpacked import unpacked
 
 A, B = "A-2.3.0-rocksdb-canonical", "B-2.3.0-rocksdb-canonical"
 
@@ -112,3 +113,11 @@ def test_a_report_names_the_classes_that_the_savepoint_needs(pair: Path) -> None
         ("app.Acc", "POJO", "s"),
         ("app.Acc", "declares a field", "s"),
     }
+
+
+def test_records_in_flight_are_a_risk(tmp_path: Path) -> None:
+    snapshot = unpacked("1.20.3-unaligned-hashmap-chk-1", tmp_path)
+
+    report = doctor.check(snapshot.directory, flink="1.20.3")
+
+    assert "records-in-flight" in {risk.rule for risk in report.all_risks()}
