@@ -20,7 +20,7 @@ from doctor.rules.graph import (
     OPERATOR_MISSING,
     PARALLELISM_ABOVE_MAX,
 )
-from doctor.rules.rule import Rule
+from doctor.rules.rule import Finding, Rule, risk_of
 from doctor.versions import FlinkVersion
 
 _FIRST_WITH_UIDS = 5
@@ -111,12 +111,7 @@ def identity_risks(old: JobOperator, job: Job) -> Iterator[Risk]:
 
 
 def _risk(rule: Rule, detail: str) -> Risk:
-    return Risk(
-        rule=rule.id,
-        message=f"{detail}: {rule.effect}",
-        remedy=rule.remedy,
-        evidence=rule.evidence,
-    )
+    return risk_of(Finding(rule=rule, detail=detail), rule.heap)
 
 
 def derived_max_parallelism(parallelism: int) -> int:

@@ -18,14 +18,13 @@ from doctor.report import (
     worst,
 )
 from doctor.rules.context import Context
-from doctor.rules.rule import Effect, Finding
+from doctor.rules.rule import Effect, Finding, risk_of
 from doctor.rules.states import IN_FLIGHT, NATIVE_FORMAT, RAW_STATE, STATES_UNREAD
 from doctor.states import (
     StateId,
     id_of,
     key_findings,
     new_verdict,
-    risk_of,
     state_verdict,
     undeclared_verdict,
 )

@@ -24,7 +24,7 @@ from doctor.rules.kryo import (
     zoned,
 )
 from doctor.rules.pojo import FIELD_RETYPED
-from doctor.rules.rule import Effect, Finding, Verdict
+from doctor.rules.rule import Effect, Finding, Verdict, risk_of
 from doctor.rules.states import (
     KEY_CHANGED,
     KIND_CHANGED,
@@ -347,19 +347,6 @@ def _effect(finding: Finding, verdict: Verdict, context: Context) -> Effect:
 
 def _rank(effect: Effect) -> tuple[int, int]:
     return _RANK[effect.severity], effect.stage.order if effect.stage else 0
-
-
-def risk_of(finding: Finding, effect: Effect) -> Risk:
-    """Return a finding as a risk."""
-    rule = finding.rule
-    return Risk(
-        rule=rule.id,
-        severity=effect.severity,
-        message=finding.message,
-        remedy=rule.remedy,
-        evidence=rule.evidence,
-        field_path=".".join(finding.path) or None,
-    )
 
 
 def max_severity(risks: Iterable[Risk]) -> Severity:

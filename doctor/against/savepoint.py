@@ -6,6 +6,8 @@ from dataclasses import replace
 
 from doctor.against.kind import Against
 from doctor.job import Fact, Job, JobOperator, JobState
+from doctor.rules.rule import Finding, risk_of
+from doctor.rules.upgrade import OTHER_FLINK
 from doctor.versions import FlinkVersion
 from readers import (
     BackendStateType,
@@ -21,6 +23,7 @@ from readers import (
 )
 from readers.metadata import StateRole
 
+_FIRST_OF_2 = 5
 _TOLD = frozenset({Fact.OPERATORS, Fact.MAX_PARALLELISM, Fact.STATES})
 # Kinds whose bytes no serializer of the job describes: connectors and operators read them by themselves.
 _UNDESCRIBED = frozenset(
@@ -46,11 +49,15 @@ class SavepointAgainst(Against):
 
     def inform(self, new: Job, old: Job, flink: FlinkVersion) -> Job:
         known = job_of(self._savepoint)
+        is_of_2 = self._savepoint.metadata.version >= _FIRST_OF_2
+        other = Finding(rule=OTHER_FLINK, detail=f"{self.description}, and Flink {flink.text}")
+        risks = () if is_of_2 == (flink.major >= 2) else (risk_of(other, OTHER_FLINK.heap),)
         return replace(
             new,
             knows=new.knows | known.knows,
             metadata_version=known.metadata_version,
             operators=new.operators | known.operators,
+            risks=new.risks + risks,
         )
 
 

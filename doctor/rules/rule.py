@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
-from doctor.report import Severity, Stage, StateOutcome
+from doctor.report import Risk, Severity, Stage, StateOutcome
 
 
 class Verdict(IntEnum):
@@ -82,6 +82,19 @@ class Finding:
         """What happens, with the names of this case and Flink's words."""
         text = f"{self.detail}: {self.rule.effect}" if self.detail else self.rule.effect
         return f"{text} ({self.rule.flink})" if self.rule.flink else text
+
+
+def risk_of(finding: Finding, effect: Effect) -> Risk:
+    """Return a finding as a risk."""
+    rule = finding.rule
+    return Risk(
+        rule=rule.id,
+        severity=effect.severity,
+        message=finding.message,
+        remedy=rule.remedy,
+        evidence=rule.evidence,
+        field_path=".".join(finding.path) or None,
+    )
 
 
 def fails(stage: Stage, outcome: StateOutcome = StateOutcome.INCOMPATIBLE) -> Effect:

@@ -6,7 +6,7 @@ The lists come from the class files of all jars of Flink 1.20.3 and 2.3.0.
 from __future__ import annotations
 
 from doctor.rules.context import Comparison, Path, found
-from doctor.rules.rule import RISK, UNREADABLE_RESTORE, Rule
+from doctor.rules.rule import DOUBT, RISK, UNREADABLE_RESTORE, Rule
 from readers import KryoSerializer, Serializer
 
 SNAPSHOT_GONE = Rule(
@@ -39,6 +39,15 @@ CONNECTOR_GONE = Rule(
         "o.a.f.streaming.connectors.kafka.internals.KafkaTopicPartition",
     ),
 )
+OTHER_FLINK = Rule(
+    id="new-job-of-other-flink",
+    change="the savepoint of the new job was taken by Flink 1.x, and 2.x restores, or the reverse",
+    effect="the new job has other types there: 2.x has serializers for lists, maps and sets in POJOs, 1.x leaves them to Kryo",
+    heap=DOUBT,
+    rocksdb=DOUBT,
+    remedy="start the new job with the version that restores, and compare with its savepoint",
+    evidence=("pojo-list-field", "o.a.f.api.java.typeutils.TypeExtractor"),
+)
 SQL_MEANING = Rule(
     id="sql-meaning",
     change="a query of SQL: its state has types, not the meaning of columns and accumulators",
@@ -59,7 +68,7 @@ CEP_PATTERN = Rule(
     evidence=("cep-pattern-changed",),
 )
 
-RULES = (SNAPSHOT_GONE, CONNECTOR_GONE, SQL_MEANING, CEP_PATTERN)
+RULES = (SNAPSHOT_GONE, CONNECTOR_GONE, OTHER_FLINK, SQL_MEANING, CEP_PATTERN)
 
 _SCALA = "org.apache.flink.api.scala."
 _GONE_PREFIXES = (

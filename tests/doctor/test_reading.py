@@ -106,6 +106,16 @@ def test_operators_without_a_uid_are_a_risk_where_no_job_is_given(tmp_path: Path
     assert [risk.rule for operator in report.operators for risk in operator.risks] == ["operator-without-uid"]
 
 
+def test_a_savepoint_of_the_new_job_by_another_flink_is_a_doubt(tmp_path: Path) -> None:
+    folder = unpack_pairs(tmp_path, ["pojo-list-field"]) / "pojo-list-field" / "savepoints"
+    same = doctor.SavepointAgainst(Savepoint(folder / "A-1.20.3-hashmap-canonical"))
+
+    report = doctor.check(folder / "A-1.20.3-hashmap-canonical", against=[same], flink="2.3.0")
+
+    assert "new-job-of-other-flink" in {risk.rule for risk in report.risks}
+    assert report.severity is not Severity.FINE
+
+
 def test_a_report_names_the_classes_that_the_savepoint_needs(pair: Path) -> None:
     report = doctor.check(pair / A)
 
