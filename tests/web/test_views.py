@@ -202,6 +202,14 @@ def test_text_is_a_key_of_sql_operators_with_one_key_column(opened: Opened) -> N
     expect(page.get_by_role("alert")).to_have_count(0)
 
 
+def test_windows_of_sql_are_shown_as_times(opened: Opened) -> None:
+    page = opened(view("keys", key="k1", dbs="sql"))
+
+    expect(page.get_by_role("columnheader", name="Window").first).to_be_visible()
+    expect(page.get_by_role("cell", name="– 2024-01-01 00:03:00", exact=True).first).to_be_visible()
+    expect(page.get_by_role("cell", name="1704067380000", exact=True)).to_have_count(0)
+
+
 @pytest.mark.parametrize(
     ("key", "told"),
     [

@@ -47,3 +47,9 @@ export function age(iso: string, now = Date.now()): string {
   const [size, unit] = AGES.find(([least]) => seconds >= least) ?? [1, "s"];
   return `${Math.floor(seconds / size)} ${unit} ago`;
 }
+
+/** Milliseconds since 1970 as a time. */
+export function utc(ms: number): string {
+  const date = new Date(ms);
+  return Number.isNaN(date.getTime()) ? `${ms} ms` : date.toISOString().replace("T", " ").replace(/(\.000)?Z$/, "");
+}

@@ -5,7 +5,7 @@ import { cell, textOf } from "./cell";
 import { compareBox, Compared, comparedOf, comparedText, several, sideBySide } from "./compare";
 import { keep, kept } from "./context";
 import { announce, Child, fill, h } from "./dom";
-import { bytes, plural } from "./format";
+import { bytes, plural, utc } from "./format";
 import { Entry, exampleOf, Found, Keyed, lookup, MOST } from "./lookup";
 import { empty, lackingBox, leaveOutButton, plainTable, problem } from "./panel";
 import { progressBar } from "./progressbar";
@@ -228,8 +228,10 @@ function cells(holders: Found[], values: Map<string, unknown>, state: string, { 
   });
 }
 
+/** The start and the end of a window; its end alone for SQL's windows, which are stored as that, in milliseconds. */
 function windowOf(namespace: unknown): Child {
   if (namespace === null) return "";
+  if (typeof namespace === "number") return `– ${utc(namespace)}`;
   const { start, end } = namespace as { start?: string; end?: string };
   return start !== undefined && end !== undefined ? `${start} – ${end}` : textOf(namespace);
 }

@@ -2,7 +2,7 @@
 import { Reading, records } from "./asking";
 import { contents, operatorsOf } from "./catalog";
 import { Child, h } from "./dom";
-import { plural } from "./format";
+import { plural, utc } from "./format";
 import { databaseView, empty, plainTable } from "./panel";
 import { table } from "./sql";
 import { colour } from "./theme";
@@ -82,9 +82,4 @@ async function histogram(canvas: HTMLElement, label: string, buckets: Bucket[], 
     }),
     signal,
   );
-}
-
-function utc(ms: number): string {
-  const date = new Date(ms);
-  return Number.isNaN(date.getTime()) ? `${ms} ms` : date.toISOString().replace("T", " ").replace(/(\.000)?Z$/, "");
 }

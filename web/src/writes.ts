@@ -24,7 +24,8 @@ export interface Report {
 export interface Write {
   id: string;
   state: "queued" | "running" | "finished" | "failed" | "cancelled";
-  source: string;
+  /** The database to write from; null if the savepoint is made from nothing. */
+  source: string | null;
   target: string | null;
   /** The name of the new database. */
   database: string | null;
