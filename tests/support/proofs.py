@@ -1,6 +1,6 @@
 """Proofs of statements: a script with the statement, restored by each version and backend of real Flink.
 
-`tests/support/statements.py` has the scripts. Of each restore four things hold: Flink restores the savepoint; the state that the
+`tests/support/proven.py` has the scripts. Of each restore four things hold: Flink restores the savepoint; the state that the
 job finds is what we read of it; a savepoint that Flink takes then has the same rows, of every state; and the job goes on from it. What
 the job sends is recorded once for all of them, with the rows of a savepoint that Flink takes in the end.
 """

@@ -41,7 +41,7 @@ class ServedFlink:
             for text in self._process.stdout:
                 line = json.loads(text)
                 if line.get("phase") == "ended":
-                    assert line["causes"] == []
+                    assert not line["causes"], "\n".join(line["causes"])
                     return lines
                 lines.append(line)
         finally:

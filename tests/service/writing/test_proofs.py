@@ -13,8 +13,8 @@ from service.cli import main
 from tests.support.creations import BACKENDS, outputs_of
 from tests.support.paths import PROJECT
 from tests.support.proofs import Proof, digest, operator_ids, rows_of_operators
+from tests.support.proven import PROOFS, statement_matrix
 from tests.support.restoring import VERSIONS, Restore
-from tests.support.statements import PROOFS, statement_matrix
 
 EACH = [(version, backend) for version in VERSIONS for backend in BACKENDS]
 RESTORES = [
