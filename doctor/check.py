@@ -9,12 +9,13 @@ from dataclasses import replace
 from doctor.against.kind import Against
 from doctor.against.savepoint import job_of
 from doctor.graph import metadata_finding
-from doctor.job import Job
+from doctor.job import Fact, Job
 from doctor.operators import operator_verdict
 from doctor.report import CheckReport, Outcome, RequiredClass, Risk, worst
 from doctor.required import known_classes, required_classes
 from doctor.rules.comparison import compare
 from doctor.rules.context import Context
+from doctor.rules.plans import STATES_UNSEEN
 from doctor.rules.rule import Rule
 from doctor.rules.states import CONFIGURATION_UNSEEN, UNSEEN
 from doctor.versions import flink_version, known_backend
@@ -52,6 +53,8 @@ def check(
     new = Job(knows=frozenset(), metadata_version=None, operators={})
     for source in sorted(against, key=lambda source: source.order):
         new = source.inform(new, old, version)
+    if against and Fact.STATES not in new.knows:
+        new = replace(new, risks=(*new.risks, _states_unseen()))
 
     too_new = metadata_finding(old, version)
     context = Context(
@@ -90,6 +93,17 @@ def check(
         remedy=too_new.rule.remedy,
         evidence=too_new.rule.evidence,
         rule=too_new.rule.id,
+    )
+
+
+def _states_unseen() -> Risk:
+    rule = STATES_UNSEEN
+    return Risk(
+        rule=rule.id,
+        severity=rule.heap.severity,
+        message=f"{rule.change}; {rule.effect}",
+        remedy=rule.remedy,
+        evidence=rule.evidence,
     )
 
 

@@ -18,6 +18,7 @@ class Fact(Enum):
     """What may be known of a job."""
 
     OPERATORS = auto()  # the ids of all its operators
+    PARALLELISM = auto()
     MAX_PARALLELISM = auto()
     STATES = auto()  # the states that are declared when the job starts, and their types
     CLASSES = auto()  # the class files of its jar

@@ -57,7 +57,8 @@ def operator_verdict(
         )
     known = new.operators.get(old.operator_id)
     states = _states(old, known if Fact.STATES in new.knows else None, context)
-    fit = parallelism_finding(old, known) if known and Fact.MAX_PARALLELISM in new.knows else None
+    is_known = known is not None and not new.knows.isdisjoint({Fact.PARALLELISM, Fact.MAX_PARALLELISM})
+    fit = parallelism_finding(old, known) if known and is_known else None
     if isinstance(fit, GraphFinding):
         return _graph_verdict(old, fit, states)
     verdict = _of_states(old, states)

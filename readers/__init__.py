@@ -145,8 +145,15 @@ from readers.serializers.table.rowdata import RowDataSerializer
 from readers.serializers.tuples import ROW_KIND, EitherSerializer, RowSerializer, TupleSerializer
 from readers.snapshots.reading import COMPOSITE_MAGIC, NESTED_MAGIC, OPTIONAL_MAP_MAGIC
 from readers.snapshots.registry import has_snapshot
-from readers.stateinfo.file import STATE_INFO_FILE_NAME, load_state_info, read_bounded
-from readers.stateinfo.plans import load_job_plan
+from readers.stateinfo.file import (
+    STATE_INFO_FILE_NAME,
+    OperatorInfo,
+    StateInfo,
+    TypeInfo,
+    load_state_info,
+    read_bounded,
+)
+from readers.stateinfo.plans import JobPlan, load_job_plan
 from readers.states import State, StatePart, UnreadHandle
 from readers.storage.cachefolder import cache_directory
 from readers.storage.filesystems import FileSystem, Listing, absolute
@@ -217,6 +224,7 @@ __all__ = [
     "JavaObject",
     "JavaType",
     "JobClasses",
+    "JobPlan",
     "KryoInput",
     "KryoReader",
     "KryoRegistration",
@@ -234,6 +242,7 @@ __all__ = [
     "OffsetPlace",
     "OpaqueSerializer",
     "Operator",
+    "OperatorInfo",
     "OperatorSource",
     "OperatorState",
     "Page",
@@ -258,6 +267,7 @@ __all__ = [
     "SetSerializer",
     "Source",
     "State",
+    "StateInfo",
     "StateKind",
     "StateMetaInfo",
     "StateName",
@@ -273,6 +283,7 @@ __all__ = [
     "TtlSerializer",
     "TupleSerializer",
     "TypeExtractor",
+    "TypeInfo",
     "UnreadHandle",
     "UnsupportedSerializerError",
     "UnsupportedStateError",

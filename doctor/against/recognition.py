@@ -7,15 +7,19 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from doctor.against.jars import JarAgainst
 from doctor.against.kind import Against
+from doctor.against.plans import PlanAgainst
 from doctor.against.savepoint import SavepointAgainst
+from doctor.against.stateinfo import StateInfoAgainst
 from readers import (
     DEFAULT_OPTIONS,
     MAGIC,
+    CorruptDataError,
     MissingFileError,
     NotASavepointError,
     Savepoint,
     StorageError,
     StorageOptions,
+    read_bounded,
 )
 
 _METADATA = MAGIC.to_bytes(4, "big")
@@ -52,9 +56,26 @@ def against_of(
         elif start == _ZIP:
             jars.append(path)
         else:
-            raise NotASavepointError(f"expected {_KINDS}, found another file", path=os.fspath(path))
+            found.append(_described(path))
     # Several jars are one class path.
     return (*found, JarAgainst(*jars)) if jars else tuple(found)
+
+
+def _described(path: Path) -> Against:
+    """Return the plan, or the stateInfo file, at a path: both are JSON."""
+    try:
+        return StateInfoAgainst(path)
+    except CorruptDataError as no_state_info:
+        try:
+            return PlanAgainst(path)
+        except CorruptDataError as error:
+            data = read_bounded(path, _KINDS).lstrip()
+            if not data.startswith(b"{"):
+                raise NotASavepointError(
+                    f"expected {_KINDS}, found another file", path=os.fspath(path)
+                ) from error
+            # Of the two errors, that of the kind which it is.
+            raise (no_state_info if b'"operators"' in data else error) from error
 
 
 def _start_of(path: Path) -> bytes | None:

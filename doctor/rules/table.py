@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from doctor.rules import avro, graph, jar, kryo, pojo, scala, states, types, upgrade
+from doctor.rules import avro, graph, jar, kryo, plans, pojo, scala, states, types, upgrade
 from doctor.rules.rule import Rule
 
 FAMILIES: dict[str, tuple[Rule, ...]] = {
@@ -14,6 +14,7 @@ FAMILIES: dict[str, tuple[Rule, ...]] = {
     "Avro": avro.RULES,
     "Scala": scala.RULES,
     "jars": jar.RULES,
+    "plans, stateInfo": plans.RULES,
     "upgrades, SQL, CEP": upgrade.RULES,
 }
 """Title, as the documentation shows it → the rules of one family."""

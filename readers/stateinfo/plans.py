@@ -42,12 +42,16 @@ class PlannedOperator:
 
     Attributes:
         uid, name: None where the plan does not hold it.
+        parallelism: of the heads of chains in plans of Flink's REST API; None elsewhere.
+        chain: how many operators its vertex has, of these heads; 0 where the id is not in the plan, but derived from a name.
         key: the columns of the keys.
         rows: state name → the columns of its rows, for each row type that it may have.
     """
 
     uid: str | None = None
     name: str | None = None
+    parallelism: int | None = None
+    chain: int = 0
     key: Columns = ()
     rows: Mapping[str, tuple[Columns, ...]] = field(default_factory=dict)
 
@@ -97,7 +101,18 @@ def _deployed(vertices: list[dict[str, Any]]) -> Iterator[tuple[str, PlannedOper
             raise ValueError(vertex["id"])
         head = names[0]
         uids = [uid for uid in _possible_uids(head) if operator_id_of(uid) == vertex["id"]]
-        yield vertex["id"], PlannedOperator(uid=uids[0] if uids else None, name=head or None)
+        # The sources of an operator with several inputs stand in brackets behind its name.
+        inside = sum(name.count(" [") for name in names)
+        parallelism = vertex.get("parallelism")
+        yield (
+            vertex["id"],
+            PlannedOperator(
+                uid=uids[0] if uids else None,
+                name=head or None,
+                parallelism=parallelism if isinstance(parallelism, int) and parallelism > 0 else None,
+                chain=max(1, len([name for name in names if name])) + inside,
+            ),
+        )
 
 
 def _possible_uids(name: str) -> Iterator[str]:

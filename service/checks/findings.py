@@ -8,7 +8,7 @@ which one it is.
 | 0 | it restores with the same values |
 | 1 | it restores, and drops, ignores or changes some |
 | 2 | it fails |
-| 3 | it cannot be told |
+| 3 | it cannot be told, or there is a doubt |
 | 4 | the savepoint, or what it is compared with, cannot be read; or the command line is wrong |
 """
 
@@ -171,7 +171,7 @@ def headline(report: CheckReport) -> str:
         case Severity.LOSES:
             return f"{where} restores it, and loses, ignores or changes values"
         case Severity.DOUBT:
-            return f"{where} lets it through, and only the values tell whether they are read right"
+            return f"{where} restores it as far as can be told, unless a doubt comes true"
         case Severity.RISK:
             return f"{where} restores it with the same values, unless a risk comes true"
         case _:
@@ -193,7 +193,7 @@ def advice(report: CheckReport) -> str:
         case Severity.LOSES:
             return f"restore it only if these values may go ({worst}){first}"
         case Severity.DOUBT:
-            return f"do not rely on this restore before values were looked at ({worst}){first}"
+            return f"do not rely on this restore before the doubts are settled ({worst}){first}"
         case Severity.RISK:
             return f"look at the risks before you rely on it ({worst}){first}"
     if not report.against:
