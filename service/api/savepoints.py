@@ -1,4 +1,4 @@
-"""`/api/savepoints`: a script of statements over a database → a new savepoint below a write root.
+"""`/api/savepoints`: a script of statements over a database, or over nothing, → a new savepoint below a write root.
 
 `POST` starts a write; `GET …/{id}` returns its progress, and its report once it has one; `DELETE …/{id}` cancels it, and returns when
 nothing of it is left. With `dry_run` nothing is written, and the report says what would be. All calls but the list are refused unless
@@ -15,6 +15,7 @@ from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.status import HTTP_202_ACCEPTED, HTTP_204_NO_CONTENT
 
+from catalog import Catalog
 from service.api.answers import FAILURES
 from service.api.state import ServiceState, State
 from service.auth.principal import Identity, Principal
@@ -42,8 +43,11 @@ class WriteBody(BaseModel):
     # A misspelt condition must not be ignored.
     model_config = ConfigDict(extra="forbid")
 
-    source: str = Field(
-        max_length=1000, description="name or alias of the database to write from; it is only read"
+    source: str | None = Field(
+        default=None,
+        max_length=1000,
+        description="name or alias of the database to write from; it is only read. Without it the savepoint has only what the "
+        "script creates, and needs `flink`",
     )
     target: str | None = Field(
         default=None,
@@ -65,6 +69,10 @@ class WriteBody(BaseModel):
     expect: dict[str, Rows] = Field(
         default_factory=dict, description="table → how many of its rows must change, or nothing is written"
     )
+    parallelism: int = Field(
+        default=1, ge=1, description="of operators that are created, whose statements do not say it"
+    )
+    max_parallelism: int = Field(default=128, ge=1, description="the same, for their key groups")
 
 
 class WriteProgressBody(BaseModel):
@@ -133,7 +141,7 @@ class WriteStatus(BaseModel):
 
     id: str
     state: QueryState
-    source: str = Field(description="name of the database")
+    source: str | None = Field(description="name of the database; null if the savepoint is made from nothing")
     target: str | None = Field(description="the directory; null for a dry run")
     database: str | None = Field(description="name of the new database; null for a dry run")
     sql: str
@@ -164,7 +172,7 @@ class WriteList(BaseModel):
 async def write_savepoint(
     body: WriteBody, request: Request, response: Response, service: State, caller: Caller
 ) -> WriteStatus:
-    """Start to write a savepoint: a script over a database → a new directory. Needs a grant to write both."""
+    """Start to write a savepoint: a script over a database, or over nothing, → a new directory. Needs a grant to write both."""
     client = request.headers.get("user-agent", "")[:_LONGEST_CLIENT]
     # Databases and targets are looked up on the disk.
     order = await to_thread.run_sync(_order, body, service, caller, client)
@@ -211,9 +219,7 @@ def _order(body: WriteBody, service: ServiceState, caller: Principal, client: st
         for one in statements_of(body.sql, service.settings.queries.max_sql_bytes)
     )
     visible = service.catalog.visible(caller.sees)
-    source = visible.database(body.source)
-    if not caller.may_write(source.name):
-        raise ForbiddenError(f"expected a user who may write from {source.name!r}", hint=_GRANT_HINT)
+    source = _source(body, visible, caller)
     if body.target is None and not body.dry_run:
         raise InvalidRequestError("expected a target, the directory of the new savepoint, or dry_run")
     target = None
@@ -223,15 +229,41 @@ def _order(body: WriteBody, service: ServiceState, caller: Principal, client: st
             raise ForbiddenError(f"expected a user who may write {target.database!r}", hint=_GRANT_HINT)
     return WriteOrder(
         request=WriteRequest(
-            sql=body.sql, files=body.files, flink=body.flink, expected=body.expect, database=source.name
+            sql=body.sql,
+            files=body.files,
+            flink=body.flink,
+            expected=body.expect,
+            database=source,
+            parallelism=body.parallelism,
+            max_parallelism=body.max_parallelism,
         ),
-        source=source.name,
+        source=source,
         databases=tuple(visible.known()),
         target=None if body.dry_run else target,
         kinds=kinds,
         owner=Identity(caller.source, caller.name),
         client=client,
     )
+
+
+def _source(body: WriteBody, visible: Catalog, caller: Principal) -> str | None:
+    """Return the name of the database to write from; None if the savepoint is made from nothing.
+
+    Raises:
+        QueryError: the user may not write from it, or nothing says which Flink the new savepoint is for.
+    """
+    if body.source is not None:
+        name = visible.database(body.source).name
+        if not caller.may_write(name):
+            raise ForbiddenError(f"expected a user who may write from {name!r}", hint=_GRANT_HINT)
+        return name
+    if not caller.writes:
+        raise ForbiddenError("expected a user who may write", hint=_GRANT_HINT)
+    if body.flink is None:
+        raise InvalidRequestError(
+            "expected source, the database to write from, or flink, the Flink that a savepoint made from nothing is for"
+        )
+    return None
 
 
 def _status(record: WriteRecord, *, has_report: bool = True) -> WriteStatus:

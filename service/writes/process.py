@@ -12,9 +12,12 @@ import resource
 import signal
 import socket
 import sys
+import tempfile
 import threading
-from contextlib import closing, suppress
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
+from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -25,7 +28,7 @@ from service.engines.workers.messages import End
 from service.engines.workers.worker import limit_memory, yield_to_the_server
 from service.errors import LimitExceededError, QueryCancelledError, QueryError, query_error_of
 from service.queries.registry import Queries
-from service.settings import UNLIMITED
+from service.settings import UNLIMITED, Settings
 from service.writes.task import Phase, WriteProgress, WriteTask, report_content
 from service.writing.progress import TargetSize
 from service.writing.report import report_of
@@ -79,10 +82,9 @@ class WriteProcess:
         settings = task.settings.replaced(UNLIMITED)
         load_machine()
         self._advance(phase=Phase.READING)
-        catalog = task.catalog()
         with (
-            closing(Queries(catalog, open_engines(settings, later=True), settings)) as queries,
-            closing(Writing(catalog, queries, settings, task.request, self._on_statement)) as writing,
+            tempfile.TemporaryDirectory(dir=settings.storage.temp_directory or None) as folder,
+            self._prepared(Path(folder), settings) as writing,
         ):
             if task.target is None:
                 return report_of(writing.preview)
@@ -97,6 +99,15 @@ class WriteProcess:
             size = TargetSize.of(task.target)
             self._advance(files=size.files, bytes_written=size.bytes_written)
             return report_of(preview)
+
+    @contextmanager
+    def _prepared(self, folder: Path, settings: Settings) -> Iterator[Writing]:
+        catalog, request = self._task.opened(folder)
+        with (
+            closing(Queries(catalog, open_engines(settings, later=True), settings)) as queries,
+            closing(Writing(catalog, queries, settings, request, self._on_statement)) as writing,
+        ):
+            yield writing
 
     def _on_statement(self, done: int, count: int) -> None:
         self._advance(statements_done=done, statements=count)

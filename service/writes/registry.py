@@ -186,7 +186,8 @@ class Writes:
 
 
 def _is_for(caller: Principal, record: WriteRecord) -> bool:
-    return record.order.owner == caller.identity and caller.sees(record.order.source)
+    source = record.order.source
+    return record.order.owner == caller.identity and (source is None or caller.sees(source))
 
 
 def _ending() -> ServiceEndingError:

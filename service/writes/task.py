@@ -14,16 +14,20 @@ The service reads what comes back without trust: the process ran what a client w
 from __future__ import annotations
 
 import pickle
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from pathlib import Path
 from typing import Any
 
 import orjson
 
-from catalog import Catalog, Database
+from catalog import Catalog, Database, connect
 from catalog.references import SavepointReference
 from service.settings import Settings
 from service.writing.writing import WriteRequest
+from writers import write_empty_savepoint
+
+_NEW = "new"  # the name of a savepoint that is made from nothing, in its script
 
 
 class Phase(StrEnum):
@@ -103,7 +107,7 @@ class WriteTask:
 
     Attributes:
         databases: the source, and the others that the script may read.
-        request: what to write; it names the source.
+        request: what to write; it names the source, or none if the savepoint is made from nothing.
         target: the directory to make; None for a dry run.
         settings: limits.
         memory_bytes: memory that the process may take; 0 for no limit.
@@ -125,9 +129,22 @@ class WriteTask:
         task: WriteTask = pickle.loads(content)
         return task
 
-    def catalog(self) -> Catalog:
-        """Return the catalog of the databases."""
-        return Catalog.of(database.opened() for database in self.databases)
+    def opened(self, folder: Path) -> tuple[Catalog, WriteRequest]:
+        """Return the catalog of the databases, and the request with the name of its source.
+
+        Args:
+            folder: an empty one; a savepoint without operators goes there, if the new one is made from nothing.
+        """
+        if self.request.database is not None:
+            return Catalog.of(database.opened() for database in self.databases), self.request
+        names = {database.name for database in self.databases}
+        name = _NEW
+        while name in names:
+            name += "_"
+        write_empty_savepoint(folder)
+        [empty] = connect(folder).known()
+        databases = (*self.databases, replace(KnownDatabase.of(empty), name=name))
+        return Catalog.of(database.opened() for database in databases), replace(self.request, database=name)
 
 
 def report_content(report: dict[str, Any]) -> bytes:

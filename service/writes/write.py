@@ -59,7 +59,7 @@ class WriteOrder:
 
     Attributes:
         request: what to write.
-        source: the name of the savepoint to write from.
+        source: the name of the savepoint to write from; None if the new one is made from nothing.
         databases: the source, and the others that the script may read.
         target: where; None for a dry run.
         kinds: the kinds of the script's statements, for logs.
@@ -68,7 +68,7 @@ class WriteOrder:
     """
 
     request: WriteRequest
-    source: str
+    source: str | None
     databases: tuple[Database, ...]
     target: Target | None
     kinds: tuple[str, ...]

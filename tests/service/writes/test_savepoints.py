@@ -236,6 +236,37 @@ def test_a_script_reads_no_file_of_the_service(name: str, client: Client, folder
     assert not (client.out / "read").exists()
 
 
+CREATE = (
+    "CREATE TABLE fresh__count (key VARCHAR, value BIGINT) WITH (kind = 'VALUE', operator_uid = 'fresh') "
+    "AS SELECT key, value * 2 AS value FROM \"jobs__canonical\".aggregate__count WHERE key IN ('key_662', 'key_663')"
+)
+
+
+def test_a_savepoint_is_made_from_nothing(client: Client) -> None:
+    found = client.written(
+        CREATE, source=None, flink="1.20", target="made", parallelism=2, max_parallelism=500
+    )
+
+    assert (found["state"], found["error"], found["source"]) == ("finished", None, None)
+    assert (found["database"], found["report"]["summary"]["operators"]) == ("out__made", 1)
+    assert client.rows('SELECT key, value FROM "out__made".fresh__count ORDER BY key') == [
+        ["key_662", 22580],
+        ["key_663", 264],
+    ]
+    assert client.rows('SELECT parallelism, max_parallelism FROM "out__made".StateMeta') == [[2, 500]]
+    assert found["id"] in [one["id"] for one in client.http.get("/api/savepoints").json()["writes"]]
+
+
+def test_a_dry_run_from_nothing_writes_nothing(client: Client) -> None:
+    before = sorted(client.out.iterdir())
+
+    found = client.written(CREATE, source=None, flink="2.3", target=None, dry_run=True)
+
+    assert (found["state"], found["dry_run"]) == ("finished", True)
+    assert [one["added"] for one in found["report"]["statements"]] == [2]
+    assert sorted(client.out.iterdir()) == before
+
+
 @pytest.mark.slow
 def test_all_doors_write_the_same_bytes(client: Client, tmp_path: Path) -> None:
     script = (
@@ -271,7 +302,12 @@ def test_all_doors_write_the_same_bytes(client: Client, tmp_path: Path) -> None:
         ({"sql": "COPY x TO 'y'"}, (403, "FORBIDDEN")),
         ({"sql": "x" * 300_000}, (413, "LIMIT_EXCEEDED")),
         ({"source": "nothing"}, (404, "DATABASE_NOT_FOUND")),
+        ({"source": None}, (400, "INVALID_REQUEST")),
+        ({"source": "jobs__canonical", "parallelism": 0}, (400, "INVALID_REQUEST")),
         ({"target": None}, (400, "INVALID_REQUEST")),
+        ({"source": None, "flink": "2.3", "target": "there"}, (409, "TARGET_EXISTS")),
+        ({"source": None, "flink": "2.3", "target": "../jobs/new"}, (403, "FORBIDDEN")),
+        ({"source": None, "flink": "2.3", "target": None}, (400, "INVALID_REQUEST")),
         ({"target": "../jobs/new"}, (403, "FORBIDDEN")),
         ({"target": "/etc/new"}, (403, "FORBIDDEN")),
         ({"target": ""}, (400, "INVALID_REQUEST")),
@@ -365,6 +401,30 @@ def test_a_key_needs_a_grant_to_write_source_and_target(
     name: str, target: str, expected: tuple[int, str], keyed: Callable[[str], Client]
 ) -> None:
     assert keyed(name).code(target=target) == expected
+
+
+@pytest.mark.parametrize(("name", "target"), [("reader", "made-1"), ("both", "other")])
+def test_a_key_needs_a_grant_to_write_a_savepoint_from_nothing(
+    name: str, target: str, keyed: Callable[[str], Client]
+) -> None:
+    assert keyed(name).code(CREATE, source=None, flink="2.3", target=target) == (403, "FORBIDDEN")
+    if name == "reader":
+        refused = keyed(name).code(CREATE, source=None, flink="2.3", target=None, dry_run=True)
+        assert refused == (403, "FORBIDDEN")
+
+
+def test_a_savepoint_from_nothing_has_only_what_its_user_sees(keyed: Callable[[str], Client]) -> None:
+    failed = keyed("blind").written(CREATE, source=None, flink="2.3", target="made-2")
+    made = keyed("blind").written(
+        "CREATE TABLE fresh__count AS SELECT 'a' AS key, 1 AS value",
+        source=None,
+        flink="2.3",
+        target="made-2",
+    )
+
+    assert (failed["state"], failed["error"]["code"]) == ("failed", "DATABASE_NOT_FOUND")
+    assert (made["state"], made["error"]) == ("finished", None)
+    assert keyed("owner").http.get(f"/api/savepoints/{made['id']}").status_code == 404
 
 
 def test_the_list_says_who_may_write(keyed: Callable[[str], Client]) -> None:
