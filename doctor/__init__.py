@@ -9,6 +9,7 @@ In reading order:
     report.py      CheckReport, OperatorVerdict, StateVerdict
     job.py         Job: what is known of a job
     newjob.py      what is known of the new job
+    values.py      what only the stored values tell
     against/       what a savepoint is compared with → a Job
     declared/      what the byte code of a jar declares
     graph.py       the first stage: operators and parallelism
@@ -41,6 +42,7 @@ from doctor.report import (
 )
 from doctor.rules.rule import Effect, Rule
 from doctor.rules.table import FAMILIES as RULES
+from doctor.values import ValuesCheck
 from doctor.versions import FlinkVersion, flink_version
 
 __all__ = [
@@ -64,6 +66,7 @@ __all__ = [
     "StateVerdict",
     "UnknownBackendError",
     "UnknownVersionError",
+    "ValuesCheck",
     "against_of",
     "check",
     "flink_version",

@@ -18,6 +18,7 @@ from doctor.rules.context import Context
 from doctor.rules.plans import STATES_UNSEEN
 from doctor.rules.rule import Rule
 from doctor.rules.states import CONFIGURATION_UNSEEN, UNSEEN
+from doctor.values import ValuesCheck, revised
 from doctor.versions import flink_version, known_backend
 from readers import Savepoint
 
@@ -31,8 +32,9 @@ def check(
     flink: str = "2.3.0",
     backend: str = "hashmap",
     allow_non_restored: bool = False,
+    values: ValuesCheck | None = None,
 ) -> CheckReport:
-    """Return what a restore of a savepoint will do. Only `_metadata` and headers of state files are read.
+    """Return what a restore of a savepoint will do. Without `values` only `_metadata` and headers of state files are read.
 
     Args:
         savepoint: the savepoint, or where it is.
@@ -40,6 +42,7 @@ def check(
         flink: the version of Flink that restores it.
         backend: the state backend that restores it: `hashmap`, `rocksdb` or `forst`.
         allow_non_restored: True for --allowNonRestoredState.
+        values: how many stored values are read; None for none.
 
     Raises:
         UnknownVersionError: no known version of Flink.
@@ -82,6 +85,8 @@ def check(
         risks=(_caution(UNSEEN), _caution(CONFIGURATION_UNSEEN), *new.risks),
         required_classes=_required(old, context),
     )
+    if values is not None:
+        report = revised(report, opened, values, is_upgrade=context.is_upgrade)
     if too_new is None:
         return report
     return replace(

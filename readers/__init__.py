@@ -124,6 +124,7 @@ from readers.serializers.kryo.classes import (
     PRIMITIVES,
 )
 from readers.serializers.kryo.input import KryoInput
+from readers.serializers.kryo.objects import value_reader as kryo_value_reader
 from readers.serializers.kryo.reader import KryoReader
 from readers.serializers.kryo.serializer import KryoSerializer
 from readers.serializers.kryo.settings import (
@@ -133,7 +134,6 @@ from readers.serializers.kryo.settings import (
     KryoSettings,
     KryoType,
     component_of,
-    kryo_type,
 )
 from readers.serializers.named import BASIC_TYPES, type_named
 from readers.serializers.operators import TtlSerializer
@@ -310,7 +310,7 @@ __all__ = [
     "kernel",
     "key_group_bytes",
     "key_groups_of_subtask",
-    "kryo_type",
+    "kryo_value_reader",
     "load_i2",
     "load_i4",
     "load_i8",

@@ -249,6 +249,12 @@ def _add_check(parser: argparse.ArgumentParser) -> None:
         help="State backend that will restore it; auto checks both, but for the files of a native savepoint that which wrote them.",
     )
     parser.add_argument(
+        "--values",
+        choices=("sample", "all"),
+        help="Read stored values, too: 10,000 of each state and file, or all. They tell what Kryo 5 makes of the objects of Kryo 2, "
+        "and whether any value is damaged.",
+    )
+    parser.add_argument(
         "--allow-non-restored",
         action="store_true",
         help="The job is started with --allowNonRestoredState: state of operators that it lacks is dropped.",

@@ -76,7 +76,7 @@ FLOORS = {
         ("required",),
         ("graph", "newjob"),
         ("states",),
-        ("operators",),
+        ("operators", "values"),
         ("check",),
     ),
     "service": (

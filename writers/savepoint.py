@@ -63,6 +63,7 @@ class SavepointWriter:
         source: where it is.
         edits: the changes, in order.
         mode: how files come along.
+        opened: the source, for what it knows of classes beside its files; None if the new savepoint is read back without.
 
     Raises:
         UnwritableError: `_metadata` of the source cannot be written again byte for byte.
@@ -71,9 +72,15 @@ class SavepointWriter:
     """
 
     def __init__(
-        self, source: SavepointLocation, edits: Sequence[Edit], mode: FilesMode = FilesMode.LINK
+        self,
+        source: SavepointLocation,
+        edits: Sequence[Edit],
+        mode: FilesMode = FilesMode.LINK,
+        *,
+        opened: Savepoint | None = None,
     ) -> None:
         self._source = source
+        self._opened = opened
         metadata = _provable(source)
         _check_no_records_in_flight(metadata)
         for edit in edits:
@@ -181,7 +188,12 @@ class SavepointWriter:
             if handle.path is not None:
                 location.resolve(handle)
         if verify is not None:
-            with closing(Savepoint(metadata, roots=roots, options=options)) as savepoint:
+            info, jars = (
+                (self._opened.state_info, self._opened.jars) if self._opened is not None else (None, None)
+            )
+            with closing(
+                Savepoint(metadata, roots=roots, state_info=info, jars=jars, options=options)
+            ) as savepoint:
                 verify(savepoint)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import doctor
-from doctor import Against, CheckReport, DoctorError
+from doctor import Against, CheckReport, DoctorError, ValuesCheck
 from readers import Savepoint
 from service.checks.findings import Findings
 from service.errors import InvalidRequestError
@@ -24,11 +24,13 @@ class CheckOptions:
         flink: the version of Flink.
         backend: `hashmap`, `rocksdb` or `both`; or `auto`: both, but for the files of a native savepoint that which wrote them.
         allow_non_restored: True for --allowNonRestoredState.
+        values: how many stored values are read; None for none.
     """
 
     flink: str = NEWEST
     backend: str = AUTO
     allow_non_restored: bool = False
+    values: ValuesCheck | None = None
 
     @property
     def backends(self) -> tuple[str, ...]:
@@ -52,7 +54,7 @@ def findings_on(
     options: CheckOptions,
     uids: Mapping[str, str],
 ) -> Findings:
-    """Check a savepoint with each backend; reads `_metadata` and the headers of state files.
+    """Check a savepoint with each backend; reads `_metadata`, the headers of state files, and values if they are asked for.
 
     Args:
         savepoint: the savepoint.
@@ -72,6 +74,7 @@ def findings_on(
                 flink=options.flink,
                 backend=backend,
                 allow_non_restored=options.allow_non_restored,
+                values=options.values,
             )
             for backend in options.backends
         ]

@@ -10,7 +10,7 @@ from pathlib import Path
 import orjson
 
 from catalog import Catalog, CatalogError, Database
-from doctor import Against, against_of
+from doctor import Against, ValuesCheck, against_of
 from readers import ReaderError
 from service.checks.findings import BAD_INPUT, CANNOT_BE_TOLD, Findings
 from service.checks.junit import junit_text
@@ -44,16 +44,42 @@ def main(options: Namespace) -> int:
 
 
 def _checked(options: Namespace) -> Findings:
+    progress = _Progress()
     how = CheckOptions(
         flink=options.flink,
         backend=options.backend,
         allow_non_restored=options.allow_non_restored,
+        values=_values(options, progress),
     )
     database = _newest(catalog_of([options.path], options))
     against = _against(options)
     # A savepoint in an object store, and a jar of 20,000 classes, take a while.
-    with ProgressLine(lambda: f"checking {printable(database.path)}"):
+    with ProgressLine(lambda: f"checking {printable(database.path)}{progress.text}"):
         return findings_on(database.savepoint, against, how, database.uids)
+
+
+class _Progress:
+    """How many values were read.
+
+    Attributes:
+        text: the state, and how many of its entries were read; empty before the first.
+    """
+
+    def __init__(self) -> None:
+        self.text = ""
+
+    def note(self, state_name: str, entries: int) -> None:
+        """Note how far a state was read."""
+        self.text = f": {printable(state_name)}, {entries:,} entries"
+
+
+def _values(options: Namespace, progress: _Progress) -> ValuesCheck | None:
+    """Return how many values are read."""
+    if options.values is None:
+        return None
+    if options.values == "all":
+        return ValuesCheck(most_entries=None, progress=progress.note)
+    return ValuesCheck(progress=progress.note)
 
 
 def _newest(catalog: Catalog) -> Database:

@@ -26,7 +26,7 @@ class Conversion:
     def __init__(self, savepoint: Savepoint, plan: Plan, files: FilesMode = FilesMode.LINK) -> None:
         self._plan = plan
         try:
-            self._writer = SavepointWriter(savepoint.location, plan.edits, files)
+            self._writer = SavepointWriter(savepoint.location, plan.edits, files, opened=savepoint)
         except (ReaderError, WriterError) as error:
             raise write_error_of(error) from error
 

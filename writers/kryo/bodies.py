@@ -20,7 +20,6 @@ from readers import (
     KryoReader,
     KryoType,
     component_of,
-    kryo_type,
     read_object,
 )
 from writers.errors import UnencodableValueError
@@ -49,15 +48,25 @@ class Body:
 
 def body_of(reader: KryoReader, class_name: str) -> Body | None:
     """Return the body of a class; None if its objects cannot be written anew."""
-    if class_name in reader.settings.serializers:
+    settings = reader.settings
+    if class_name in settings.serializers:
         return None
-    if reader.constants(class_name):
-        return _ENUM
-    if class_name in reader.settings.classes:
-        return _FIELDS
     if class_name.startswith("["):
         return _ARRAY
-    return BODIES.get(class_name)
+    # Class files of a jar with all its libraries do not say that chill or Flink has a serializer for one of them.
+    if class_name in BODIES and class_name not in settings.classes:
+        return BODIES[class_name]
+    known = reader.class_of(class_name)
+    if known is None or known.container or not known.supertypes.isdisjoint(settings.default_serializers):
+        return None
+    if known.constants:
+        return None if known.has_bodies else _ENUM
+    # What type variables are bound to depends on the objects around.
+    return (
+        None
+        if known.parameters or any(declared.is_variable for _, declared in known.stored_fields)
+        else _FIELDS
+    )
 
 
 def text(input_: KryoInput) -> str | None:
@@ -212,25 +221,51 @@ def _pair_write(writer: ObjectWriter, value: KryoObject, _arguments: tuple[KryoT
 # ---- objects ----
 
 
-def _read_fields(reader: KryoReader, class_name: str, _arguments: tuple[KryoType, ...]) -> Any:
-    fields = sorted(reader.settings.classes[class_name].fields)
-    return {name: (kryo_type(declared), reader.field(kryo_type(declared))) for name, declared in fields}
+def _read_fields(reader: KryoReader, class_name: str, arguments: tuple[KryoType, ...]) -> Any:
+    known = reader.class_of(class_name)
+    assert known is not None
+    return reader.fields(class_name, known, arguments)
 
 
 def _write_fields(writer: ObjectWriter, value: KryoObject, _arguments: tuple[KryoType, ...]) -> None:
-    for declared, one in value.body.values():
-        writer.field(declared, one)
+    known = writer.settings.class_of(value.class_name)
+    declared = known.stored_fields if known is not None else ()
+    if [name for name, _ in declared] != list(value.body):
+        raise UnencodableValueError(
+            f"expected a class whose fields Kryo 5 writes as Kryo 2 does, found {value.class_name}"
+        )
+    for name, type_ in declared:
+        writer.field(type_, value.body[name])
 
 
 def _tuple(arity: int) -> Body:
     # `FieldSerializer` sorts names as text: f10 stands before f2.
     names = sorted(f"f{index}" for index in range(arity))
 
+    def read(reader: KryoReader, class_name: str, arguments: tuple[KryoType, ...]) -> Any:
+        _expect_untyped(reader, class_name, arguments)
+        return {name: reader.any() for name in names}
+
     def write(writer: ObjectWriter, value: KryoObject, _arguments: tuple[KryoType, ...]) -> None:
         for one in value.body.values():
             writer.any(one)
 
-    return Body(lambda reader, _class_name, _arguments: {name: reader.any() for name in names}, write)
+    return Body(read, write)
+
+
+def _optional(reader: KryoReader, class_name: str, arguments: tuple[KryoType, ...]) -> Any:
+    _expect_untyped(reader, class_name, arguments)
+    return reader.any()
+
+
+def _expect_untyped(reader: KryoReader, class_name: str, arguments: tuple[KryoType, ...]) -> None:
+    """Refuse a generic class in a field with type arguments: they say whether its values have a class.
+
+    Raises:
+        UnsupportedSerializerError: it is one.
+    """
+    if arguments:
+        raise reader.unsupported(f"{class_name} with type arguments")
 
 
 def _read_array(reader: KryoReader, class_name: str, _arguments: tuple[KryoType, ...]) -> Any:
@@ -370,7 +405,7 @@ BODIES: dict[str, Body] = {
     "java.util.BitSet": _scalar(lambda input_: [input_.fixed("Q") for _ in range(input_.size())], _bit_set),
     "java.util.regex.Pattern": _scalar(text, _pattern),
     "java.util.Locale": _scalar(_locale, _locale_texts),
-    "java.util.Optional": Body(lambda reader, _class_name, _arguments: reader.any(), _single_write),
+    "java.util.Optional": Body(_optional, _single_write),
     "java.util.Date": _LONG,
     "java.sql.Date": _LONG,
     "java.sql.Time": _LONG,

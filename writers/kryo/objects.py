@@ -7,10 +7,10 @@ show have none. `ObjectWriter` writes the frame. An object that is referred to t
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
-from readers import BOXES, PRIMITIVES, KryoReader, KryoType
+from readers import BOXES, KRYO_5, PRIMITIVES, KryoReader, KryoType
 from writers.kryo.output import KryoOutput
 
 _BY_NAME = 1
@@ -41,6 +41,7 @@ class ObjectWriter:
 
     def __init__(self, reader: KryoReader, body_of: Callable[[KryoObject], BodyWriter]) -> None:
         self.output = KryoOutput()
+        self.settings = replace(reader.settings, version=KRYO_5)
         self._reader = reader
         self._body_of = body_of
         self._ids = {name: number for number, name in reader.class_ids.items()}

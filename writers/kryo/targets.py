@@ -96,7 +96,7 @@ def _of_objects(old: KryoSerializer, new: Serializer | None) -> Serializer:
     if new is None and old.type_class in _INTERFACES:
         raise RefusedEditError(
             f"expected the type of the new job, as Flink 2.x has one of its own for a {old.type_class}: its elements stand in "
-            "no savepoint of Flink 1.x; give a savepoint of the new job with --against"
+            "no savepoint of Flink 1.x; give the jar of the new job, or a savepoint of it, with --against"
         )
     if new is None or isinstance(new, KryoSerializer):
         if new is not None and new.type_class != old.type_class:

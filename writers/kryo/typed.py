@@ -128,7 +128,7 @@ def _fields(serializer: PojoSerializer) -> TypedReader:
             raise UnencodableValueError(
                 f"expected the fields {', '.join(readers)} of {value.class_name}, found {', '.join(value.body)}"
             )
-        return {name: readers[name](reader, field) for name, (_, field) in value.body.items()}
+        return {name: readers[name](reader, field) for name, field in value.body.items()}
 
     return read
 

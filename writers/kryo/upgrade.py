@@ -62,6 +62,9 @@ def written(reader: KryoReader, value: KryoObject | None) -> bytes:
     Args:
         reader: what has read it.
         value: the value; None for null.
+
+    Raises:
+        UnencodableValueError: what Kryo 5 writes of a class is not known.
     """
 
     def writing(found: KryoObject) -> BodyWriter:
@@ -70,7 +73,10 @@ def written(reader: KryoReader, value: KryoObject | None) -> bytes:
         return body.write
 
     writer = ObjectWriter(reader, writing)
-    writer.any(value)
+    try:
+        writer.any(value)
+    except ReaderError as error:
+        raise UnencodableValueError(f"expected classes that are known: {error.message}") from error
     return bytes(writer.output.data)
 
 

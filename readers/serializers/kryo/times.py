@@ -55,7 +55,8 @@ def _local_date(reader: KryoReader) -> str:
         year, month, day = input_.positive_int(), input_.u1(), input_.u1()
     else:
         day, month, year = input_.fixed("h"), input_.fixed("h"), input_.zigzag()
-    return date_text(year, _checked(input_, month, 13, "a month"), _checked(input_, day, 32, "a day"))
+    _checked(input_, month - 1, 12, "a month, counted from 0,")
+    return date_text(year, month, _checked(input_, day - 1, 31, "a day, counted from 0,") + 1)
 
 
 def _local_time(reader: KryoReader) -> str:

@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
+import doctor
 from readers import Savepoint, Selection, State, StateKind
 from service.cli import main
+from tests.support.compatpairs import unpack_pairs
 from tests.support.paths import DATA
 from tests.support.restoring import RECORDED, Restore
 from tests.support.unpacked import unpacked
@@ -83,7 +85,7 @@ def test_without_the_new_job_lists_of_unknown_elements_are_left(
     before, after = states_of(old), states_of(tmp_path / "out")
     assert code == 1
     assert sorted(one["state_name"] for one in report["left"]) == sorted(LISTS)
-    assert all("give a savepoint of the new job with --against" in one["reason"] for one in report["left"])
+    assert all("give the jar of the new job" in one["reason"] for one in report["left"])
     assert "o_uuid" in {one["state_name"] for one in report["converted"]}
     assert entries_of(after["o_list"]) == entries_of(before["o_list"])
     assert report["summary"]["operators"] == 2
@@ -249,3 +251,45 @@ def found_by_flink(lines: list[dict[str, Any]]) -> dict[str, list[str]]:
             text = json.dumps([*keys, line["value"]], ensure_ascii=False)
             found.setdefault(f"{line['operator']} {line['state']}", []).append(text)
     return {name: sorted(texts) for name, texts in sorted(found.items())}
+
+
+@pytest.mark.parametrize("name", ["kryo-no-default-ctor", "kryo-in-list"])
+def test_the_jar_of_the_job_gives_the_fields_of_its_own_classes(name: str, tmp_path: Path) -> None:
+    pair = unpack_pairs(tmp_path, [name]) / name
+    source, jar = pair / "savepoints/A-1.20.3-rocksdb-canonical", pair / "jars/A-1.20.3.jar"
+
+    code = convert(source, "--to", str(tmp_path / "out"), "--jar", str(jar))
+
+    converted = states_of(tmp_path / "out")["s"]
+    expected = states_of(pair / "savepoints/A-2.3.0-rocksdb-canonical")["s"]
+    assert code == 0
+    assert entries_of(converted) == entries_of(expected)
+
+
+@pytest.mark.parametrize(
+    "against",
+    ["jars/A-2.3.0.jar", pytest.param("savepoints/A-2.3.0-rocksdb-canonical", marks=pytest.mark.slow)],
+)
+def test_lists_of_a_pojo_get_the_type_that_the_new_job_has(against: str, tmp_path: Path) -> None:
+    pair = unpack_pairs(tmp_path, ["pojo-list-field"]) / "pojo-list-field"
+    source = pair / "savepoints/A-1.20.3-rocksdb-canonical"
+
+    code = convert(source, "--to", str(tmp_path / "out"), "--against", str(pair / against))
+
+    converted = states_of(tmp_path / "out")["s"]
+    expected = states_of(pair / "savepoints/A-2.3.0-rocksdb-canonical")["s"]
+    assert code == 0
+    assert entries_of(converted) == entries_of(expected)
+
+
+def test_a_converted_savepoint_restores_with_equal_values_by_the_check(tmp_path: Path) -> None:
+    pair = unpack_pairs(tmp_path, ["kryo-avro-on-cp-pojo"]) / "kryo-avro-on-cp-pojo"
+    source, job = (pair / f"savepoints/A-{version}-hashmap-canonical" for version in ("1.20.3", "2.3.0"))
+    before = doctor.check(source, against=doctor.against_of([job]))
+
+    code = convert(source, "--to", str(tmp_path / "out"), "--against", str(job))
+
+    after = doctor.check(tmp_path / "out", against=doctor.against_of([job]), values=doctor.ValuesCheck())
+    assert code == 0
+    assert (before.outcome, before.stage) == (doctor.Outcome.FAILS, doctor.Stage.RESTORE)
+    assert (after.outcome, after.loses_data) == (doctor.Outcome.RESTORES, False)

@@ -144,6 +144,6 @@ def test_a_set_becomes_a_set() -> None:
 def test_a_list_without_a_known_type_of_its_elements_is_refused() -> None:
     old = KryoSerializer("java.util.List", SETTINGS)
 
-    with pytest.raises(RefusedEditError, match="give a savepoint of the new job with --against"):
+    with pytest.raises(RefusedEditError, match="give the jar of the new job"):
         needed_type(old)
     assert needed_type(old, ListSerializer(StringSerializer())) == ListSerializer(StringSerializer())
