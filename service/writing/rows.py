@@ -76,6 +76,7 @@ from writers import (
 
 _TARGET = "_target"
 _SOURCE = "_source"
+_UID = "operator_uid"
 _IDENTITY = frozenset({"key", "namespace", "map_key"})
 _SEPARATOR = "__"
 Layer = UpdatedRows | RemovedRows | AddedRows
@@ -179,9 +180,9 @@ class RowChanges(Family):
         with self.context.select(_all_of(statement.query)) as reader:
             names = timer_columns(statement, reader.schema.names, table)
             source = self.context.states.stored(reader, names)
-        found = []
+        found, uids = [], self._uids(source, names)
         for writable in self._states(statement):
-            select = rows_of_state(writable, table, names, _SOURCE)
+            select = rows_of_state(writable, table, names, _SOURCE, uids)
             with self.context.select(select, {_SOURCE: source}) as reader:
                 own = [name for name in reader.schema.names if name in insertable(writable.state)]
                 layer = self._added(writable, own, converted(reader, writable), 0)
@@ -195,6 +196,14 @@ class RowChanges(Family):
                 position=statement.position,
             )
         return self._effect(statement, found)
+
+    def _uids(self, source: Table, names: Sequence[str]) -> list[str]:
+        """Return the operator uids of new timers."""
+        if _UID not in names:
+            return []
+        select = Composition(f"SELECT DISTINCT {_UID} FROM {_SOURCE} WHERE {_UID} IS NOT NULL")
+        with self.context.select(select, {_SOURCE: source}) as reader:
+            return [str(uid) for uid in reader.read_all().column(0).to_pylist()]
 
     def _upserted(self, statement: Insert, conflict: Conflict, writable: WritableState) -> _Found:
         """Return what `INSERT … ON CONFLICT` changes; its query runs once."""

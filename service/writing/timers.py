@@ -16,7 +16,7 @@ import pyarrow.json
 
 from catalog.changedtables import WritableState
 from catalog.statetables import TimersTable
-from readers import VoidNamespaceSerializer
+from readers import VoidNamespaceSerializer, operator_id_of
 from service.errors import InvalidQueryError
 from service.sql.edits import quoted
 from service.writing.composition import Composition
@@ -60,9 +60,17 @@ def timer_columns(statement: Insert, found: Sequence[str], table: TimersTable) -
 
 
 def rows_of_state(
-    writable: WritableState, table: TimersTable, names: Sequence[str], source: str
+    writable: WritableState, table: TimersTable, names: Sequence[str], source: str, uids: Sequence[str]
 ) -> Composition:
-    """Return a SELECT of the new rows that are timers of one state."""
+    """Return a SELECT of the new rows that are timers of one state.
+
+    Args:
+        writable: the state.
+        table: `timers`.
+        names: the columns of the new rows.
+        source: the table of the new rows.
+        uids: the operator uids of the new rows; a savepoint of Flink 1.20 or before has only their hashes.
+    """
     facts = {
         output.name: output.constant for output in table.outputs(writable.known) if output.name in _FACTS
     }
@@ -70,7 +78,10 @@ def rows_of_state(
     operator = ", ".join(quoted(name) for name in given if name in _OPERATOR)
     conditions = [f"coalesce({operator}) IS NOT NULL"]
     for name in given:
-        condition = "FALSE" if facts.get(name) is None else f"{quoted(name)} = {_literal(facts[name] or '')}"
+        values = [facts[name]] if facts.get(name) is not None else []
+        if name == "operator_uid" and not values:
+            values = [uid for uid in uids if operator_id_of(uid) == facts["operator_id"]]
+        condition = f"{quoted(name)} = {_literal(values[0] or '')}" if values else "FALSE"
         # One name of the operator is enough.
         conditions.append(f"({quoted(name)} IS NULL OR {condition})" if name in _OPERATOR else condition)
     columns = ", ".join(quoted(name) for name in _OWN if name in names)

@@ -187,15 +187,17 @@ def _inserts() -> Iterator[Proof]:
         "INSERT INTO \"kinds__ttl-list\" (key, value, ttl_timestamp) VALUES ('k0', 6, TIMESTAMP '2026-01-02 03:04:05'), ('new', 7, NULL)",
         "INSERT INTO \"kinds__ttl-map\" (key, map_key, value) SELECT 'new', map_key, value + 9 FROM \"kinds__ttl-map\" WHERE key = 'k0'",
     )
-    columns = "INSERT INTO timers (operator_id, timer_service, time_domain, key, namespace, timestamp) VALUES"
+    columns = (
+        "INSERT INTO timers (operator_uid, timer_service, time_domain, key, namespace, timestamp) VALUES"
+    )
     yield of_kinds(
         "insert-windows",
         INSERT,
         "timers; windows with their timers",
         f"INSERT INTO \"tumbling-window__window-contents\" VALUES ('new', {SECOND_WINDOW}, {{'f0': 41, 'f1': 2}})",
-        f"{columns} ('{operator_id_of('tumbling-window')}', 'window-timers', 'EVENT', 'new', {SECOND_WINDOW}, {END_OF_SECOND_WINDOW})",
+        f"{columns} ('tumbling-window', 'window-timers', 'EVENT', 'new', {SECOND_WINDOW}, {END_OF_SECOND_WINDOW})",
         f"INSERT INTO timers SELECT * REPLACE ('new' AS key) FROM timers WHERE {_EVENTS} AND key = 'k2'",
-        f"{columns} ('{operator_id_of('kinds')}', 'user-timers', 'PROCESSING', 'new', NULL, TIMESTAMP '2100-01-01 00:00:00')",
+        f"{columns} ('kinds', 'user-timers', 'PROCESSING', 'new', NULL, TIMESTAMP '2100-01-01 00:00:00')",
         restoring=("--fire",),
     )
     yield of_kinds(

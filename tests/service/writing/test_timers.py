@@ -55,6 +55,16 @@ def test_a_timer_goes_to_the_operator_that_it_names(
     ]
 
 
+def test_a_uid_names_the_operator_of_a_savepoint_that_has_no_uids(tmp_path: Path) -> None:
+    source = KINDS.parents[2] / "1.20.3/kinds-hashmap-savepoints/canonical"
+    script = f"{_CONTENTS}INSERT INTO timers {_COLUMNS} VALUES {_ROW.format(_WINDOW)}"
+
+    assert main(["write", str(source), script, "--to", str(tmp_path / "new")]) == 0
+
+    (timer,) = timers(tmp_path / "new", "new")
+    assert (timer["timer_service"], timer["operator_uid"]) == ("window-timers", "None")
+
+
 def test_timers_of_several_operators_are_copied(tmp_path: Path) -> None:
     script = "INSERT INTO timers SELECT * REPLACE ('new' AS key) FROM timers WHERE key = 'k1'"
 
