@@ -10,7 +10,7 @@ from doctor.against.kind import Against
 from doctor.against.savepoint import job_of
 from doctor.graph import metadata_finding
 from doctor.job import Fact, Job
-from doctor.operators import operator_verdict
+from doctor.operators import new_operators, operator_verdict
 from doctor.report import CheckReport, Outcome, RequiredClass, Risk, worst
 from doctor.required import known_classes, required_classes
 from doctor.rules.comparison import compare
@@ -71,7 +71,7 @@ def check(
     operators = tuple(
         operator_verdict(operator, old, new, context, allow_non_restored=allow_non_restored)
         for operator in old.operators.values()
-    )
+    ) + tuple(new_operators(old, new))
     outcome, stage = worst((operator.outcome, operator.stage) for operator in operators)
     report = CheckReport(
         savepoint=opened.path,

@@ -70,6 +70,20 @@ def operator_verdict(
     return _with_keys(verdict, old, known if Fact.STATES in new.knows else None, context)
 
 
+def new_operators(old: Job, new: Job) -> Iterator[OperatorVerdict]:
+    """Yield the verdicts about the operators with states that only the new job has: they start empty."""
+    for operator in new.operators.values():
+        if operator.operator_id not in old.operators and operator.states:
+            yield OperatorVerdict(
+                operator_id=operator.operator_id,
+                uid=operator.uid,
+                name=operator.name,
+                states=tuple(
+                    new_verdict(state) for state in operator.states if state.entry.kind is not StateKind.TIMER
+                ),
+            )
+
+
 def _unread_risks(old: JobOperator) -> Iterator[Risk]:
     """Yield the risks of bytes that no serializer of the savepoint describes."""
     for rule, has in ((IN_FLIGHT, old.in_flight), (RAW_STATE, old.raw)):

@@ -286,6 +286,7 @@ def _timers(old: JobState, new: JobState, context: Context) -> Comparison:
         before, after = getattr(old.entry, name), getattr(new.entry, name)
         if before is not None and after is not None:
             compared = compare(before, after, context, (name,))
+            total |= Comparison(verdict=min(compared.verdict, Verdict.MIGRATION))
             if compared.verdict is Verdict.INCOMPATIBLE:
                 total |= found(TIMERS_CHANGED, (name,), f"{before.type_name} → {after.type_name}")
     return total

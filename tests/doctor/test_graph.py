@@ -45,6 +45,14 @@ def test_an_operator_that_is_not_in_the_new_job_is_dropped_where_that_is_allowed
     assert {state.outcome for state in dropped.states} == {"dropped"}
 
 
+def test_states_of_operators_that_only_the_new_job_has_are_new(pairs: Path) -> None:
+    report = checked(pairs / "uid-changed")
+
+    [added] = [operator for operator in report.operators if operator.uid == "b"]
+    assert (added.outcome, added.loses_data) == (Outcome.RESTORES, False)
+    assert {state.outcome for state in added.states} == {"new"}
+
+
 def test_another_max_parallelism_fails(pairs: Path) -> None:
     report = checked(pairs / "maxpar-down")
 

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from doctor import Severity
-from tests.support.compatpairs import unpack_pairs
+import doctor
+from doctor import Outcome, Severity
+from readers import Savepoint
+from tests.support.compatpairs import labels_in, unpack_pairs
 from tools.compat import Result, results
 
 # One pair a family and outcome: those of two savepoints, without what only a jar or values tell.
@@ -81,3 +83,47 @@ def test_without_a_new_job_an_upgrade_that_fails_or_loses_is_never_fine(tmp_path
     found = list(results(unpack_pairs(tmp_path), "none"))
 
     assert called_fine(found) == []
+
+
+# What a label calls a state → what a report may call it.
+SAME_STATE = {
+    "as-is": {"as-is"},
+    "migrated": {"migrated"},
+    "reconfigured": {"reconfigured"},
+    "dropped": {"dropped"},
+    "new": {"new"},
+    "not-declared, kept": {"not-declared"},
+}
+# Flink names states of one name, list and broadcast, keyed and not, by the name alone.
+TWO_OF_A_NAME = {"kind-oplist-to-broadcast", "kind-value-to-oplist"}
+
+
+@pytest.mark.slow
+def test_the_outcomes_of_all_states_are_those_of_flink(tmp_path: Path) -> None:
+    compared, wrong = 0, []
+    for label in labels_in(unpack_pairs(tmp_path)):
+        facts = label.facts
+        if facts["outcome"] != "restores" or not facts.get("savepoint_b") or facts["pair"] in TWO_OF_A_NAME:
+            continue
+        report = doctor.check(
+            label.savepoint_a,
+            against=[doctor.SavepointAgainst(Savepoint(label.savepoint_b))],
+            flink=facts["reader"],
+            backend=label.backend,
+            allow_non_restored=facts["allow_non_restored"],
+        )
+        if report.outcome is not Outcome.RESTORES:
+            continue
+        said = {
+            (operator.operator_id, state.state_name): state.outcome.value
+            for operator in report.operators
+            for state in operator.states
+        }
+        for state in facts["states"]:
+            found = said.get((state["operator_id"], state["name"]))
+            compared += found is not None
+            if found is not None and found not in SAME_STATE[state["outcome"]]:
+                wrong.append(f"{label} {state['name']}: {state['outcome']}, said {found}")
+
+    assert compared > 2000
+    assert wrong == []
