@@ -46,6 +46,7 @@ class JobState:
         entry: its kind and serializers.
         snapshot_classes: the classes of its serializer snapshots.
         risks: what is not known of it for certain.
+        misfit: why stored values do not fit to the classes of the new job; empty if they fit, or were not tried.
         is_v2: it is a state of the asynchronous state API (since 2.0), which backends register in another way.
     """
 
@@ -54,6 +55,7 @@ class JobState:
     entry: Entry
     snapshot_classes: frozenset[str] = frozenset()
     risks: tuple[Risk, ...] = ()
+    misfit: str = ""
     is_v2: bool = False
 
 

@@ -14,6 +14,7 @@ from doctor.report import Risk, Severity, Stage, StateOutcome, StateVerdict
 from doctor.required import DECLARES, NOT_OF_THE_JOB, named_classes
 from doctor.rules.comparison import compare
 from doctor.rules.context import Comparison, Context, Path, found, joined, walk
+from doctor.rules.jar import VALUES_MISFIT
 from doctor.rules.kryo import (
     COLLECTION_FIELDS,
     KEY_INVISIBLE,
@@ -119,6 +120,10 @@ def state_verdict(old: JobState, new: JobState | None, context: Context, *, assu
         loading |= _needed(old, context)
     compared = _unchanged(old, context) if new is None else _registered(old, new, context)
     values = _decoding(old, context, is_compared=new is not None)
+    # Kryo 5 takes other bytes for an error than Kryo 2, by which they were tried: a refused declaration decides.
+    is_decided = context.is_upgrade and compared.verdict is Verdict.INCOMPATIBLE
+    if new is not None and new.misfit and not is_decided:
+        values |= found(VALUES_MISFIT, ("value",), new.misfit)
     verdict = _verdict(old, loading | compared | values, context, _OUTCOMES[compared.verdict])
     return verdict if new is None or not new.risks else _with_risks(verdict, new.risks)
 

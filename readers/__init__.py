@@ -35,6 +35,7 @@ In reading order:
 from readers.classfiles.classfile import ClassFile, ClassMethod
 from readers.classfiles.classpath import ClassPath
 from readers.classfiles.constantpool import ClassConstant, Member
+from readers.classfiles.jar import Jar
 from readers.classfiles.signatures import OBJECT, JavaType, class_type, method_signature
 from readers.compiled.ahead import UNITS as COMPILED_UNITS
 from readers.compiled.ahead import compile_all, missing_units
@@ -221,6 +222,7 @@ __all__ = [
     "FileSystem",
     "GenericArraySerializer",
     "Intrinsic",
+    "Jar",
     "JavaObject",
     "JavaType",
     "JobClasses",

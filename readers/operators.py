@@ -65,6 +65,10 @@ class Operator:
             operator_id_of(name) == self.operator_id
         )
 
+    def described_by(self, jars: JobClasses) -> Operator:
+        """Return the operator as the classes of jars describe its values; states that they do not fit say so."""
+        return Operator(self.metadata, self._location, self._in_flight, replace(self._knowledge, jars=jars))
+
     @cached_property
     def states(self) -> tuple[State, ...]:
         """All states, in the order of their first registration; reads the headers of all state files of the operator."""

@@ -34,6 +34,8 @@ from readers import (
     ClassPath,
     Entry,
     EnumSerializer,
+    Jar,
+    JobClasses,
     KryoRegistration,
     KryoSerializer,
     OpaqueSerializer,
@@ -51,6 +53,7 @@ from readers import (
 )
 
 _AVRO_ARRAY = "org.apache.avro.generic.GenericData$Array"
+_MISFIT = "do not fit to their classes: "
 _ACCUMULATORS = "accState"  # of GROUP BY; Flink: GroupAggFunction
 _MAX_SUPERCLASSES = 64
 _PRODUCT = "scala.Product"
@@ -118,7 +121,9 @@ class JarAgainst(Against):
     order = 10
 
     def __init__(self, *paths: str | os.PathLike[str]) -> None:
-        self._classes = ClassPath.open(paths)
+        jars = [Jar.open(path) for path in paths]
+        self._classes = ClassPath(jars)
+        self._job_classes = JobClasses(jars)
         self._paths = [os.fspath(path) for path in paths]
 
     @property
@@ -136,8 +141,10 @@ class JarAgainst(Against):
         declarations, extractor = read_declarations(
             self._classes, names, flink_major=flink.major, avro_array=_avro_array(old)
         )
+        misfits = {each.operator_id: self._misfits(each) for each in old.operators.values()}
         if Fact.STATES in new.knows:
-            return _corrected(known, old, declarations)
+            corrected = _corrected(known, old, declarations)
+            return replace(corrected, operators=_with_misfits(corrected.operators, misfits))
         model = _Model(declarations, extractor, self._classes, old)
         operators = {
             each.operator_id: model.operator(each, new.operators.get(each.operator_id))
@@ -148,9 +155,21 @@ class JarAgainst(Against):
         return replace(
             known,
             knows=known.knows | {Fact.STATES} | ({Fact.MAX_PARALLELISM} if is_limited else set()),
-            operators=new.operators | operators,
+            operators=new.operators | _with_misfits(operators, misfits),
             risks=new.risks + tuple(model.risks(is_graph_known=Fact.OPERATORS in new.knows)),
         )
+
+    def _misfits(self, old: JobOperator) -> dict[tuple[str, StateKind], str]:
+        """Try the first values of an operator, and return why those of some states do not fit to the classes of the jar."""
+        if old.opened is None or not any(map(_is_tried, old.states)):
+            return {}
+        states = old.opened.described_by(self._job_classes).states
+        return {
+            (state.name, state.kind): contradiction.message.partition(_MISFIT)[2] or contradiction.message
+            for state in states
+            for contradiction in state.contradictions
+            if contradiction.source == "jars"
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -356,6 +375,28 @@ def _risk(rule: Rule, detail: str = "") -> Risk:
         remedy=rule.remedy,
         evidence=rule.evidence,
     )
+
+
+def _is_tried(state: JobState) -> bool:
+    """Return whether values of a state may depend on classes whose fields the savepoint does not hold."""
+    trees = state.entry.serializers()
+    return any(isinstance(node, KryoSerializer | PojoSerializer) for tree in trees for _, node in walk(tree))
+
+
+def _with_misfits(
+    operators: dict[str, JobOperator], misfits: dict[str, dict[tuple[str, StateKind], str]]
+) -> dict[str, JobOperator]:
+    """Return operators whose states know that stored values do not fit to the classes of the jar."""
+    changed = dict(operators)
+    for operator_id, reasons in misfits.items():
+        operator = operators.get(operator_id)
+        if operator is not None and reasons:
+            states = (
+                replace(state, misfit=reasons.get((state.name, state.entry.kind), ""))
+                for state in operator.states
+            )
+            changed[operator_id] = replace(operator, states=tuple(states))
+    return changed
 
 
 def _corrected(new: Job, old: Job, declarations: Declarations) -> Job:

@@ -5,7 +5,7 @@ What a job declares is read from constant arguments of calls: see `doctor/declar
 
 from __future__ import annotations
 
-from doctor.rules.rule import DOUBT, RISK, Rule
+from doctor.rules.rule import DOUBT, RISK, UNREADABLE_ACCESS, UNREADABLE_RESTORE, Rule
 
 GRAPH_UNSEEN = Rule(
     id="jar-graph-unseen",
@@ -70,6 +70,19 @@ QUERY_READ = Rule(
     remedy="compare with a savepoint of the new job, started once",
     evidence=("sql-add-agg", "sql-remove-agg"),
 )
+VALUES_MISFIT = Rule(
+    id="jar-values-misfit",
+    change=(
+        "the first stored values contradict the classes of the jar: a class that Kryo writes, or a subclass of a POJO that the savepoint "
+        "does not describe, has other fields"
+    ),
+    effect="hashmap decodes all values when it restores, and fails; rocksdb fails when the value is read first, or reads garbage",
+    heap=UNREADABLE_RESTORE,
+    rocksdb=UNREADABLE_ACCESS,
+    flink="KryoException, IndexOutOfBoundsException, EOFException",
+    remedy="keep the class as it was, or make it a POJO and write the state anew before the change",
+    evidence=("kryo-add-field", "pojo-list-of-pojo-add-field", "pojo-subclass-add-field"),
+)
 CODE_UNREAD = Rule(
     id="jar-code-unread",
     change="code of the jar that is damaged, or longer than what is looked at",
@@ -88,5 +101,6 @@ RULES = (
     DECLARATIONS_DIFFER,
     NAME_GONE,
     QUERY_READ,
+    VALUES_MISFIT,
     CODE_UNREAD,
 )
