@@ -15,8 +15,8 @@ import pyarrow as pa
 from catalog import Catalog, Database
 from readers import ReaderError
 from service.engines.engine import Engine
-from service.engines.registry import HERE
-from service.errors import ConflictError, InvalidRequestError
+from service.engines.registry import AUTO, HERE
+from service.errors import ConflictError, EngineUnavailableError, InvalidRequestError
 from service.queries.registry import Queries
 from service.queries.request import QueryRequest
 from service.settings import Settings
@@ -178,12 +178,23 @@ class Writing:
         """
         worker = self._queries.worker(self._asked_engine, self._writer.made_bytes)
         try:
-            self._writer.write(
-                target, self._draft.verify, None if worker is None else partial(self._work, worker)
-            )
+            self._write(target, worker)
         except (ReaderError, WriterError) as error:
             raise write_error_of(error) from error
         return self.preview
+
+    def _write(self, target: str | os.PathLike[str], worker: Engine | None) -> None:
+        if worker is not None:
+            try:
+                self._writer.write(target, self._draft.verify, partial(self._work, worker))
+            except EngineUnavailableError:
+                # As a query whose request names no engine: this machine does it, from the start.
+                if self._asked_engine != AUTO:
+                    raise
+                self._engine = ""
+            else:
+                return
+        self._writer.write(target, self._draft.verify)
 
     def _work(self, worker: Engine, parcels: Sequence[bytes]) -> list[bytes]:
         self._engine = worker.name

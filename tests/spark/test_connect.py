@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -31,8 +32,10 @@ from service.errors import (
     QueryCancelledError,
     QueryError,
 )
-from service.settings import Settings
+from service.queries.registry import Queries
+from service.settings import UNLIMITED, Settings
 from service.sql.planner import plan
+from service.writing.writing import WriteRequest, Writing
 from tests.service.conftest import listening
 from tests.spark.conftest import (
     CASES,
@@ -48,6 +51,7 @@ from tests.spark.test_corpus import answer, tables
 from tests.support.objectstore import KEY_VARIABLES, ObjectStore, Proxy
 from tests.support.paths import PROJECT
 from tests.support.waiting import wait_until
+from tests.writers.test_elsewhere import outcome
 
 pytestmark = pytest.mark.spark
 
@@ -198,6 +202,20 @@ def test_statements_have_the_same_answer(
 
     assert found.equals(expected)
     assert found.num_rows > 1
+
+
+def test_a_savepoint_is_written_as_on_this_machine(
+    tmp_path: Path, engine: SparkEngine, duckdb_engine: DuckDBEngine
+) -> None:
+    known, limits = connect(WORDCOUNT), Settings().replaced(UNLIMITED)
+    queries = Queries(known, {"duckdb": duckdb_engine, "spark": engine}, limits)
+
+    for name in ("local", "spark"):
+        request = WriteRequest(sql="UPDATE aggregate__count SET value = value + 1", engine=name)
+        with closing(Writing(known, queries, limits, request)) as writing:
+            assert writing.write(tmp_path / name).engine == ("" if name == "local" else name)
+
+    assert outcome(tmp_path / "spark") == outcome(tmp_path / "local")
 
 
 def test_a_session_is_used_again_for_its_workers_stay(savepoints: Catalog, engine: SparkEngine) -> None:

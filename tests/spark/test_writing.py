@@ -28,9 +28,11 @@ from tests.service.writing.test_differential import (
     tables_of,
 )
 from tests.spark.conftest import WORDCOUNT
+from tests.support.objectstore import ObjectStore, Proxy
 from tests.support.paths import PROJECT
 from tests.support.waiting import wait_until
 from tests.writers.test_elsewhere import outcome
+from tests.writers.test_savepoint import contents
 
 pytestmark = pytest.mark.spark
 
@@ -172,3 +174,22 @@ def test_a_write_that_is_interrupted_leaves_no_target(
         thread.join()
 
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_savepoint_in_a_store(
+    store: ObjectStore, proxy: Proxy, tmp_path: Path, duckdb_engine: DuckDBEngine, spark_engine: SparkEngine
+) -> None:
+    source, sql = _CASES["new state"]
+    known, limits = catalog.connect(proxy.url(store.upload(source, "source"))), Settings().replaced(UNLIMITED)
+    queries = Queries(known, {"duckdb": duckdb_engine, "spark": spark_engine}, limits)
+
+    for target, engine in ((str(tmp_path / "here"), "local"), (proxy.url("there"), "spark")):
+        with closing(Writing(known, queries, limits, WriteRequest(sql=sql, engine=engine))) as writing:
+            writing.write(target)
+
+    here = contents(tmp_path / "here")
+    there = store.contents("there/")
+    assert len(there) == len(here)
+    files = sorted(digest for name, digest in here.items() if name != "_metadata")
+    assert sorted(digest for key, digest in there.items() if key != "there/_metadata") == files
+    assert store.uploads == []

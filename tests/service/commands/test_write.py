@@ -92,6 +92,17 @@ def test_a_cluster_that_is_not_there_leaves_no_target(
     assert "Spark" not in capsys.readouterr().out
 
 
+def test_this_machine_writes_if_the_cluster_is_not_there_and_nobody_asked_for_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = "UPDATE aggregate__count SET value = 1"
+    cluster = ["--spark-master", "spark://127.0.0.1:1", "--spark-threshold-bytes", "1"]
+
+    assert main(["write", WORDCOUNT, rows, "--to", str(tmp_path / "new"), *cluster, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["engine"] == ""
+    assert (tmp_path / "new" / "_metadata").exists()
+
+
 def test_an_engine_that_writes_nothing_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["write", WORDCOUNT, DROP, "--dry-run", "--engine", "duckdb"])
