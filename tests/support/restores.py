@@ -516,6 +516,23 @@ def _of_forst() -> Iterator[Restore]:
     )
 
 
+def _of_heap_timers() -> Iterator[Restore]:
+    """RocksDB's states with timers on the heap, which are raw keyed state and come along: to timers of either kind."""
+    yield from _over(
+        _EACH,
+        name="heap-timers",
+        source="heaptimers-chk-2",
+        job="kinds",
+        script="UPDATE kinds__value SET value = value + 1000; INSERT INTO kinds__value VALUES ('new', 5); "
+        "UPDATE \"tumbling-window__window-contents\" SET value.f0 = 90 WHERE key = 'k1'",
+        restoring=("--emit", "1", "--fire"),
+        sends=(
+            '{"phase": "output", "operator": "kinds", "fired": 1000000000003, "key": "k5"}',
+            '{"phase": "output", "operator": "tumbling-window", "key": "k1", "window": {"start": 0, "end": 10000}, "value": 30.0}',
+        ),
+    )
+
+
 RESTORES = (
     *_all(),
     *_more(),
@@ -527,4 +544,5 @@ RESTORES = (
     *_made_up(),
     *_altered(),
     *_of_forst(),
+    *_of_heap_timers(),
 )
