@@ -15,6 +15,7 @@ from doctor.rules.graph import (
     MAX_PARALLELISM_DIFFERS,
     MAX_PARALLELISM_UNSET,
     METADATA_TOO_NEW,
+    METADATA_TOO_OLD,
     NO_UID,
     OPERATOR_DROPPED,
     OPERATOR_MISSING,
@@ -24,6 +25,7 @@ from doctor.rules.rule import Finding, Rule, risk_of
 from doctor.versions import FlinkVersion
 
 _FIRST_WITH_UIDS = 5
+_FIRST_WITHOUT_VERSION_1 = (1, 11)
 _ANONYMOUS = re.compile(r"\$\d+(\$|$)|\$\$Lambda")
 _LEAST_DERIVED, _MOST_DERIVED = 1 << 7, 1 << 15
 
@@ -44,6 +46,8 @@ class GraphFinding:
 def metadata_finding(old: Job, flink: FlinkVersion) -> GraphFinding | None:
     """Return the finding about the version of `_metadata`; None if this Flink reads it."""
     version = old.metadata_version
+    if version == 1 and (flink.major, flink.minor) >= _FIRST_WITHOUT_VERSION_1:
+        return GraphFinding(rule=METADATA_TOO_OLD, message=METADATA_TOO_OLD.flink)
     if version is None or version <= flink.newest_metadata:
         return None
     return GraphFinding(

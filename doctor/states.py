@@ -41,7 +41,15 @@ from doctor.rules.states import (
     TTL_2,
 )
 from doctor.rules.types import CLASS_GONE, compare_constants
-from doctor.rules.upgrade import CEP_PATTERN, SNAPSHOT_GONE, SQL_MEANING, gone_connector, is_gone
+from doctor.rules.upgrade import (
+    CEP_PATTERN,
+    CONFIG_SNAPSHOT,
+    SNAPSHOT_GONE,
+    SQL_MEANING,
+    gone_connector,
+    is_config_snapshot,
+    is_gone,
+)
 from readers import (
     EnumSerializer,
     KryoSerializer,
@@ -52,6 +60,8 @@ from readers import (
 )
 
 _FIRST_WITH_TTL_MIGRATION = 2
+_FIRST_WITHOUT_SCALA = 2
+_FIRST_WITHOUT_CONFIG_SNAPSHOTS = (1, 17)
 _KRYO_5 = 5
 
 
@@ -191,9 +201,13 @@ def _loading(tree: Serializer, snapshot_classes: Iterable[str], context: Context
 
 
 def _gone(snapshot_classes: Iterable[str], context: Context, path: Path) -> Comparison:
-    if context.flink.major < _FIRST_WITH_TTL_MIGRATION:
-        return Comparison()
-    return joined(found(SNAPSHOT_GONE, path, name) for name in sorted(filter(is_gone, snapshot_classes)))
+    flink, total = context.flink, Comparison()
+    for name in sorted(snapshot_classes):
+        if is_config_snapshot(name) and (flink.major, flink.minor) >= _FIRST_WITHOUT_CONFIG_SNAPSHOTS:
+            total |= found(CONFIG_SNAPSHOT, path, name)
+        elif is_gone(name) and flink.major >= _FIRST_WITHOUT_SCALA:
+            total |= found(SNAPSHOT_GONE, path, name)
+    return total
 
 
 def _needed(state: JobState, context: Context) -> Comparison:

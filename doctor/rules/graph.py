@@ -14,6 +14,16 @@ METADATA_TOO_NEW = Rule(
     remedy="restore it with the version of Flink that wrote it, or a newer one",
     evidence=("pojo-same", "kryo-type-uuid", "o.a.f.runtime.checkpoint.metadata.MetadataSerializers"),
 )
+METADATA_TOO_OLD = Rule(
+    id="metadata-too-old",
+    change="`_metadata` of Flink 1.2",
+    effect="nothing is restored: no newer Flink reads it",
+    heap=FAILS_GRAPH,
+    rocksdb=FAILS_GRAPH,
+    flink="This savepoint / checkpoint version (Flink 1.1 / 1.2) is no longer supported.",
+    remedy="restore it with an older Flink first, step by step, and take a savepoint there",
+    evidence=("o.a.f.runtime.checkpoint.metadata.MetadataV1Serializer",),
+)
 OPERATOR_MISSING = Rule(
     id="operator-missing",
     change="an operator with state is not in the new job (removed, or its uid changed)",
@@ -108,6 +118,7 @@ ANONYMOUS_CLASS = Rule(
 
 RULES = (
     METADATA_TOO_NEW,
+    METADATA_TOO_OLD,
     OPERATOR_MISSING,
     OPERATOR_DROPPED,
     MAX_PARALLELISM_DIFFERS,

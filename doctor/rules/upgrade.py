@@ -39,6 +39,16 @@ CONNECTOR_GONE = Rule(
         "o.a.f.streaming.connectors.kafka.internals.KafkaTopicPartition",
     ),
 )
+CONFIG_SNAPSHOT = Rule(
+    id="config-snapshot",
+    change="1.17 or newer: a savepoint of before 1.8, or a serializer of the job's own with a `TypeSerializerConfigSnapshot`",
+    effect="the whole operator fails when its state file is opened: these snapshots are no longer read",
+    heap=UNREADABLE_RESTORE,
+    rocksdb=UNREADABLE_RESTORE,
+    flink="ClassNotFoundException, or IOException of an unknown version",
+    remedy="restore it with Flink 1.8 to 1.16 first, and take a savepoint there",
+    evidence=("o.a.f.api.common.typeutils.TypeSerializerConfigSnapshot",),
+)
 OTHER_FLINK = Rule(
     id="new-job-of-other-flink",
     change="the savepoint of the new job was taken by Flink 1.x, and 2.x restores, or the reverse",
@@ -68,7 +78,7 @@ CEP_PATTERN = Rule(
     evidence=("cep-pattern-changed",),
 )
 
-RULES = (SNAPSHOT_GONE, CONNECTOR_GONE, OTHER_FLINK, SQL_MEANING, CEP_PATTERN)
+RULES = (SNAPSHOT_GONE, CONFIG_SNAPSHOT, CONNECTOR_GONE, OTHER_FLINK, SQL_MEANING, CEP_PATTERN)
 
 _SCALA = "org.apache.flink.api.scala."
 _GONE_PREFIXES = (
@@ -87,6 +97,14 @@ _GONE = frozenset(
     }
 )
 _CONNECTORS = ("org.apache.flink.streaming.connectors.kafka.internals.KafkaTopicPartition",)
+
+
+def is_config_snapshot(snapshot_class: str) -> bool:
+    """Return whether a snapshot class is of the kind that Flink 1.17 dropped.
+
+    Flink: FLINK-29807
+    """
+    return "Config" in snapshot_class.rpartition(".")[2] and snapshot_class not in _GONE
 
 
 def is_gone(snapshot_class: str) -> bool:

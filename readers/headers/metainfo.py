@@ -30,7 +30,7 @@ from readers.javaio import read_object
 from readers.serializers.base import Serializer
 from readers.serializers.containers import ListSerializer
 from readers.snapshots.java import read_serializer_proxy, serializer_of
-from readers.snapshots.reading import UnknownSnapshot, read_block, read_pairs, refuse
+from readers.snapshots.reading import CONFIG_SNAPSHOT, UnknownSnapshot, read_block, read_pairs, refuse
 
 KEYED_STATE_TYPE = "KEYED_STATE_TYPE"
 DISTRIBUTION_MODE = "OPERATOR_STATE_DISTRIBUTION_MODE"
@@ -71,7 +71,7 @@ class StateMetaInfo:
         options: by `StateMetaInfoSnapshot.CommonOptionsKeys`.
         serializers: by `StateMetaInfoSnapshot.CommonSerializerKeys`.
         blocks: likewise, where the block of each snapshot begins and ends in the header; of M6 only.
-        snapshot_classes: the classes of its serializer snapshots, nested ones too; of M6 only.
+        snapshot_classes: the classes of its serializer snapshots, nested ones too; before M6 only their base class.
     """
 
     name: str
@@ -79,7 +79,7 @@ class StateMetaInfo:
     options: Mapping[str, str]
     serializers: Mapping[str, Serializer]
     blocks: Mapping[str, tuple[int, int]] = field(default_factory=dict, compare=False)
-    snapshot_classes: frozenset[str] = field(default=frozenset(), compare=False)
+    snapshot_classes: frozenset[str] = field(default=frozenset({CONFIG_SNAPSHOT}), compare=False)
 
     @property
     def keyed_state_type(self) -> str | None:

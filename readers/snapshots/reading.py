@@ -35,6 +35,8 @@ COMPOSITE_MAGIC = 911108
 OPTIONAL_MAP_MAGIC = 0x4F2C69A3D70
 ADAPTER_VERSION = 0x7A53C4F0
 BLOCK_VERSIONS = (1, 2)
+# The base class of snapshots that need their Java-serialised serializer beside them.
+CONFIG_SNAPSHOT = "org.apache.flink.api.common.typeutils.TypeSerializerConfigSnapshot"
 _COMPOSITE_VERSION = 3  # since 1.8; before, composite snapshots wrote their body without a head
 _MAX_DEPTH = 48  # a nested snapshot takes a few bytes and some Python calls
 
@@ -170,11 +172,14 @@ def read_versioned(
         raise cursor.corrupt(f"serializer snapshots nest deeper than {_MAX_DEPTH} levels")
     name = cursor.utf("snapshot class")
     version = cursor.i4()
-    if version == ADAPTER_VERSION:
+    is_adapted = version == ADAPTER_VERSION
+    if is_adapted:
         serializer = read_serializer_proxy(cursor)
         version = cursor.i4()
     snapshot = SnapshotReader(cursor, name, version, depth, unknown, serializer, met)
     snapshot.met.append(name)
+    if is_adapted:
+        snapshot.met.append(CONFIG_SNAPSHOT)
     body = config_snapshot_body(name) or snapshot_body(name) or _unknown_class
     body_start = cursor.position
     try:
