@@ -6,13 +6,15 @@ import json
 import os
 from argparse import Namespace
 
+import doctor
 from doctor import DoctorError, against_of, flink_version, new_job
+from service.checks.running import BACKENDS
 from service.commands.compile import log_compilation
 from service.commands.outcome import FAILED, OK, WrongUsageError, ended
 from service.commands.progress import ProgressLine
 from service.commands.sources import catalog_of, storage_options
 from service.converting.conversion import Conversion
-from service.converting.plan import Plan, plan_of
+from service.converting.plan import Plan, plan_of, with_failures
 from service.converting.report import lines_of, report_of
 from service.encode import printable
 from service.errors import InvalidRequestError
@@ -59,6 +61,11 @@ def _convert(options: Namespace) -> Plan:
     with ProgressLine(lambda: f"converting {printable(state)}"):
         savepoint = database.savepoint
         plan = plan_of(savepoint, new_job(savepoint, against, flink), flink, note)
+        reports = [
+            doctor.check(savepoint, against=against, flink=flink.text, backend=backend)
+            for backend in BACKENDS
+        ]
+        plan = with_failures(plan, savepoint, reports)
         summary: Summary | None = None
         if plan.converted:
             conversion = Conversion(savepoint, plan, FilesMode(options.files))

@@ -16,10 +16,10 @@ A state is in the plan only after all its values were made in the new type. What
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 
-from doctor import FlinkVersion, Job
+from doctor import CheckReport, FlinkVersion, Job, Outcome, Severity, Stage
 from readers import (
     Operator,
     ReaderError,
@@ -81,7 +81,7 @@ class LeftState:
 
     Attributes:
         operator: its operator.
-        state_name: its name.
+        state_name: its name; empty for the operator as a whole.
         reason: why it is not written anew.
     """
 
@@ -148,6 +148,37 @@ def plan_of(
             if found is not None:
                 converted.append(found)
     return Plan(flink=flink, converted=tuple(converted), left=tuple(left))
+
+
+def with_failures(plan: Plan, savepoint: Savepoint, reports: Iterable[CheckReport]) -> Plan:
+    """Return a plan that also lists what fails for other reasons, which no conversion mends.
+
+    Args:
+        plan: the plan.
+        savepoint: its source.
+        reports: of checks of the source, with several backends.
+    """
+    operators = {operator.operator_id: operator for operator in savepoint.operators}
+    known = {(one.operator.operator_id, one.state.name) for one in plan.converted}
+    known |= {(one.operator.operator_id, one.state_name) for one in plan.left}
+    left = list(plan.left)
+    for report in reports:
+        for verdict in report.operators:
+            operator = operators.get(verdict.operator_id)
+            if operator is None:
+                continue
+            failures = [
+                (state.state_name, state.message)
+                for state in verdict.states
+                if state.severity is Severity.FAILS and verdict.stage is not Stage.GRAPH
+            ]
+            if verdict.rule is not None and verdict.outcome is Outcome.FAILS:
+                failures = [("", verdict.message)]
+            for name, message in failures:
+                if (verdict.operator_id, name) not in known:
+                    known.add((verdict.operator_id, name))
+                    left.append(LeftState(operator=operator, state_name=name, reason=message))
+    return replace(plan, left=tuple(left))
 
 
 def _declared(job: Job, operator: Operator) -> dict[tuple[str, bool], Serializer]:

@@ -47,7 +47,8 @@ def lines_of(plan: Plan, summary: Summary | None) -> Iterator[str]:
         yield f"{_shown(one.operator)}, state {one.state.name}: {one.entries:,} {'entry' if one.entries == 1 else 'entries'}"
         yield from (f"  {path}: {before} → {after}" for path, before, after in one.fields)
     for left in plan.left:
-        yield f"left as it is: {_shown(left.operator)}, state {left.state_name}: {left.reason}"
+        state = f", state {left.state_name}" if left.state_name else ""
+        yield f"left as it is: {_shown(left.operator)}{state}: {left.reason}"
     if summary is None:
         yield f"nothing to convert for Flink {plan.flink.text}"
         return

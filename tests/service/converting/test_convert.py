@@ -293,3 +293,14 @@ def test_a_converted_savepoint_restores_with_equal_values_by_the_check(tmp_path:
     assert code == 0
     assert (before.outcome, before.stage) == (doctor.Outcome.FAILS, doctor.Stage.RESTORE)
     assert (after.outcome, after.loses_data) == (doctor.Outcome.RESTORES, False)
+
+
+def test_what_fails_for_other_reasons_is_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pair = unpack_pairs(tmp_path, ["scala-case-not-declared"]) / "scala-case-not-declared"
+    source = pair / "savepoints/A-1.20.3-hashmap-canonical"
+
+    code = convert(source, "--dry-run", "--json")
+
+    left = json.loads(capsys.readouterr().out)["left"]
+    assert code == 1
+    assert any("ClassNotFoundException" in one["reason"] for one in left)
