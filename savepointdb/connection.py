@@ -23,7 +23,7 @@ from savepointdb.errors import translated
 from savepointdb.processes import OpenSavepoints, Sources
 from savepointdb.table import Table
 from savepointdb.written import WriteResult
-from service.checks.running import NEWEST, CheckOptions, findings_on
+from service.checks.running import NEWEST, CheckOptions, findings_on, values_of
 from service.commands.sources import no_savepoint, storage_options
 from service.encode import age_text, counted, printable, size_text, table_lines
 from service.engines.registry import AUTO
@@ -155,13 +155,14 @@ def check(
     flink: str = NEWEST,
     backend: str = "hashmap",
     allow_non_restored: bool = False,
+    values: str | None = None,
     **how: Any,  # as connect
 ) -> CheckResult:
     """Return what a restore of a savepoint will do, per operator and state; reads `_metadata` and headers of state files.
 
     Args:
         path: a savepoint or checkpoint, or a folder with several, of which the newest is checked.
-        against, flink, backend, allow_non_restored: as for `Connection.check`.
+        against, flink, backend, allow_non_restored, values: as for `Connection.check`.
         **how: the other arguments of `connect`, such as `path_map`, `uids`, `allow_http`.
 
     Raises:
@@ -169,7 +170,7 @@ def check(
         InvalidRequestError: an unknown version of Flink, an unknown backend or setting.
     """
     with connect(path, **how) as connection:
-        return connection.check(against, flink, backend, allow_non_restored)
+        return connection.check(against, flink, backend, allow_non_restored, values)
 
 
 class Connection:
@@ -273,6 +274,7 @@ class Connection:
         flink: str = NEWEST,
         backend: str = "hashmap",
         allow_non_restored: bool = False,
+        values: str | None = None,
     ) -> CheckResult:
         """Return what a restore of the database of this connection will do; reads `_metadata` and headers of state files.
 
@@ -280,9 +282,10 @@ class Connection:
             against: the new job, as far as it is known: the path of a savepoint of it, of its jar, of its plan or of a
                 `stateInfo` file, or several of these; None, and only the version of Flink is checked.
             flink: the version of Flink that restores it, such as `"2.3"`.
-            backend: the state backend that restores it: `hashmap`, `rocksdb`; `both`, of which the worse one decides; or `auto`:
-                both, but for the files of a native savepoint that which wrote them.
+            backend: the state backend that restores it: `hashmap`, `rocksdb`, `forst`; `both` of the first two, of which the worse one
+                decides; or `auto`: both, but for the files of a native savepoint that which wrote them.
             allow_non_restored: True for a job that is started with `--allowNonRestoredState`.
+            values: `sample` to read 10,000 stored values of each state and file, too, or `all` of them; None to read none.
 
         Raises:
             SavepointError: the savepoint, or what it is compared with, cannot be read.
@@ -291,7 +294,12 @@ class Connection:
         with translated():
             database = self._default()
             sources = self._opened.sources
-            options = CheckOptions(flink=flink, backend=backend, allow_non_restored=allow_non_restored)
+            options = CheckOptions(
+                flink=flink,
+                backend=backend,
+                allow_non_restored=allow_non_restored,
+                values=values_of(values),
+            )
             known = against_of(
                 [_expanded(one) for one in _several(against)],
                 roots=sources.allowed_roots,

@@ -245,8 +245,9 @@ def _add_check(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--backend",
         default="auto",
-        choices=("hashmap", "rocksdb", "both", "auto"),
-        help="State backend that will restore it; auto checks both, but for the files of a native savepoint that which wrote them.",
+        choices=("hashmap", "rocksdb", "forst", "both", "auto"),
+        help="State backend that will restore it; auto checks hashmap and rocksdb, but the files of a native savepoint with the "
+        "backend that wrote them.",
     )
     parser.add_argument(
         "--values",

@@ -47,8 +47,8 @@ class CheckBody(BaseModel):
     backend: str = Field(
         default=AUTO,
         max_length=50,
-        description="state backend that will restore it: hashmap, rocksdb, both; or auto: both, but for the files of a native "
-        "savepoint that which wrote them",
+        description="state backend that will restore it: hashmap, rocksdb, forst, both; or auto: hashmap and rocksdb, but "
+        "the files of a native savepoint with the backend that wrote them",
     )
     allow_non_restored: bool = Field(
         default=False, description="the job is started with --allowNonRestoredState"

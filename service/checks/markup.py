@@ -107,7 +107,7 @@ def _text(text: str) -> str:
 
 _PAGE_STYLE = """
 :root{color-scheme:light dark}
-body{margin:0;font:15px/1.5 system-ui,sans-serif}
+body{margin:0;background:Canvas;color:CanvasText;font:15px/1.5 system-ui,sans-serif}
 main{max-width:70rem;margin:0 auto;padding:1rem}
 """
 _STYLE = """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import doctor
@@ -11,7 +11,9 @@ from readers import Savepoint
 from service.checks.findings import Findings
 from service.errors import InvalidRequestError
 
+# Those of `both`; ForSt is for jobs that ask for it.
 BACKENDS = ("hashmap", "rocksdb")
+FORST = "forst"
 AUTO, BOTH = "auto", "both"
 NEWEST = "2.3.0"
 
@@ -22,7 +24,8 @@ class CheckOptions:
 
     Attributes:
         flink: the version of Flink.
-        backend: `hashmap`, `rocksdb` or `both`; or `auto`: both, but for the files of a native savepoint that which wrote them.
+        backend: `hashmap`, `rocksdb`, `forst`; `both` of the first two; or `auto`: both, but the files of a native savepoint
+            with the backend that wrote them.
         allow_non_restored: True for --allowNonRestoredState.
         values: how many stored values are read; None for none.
     """
@@ -41,11 +44,28 @@ class CheckOptions:
         """
         if self.backend in (AUTO, BOTH):
             return BACKENDS
-        if self.backend not in BACKENDS:
-            raise InvalidRequestError(
-                f"expected a backend of {', '.join([*BACKENDS, BOTH, AUTO])}, found {self.backend!r:.60}"
-            )
+        if self.backend not in (*BACKENDS, FORST):
+            known = ", ".join([*BACKENDS, FORST, BOTH, AUTO])
+            raise InvalidRequestError(f"expected a backend of {known}, found {self.backend!r:.60}")
         return (self.backend,)
+
+
+def values_of(name: str | None, progress: Callable[[str, int], None] | None = None) -> ValuesCheck | None:
+    """Return how many stored values a check reads: `sample` or `all` of them; none for None.
+
+    Args:
+        name: what the user asked for.
+        progress: hears the name of a state, and how many of its entries were read.
+
+    Raises:
+        InvalidRequestError: it is neither.
+    """
+    if name is None:
+        return None
+    if name not in ("sample", "all"):
+        raise InvalidRequestError(f"expected values of sample or all, found {name!r:.60}")
+    check = ValuesCheck(most_entries=None) if name == "all" else ValuesCheck()
+    return check if progress is None else replace(check, progress=progress)
 
 
 def findings_on(

@@ -10,12 +10,12 @@ from pathlib import Path
 import orjson
 
 from catalog import Catalog, CatalogError, Database
-from doctor import Against, ValuesCheck, against_of
+from doctor import Against, against_of
 from readers import ReaderError
 from service.checks.findings import BAD_INPUT, CANNOT_BE_TOLD, Findings
 from service.checks.junit import junit_text
 from service.checks.markup import html_page
-from service.checks.running import CheckOptions, findings_on
+from service.checks.running import CheckOptions, findings_on, values_of
 from service.checks.text import text_lines
 from service.commands.outcome import INTERRUPTED, WrongUsageError, reported, unexpected
 from service.commands.output import screen_width
@@ -49,7 +49,7 @@ def _checked(options: Namespace) -> Findings:
         flink=options.flink,
         backend=options.backend,
         allow_non_restored=options.allow_non_restored,
-        values=_values(options, progress),
+        values=values_of(options.values, progress.note),
     )
     database = _newest(catalog_of([options.path], options))
     against = _against(options)
@@ -71,15 +71,6 @@ class _Progress:
     def note(self, state_name: str, entries: int) -> None:
         """Note how far a state was read."""
         self.text = f": {printable(state_name)}, {entries:,} entries"
-
-
-def _values(options: Namespace, progress: _Progress) -> ValuesCheck | None:
-    """Return how many values are read."""
-    if options.values is None:
-        return None
-    if options.values == "all":
-        return ValuesCheck(most_entries=None, progress=progress.note)
-    return ValuesCheck(progress=progress.note)
 
 
 def _newest(catalog: Catalog) -> Database:

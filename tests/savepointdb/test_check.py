@@ -66,6 +66,18 @@ def test_an_open_savepoint_is_checked_too(savepoints: Path) -> None:
         assert db.check(savepoints / B).stage == "graph"
 
 
+def test_values_are_read_where_they_are_asked_for(tmp_path: Path) -> None:
+    pair = unpack_pairs(tmp_path, ["kryo-type-arraylist"]) / "kryo-type-arraylist"
+
+    result = savepointdb.check(pair / "savepoints/A-1.20.3-hashmap-canonical", flink="2.3", values="all")
+
+    assert result.exit_code in (1, 2)
+    with pytest.raises(
+        savepointdb.InvalidRequestError, match="expected values of sample or all, found 'some'"
+    ):
+        savepointdb.check(pair / "savepoints/A-1.20.3-hashmap-canonical", values="some")
+
+
 def test_wrong_arguments_are_errors_of_the_package(savepoints: Path) -> None:
     with pytest.raises(savepointdb.SavepointError):
         savepointdb.check(savepoints / "nowhere")
@@ -76,6 +88,6 @@ def test_wrong_arguments_are_errors_of_the_package(savepoints: Path) -> None:
     with pytest.raises(savepointdb.QueryError, match="expected a version of Flink"):
         savepointdb.check(savepoints / A, flink="two")
     with pytest.raises(
-        savepointdb.InvalidRequestError, match="expected a backend of hashmap, rocksdb, both, auto"
+        savepointdb.InvalidRequestError, match="expected a backend of hashmap, rocksdb, forst, both, auto"
     ):
-        savepointdb.check(savepoints / A, backend="forst")
+        savepointdb.check(savepoints / A, backend="memory")

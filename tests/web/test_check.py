@@ -11,6 +11,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 from catalog import Catalog
 from catalog.catalog import Root
 from service.app import create_app
+from service.cli import main
 from service.settings import Settings
 from tests.support.compatpairs import unpack_pairs
 from tests.web.asking import Watch
@@ -127,3 +128,21 @@ def test_the_view_is_for_everybody(looks: dict[str, object], visit: Opened) -> N
         "[document.body, document.querySelector('main')].map(e => [e.scrollWidth, e.clientWidth])"
     )
     assert [scroll - client for scroll, client in sizes] == [0, 0]
+
+
+@pytest.mark.parametrize("looks", [{}, DARK, PHONE], ids=["light", "dark", "phone"])
+def test_the_report_as_a_file_is_for_everybody(
+    looks: dict[str, object], pair: Path, browser: Browser, tmp_path: Path
+) -> None:
+    savepoint, next_one = (pair / "savepoints" / f"{job}-2.3.0-hashmap-canonical" for job in "AB")
+    words = ["check", str(savepoint), "--against", str(next_one), "--format", "html"]
+    assert main([*words, "--output", str(tmp_path / "check.html")]) == 2
+
+    context = browser.new_context(**looks)  # type: ignore[arg-type]
+    page = context.new_page()
+    page.goto((tmp_path / "check.html").as_uri())
+
+    expect(page.get_by_text("Cannot map checkpoint/savepoint state for operator 'a'").first).to_be_visible()
+    assert serious(page) == []
+    assert page.evaluate("document.body.scrollWidth - document.body.clientWidth") == 0
+    context.close()

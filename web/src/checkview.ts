@@ -15,6 +15,7 @@ const BACKENDS = [
   { value: "auto", text: "hashmap and rocksdb" },
   { value: "hashmap", text: "hashmap" },
   { value: "rocksdb", text: "rocksdb" },
+  { value: "forst", text: "forst" },
 ];
 const STAGES: Record<string, string> = {
   graph: "before any task starts",

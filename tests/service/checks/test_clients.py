@@ -91,7 +91,7 @@ def test_options_are_those_of_the_command_line(client: httpx.Client) -> None:
         ({"database": "prod", "against": "/etc/passwd"}, 404, "DATABASE_NOT_FOUND"),
         ({"database": "prod", "against": ["next"] * 21}, 400, "INVALID_REQUEST"),
         ({"database": "prod", "flink": "two"}, 400, "INVALID_REQUEST"),
-        ({"database": "prod", "backend": "forst"}, 400, "INVALID_REQUEST"),
+        ({"database": "prod", "backend": "memory"}, 400, "INVALID_REQUEST"),
         ({"database": "prod", "agianst": "next"}, 400, "INVALID_REQUEST"),
         ({}, 400, "INVALID_REQUEST"),
     ],

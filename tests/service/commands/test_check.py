@@ -84,7 +84,7 @@ def test_reports_are_files(savepoints: Path, tmp_path: Path, capsys: pytest.Capt
         ),
         ([A, "--flink", "flunk"], "expected a version of Flink such as 2.3.0, found 'flunk'"),
         ([A, "--flink", "3.0"], "expected a version of Flink from 1.8 to 2.x"),
-        ([A, "--backend", "forst"], "invalid choice: 'forst'"),
+        ([A, "--backend", "memory"], "invalid choice: 'memory'"),
         ([A, "--flink"], "argument --flink: expected one argument"),
         ([A, "--nonsense"], "unrecognized arguments: --nonsense"),
         ([], "the following arguments are required: SAVEPOINT"),

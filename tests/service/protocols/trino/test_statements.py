@@ -334,3 +334,14 @@ def test_schemas_that_do_not_fit_a_pattern_are_listed(trino: Any) -> None:
     sql = "SELECT DISTINCT table_schema FROM information_schema.tables WHERE table_schema NOT LIKE 'nat%' ORDER BY 1"
 
     assert trino.rows(sql) == [["canonical"], ["latest"]]
+
+
+def test_tools_see_what_a_restore_does(trino: Any) -> None:
+    rows = trino.rows(
+        "SELECT DISTINCT flink, backend, outcome FROM restore_check WHERE operator_uid = 'aggregate' ORDER BY backend, outcome"
+    )
+
+    # The files of the sample are RocksDB's own.
+    assert rows[-2:] == [["2.3.0", "rocksdb", "as-is"], ["2.3.0", "rocksdb", "restores"]]
+    assert ["2.3.0", "hashmap", "fails"] in rows
+    assert trino.rows("SELECT count(*) FROM required_classes") == [[0]]
