@@ -148,7 +148,8 @@ class Database:
         if self._listed is None:
             opened = self._opened()
             found = tuple(ListedTable(one.name, one.comment, one.schema) for one in opened.all())
-            if not opened.is_whole:
+            # The key does not say which jars its stateInfo names, and what they hold now.
+            if not opened.is_whole or self.savepoint.state_info.jars:
                 return found
             memory.write(key, found)
             self._listed = found

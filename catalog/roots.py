@@ -17,6 +17,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from catalog.cache.states import StateCache
 from catalog.database import Database
@@ -385,7 +386,10 @@ def savepoint_version(path: str, state_info: str, jars: Sequence[str] = ()) -> s
     """Return a text that changes when a local `_metadata`, `stateInfo` or jar is replaced; the same for all remote files."""
     metadata = path if os.path.isfile(path) else os.path.join(path, METADATA_FILE_NAME)
     beside = os.path.join(os.path.dirname(metadata), STATE_INFO_FILE_NAME)
-    return "/".join(map(_file_version, (metadata, state_info or beside, *jars)))
+    named = state_info or beside
+    # Few savepoints have a stateInfo, which may name jars in its folder.
+    beside_it = Path(named).parent.glob("*.jar") if os.path.isfile(named) else ()
+    return "/".join(map(_file_version, (metadata, named, *jars, *sorted(map(str, beside_it)))))
 
 
 def _file_version(path: str) -> str:

@@ -52,6 +52,8 @@ def check(
     version = flink_version(flink)
     known_backend(backend)
     opened = savepoint if isinstance(savepoint, Savepoint) else Savepoint(savepoint)
+    # What Flink restores is what it wrote: no jar adds to it.
+    opened = opened.without_jars
     old = job_of(opened, is_restored=True)
     new = Job(knows=frozenset(), metadata_version=None, operators={})
     for source in sorted(against, key=lambda source: source.order):

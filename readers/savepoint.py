@@ -18,6 +18,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
 
+from readers.classfiles.jar import Jar
 from readers.errors import MissingFileError, ReaderError
 from readers.formats.channelstate.layout import InFlightRecords
 from readers.formats.entry import StateKind
@@ -42,6 +43,8 @@ from readers.storage.location import DEFAULT_OPTIONS, ReadCounter, SavepointLoca
 
 # Less than what a person needs to ask again, more than a query needs from its first file to the last.
 _MOMENT_S = 1.0
+# Of a jar beside a savepoint, which is read whole; one that is given on the command line is mapped.
+_MAX_JAR_BYTES = 256 << 20
 _STREAM_ELEMENT = re.compile(r"StreamElement<(.*)>")
 
 
@@ -55,7 +58,7 @@ class Savepoint:
         counter: counts the bytes that are read.
         state_info: names and types that the savepoint does not record. By default the file beside `_metadata` is read, if
             there is one. If that file cannot be used, the savepoint is read without it, and the note of every state says why.
-        jars: the classes of the job: fields of objects that Kryo wrote.
+        jars: the classes of the job; those of the jars that `state_info` names follow them.
         options: credentials and endpoints of remote storage.
 
     Attributes:
@@ -80,8 +83,9 @@ class Savepoint:
         jars: JobClasses | None = None,
         options: StorageOptions = DEFAULT_OPTIONS,
     ) -> None:
+        self._roots, self._path_map = tuple(roots), path_map
         self.location = SavepointLocation(
-            path, roots=roots, path_map=path_map, counter=counter, options=options
+            path, roots=self._roots, path_map=path_map, counter=counter, options=options
         )
         if state_info is None:
             # Of a remote savepoint both files are requested at the same time.
@@ -92,6 +96,9 @@ class Savepoint:
         if state_info is None:
             state_info, problems = _state_info_beside(self.location)
         self.state_info = state_info
+        if state_info.jars:
+            jars, unused = self._with_jars_beside(state_info, jars)
+            problems += unused
         self.jars = jars
         self.metadata: SavepointMetadata = _named(metadata, state_info)
         # Of the whole savepoint: a record in flight may begin in one operator's state and end in another's.
@@ -108,6 +115,42 @@ class Savepoint:
             Operator(operator, self.location, in_flight, replace(known, operator=info))
             for operator in self.metadata.operators
             for info in [state_info.operators.get(operator.operator_id)]
+        )
+
+    def _with_jars_beside(
+        self, info: SavepointInfo, given: JobClasses | None
+    ) -> tuple[JobClasses | None, tuple[Contradiction, ...]]:
+        """Return the classes of the jars that `stateInfo` names, behind those that are given, and why some are not used."""
+        jars, problems = [], []
+        for name in info.jars:
+            try:
+                jars.append(self._jar_beside(info, name))
+            except ReaderError as error:
+                problems.append(Contradiction(f"the jar {name} is not used: {error}"))
+        if not jars:
+            return given, tuple(problems)
+        try:
+            return JobClasses([*(given.jars if given is not None else ()), *jars]), tuple(problems)
+        except ReaderError as error:
+            return given, (*problems, Contradiction(f"its jars are not used: {error}"))
+
+    def _jar_beside(self, info: SavepointInfo, name: str) -> Jar:
+        if info.folder:
+            return Jar.open(os.path.join(info.folder, name))
+        with self.location.open_beside(name, _MAX_JAR_BYTES) as stream:
+            return Jar(bytes(stream.view(0, stream.size_bytes)), stream.path or name)
+
+    @cached_property
+    def without_jars(self) -> Savepoint:
+        """The same savepoint as its own bytes and `stateInfo` describe it."""
+        if self.jars is None:
+            return self
+        return Savepoint(
+            self.path,
+            roots=self._roots,
+            path_map=self._path_map,
+            state_info=replace(self.state_info, jars=()),
+            options=self.location.options,
         )
 
     @property

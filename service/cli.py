@@ -28,10 +28,11 @@ _FORMATS = ("table", "line", "json", "jsonl", "csv", "arrow", "parquet")
 _INTERRUPTED = 130
 _WRONG_USAGE = {"check": 4}
 _SOURCE = "Savepoint, checkpoint (chk-N), _metadata file, or folder with several savepoints; local or remote."
-_STORAGE_SETTINGS = ("jar", "allow_http", "file_cache_directory", "file_cache_bytes")
+_STORAGE_SETTINGS = ("allow_http", "file_cache_directory", "file_cache_bytes")
+_READING_SETTINGS = ("jar", *_STORAGE_SETTINGS)
 _QUERY_SETTINGS = (
     *("timeout_s", "temp_directory"),
-    *_STORAGE_SETTINGS,
+    *_READING_SETTINGS,
     *settings.keys_of("cache", *registry.names()),
 )
 
@@ -216,7 +217,7 @@ def _add_inspect(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("path", metavar="PATH", help=_SOURCE)
     parser.add_argument("--format", default="table", choices=("table", "json"), help="Format of the output.")
     _add_names(parser)
-    settings.add_arguments(parser, _STORAGE_SETTINGS)
+    settings.add_arguments(parser, _READING_SETTINGS)
 
 
 def _add_lookup(parser: argparse.ArgumentParser) -> None:
@@ -224,7 +225,7 @@ def _add_lookup(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("key", metavar="KEY", help="Text, number, or JSON if the key has several fields.")
     _add_output(parser)
     _add_names(parser)
-    settings.add_arguments(parser, _STORAGE_SETTINGS)
+    settings.add_arguments(parser, _READING_SETTINGS)
 
 
 def _add_check(parser: argparse.ArgumentParser) -> None:
@@ -369,7 +370,7 @@ def _add_convert(parser: argparse.ArgumentParser) -> None:
         help="How files of states that stay come along, as with write.",
     )
     _add_names(parser)
-    settings.add_arguments(parser, _STORAGE_SETTINGS)
+    settings.add_arguments(parser, _READING_SETTINGS)
 
 
 def _add_script(parser: argparse.ArgumentParser) -> None:

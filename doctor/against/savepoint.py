@@ -41,7 +41,7 @@ class SavepointAgainst(Against):
     """
 
     def __init__(self, savepoint: Savepoint) -> None:
-        self._savepoint = savepoint
+        self._savepoint = savepoint.without_jars
 
     @property
     def description(self) -> str:

@@ -20,6 +20,7 @@ class JobClasses:
         jars: opened jars, in the order in which Java searches them.
 
     Attributes:
+        jars: the jars.
         kryo: what Kryo makes of the classes.
         identity: hex digits that change with the content of a jar.
 
@@ -28,6 +29,7 @@ class JobClasses:
     """
 
     def __init__(self, jars: Sequence[Jar]) -> None:
+        self.jars = tuple(jars)
         self._class_path = ClassPath(jars)
         self.kryo = KryoClasses(self._class_path)
         self._hierarchy = Hierarchy(self._class_path)

@@ -4,7 +4,7 @@ UTF-8 JSON beside `_metadata`; `docs/stateinfo.md` describes it, `stateinfo.sche
 
 | object | members; `*` is required |
 |---|---|
-| file | `version`*: 1 · `operators`*: operators · `classes`: classes · `protobuf`: base64 of a FileDescriptorSet |
+| file | `version`*: 1 · `operators`*: operators · `classes`: classes · `jars`: names · `protobuf`: base64 of a FileDescriptorSet |
 | operator | `id`*: 32 hex digits · `uid` · `name` · `parallelism` · `max_parallelism` · `key`: type · `states`: states |
 | state | `name`* · `kind`* · `namespace`, `map_key`, `value`: types · `ttl`: bool |
 | type | `type`: as StateMeta shows it · `fields`: names for f0, f1, … · `message`: the message in a `byte[]` |
@@ -26,7 +26,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from readers.errors import (
@@ -47,6 +47,7 @@ VERSION = 1
 MAX_STATE_INFO_BYTES = 16 << 20  # the file comes from a user: it must not fill the memory
 _MAX_TEXT = 65_536
 
+_FILE_NAME = re.compile(r"(?!\.)[^/\\:\0]{1,255}")
 _OPERATOR_ID = re.compile(r"[0-9a-f]{32}")
 
 _T = TypeVar("_T")
@@ -116,12 +117,16 @@ class SavepointInfo:
         classes: class name → its fields and constants, which Kryo does not write.
         subclasses: of POJOs.
         descriptors: of protobuf messages.
+        jars: names of jars of the job, which stand beside the file.
+        folder: where the file stands; empty for one beside `_metadata`.
     """
 
     operators: Mapping[str, OperatorInfo]
     classes: Mapping[str, KryoClass]
     subclasses: tuple[PojoSubclass, ...] = ()
     descriptors: Descriptors | None = None
+    jars: tuple[str, ...] = ()
+    folder: str = field(default="", compare=False)
 
 
 NO_OPERATOR = OperatorInfo(operator_id="")
@@ -136,7 +141,9 @@ def load_state_info(path: str | os.PathLike[str]) -> SavepointInfo:
         CorruptDataError: it is no stateInfo; the breadcrumbs lead to the member.
         UnsupportedVersionError: it has a later version.
     """
-    return read_state_info(read_bounded(path, "a stateInfo file"), os.fspath(path))
+    name = os.fspath(path)
+    info = read_state_info(read_bounded(path, "a stateInfo file"), name)
+    return replace(info, folder=os.path.dirname(name) or os.curdir) if info.jars else info
 
 
 def read_bounded(path: str | os.PathLike[str], what: str) -> bytes:
@@ -186,6 +193,7 @@ def state_info_text(info: SavepointInfo) -> str:
             *(_subclass_members(subclass) for subclass in info.subclasses),
         ]
         or None,
+        "jars": list(info.jars) or None,
         "protobuf": None if info.descriptors is None else base64.b64encode(info.descriptors.data).decode(),
     }
     return json.dumps(_present(document), indent=2, ensure_ascii=False) + "\n"
@@ -286,14 +294,24 @@ def _savepoint(value: _Value) -> SavepointInfo:
     operators = members.all("operators", _operator)
     classes = members.all("classes", _class)
     descriptors = members.optional("protobuf", _descriptors)
+    jars = members.all("jars", _file_name)
     _check_unique(value, "operators", (operator.operator_id for operator in operators))
     _check_unique(value, "classes", (name for name, _ in classes))
+    _check_unique(value, "jars", jars)
     return SavepointInfo(
         operators={operator.operator_id: operator for operator in operators},
         classes={name: known for name, known in classes if isinstance(known, KryoClass)},
         subclasses=tuple(known for _, known in classes if isinstance(known, PojoSubclass)),
         descriptors=descriptors,
+        jars=jars,
     )
+
+
+def _file_name(value: _Value) -> str:
+    # The file may come with a savepoint from elsewhere: it must not have other files of this machine opened.
+    if not isinstance(value.value, str) or _FILE_NAME.fullmatch(value.value) is None:
+        raise value.wrong("the name of a file beside this one")
+    return value.value
 
 
 def _descriptors(value: _Value) -> Descriptors:
@@ -473,7 +491,7 @@ MEMBERS: dict[str, tuple[str, ...]] = {
 """Object of a file → the members that it must have."""
 
 OPTIONAL_MEMBERS: dict[str, tuple[str, ...]] = {
-    "file": ("classes", "protobuf"),
+    "file": ("classes", "jars", "protobuf"),
     "operator": ("uid", "name", "parallelism", "max_parallelism", "key", "states"),
     "state": ("namespace", "map_key", "value", "ttl"),
     "type": ("type", "fields", "message"),

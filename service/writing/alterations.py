@@ -27,6 +27,7 @@ from service.errors import InvalidQueryError, QueryError
 from service.writing.composition import Composition
 from service.writing.errors import write_error_of
 from service.writing.family import Context, Effect, Family
+from service.writing.layers import check_not_assumed
 from service.writing.statements.alter import (
     AddColumn,
     AlterColumn,
@@ -253,6 +254,7 @@ class StateAlterations(Family):
         assert found is not None
         if found.alteration.dropped:
             raise InvalidQueryError(f"an earlier statement dropped {statement.name!r}")
+        check_not_assumed(statement.name, found.state)
         return found
 
     def _found(self, table: str) -> AlteredState | None:

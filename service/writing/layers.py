@@ -20,11 +20,25 @@ from readers import (
     VoidNamespaceSerializer,
     is_keyed,
 )
+from service.errors import InvalidQueryError
 from service.writing.samples import place_text
 from writers import GROUP, UnencodableValueError, fitted, key_groups_of
 
 OPTIONAL = frozenset({"list_index", "ttl_timestamp", SUBTASK})
 """Columns that an added row may lack."""
+
+
+def check_not_assumed(table: str, state: State) -> None:
+    """Refuse to change a state whose values jars describe: these may be of another version of the job.
+
+    Raises:
+        InvalidQueryError: they do.
+    """
+    if any(part.entry.is_assumed for part in state.parts):
+        raise InvalidQueryError(
+            f"{table} cannot be changed while the classes of jars say how its values are laid out",
+            hint="leave the jars out: what the savepoint does not describe is bytes then",
+        )
 
 
 def insertable(state: State) -> list[str]:

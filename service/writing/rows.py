@@ -37,6 +37,7 @@ from service.writing.family import Effect, Family
 from service.writing.layers import (
     OPTIONAL,
     added_schema,
+    check_not_assumed,
     fitted_values,
     folded,
     insertable,
@@ -355,6 +356,7 @@ class RowChanges(Family):
                     f"expected rows of {table.name} in one place each, found {writable.table.group_column} {shared} in two "
                     "state files: it cannot be changed"
                 )
+            check_not_assumed(table.name, writable.state)
             for error in writable.state.unread:
                 raise InvalidQueryError(f"{table.name} cannot be read and not be changed: {error.error}")
         return left

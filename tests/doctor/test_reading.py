@@ -9,8 +9,9 @@ import pytest
 
 import doctor
 from doctor import Outcome, Severity, StateOutcome
-from readers import ReadCounter, Savepoint
+from readers import JobClasses, ReadCounter, Savepoint
 from tests.support.compatpairs import unpack_pairs
+from tests.support.paths import DATA
 from tests.support.unpacked import unpacked
 
 A, B = "A-2.3.0-rocksdb-canonical", "B-2.3.0-rocksdb-canonical"
@@ -131,3 +132,14 @@ def test_records_in_flight_are_a_risk(tmp_path: Path) -> None:
     report = doctor.check(snapshot.directory, flink="1.20.3")
 
     assert "records-in-flight" in {risk.rule for risk in report.all_risks()}
+
+
+def test_jars_that_decode_a_savepoint_change_nothing_in_what_a_restore_does():
+    path = DATA / "corpus/1.20.3/alltypes-hashmap/canonical"
+    decoded = Savepoint(path, jars=JobClasses.open([DATA / "classes/jobs.jar"]))
+
+    report = doctor.check(decoded, against=[doctor.SavepointAgainst(decoded)], flink="1.20.3")
+
+    assert report == doctor.check(
+        Savepoint(path), against=[doctor.SavepointAgainst(Savepoint(path))], flink="1.20.3"
+    )

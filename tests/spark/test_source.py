@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ import pytest
 
 from catalog import Split
 from readers.storage.location import ReadCounter
-from tests.support.paths import PROJECT
+from tests.support.paths import DATA, PROJECT
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -60,6 +61,15 @@ def test_a_view_in_sql_with_some_columns(session: SparkSession) -> None:
     found = session.sql("SELECT * FROM counts ORDER BY key LIMIT 2").collect()
 
     assert [row.asDict() for row in found] == [{"value": 1, "key": "key_0"}, {"value": 38, "key": "key_1"}]
+
+
+def test_executors_read_objects_by_the_jars_of_the_job(session: SparkSession) -> None:
+    path, jar = DATA / "corpus/1.20.3/alltypes-hashmap/native", DATA / "classes/jobs.jar"
+    options = {"uids": '["types"]', "jars": json.dumps([str(jar)])}
+
+    found = read(session, path, "types__v_kryo_generic", **options).orderBy("key").collect()
+
+    assert [json.loads(row["value"])["b"] for row in found] == ["one", None]
 
 
 def test_a_url_without_an_authority_is_no_path(session: SparkSession) -> None:

@@ -178,11 +178,12 @@ class KryoSerializer(Serializer):
                 path=(), reason=f"{self.type_class}: whether Kryo 2 or 5 wrote it is not known", sized=False
             )
         elif not is_readable(self.settings, self.type_class):
-            class_files = self.settings.class_files
-            lacks = f", and {class_files.lacks(self.type_class)}" if class_files is not None else ""
-            yield Problem(
-                path=(), reason=f"{self.type_class}: Kryo stores no field names{lacks}", sized=False
-            )
+            reason = f"{self.type_class}: Kryo stores no field names"
+            given = self.settings.serializers.get(self.type_class)
+            if self.settings.class_files is not None:
+                lacks = self.settings.class_files.lacks(self.type_class)
+                reason += f", and {f'the job gives it the serializer {given}' if given else lacks}"
+            yield Problem(path=(), reason=reason, sized=False)
         elif self.settings.lacks_descriptor(self.type_class):
             yield Problem(
                 path=(), reason=f"{self.type_class}: protobuf, which needs a descriptor", sized=True
