@@ -154,3 +154,40 @@ def test_an_export_of_more_keys_takes_no_more_memory(tmp_path: Path) -> None:
 
     assert peaks[1] < MOST_MIB
     assert peaks[1] < 1.2 * peaks[0]
+
+
+WRITE = """
+from service.process.memory import keep_little
+keep_little()
+import json, sys
+from pathlib import Path
+from service.cli import main
+rows = main(["write", *sys.argv[1:]])
+"""
+
+
+@pytest.mark.parametrize(
+    ("script", "rows"),
+    [
+        ("UPDATE aggregate__count SET key = key || 'x'", [2_000_000, 2_000_000]),
+        (
+            "DELETE FROM aggregate__count USING (SELECT key, value FROM aggregate__count UNION ALL "
+            "SELECT key, value + 1 AS value FROM aggregate__count) s "
+            "WHERE s.key = aggregate__count.key AND s.value = aggregate__count.value AND s.value % 2 = 0",
+            [1_076_923, 0],
+        ),
+    ],
+    ids=["keys change", "a join"],
+)
+def test_a_write_takes_bounded_memory(script: str, rows: list[int], tmp_path: Path) -> None:
+    write_savepoint(tmp_path / "savepoint", 2_000_000, ("count",))
+    program = [sys.executable, "-c", WRITE + END.replace("json.dumps([rows", "'\\n' + json.dumps([rows")]
+    command = [*program, str(tmp_path / "savepoint"), script, "--json", "--to", str(tmp_path / "new")]
+
+    ended = subprocess.run(command, capture_output=True, text=True, check=True)
+
+    report, _, peak = ended.stdout.rpartition("\n\n")
+    [effect] = json.loads(report)["statements"]
+    assert [effect["removed"], effect["added"]] == rows
+    code, peak_mib = json.loads(peak)
+    assert (code, peak_mib < MOST_MIB) == (0, True)

@@ -36,7 +36,8 @@ FIRST_ADDED = 1 << 40
 
 _INDEX = "list_index"
 _TTL = "ttl_timestamp"
-_MEMORY_BYTES = 32 << 20
+# What is kept in memory stays there to the end of the script; files that are mapped come and go with what is read of them.
+_MEMORY_BYTES = 8 << 20
 _BATCH_ROWS = 1 << 16
 
 ColumnPath = tuple[str, ...]

@@ -186,7 +186,7 @@ class DuckDBSettings:
     memory_limit: str = _setting(
         "",
         "Most memory of DuckDB, such as 4GB. If empty, 60 % of worker_memory in the service, "
-        "and 80 % of the machine's memory on the command line.",
+        "and 80 % of the machine's memory on the command line; 128MB, or 48MB a thread, for write and create.",
     )
     # A text, because DuckDB parses it.
     max_temp_size: str = _setting("100GB", "Most disk space that DuckDB may use in temp_directory.")
