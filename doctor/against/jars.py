@@ -301,7 +301,8 @@ class _Model:
             value=TtlSerializer(value) if declared.has_ttl and value is not None else value,
         )
         risks = (_risk(TYPE_UNTOLD, f"{declared.where}: {declared.untold}"),) if declared.untold else ()
-        return JobState(name=state.name, keyed=is_keyed, entry=entry, risks=risks)
+        is_v2 = state.is_v2 if declared.is_v2 is None else declared.is_v2
+        return JobState(name=state.name, keyed=is_keyed, entry=entry, risks=risks, is_v2=is_v2)
 
     def _key(self, old: JobOperator) -> Serializer | None:
         """Return the type of the keys: the one that the code names, if it names one and all operators had one."""

@@ -102,6 +102,7 @@ class DeclaredState:
         map_key, value: the types; None where they cannot be told.
         untold: why a type cannot be told; empty where all can.
         has_ttl: True if it has a time to live.
+        is_v2: it is declared by the asynchronous state API; None where the code does not tell.
         where: class and method.
     """
 
@@ -111,6 +112,7 @@ class DeclaredState:
     value: Serializer | None
     untold: str
     has_ttl: bool
+    is_v2: bool | None
     where: str
 
 
@@ -125,7 +127,7 @@ class Declarations:
         queries: the queries with aggregates among the texts.
         uids: the texts that are given to `uid`.
         uid_hashes: the texts that are given to `setUidHash`.
-        keys: the types of keys, in the order of the code, each once.
+        keys: the types of keys, in the order of the code, each once; none if some cannot be told.
         registrations: the classes that are registered.
         max_parallelism: of the job; 0 if it is not set, None where the code does not tell.
         is_complete: False if some of the code was not looked at.
@@ -177,7 +179,7 @@ def read_declarations(
         keys=tuple(reader.keys()),
         registrations=registrations,
         max_parallelism=_max_parallelism(interpreter),
-        is_complete=interpreter.is_complete and len(own) <= _MAX_CLASSES,
+        is_complete=interpreter.is_complete and len(own) <= _MAX_CLASSES and not classes.unread,
     )
     return declarations, extractor
 
@@ -245,28 +247,32 @@ class _Reader:
         yield from self._by_descriptors()
         yield from self._by_helpers()
 
-    def keys(self) -> Iterator[Serializer]:
-        """Yield the types of keys: those given to `keyBy`, those of key selectors, and those of methods that are named so."""
+    def keys(self) -> list[Serializer]:
+        """Return the types of keys: those given to `keyBy`, those of key selectors, and those of methods that are named so.
+
+        None are returned if one of them cannot be told: it may be the one that is looked for.
+        """
         seen: list[Serializer] = []
         for value in self._key_values():
+            if value is None:
+                return []
             try:
                 found = (
                     self._types.of(value) if isinstance(value, JavaType) else self._types.serializer(value)
                 )
             except UntoldTypeError:
-                continue
+                return []
             if found not in seen:
                 seen.append(found)
-                yield found
+        return seen
 
-    def _key_values(self) -> Iterator[Value | JavaType]:
+    def _key_values(self) -> Iterator[Value | JavaType | None]:
+        """Yield what stands for the type of each key; None where the code does not tell."""
         for call in self._calls:
             if call.name == "keyBy" and len(call.arguments) == 2:
                 yield call.arguments[1]
             elif call.name == "keyBy" and len(call.arguments) == 1:
-                selected = self._selected(call.arguments[0])
-                if selected is not None:
-                    yield selected
+                yield self._selected(call.arguments[0])
         for (_, name, descriptor), value in self._interpreter.returned.items():
             plain = name.lower()
             if descriptor == "()Lorg/apache/flink/api/common/typeinfo/TypeInformation;" and plain in (
@@ -307,7 +313,8 @@ class _Reader:
             kinds = self._kinds_of_use(instance, name) or [kind]
             types = [each for each in instance.arguments[1:] if self._types.is_type(each)]
             for used in kinds:
-                yield self._state(name, used, types, self._has_ttl(instance), where)
+                is_v2 = ".v2." in instance.class_name
+                yield self._state(name, used, types, self._has_ttl(instance), where, is_v2=is_v2)
 
     def _kinds_of_use(self, instance: Instance, name: str) -> list[StateKind]:
         """Return the kinds of operator state that a descriptor is used for; none if it is one of keyed state."""
@@ -359,7 +366,14 @@ class _Reader:
         )
 
     def _state(
-        self, name: str, kind: StateKind | None, types: list[Value], has_ttl: bool, where: str
+        self,
+        name: str,
+        kind: StateKind | None,
+        types: list[Value],
+        has_ttl: bool,
+        where: str,
+        *,
+        is_v2: bool | None = None,
     ) -> DeclaredState:
         found: list[Serializer | None] = []
         untold = []
@@ -379,6 +393,7 @@ class _Reader:
             value=found[-1] if found else None,
             untold="; ".join(untold),
             has_ttl=has_ttl,
+            is_v2=is_v2,
             where=where,
         )
 

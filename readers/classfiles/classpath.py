@@ -33,6 +33,9 @@ class ClassPath:
     Args:
         jars: opened jars; their nested jars are opened with them.
 
+    Attributes:
+        unread: how many entries `mentioning` passed over, as they are damaged or beyond the limits.
+
     Raises:
         CorruptDataError: a nested jar is damaged, or there is more than the limits allow.
     """
@@ -42,6 +45,7 @@ class ClassPath:
         self._classes: dict[str, ClassFile | None] = {}
         self._inflated_bytes = 0
         self._jars = 0
+        self.unread = 0
         for jar in jars:
             self._add(jar)
             for name in [name for name in jar.entries if _NESTED.fullmatch(name)]:
@@ -102,7 +106,7 @@ class ClassPath:
     def mentioning(self, texts: Iterable[str], constants: Iterable[str] = ()) -> Iterator[str]:
         """Yield the names of the classes whose bytes hold one of some texts, unparsed.
 
-        Damaged entries are passed over: `find` raises their errors.
+        Damaged entries are passed over and counted in `unread`; `find` raises their errors.
 
         Args:
             texts: they may stand anywhere, also within names.
@@ -120,6 +124,7 @@ class ClassPath:
             try:
                 data = self.read(jar, entry)
             except CorruptDataError:
+                self.unread += 1
                 continue
             if pattern.search(data):
                 yield name

@@ -101,6 +101,12 @@ public class Declares {
         public String getKey(Order order) { return order.id; }
     }
 
+    public static class Untold {
+        static void build(DataStream<Order> orders) {
+            orders.keyBy(order -> Tuple2.of(order.id, order.kind));
+        }
+    }
+
     public static void main(String[] args) throws Exception {
         StreamExecutionEnvironment env = StreamExecutionEnvironment.getExecutionEnvironment();
         env.setMaxParallelism(720);

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import zipfile
+from collections.abc import Set
 
 import pytest
 from hypothesis import given, settings
@@ -19,7 +20,20 @@ JAR = DATA / "classfiles" / "declares.jar"
 
 @pytest.fixture(scope="module")
 def declared() -> Declarations:
-    return read_declarations(ClassPath.open([JAR]), (), flink_major=2)[0]
+    return declarations_in(without={"acme/Declares$Untold.class"})
+
+
+def declarations_in(without: Set[str] = frozenset(), **added: bytes) -> Declarations:
+    """What the jar declares without some of its classes, and with others."""
+    with zipfile.ZipFile(JAR) as jar:
+        classes = {name: jar.read(name) for name in jar.namelist() if name not in without}
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as jar:
+        for name, content in (
+            classes | {f"{name}.class": content for name, content in added.items()}
+        ).items():
+            jar.writestr(name, content)
+    return read_declarations(ClassPath.of_bytes(buffer.getvalue()), (), flink_major=2)[0]
 
 
 def test_states_are_declared_by_descriptors_in_all_places(declared):
@@ -71,6 +85,15 @@ def test_uids_keys_and_max_parallelism_are_read(declared):
     assert [key.type_name for key in declared.keys] == ["String"]
     assert declared.max_parallelism == 720
     assert declared.is_complete
+
+
+def test_no_type_of_a_key_is_told_if_one_cannot_be():
+    assert declarations_in().keys == ()
+
+
+def test_classes_that_are_damaged_leave_it_incomplete():
+    # It mentions a descriptor, so that it is looked at.
+    assert not declarations_in(Broken=b"\xca\xfe\xba\xbe StateDescriptor").is_complete
 
 
 @pytest.mark.parametrize(
