@@ -143,7 +143,7 @@ def test_random_scripts(
 
 def cases() -> dict[str, tuple[Path, str]]:
     """Sources and scripts, some of them random."""
-    drawn = zip([CANONICAL, NATIVE, ROCKSDB] * 2, random_scripts(6), strict=False)
+    drawn = zip([CANONICAL, NATIVE, ROCKSDB], random_scripts(3), strict=False)
     return _CASES | {f"random {number}": case for number, case in enumerate(drawn)}
 
 

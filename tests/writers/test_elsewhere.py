@@ -28,9 +28,13 @@ from tests.support.objectstore import Fault, ObjectStore, Proxy, status
 from tests.support.paths import DATA
 from tests.writers.test_savepoint import contents
 from writers import (
+    AddedField,
     CreateOperator,
+    DroppedField,
     Edit,
+    ExpiringValue,
     NewState,
+    RenamedField,
     RetypedField,
     RewriteKeyedState,
     SavepointWriter,
@@ -48,6 +52,7 @@ from writers import (
 FLINK = DATA / "flink/2.3.0"
 CANONICAL = FLINK / "wordcount-rocksdb-savepoints/canonical"
 ROCKSDB = FLINK / "wordcount-rocksdb-savepoints/native"
+TYPES = FLINK / "everything-rocksdb-savepoints/native"
 HEAP = FLINK / "everything-hashmap-savepoints/native"
 UNFINISHED = "_metadata.unfinished"
 
@@ -130,6 +135,33 @@ def test_other_types(tmp_path: Path) -> None:
         return [RewriteKeyedState(operator=operator, alterations={StateName(name="count"): alteration})]
 
     check(ROCKSDB, edits, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("state", "alteration"),
+    [
+        (
+            "v_pojo",
+            StateAlteration(
+                types=(
+                    RenamedField(("name",), "title"),
+                    AddedField(("count",), type_named("Long"), pa.scalar(3)),
+                    DroppedField(("balance",)),
+                )
+            ),
+        ),
+        ("v_long", StateAlteration(types=(ExpiringValue(5),), name="expiring")),
+        ("v_long", StateAlteration(dropped=True)),
+        ("v_string", StateAlteration(truncated=True)),
+    ],
+    ids=["fields", "ttl", "dropped", "truncated"],
+)
+def test_altered_states(state: str, alteration: StateAlteration, tmp_path: Path) -> None:
+    def edits() -> Sequence[Edit]:
+        operator = KeyedDraft(TYPES, state).operator
+        return [RewriteKeyedState(operator=operator, alterations={StateName(name=state): alteration})]
+
+    check(TYPES, edits, tmp_path)
 
 
 @pytest.mark.parametrize("source", [CANONICAL, HEAP], ids=["canonical", "hashmap"])

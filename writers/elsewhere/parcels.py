@@ -2,7 +2,7 @@
 
 | in the work | in the parcel |
 |---|---|
-| a `Source` | the id of its operator, and its number among the operator's sources |
+| a `Source` | the id of its operator, its number among the operator's sources, and their number |
 | the `SavepointLocation` | only that it is there |
 | a layer of rows | a part of the file beside it: the rows of the work's key groups, as an Arrow stream |
 | the entries of a new state | parts of that file: those of the work's key groups |
@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from readers import Operator, ReaderError, Savepoint, SavepointLocation, Source
+from readers import MissingFileError, Operator, ReaderError, Savepoint, SavepointLocation, Source
 from readers.metadata import KeyGroupRange
 from writers.changes import PlacedRows
 from writers.creation.spool import SpooledEntries, StoredEntries
@@ -76,7 +76,7 @@ class _Pickler(pickle.Pickler):
     def __init__(
         self,
         output: io.BytesIO,
-        sources: dict[int, tuple[str, int]],
+        sources: dict[int, tuple[str, int, int]],
         parts: PartsFile,
         groups: KeyGroupRange | None,
     ) -> None:
@@ -124,12 +124,18 @@ class _Unpickler(pickle.Unpickler):
             return self._open().location
         return self._source(*rest)
 
-    def _source(self, operator_id: str, number: int) -> Source:
+    def _source(self, operator_id: str, number: int, count: int) -> Source:
         operator = next(one for one in self._open().operators if one.operator_id == operator_id)
-        # A file that cannot be opened is none of the sources: others would have its number.
+        if len(operator.sources) == count:
+            return operator.sources[number]
+        # A file that cannot be opened is none of the sources, and others have their numbers.
         for unread in operator.unread:
-            raise unread.error
-        return operator.sources[number]
+            if unread.error.may_pass or isinstance(unread.error, MissingFileError):
+                raise unread.error
+        raise MissingFileError(
+            f"expected {count} state files of operator {operator_id}, found {len(operator.sources)}",
+            path=self._open().path,
+        )
 
 
 def _write_rows(file: PartsFile, schema: pa.Schema, rows: Iterable[pa.RecordBatch]) -> None:
@@ -159,7 +165,7 @@ class Packer:
         self._target = target
         self._reference = target.reference()
         self._sources = {
-            id(source): (operator.operator_id, number)
+            id(source): (operator.operator_id, number, len(operator.sources))
             for operator in operators
             for number, source in enumerate(operator.sources)
         }
