@@ -108,6 +108,7 @@ class Decoder:
         self.tree = tree
         self.code = code
         self._undescribed = undescribed
+        self._is_assumed = is_assumed
         self._unread = (
             (UnsupportedSerializerError, CorruptDataError) if is_assumed else (UnsupportedSerializerError,)
         )
@@ -214,6 +215,14 @@ class Decoder:
         except self._unread:
             # The first run counts the elements that can be read. The second one reads no more than these.
             registers[KEPT] = registers[READ]
+            self._cut(entry, start, arena)
+        try:
+            return self._execute(code, page, entry, entry + 1, arena)
+        except CorruptDataError:
+            # Bytes of another class may end too early: then it is the last of the elements that does not fit.
+            if not self._is_assumed or not registers[KEPT]:
+                raise
+            registers[KEPT] -= 1
             self._cut(entry, start, arena)
         return self._execute(code, page, entry, entry + 1, arena)
 
