@@ -83,7 +83,6 @@ def test_each_flink_restores_it(proof: Proof, restore: Restore, tmp_path: Path) 
     (restored,), (end,) = (tmp_path / "restored").iterdir(), (tmp_path / "end").iterdir()
     kept = operator_ids(path) & operator_ids(restored)
     assert rows_of_operators(restored, kept) == rows_of_operators(path, kept)
-    assert main(["query", "--savepoint", str(end), "SELECT count(*) FROM operators"]) == 0
     found: dict[str, Any] = {
         "state": digest(told),
         "output": outputs_of(lines),
