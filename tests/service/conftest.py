@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from typing import Any
 
 import httpx
 import pytest
-import uvicorn
 from fastapi import FastAPI
 
 from catalog import Catalog, connect
@@ -17,11 +15,11 @@ from catalog.catalog import Root
 from service.app import create_app
 from service.engines.duckdb.engine import DuckDBEngine
 from service.engines.engine import Progress
-from service.http import connections
 from service.queries.registry import Queries
 from service.queries.request import QueryRequest
 from service.settings import Settings
 from tests.support.paths import DATA
+from tests.support.serving import listening
 
 FLINK = DATA / "flink"
 NATIVE = FLINK / "2.3.0" / "wordcount-rocksdb-savepoints" / "native"
@@ -98,18 +96,3 @@ def client() -> Iterator[httpx.Client]:
 def serving() -> Callable[[FastAPI], AbstractContextManager[str]]:
     """Serves an application; gives its address."""
     return listening
-
-
-@contextmanager
-def listening(app: FastAPI) -> Iterator[str]:
-    """The address of an application while the block lasts."""
-    listener = connections.listening("127.0.0.1", 0)
-    server = uvicorn.Server(uvicorn.Config(app, log_level="critical"))
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-    finally:
-        server.should_exit = True
-        thread.join()
-        listener.close()

@@ -36,7 +36,6 @@ from service.queries.registry import Queries
 from service.settings import UNLIMITED, Settings
 from service.sql.planner import plan
 from service.writing.writing import WriteRequest, Writing
-from tests.service.conftest import listening
 from tests.spark.conftest import (
     CASES,
     MANY,
@@ -50,6 +49,7 @@ from tests.spark.conftest import (
 from tests.spark.test_corpus import answer, tables
 from tests.support.objectstore import KEY_VARIABLES, ObjectStore, Proxy
 from tests.support.paths import PROJECT
+from tests.support.serving import listening
 from tests.support.waiting import wait_until
 from tests.writers.test_elsewhere import outcome
 

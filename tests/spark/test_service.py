@@ -15,8 +15,8 @@ import pytest
 from catalog import Catalog
 from service.app import create_app
 from service.settings import Settings
-from tests.service.conftest import listening
 from tests.spark.conftest import MANY, WORDCOUNT, processes_with, run_python
+from tests.support.serving import listening
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:

@@ -5,22 +5,20 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-import uvicorn
-from fastapi import FastAPI
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from catalog import Catalog
 from catalog.catalog import Root
 from service.app import create_app
-from service.http import connections
 from service.settings import Settings
+from tests.support import serving
 from tests.support.paths import DATA
 from tests.web.asking import HOSTILE, Watch
 
@@ -61,19 +59,8 @@ def browser() -> Iterator[Browser]:
         launched.close()
 
 
-@contextmanager
-def listening(app: FastAPI) -> Iterator[str]:
-    """The address of an application while the block lasts."""
-    listener = connections.listening("127.0.0.1", 0)
-    server = uvicorn.Server(uvicorn.Config(app, log_level="critical", timeout_graceful_shutdown=1))
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-    finally:
-        server.should_exit = True
-        thread.join()
-        listener.close()
+# A browser keeps its connections open.
+listening = partial(serving.listening, last_answers_s=1)
 
 
 def hostile_savepoint(folder: Path) -> Path:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect
+from playwright.sync_api import Browser, Page, expect
 
 from catalog import Catalog
 from catalog.catalog import Root
@@ -15,7 +16,7 @@ from service.cli import main
 from service.settings import Settings
 from tests.support.compatpairs import unpack_pairs
 from tests.web.asking import Watch
-from tests.web.conftest import listening
+from tests.web.conftest import listening, pages
 from tests.web.test_access import DARK, PHONE, serious
 
 pytestmark = pytest.mark.browser
@@ -43,21 +44,12 @@ def checking(pair: Path) -> Iterator[str]:
 @pytest.fixture
 def visit(browser: Browser, checking: str) -> Iterator[Opened]:
     """Opens the view, in a context of its own."""
-    contexts: list[BrowserContext] = []
-    watch = Watch(checking, expected={"400", "422"})
+    with pages(browser, checking, Watch(checking, expected={"400", "422"})) as opened:
 
-    def opened(fragment: str = "#/check?db=prod", **options: object) -> Page:
-        context = browser.new_context(**{"viewport": {"width": 1280, "height": 860}, **options})  # type: ignore[arg-type]
-        contexts.append(context)
-        watch.over(context)
-        page = context.new_page()
-        page.goto(f"{checking}/{fragment}")
-        return page
+        def visited(fragment: str = "#/check?db=prod", **options: Any) -> Page:
+            return opened(fragment, **options)
 
-    yield opened
-    for context in contexts:
-        context.close()
-    assert watch.found == []
+        yield visited
 
 
 def test_a_missing_operator_is_seen_first_with_its_remedy(visit: Opened) -> None:

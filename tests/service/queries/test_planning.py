@@ -19,8 +19,9 @@ from service.engines.duckdb.engine import DuckDBEngine
 from service.engines.workers.messages import plan_of, task_content
 from service.settings import Settings
 from service.sql.planner import plan
-from tests.service.conftest import Asker, listening
+from tests.service.conftest import Asker
 from tests.support.many_operators import files_of, keep_files_of, opened_files, uid_of, write_many_operators
+from tests.support.serving import listening
 
 OPERATORS, ASKED = 500, 250
 LOOKUP = "SELECT value FROM aggregate WHERE key = 'key_662'"

@@ -1,0 +1,33 @@
+"""An application that listens on a port of its own."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import uvicorn
+from fastapi import FastAPI
+
+from service.http import connections
+
+
+@contextmanager
+def listening(app: FastAPI, last_answers_s: int | None = None) -> Iterator[str]:
+    """The address of an application while the block lasts.
+
+    Args:
+        app: the application.
+        last_answers_s: so long it waits in the end for clients that are connected; None for as long as they are.
+    """
+    listener = connections.listening("127.0.0.1", 0)
+    config = uvicorn.Config(app, log_level="critical", timeout_graceful_shutdown=last_answers_s)
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join()
+        listener.close()
