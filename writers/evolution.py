@@ -37,8 +37,8 @@ from readers import (
 from writers.conversion import Conversion, conversion, kept_type
 from writers.encode.fitting import fitted
 from writers.errors import RefusedEditError
-from writers.headers import RegisteredState, snapshot_block
-from writers.snapshots import write_snapshot
+from writers.headers import RegisteredState, snapshot_block, snapshot_of
+from writers.snapshots import with_ttl, without_ttl, write_snapshot
 
 _KEYED_STATE_TYPE, _VALUE_SERIALIZER = "KEYED_STATE_TYPE", "VALUE_SERIALIZER"
 _TUPLE_CLASS = "org.apache.flink.api.java.tuple.Tuple"
@@ -79,8 +79,21 @@ def retyped(state: RegisteredState, registered: Serializer, value: Serializer) -
         whole = replace(registered, element=value)
     elif isinstance(registered, MapSerializer) and state.options.get(_KEYED_STATE_TYPE) == "MAP":
         whole = replace(registered, value=value)
-    blocks = {**state.blocks, _VALUE_SERIALIZER: snapshot_block(write_snapshot(whole))}
+    blocks = {
+        **state.blocks,
+        _VALUE_SERIALIZER: snapshot_block(_expiring(state, registered, whole) or write_snapshot(whole)),
+    }
     return replace(state, blocks=blocks)
+
+
+def _expiring(state: RegisteredState, old: Serializer, new: Serializer) -> bytes | None:
+    """Return the snapshot of values that only get, or lose, TTL; it holds that of the values. None for other changes."""
+    snapshot = snapshot_of(state.blocks[_VALUE_SERIALIZER])
+    if isinstance(new, TtlSerializer) and new.value == old:
+        return with_ttl(snapshot)
+    if isinstance(old, TtlSerializer) and old.value == new:
+        return without_ttl(snapshot)
+    return None
 
 
 class TypeChange(ABC):

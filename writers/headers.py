@@ -16,6 +16,7 @@ from writers.output import DataOutput
 KEYED_VERSION = 6
 OPERATOR_VERSIONS = (5, 6)
 _FIRST_WITH_COMPRESSION = 6  # of operator headers
+_VERSION_BYTES = 4
 _BLOCK_VERSION = 2
 _MOST_STATES = 2**15 - 1
 
@@ -55,7 +56,12 @@ def registered_state(state: StateMetaInfo, header: bytes | memoryview) -> Regist
 
 def snapshot_block(snapshot: bytes) -> bytes:
     """Return a versioned snapshot as headers hold it."""
-    return _BLOCK_VERSION.to_bytes(4, "big") + snapshot
+    return _BLOCK_VERSION.to_bytes(_VERSION_BYTES, "big") + snapshot
+
+
+def snapshot_of(block: bytes) -> bytes:
+    """Return the versioned snapshot that a header holds."""
+    return block[_VERSION_BYTES:]
 
 
 def write_keyed_header(

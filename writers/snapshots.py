@@ -54,6 +54,31 @@ def write_snapshot(serializer: Serializer) -> bytes:
     return bytes(output.data)
 
 
+def with_ttl(snapshot: bytes) -> bytes:
+    """Return the snapshot of values with TTL, from that of the values, which keeps its bytes whatever it is."""
+    output = DataOutput()
+    name, outer_version, _ = _COMPOSITES[_TTL]
+    _write_head(output, name, _COMPOSITE_VERSION)
+    output.i4(COMPOSITE_MAGIC)
+    output.i4(outer_version)
+    _write_nested(output, 2)
+    _write_head(output, _BASE + "LongSerializer$LongSerializerSnapshot", _SIMPLE_VERSION)
+    output.raw(snapshot)
+    return bytes(output.data)
+
+
+def without_ttl(snapshot: bytes) -> bytes:
+    """Return the snapshot of values, from that of the values with TTL.
+
+    Raises:
+        UnencodableTypeError: it is another one.
+    """
+    beginning = with_ttl(b"")
+    if not snapshot.startswith(beginning):
+        raise UnencodableTypeError("expected the snapshot of values with TTL, found another")
+    return snapshot[len(beginning) :]
+
+
 def _write_versioned(output: DataOutput, serializer: Serializer) -> None:
     if serializer.java_class in _COMPOSITES:
         _write_composite(output, serializer)

@@ -304,3 +304,28 @@ def test_what_fails_for_other_reasons_is_listed(tmp_path: Path, capsys: pytest.C
     left = json.loads(capsys.readouterr().out)["left"]
     assert code == 1
     assert any("ClassNotFoundException" in one["reason"] for one in left)
+
+
+SQL = "4f0fea56069e128b6efb5cf69722457e__accState"
+
+
+@pytest.fixture
+def sql(tmp_path: Path) -> dict[str, Path]:
+    """The savepoint of a GROUP BY; with TTL, by a script; and without it again, by a conversion."""
+    source = unpacked("1.20.3-groupagg-canonical", tmp_path).directory
+    expiring = altered(source, tmp_path / "on", f'ALTER TABLE "{SQL}" SET (ttl = true)')
+    target = tmp_path / "off"
+    assert convert(expiring, "--to", str(target), "--flink", "1.20", "--against", str(source)) == 0
+    return {"source": source, "on": expiring, "off": target}
+
+
+def test_ttl_of_sql_state_goes_on_and_off(sql: dict[str, Path]) -> None:
+    source, expiring, without = (states_of(path)["accState"] for path in sql.values())
+
+    assert "ttl_timestamp" in expiring.schema.names
+    assert rows_of(expiring, "ttl_timestamp") == rows_of(source)
+    assert entries_of(without) == entries_of(source)
+    headers = [part.parts[0].source.stored_header() for part in (source, without)]
+    assert headers[0] is not None
+    assert headers[1] is not None
+    assert bytes(headers[0].data) == bytes(headers[1].data)
