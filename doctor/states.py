@@ -14,7 +14,7 @@ from doctor.report import Risk, Severity, Stage, StateOutcome, StateVerdict
 from doctor.required import DECLARES, NOT_OF_THE_JOB, named_classes
 from doctor.rules.comparison import compare
 from doctor.rules.context import Comparison, Context, Path, found, joined, walk
-from doctor.rules.jar import VALUES_MISFIT
+from doctor.rules.jar import CLASS_UNSEEN, VALUES_MISFIT
 from doctor.rules.kryo import (
     COLLECTION_FIELDS,
     KEY_INVISIBLE,
@@ -25,7 +25,7 @@ from doctor.rules.kryo import (
     zoned,
 )
 from doctor.rules.pojo import FIELD_RETYPED
-from doctor.rules.rule import Effect, Finding, Verdict, risk_of
+from doctor.rules.rule import Effect, Finding, Rule, Verdict, risk_of
 from doctor.rules.states import (
     KEY_CHANGED,
     KIND_CHANGED,
@@ -127,7 +127,8 @@ def state_verdict(old: JobState, new: JobState | None, context: Context, *, assu
     """
     loading = _loading_of(old, context)
     if assumed:
-        loading |= _needed(old, context)
+        # A class of a package that is in no jar may be elsewhere on the class path.
+        loading |= _needed(old, context, CLASS_UNSEEN)
     compared = _unchanged(old, context) if new is None else _registered(old, new, context)
     values = _decoding(old, context, is_compared=new is not None)
     # Kryo 5 takes other bytes for an error than Kryo 2, by which they were tried: a refused declaration decides.
@@ -210,12 +211,12 @@ def _gone(snapshot_classes: Iterable[str], context: Context, path: Path) -> Comp
     return total
 
 
-def _needed(state: JobState, context: Context) -> Comparison:
+def _needed(state: JobState, context: Context, rule: Rule = CLASS_GONE) -> Comparison:
     """Return the classes of a state that no type of the new job names, and that no jar shows."""
     names = {name: path for path, node in _nodes(state) for name, _ in named_classes(node)}
     # What no type of the new job names is seldom left in its jar.
     return joined(
-        found(CLASS_GONE, path, f"{name}, unless it is still in the jar")
+        found(rule, path, f"{name}, unless it is still in the jar" if rule is CLASS_GONE else name)
         for name, path in names.items()
         if not name.startswith(NOT_OF_THE_JOB) and context.classes.has(name) is None
     )

@@ -5,7 +5,7 @@ What a job declares is read from constant arguments of calls: see `doctor/declar
 
 from __future__ import annotations
 
-from doctor.rules.rule import DOUBT, RISK, UNREADABLE_ACCESS, UNREADABLE_RESTORE, Rule
+from doctor.rules.rule import DOUBT, RISK, UNKNOWN, UNREADABLE_ACCESS, UNREADABLE_RESTORE, Rule
 
 GRAPH_UNSEEN = Rule(
     id="jar-graph-unseen",
@@ -83,6 +83,15 @@ VALUES_MISFIT = Rule(
     remedy="keep the class as it was, or make it a POJO and write the state anew before the change",
     evidence=("kryo-add-field", "pojo-list-of-pojo-add-field", "pojo-subclass-add-field"),
 )
+CLASS_UNSEEN = Rule(
+    id="jar-class-unseen",
+    change="a class that the savepoint names is in none of the jars, nor is any other class of its package",
+    effect="whether the job has it cannot be told; without it the whole operator fails when its state file is opened",
+    heap=UNKNOWN,
+    rocksdb=UNKNOWN,
+    remedy="compare with the jars that the job needs too, with --against for each",
+    evidence=("pojo-class-renamed", "o.a.f.util.FlinkUserCodeClassLoaders"),
+)
 CODE_UNREAD = Rule(
     id="jar-code-unread",
     change="code of the jar that is damaged, or longer than what is looked at",
@@ -102,5 +111,6 @@ RULES = (
     NAME_GONE,
     QUERY_READ,
     VALUES_MISFIT,
+    CLASS_UNSEEN,
     CODE_UNREAD,
 )

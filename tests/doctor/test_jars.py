@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import doctor
-from doctor import CheckReport, JarAgainst, Outcome, Severity, Stage, StateOutcome, against_of
+from doctor import CheckReport, JarAgainst, Outcome, Stage, StateOutcome, against_of
 from readers import CorruptDataError
 from tests.support.compatpairs import Label, labels_in, unpack_pairs
 from tools.compat import Result, results
@@ -118,7 +118,8 @@ def test_a_jar_without_the_classes_of_the_job_calls_nothing_fine(pairs, tmp_path
 
     report = doctor.check(each.savepoint_a, against=[JarAgainst(empty)], flink="2.3.0")
 
-    assert report.severity is not Severity.FINE
+    assert report.outcome is Outcome.UNKNOWN
+    assert "jar-class-unseen" in {state.rule for state in report.operators[0].states}
     assert {required.exists for required in report.required_classes if required.class_name == "app.Acc"} == {
         None
     }
