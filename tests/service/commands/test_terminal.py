@@ -36,12 +36,14 @@ def test_a_terminal_shows_forty_rows_and_the_number_of_all() -> None:
     assert seen.errors == "2,000,000 rows (40 shown)\n"
 
 
+@pytest.mark.slow
 def test_few_rows_are_counted_too() -> None:
     seen = query("SELECT key FROM aggregate WHERE key = 'key_662'")
 
     assert (seen.screen, seen.errors) == ("key\n───────\nkey_662\n", "1 row\n")
 
 
+@pytest.mark.slow
 def test_as_many_rows_as_the_user_asks_for() -> None:
     seen = query("SELECT range AS n FROM range(100)", "--max-rows", "60")
 
@@ -70,6 +72,7 @@ def test_columns_without_room_are_left_out_and_named() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_columns_that_scans_add_are_left_out_first() -> None:
     seen = query("SELECT * FROM aggregate__count WHERE key = 'key_662'", columns=18)
 
