@@ -21,10 +21,10 @@ def test_rows_of_what_is_written_anew_are_the_same(capsys: pytest.CaptureFixture
 
 
 def test_the_reason_of_a_refusal_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    unpacked("2.3.0-forst-chk-4", tmp_path)
+    unpacked("1.20.3-changelog-hashmap-chk-1", tmp_path)
 
     assert main([str(tmp_path)]) == 0
-    assert "keyed state of ForSt, or of state V2, cannot be written" in capsys.readouterr().out
+    assert "expected a changelog with one materialized base, found 0" in capsys.readouterr().out
 
 
 def test_nothing_to_read_is_told(tmp_path: Path) -> None:
