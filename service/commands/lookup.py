@@ -180,12 +180,18 @@ def _answer(database: Database, state: KeyedState, batch: pa.RecordBatch) -> pa.
         is_shown = kind != pa.string() or name in state.json_columns
         return batch.column(name) if is_shown else json_text(batch.column(name))
 
+    def namespace() -> pa.Array:
+        # SQL's operators store of a window its end, in milliseconds.
+        if "namespace" in batch.schema.names and pa.types.is_int64(batch.schema.field("namespace").type):
+            return json_text(batch.column("namespace").cast(pa.timestamp("ms")))
+        return column("namespace")
+
     arrays = [
         repeated(database.name),
         repeated(state.operator),
         repeated(state.state),
         repeated(state.kind),
-        column("namespace"),
+        namespace(),
         column("map_key"),
         column("list_index", pa.int32()),
         column(state.value),

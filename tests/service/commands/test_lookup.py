@@ -106,6 +106,8 @@ def test_a_key_of_a_sql_job_is_found_in_its_states_and_timers(run: Any) -> None:
 
         assert (code, errors) == (0, "")
         assert [row["state"] for row in rows] == ["window-aggs"] * 5 + ["window-timers"] * 5
+        # The ends of windows, which these operators store as milliseconds.
+        assert {row["namespace"] for row in rows} == {f"2024-01-01T00:0{n}:00.000" for n in range(3, 8)}
 
 
 @pytest.mark.parametrize(
