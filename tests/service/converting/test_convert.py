@@ -329,3 +329,36 @@ def test_ttl_of_sql_state_goes_on_and_off(sql: dict[str, Path]) -> None:
     assert headers[0] is not None
     assert headers[1] is not None
     assert bytes(headers[0].data) == bytes(headers[1].data)
+
+
+@pytest.mark.flink
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_flink_goes_on_with_sql_state_whose_ttl_went_on_and_off(backend: str, sql: dict[str, Path]) -> None:
+    def restore(*ttl: str) -> Restore:
+        return Restore(
+            name="sql-ttl",
+            version="1.20.3",
+            backend=backend,
+            source="groupagg-canonical",
+            script="",
+            job="groupagg",
+            restoring=("--probe", "k0,k1,k2,k3,k4,new", *ttl),
+        )
+
+    found = {
+        "on": sent(restore("--conf", "table.exec.state.ttl=9 d").restored(sql["on"])),
+        "off": sent(restore().restored(sql["off"])),
+    }
+
+    if os.environ.get("RECORD"):
+        (RECORDED / f"{restore().id}.json").write_text(json.dumps(found, indent=1) + "\n")
+    assert found["on"] == found["off"]
+    assert found == restore().recorded
+    with pytest.raises(AssertionError, match="StateMigrationException"):
+        restore().restored(sql["on"])
+
+
+def sent(lines: list[dict[str, Any]]) -> list[str]:
+    """The rows that a SQL job sends."""
+    rows = (line["row"] for line in lines if line.get("phase") == "output")
+    return sorted(f"{row['$row']} {json.dumps(row['fields'])}" for row in rows)
