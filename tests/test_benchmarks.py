@@ -47,6 +47,7 @@ def key_bytes(state: State) -> dict[bytes, int]:
     return found
 
 
+@pytest.mark.slow
 def test_keys_are_those_that_flink_wrote_byte_for_byte(generated: Path) -> None:
     assert key_bytes(state_of(generated, "aggregate", "count")) == key_bytes(
         state_of(FLINK, "aggregate", "count")
@@ -107,6 +108,7 @@ def test_rows_are_the_announced_ones(generated: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_more_key_groups_hold_the_same_rows(generated: Path, tmp_path: Path) -> None:
     write_savepoint(tmp_path / "savepoint", KEYS, max_parallelism=1024)
     few, many = catalog.connect(generated), catalog.connect(tmp_path / "savepoint")

@@ -33,9 +33,9 @@ NOT_RUN = {
     "index.md": ["it installs a package", "it needs a bucket in S3"],
     "operations.md": ["it needs the bucket and the certificate of the settings above"],
     "scale.md": ["it needs a Spark cluster"] * 2,
-    "stateinfo.md": ["it needs protoc and a bucket in S3"],
+    "stateinfo.md": ["it needs the jar of your job", "it needs protoc and a bucket in S3"],
     "storage.md": ["it needs buckets in S3"],
-    "writing.md": ["it needs a file of keys"],
+    "writing.md": ["it needs a Spark cluster", "it needs a file of keys"],
 }
 
 

@@ -216,6 +216,7 @@ LOOKUP = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("listable", [True, False], ids=["listed", "asked for"])
 @pytest.mark.parametrize("damage", ["missing", "cut"])
 def test_statemeta_knows_missing_tables_of_rocksdb(
@@ -293,6 +294,7 @@ def test_a_savepoint_that_did_not_fail_stays_open(
 # --- discovery ---
 
 
+@pytest.mark.slow
 def test_a_thousand_checkpoints_take_a_few_requests(store: ObjectStore, proxy: Proxy) -> None:
     for number in range(1000):
         store.put(f"many/chk-{number}/_metadata", b"meta")

@@ -53,6 +53,7 @@ def gated(store: ObjectStore) -> Iterator[Proxy]:
             found.rounds.failed = True
 
 
+@pytest.mark.slow
 def test_statemeta_takes_four_rounds(store: ObjectStore, gated: Proxy, canonical: Path) -> None:
     url = gated.url(store.upload(canonical, "rounds/canonical"))
     gated.rounds = Rounds(
@@ -64,6 +65,7 @@ def test_statemeta_takes_four_rounds(store: ObjectStore, gated: Proxy, canonical
     assert (gated.rounds.left, gated.rounds.failed) == (0, False)
 
 
+@pytest.mark.slow
 def test_a_key_in_a_canonical_savepoint_takes_a_round_more(
     store: ObjectStore, gated: Proxy, canonical: Path
 ) -> None:
@@ -75,6 +77,7 @@ def test_a_key_in_a_canonical_savepoint_takes_a_round_more(
     assert (gated.rounds.left, gated.rounds.failed) == (0, False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("state", STATES)
 def test_of_a_large_key_group_a_key_takes_what_stands_before_it(
     store: ObjectStore, proxy: Proxy, canonical: Path, monkeypatch: pytest.MonkeyPatch, state: str
@@ -90,6 +93,7 @@ def test_of_a_large_key_group_a_key_takes_what_stands_before_it(
     assert steps == STEPS[state]
 
 
+@pytest.mark.slow
 def test_keys_in_several_key_groups_wait_together(
     store: ObjectStore, gated: Proxy, canonical: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -107,6 +111,7 @@ def test_keys_in_several_key_groups_wait_together(
     assert (gated.rounds.left, gated.rounds.failed) == (0, False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("state", STATES)
 def test_a_key_in_rocksdb_takes_seven_rounds_at_most(
     store: ObjectStore, proxy: Proxy, gated: Proxy, native: Path, state: str

@@ -77,6 +77,7 @@ def test_a_savepoint_of_the_corpus_holds_what_its_job_put_in(snapshot):
     check(snapshot)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("snapshot", _with_undescribed(COPIED), ids=lambda snapshot: snapshot.name)
 def test_with_the_classes_of_its_job_a_copied_savepoint_is_decoded_to_its_last_value(snapshot):
     check(snapshot, JobClasses.open([JOBS]))

@@ -224,6 +224,7 @@ def test_long_hierarchies_are_corrupt() -> None:
         read(b"\x73" + classes + NULL)
 
 
+@pytest.mark.slow
 def test_many_small_objects_of_a_deep_class_stay_cheap() -> None:
     chain = b"".join(b"\x72" + utf("A") + bytes(8) + b"\2\0\0" + END for _ in range(50)) + NULL
     count = 100_000

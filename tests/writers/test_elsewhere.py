@@ -116,6 +116,7 @@ def test_changed_rows(source: Path, tmp_path: Path) -> None:
     check(source, changed(source), tmp_path)
 
 
+@pytest.mark.slow
 def test_rows_of_many_states_of_the_hashmap_backend(tmp_path: Path) -> None:
     def edits() -> Sequence[Edit]:
         draft = KeyedDraft(HEAP, "value")
@@ -301,6 +302,7 @@ def test_files_of_attempts_that_did_not_end_are_removed(tmp_path: Path) -> None:
     assert UNFINISHED not in names
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError("the cluster is gone")])
 def test_work_that_ends_early_leaves_no_target(error: BaseException, tmp_path: Path) -> None:
     def run(parcels: Sequence[bytes]) -> list[bytes]:

@@ -64,6 +64,7 @@ def test_a_local_savepoint_is_written_to_a_store(store: ObjectStore, proxy: Prox
     assert contents(outlined) == before
 
 
+@pytest.mark.slow
 def test_metadata_comes_last(proxy: Proxy, outlined: Path) -> None:
     SavepointWriter(SavepointLocation(outlined), []).write(proxy.url("new"))
 
@@ -337,6 +338,7 @@ def test_a_file_of_the_source_that_vanishes_is_named(
     assert store.contents("new/") == {}
 
 
+@pytest.mark.slow
 def test_denied_credentials_are_named(proxy: Proxy) -> None:
     proxy.faults.append(Fault(status(403, "AccessDenied"), "PUT", is_lost=True))
 

@@ -53,6 +53,7 @@ def test_a_subclass_that_only_a_value_names_has_its_fields(snapshot, tmp_path):
     assert rows["k2"]["_undecoded"] is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fields", [(), (("extra", "J"),), (("extra", "I"), ("more", "I"))])
 @pytest.mark.parametrize("snapshot", ["canonical", "native"])
 def test_another_version_of_a_subclass_is_left_aside(snapshot, fields, tmp_path):

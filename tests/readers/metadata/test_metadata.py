@@ -514,6 +514,7 @@ def test_claimed_counts_cost_no_memory(data):
     assert peak_bytes < 1 << 20
 
 
+@pytest.mark.slow
 def test_many_subtasks_of_a_long_chain_of_version_1_take_linear_time():
     length, count = 20_000, 20_000
     empty = i4(0) + i8(-1) + i4(0, 0, 0) + bytes(2)

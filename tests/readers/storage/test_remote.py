@@ -220,6 +220,7 @@ def test_folders_are_listed_by_a_client_that_lists_only_files(tmp_path: Path) ->
 # --- faults that pass ---
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "spoil",
     [
@@ -314,6 +315,7 @@ def test_a_lasting_fault_is_raised_at_once(
     assert not any(secret in str(raised.value) for secret in KEY_VARIABLES.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("length", [1, 2, 7, 8, 9, 100])
 @pytest.mark.parametrize("byte", [0xA5, 0x5A, 0])
 def test_a_short_answer_differs_from_bytes_that_look_like_one(

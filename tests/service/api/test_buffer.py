@@ -62,6 +62,7 @@ def test_rows_behind_the_limit_of_bytes_are_cut_off_and_the_answer_says_so(
     assert [column["name"] for column in answer["columns"]] == ["x", "text"]
 
 
+@pytest.mark.slow
 def test_an_answer_below_the_limit_is_whole(http: httpx.Client) -> None:
     answer = asked(http, "SELECT x FROM range(10000) t(x) ORDER BY x")
 
@@ -92,6 +93,7 @@ def test_the_result_of_a_query_that_was_started_before_has_the_same_limit(http: 
     assert len(orjson.dumps(answer["rows"])) <= MOST_BYTES
 
 
+@pytest.mark.slow
 def test_what_was_collected_is_let_go_of(http: httpx.Client) -> None:
     for _ in range(3):
         asked(http, MANY)

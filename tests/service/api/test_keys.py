@@ -78,6 +78,7 @@ def test_a_key_is_found_in_all_its_states_and_timers(all_states: httpx.Client, k
     assert found(all_states, key, f"kinds-{kind}") == {False: 18, True: 9}
 
 
+@pytest.mark.slow
 def test_an_example_of_each_state_is_found_again(all_states: httpx.Client) -> None:
     """Every type of keys that Flink's jobs of the corpus have."""
     types = set()

@@ -139,6 +139,7 @@ def post(
 JSON = b"content-type: application/json"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "body",
     [

@@ -328,6 +328,7 @@ def test_help_loads_no_engine() -> None:
     assert b"lookup" in ended.stdout
 
 
+@pytest.mark.slow
 def test_serve_logs_savepoints_that_cannot_be_read(broken_neighbour: Path) -> None:
     serve = command("serve", "--root", f"job={broken_neighbour}", "--port", "0")
     with subprocess.Popen(serve, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
@@ -375,6 +376,7 @@ def test_a_port_in_use_is_an_error(run: Any) -> None:
     assert "cannot listen" in errors
 
 
+@pytest.mark.slow
 def test_a_query_does_not_depend_on_time_zone_and_locale() -> None:
     sql = "SELECT TIMESTAMPTZ '2020-01-01 00:00:00+00' AS t, CAST('2020-01-01' AS TIMESTAMPTZ) AS u, lower('I') AS i"
     environment = os.environ | {"TZ": "Asia/Kathmandu", "LC_ALL": "tr_TR.UTF-8"}
@@ -488,6 +490,7 @@ def test_a_query_loads_neither_the_compiler_nor_a_server_nor_pandas(arguments: t
     assert json.loads(ended.stderr) == [0, []]
 
 
+@pytest.mark.slow
 def test_pandas_can_still_be_imported() -> None:
     pytest.importorskip("pandas")
     program = (
@@ -500,6 +503,7 @@ def test_pandas_can_still_be_imported() -> None:
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
+@pytest.mark.slow
 def test_a_process_leaves_no_files_of_its_own(tmp_path: Path) -> None:
     environment = os.environ | {"TMPDIR": str(tmp_path)}
     statement = "SELECT count(*) FROM aggregate"

@@ -28,6 +28,7 @@ def command(sql: str, *options: str) -> list[str]:
     return [sys.executable, "-m", "service.cli", "query", sql, "--savepoint", NATIVE, *options]
 
 
+@pytest.mark.slow
 def test_a_terminal_shows_forty_rows_and_the_number_of_all() -> None:
     seen = query("SELECT range AS n FROM range(2000000)")
 
@@ -51,6 +52,7 @@ def test_as_many_rows_as_the_user_asks_for() -> None:
     assert seen.errors == "savepointdb: there are more than 60 rows\n"
 
 
+@pytest.mark.slow
 def test_a_pipe_gets_all_rows_and_no_count(capsys: pytest.CaptureFixture[str]) -> None:
     code = cli.main(["query", "SELECT range AS n FROM range(100)", "--savepoint", NATIVE])
 
@@ -59,6 +61,7 @@ def test_a_pipe_gets_all_rows_and_no_count(capsys: pytest.CaptureFixture[str]) -
     assert (code, seen.err) == (0, "")
 
 
+@pytest.mark.slow
 def test_columns_without_room_are_left_out_and_named() -> None:
     seen = query(META, columns=70)
 
@@ -82,6 +85,7 @@ def test_columns_that_scans_add_are_left_out_first() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_line_format_shows_each_value_on_a_line() -> None:
     sql = "SELECT key, value, 'a\nb' AS text FROM aggregate__count WHERE key IN ('key_662', 'key_663') ORDER BY key"
 
@@ -93,6 +97,7 @@ def test_line_format_shows_each_value_on_a_line() -> None:
     assert seen.errors == "2 rows\n"
 
 
+@pytest.mark.slow
 def test_tables_of_inspect_fit_the_terminal() -> None:
     seen = run_on_terminal([sys.executable, "-m", "service.cli", "inspect", NATIVE], columns=70)
 
@@ -102,6 +107,7 @@ def test_tables_of_inspect_fit_the_terminal() -> None:
     assert max(len(line) for line in lines[1:] if "left out" not in line) <= 70
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["table", "line"])
 def test_explain_is_shown_as_lines(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert (
@@ -131,6 +137,7 @@ def test_the_progress_is_cleared_before_the_first_row() -> None:
     assert visible == "found\n─────\ntrue\n1 row\n"
 
 
+@pytest.mark.slow
 def test_a_command_has_no_time_limit_unless_it_is_given() -> None:
     assert settings_of({}, {}, UNLIMITED).queries.timeout_s == float("inf")
     assert settings_of({"timeout_s": 9000.0}, {}, UNLIMITED).queries.timeout_s == 9000
@@ -138,6 +145,7 @@ def test_a_command_has_no_time_limit_unless_it_is_given() -> None:
     assert settings_of({}, {}).queries.timeout_s == 60
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("program", "imported"),
     [
@@ -165,6 +173,7 @@ def test_an_interrupt_while_modules_are_imported_leaves_no_traceback(program: st
     assert [line for line in errors.splitlines() if not line.startswith("import time:")] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sql", "message"),
     [
@@ -188,6 +197,7 @@ def test_errors_have_a_position_and_say_what_to_write(
     assert re.sub(r"'key_\d+' to", "'key_163' to", found) == message
 
 
+@pytest.mark.slow
 def test_a_sum_over_states_of_several_types_names_the_typed_tables(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -199,6 +209,7 @@ def test_a_sum_over_states_of_several_types_names_the_typed_tables(
     assert '"kinds__<state>" has the type of one state' in errors
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command",
     [
@@ -224,6 +235,7 @@ def test_an_empty_folder_is_unreadable(
     )
 
 
+@pytest.mark.slow
 def test_the_folder_of_shared_files_is_no_savepoint(capsys: pytest.CaptureFixture[str]) -> None:
     checkpoint = DATA / "flink" / "2.3.0" / "wordcount-rocksdb-checkpoint-incremental" / "checkpoint"
 
@@ -231,6 +243,7 @@ def test_the_folder_of_shared_files_is_no_savepoint(capsys: pytest.CaptureFixtur
     assert "found no _metadata in or below it" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_an_empty_folder_beside_a_savepoint_is_no_error(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -240,6 +253,7 @@ def test_an_empty_folder_beside_a_savepoint_is_no_error(
     assert capsys.readouterr().out.split() == ['"one"', "1"]
 
 
+@pytest.mark.slow
 def test_a_cut_metadata_file_is_called_damaged_first(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -250,6 +264,7 @@ def test_a_cut_metadata_file_is_called_damaged_first(
     assert capsys.readouterr().err.startswith("savepointdb: damaged or incomplete: expected ")
 
 
+@pytest.mark.slow
 def test_help_begins_with_what_every_query_needs(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         cli.main(["query", "--help"])
@@ -260,6 +275,7 @@ def test_help_begins_with_what_every_query_needs(capsys: pytest.CaptureFixture[s
     assert options[:5] == ["--savepoint", "--format", "--output", "--max-rows", "--engine"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "first"),
     [

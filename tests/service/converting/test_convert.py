@@ -253,6 +253,7 @@ def found_by_flink(lines: list[dict[str, Any]]) -> dict[str, list[str]]:
     return {name: sorted(texts) for name, texts in sorted(found.items())}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["kryo-no-default-ctor", "kryo-in-list"])
 def test_the_jar_of_the_job_gives_the_fields_of_its_own_classes(name: str, tmp_path: Path) -> None:
     pair = unpack_pairs(tmp_path, [name]) / name

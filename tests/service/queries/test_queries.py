@@ -68,6 +68,7 @@ def status(http: httpx.Client, query_id: str) -> Any:
     return http.get(f"/api/queries/{query_id}").json()
 
 
+@pytest.mark.slow
 def test_a_query_runs_while_its_client_does_something_else(http: httpx.Client) -> None:
     query_id = start(http, "SELECT count(*) FROM native.aggregate")
     wait_until(lambda: status(http, query_id)["result_ready"])
@@ -302,6 +303,7 @@ def test_an_abandoned_query_ends(native: Any) -> None:
         assert queries.record(query.id, ANYBODY).error is not None
 
 
+@pytest.mark.slow
 def test_an_abandoned_result_is_dropped(native: Any) -> None:
     with queries_of(native.catalog) as queries:
         query = queries.start(QueryRequest(sql="SELECT 1", abandoned_after_s=0.3))

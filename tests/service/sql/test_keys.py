@@ -62,6 +62,7 @@ def test_both_spellings_find_a_uuid_that_kryo_wrote(count: Any, condition: str, 
 _TABLE = '"kinds-uuid-kryo"'
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("source", "column"),
     [

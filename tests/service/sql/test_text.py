@@ -159,6 +159,7 @@ def test_a_statement_that_lacks_a_planned_table_is_refused(native: Any) -> None:
         check_statement(planned, connection)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "sql",
     [

@@ -257,6 +257,7 @@ def test_a_savepoint_is_made_from_nothing(client: Client) -> None:
     assert found["id"] in [one["id"] for one in client.http.get("/api/savepoints").json()["writes"]]
 
 
+@pytest.mark.slow
 def test_a_dry_run_from_nothing_writes_nothing(client: Client) -> None:
     before = sorted(client.out.iterdir())
 
@@ -413,6 +414,7 @@ def test_a_key_needs_a_grant_to_write_a_savepoint_from_nothing(
         assert refused == (403, "FORBIDDEN")
 
 
+@pytest.mark.slow
 def test_a_savepoint_from_nothing_has_only_what_its_user_sees(keyed: Callable[[str], Client]) -> None:
     failed = keyed("blind").written(CREATE, source=None, flink="2.3", target="made-2")
     made = keyed("blind").written(

@@ -243,6 +243,7 @@ def test_scan_equals_rocksdb(
     assert found == expected
 
 
+@pytest.mark.slow
 def test_scan_of_many_tables_and_levels_equals_rocksdb(tmp_path: Path, options_file: Path):
     def small_files(options: rocksdict.Options) -> None:
         options.set_target_file_size_base(20_000)

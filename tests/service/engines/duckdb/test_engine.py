@@ -245,6 +245,7 @@ def test_a_cancel_before_the_start_is_heard(engine: DuckDBEngine, native: Any) -
     execution.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "sql",
     [

@@ -134,6 +134,7 @@ def connection() -> Iterator[duckdb.DuckDBPyConnection]:
         yield made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sql", _IN_FEW_ROWS)
 @given(rows=_ROWS, most=st.integers(1, 20))
 def test_duckdb_merges_what_executors_find_to_the_same_values_and_types(

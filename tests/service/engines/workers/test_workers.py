@@ -110,6 +110,7 @@ def service() -> Iterator[Service]:
         yield made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", thorough(SAVEPOINTS, ["native"]))
 def test_every_table_has_the_same_rows_as_in_this_process(name: str, service: Service) -> None:
     settings = Settings()
@@ -324,6 +325,7 @@ def test_a_cancel_leaves_the_worker_for_the_next_query(service: Service) -> None
         assert pid in service.pids
 
 
+@pytest.mark.slow
 def test_queries_that_are_closed_at_once_leave_the_pool_whole(service: Service) -> None:
     for _ in range(30):
         service.queries.start(QueryRequest(sql=LOOKUP)).close()

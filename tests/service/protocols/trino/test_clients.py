@@ -69,6 +69,7 @@ def test_parameters(cursor: Any) -> None:
     assert rows(cursor, "SELECT ?, ?", ([1, 2], b"ab")) == [[[1, 2], b"ab"]]
 
 
+@pytest.mark.slow
 def test_many_rows_come_whole_and_in_order(cursor: Any) -> None:
     assert rows(cursor, "SELECT * FROM range(100000)") == [[number] for number in range(100_000)]
 
@@ -100,6 +101,7 @@ def test_transactions_and_use(address: str) -> None:
         assert rows(cursor, "SELECT current_schema") == [["canonical"]]
 
 
+@pytest.mark.slow
 def test_a_deadline_of_the_session(address: str) -> None:
     connection = connect(address, session_properties={"query_max_run_time": "500ms"})
     with pytest.raises(TrinoQueryError) as caught:

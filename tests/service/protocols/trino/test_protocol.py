@@ -82,6 +82,7 @@ def test_the_same_token_asked_twice_at_once_gives_the_same_page(trino: Any) -> N
     assert len(set(pages)) == 1
 
 
+@pytest.mark.slow
 def test_tokens_that_are_stale_or_too_far_are_gone(trino: Any) -> None:
     address = trino.post("SELECT * FROM range(300000)").json()["nextUri"]
     first = trino.http.get(address).json()
@@ -220,6 +221,7 @@ def test_a_query_is_ended_by_kill_query(trino: Any) -> None:
     )
 
 
+@pytest.mark.slow
 def test_the_deadline_of_the_session_holds_and_can_only_be_lower(small: Any) -> None:
     error = small.error(ENDLESS, **{"X-Trino-Session": "query_max_run_time=0.5s,unknown=1"})
 

@@ -154,6 +154,7 @@ def test_what_fails_has_trinos_name_and_says_where(
         assert found == position
 
 
+@pytest.mark.slow
 def test_what_takes_longer_than_its_session_lets_it_has_trinos_name(trino: Any) -> None:
     endless = "SELECT count(*) FROM range(1000000000000)"
 
