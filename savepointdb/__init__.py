@@ -6,12 +6,13 @@ limits and errors. To import this package loads none of that; the first name tha
 
 Reading order:
 
-    connection.py  connect; create; check; Connection: savepoints, opened together
+    connection.py  connect; create; check; convert; Connection: savepoints, opened together
     processes.py   what a connection has open in this process, and what a fork leaves of it
     table.py       Table: one table of a database
     answer.py      Answer: a statement that runs when its rows are wanted
     written.py     WriteResult: what a script did to a savepoint
     checked.py     CheckResult: what a restore of a savepoint will do
+    converted.py   ConvertResult: what was written anew for another job
     stream.py      the rows of one running query
     values.py      Arrow → Python values, pandas, polars
     display.py     what a session shows: texts, and HTML in notebooks
@@ -34,7 +35,8 @@ from savepointdb.rooms import check_rooms
 if TYPE_CHECKING:
     from savepointdb.answer import Answer
     from savepointdb.checked import CheckResult
-    from savepointdb.connection import Connection, check, connect, create
+    from savepointdb.connection import Connection, check, connect, convert, create
+    from savepointdb.converted import ConvertResult
     from savepointdb.errors import IncompleteWarning, MissingPackageError, QueryWarning
     from savepointdb.table import Table
     from savepointdb.written import WriteResult
@@ -57,6 +59,7 @@ __all__ = [
     "ColumnNotFoundError",
     "ConflictError",
     "Connection",
+    "ConvertResult",
     "DatabaseNotFoundError",
     "IncompleteWarning",
     "InvalidQueryError",
@@ -72,6 +75,7 @@ __all__ = [
     "WriteResult",
     "check",
     "connect",
+    "convert",
     "create",
 ]
 
@@ -79,6 +83,7 @@ _HOMES = {
     "Answer": "savepointdb.answer",
     "CheckResult": "savepointdb.checked",
     "Connection": "savepointdb.connection",
+    "ConvertResult": "savepointdb.converted",
     "IncompleteWarning": "savepointdb.errors",
     "MissingPackageError": "savepointdb.errors",
     "QueryWarning": "savepointdb.errors",
@@ -86,6 +91,7 @@ _HOMES = {
     "WriteResult": "savepointdb.written",
     "check": "savepointdb.connection",
     "connect": "savepointdb.connection",
+    "convert": "savepointdb.connection",
     "create": "savepointdb.connection",
 }
 

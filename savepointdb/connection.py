@@ -1,4 +1,7 @@
-"""`connect` → `Connection`: savepoints, opened together, as one asks them; `create` makes new ones, `check` says whether one restores."""
+"""`connect` → `Connection`: savepoints, opened together, as one asks them.
+
+`create` makes new ones, `check` says whether one restores, `convert` writes one anew for a job that would not restore it.
+"""
 
 from __future__ import annotations
 
@@ -15,16 +18,19 @@ from typing import Any
 import pyarrow as pa
 
 from catalog import Database, NoSuchTableError, Root
-from doctor import against_of
+from doctor import Against, DoctorError, against_of, flink_version
 from savepointdb.answer import Answer
 from savepointdb.checked import CheckResult
+from savepointdb.converted import ConvertResult
 from savepointdb.display import html_list
 from savepointdb.errors import translated
 from savepointdb.processes import OpenSavepoints, Sources
 from savepointdb.table import Table
 from savepointdb.written import WriteResult
 from service.checks.running import NEWEST, CheckOptions, findings_on, values_of
+from service.commands.compile import log_compilation
 from service.commands.sources import no_savepoint, storage_options
+from service.converting.running import convert as converted
 from service.encode import age_text, counted, printable, size_text, table_lines
 from service.engines.registry import AUTO
 from service.errors import InvalidRequestError, QueryError
@@ -173,6 +179,32 @@ def check(
         return connection.check(against, flink, backend, allow_non_restored, values)
 
 
+def convert(
+    path: Path,
+    target: Path | None,
+    against: Path | Sequence[Path] | None = None,
+    flink: str = NEWEST,
+    *,
+    dry_run: bool = False,
+    files: str = "link",
+    **how: Any,  # as connect
+) -> ConvertResult:
+    """Write a savepoint anew for a job that would not restore it, or would restore it with other values.
+
+    Args:
+        path: a savepoint or checkpoint, or a folder with several, of which the newest is converted; it is only read.
+        target, against, flink, dry_run, files: as for `Connection.convert`.
+        **how: the other arguments of `connect`, such as `path_map`, `jars`, `state_info`.
+
+    Raises:
+        ConflictError: the target exists.
+        SavepointError: the savepoint, or what it is compared with, cannot be read.
+        InvalidRequestError: there is no target, or an argument has a wrong value.
+    """
+    with connect(path, **how) as connection:
+        return connection.convert(target, against, flink, dry_run=dry_run, files=files)
+
+
 class Connection:
     """Savepoints as a SQL database. Safe to share between threads; use it in `with`, or `close` it.
 
@@ -293,25 +325,65 @@ class Connection:
         """
         with translated():
             database = self._default()
-            sources = self._opened.sources
             options = CheckOptions(
                 flink=flink,
                 backend=backend,
                 allow_non_restored=allow_non_restored,
                 values=values_of(values),
             )
-            known = against_of(
-                [_expanded(one) for one in _several(against)],
-                roots=sources.allowed_roots,
-                path_map=sources.path_map,
-                options=storage_options(sources.settings),
-            )
+            known = self._known(against)
             return CheckResult(findings_on(database.savepoint, known, options, database.uids))
 
+    def convert(
+        self,
+        target: Path | None,
+        against: Path | Sequence[Path] | None = None,
+        flink: str = NEWEST,
+        *,
+        dry_run: bool = False,
+        files: str = "link",
+    ) -> ConvertResult:
+        """Write the database of this connection anew, for a job that would not restore it with equal values.
+
+        States that cannot be converted stay as they are: `left` of the result says which, and why.
+
+        Args:
+            target: the directory of the new savepoint, or a URL; nothing may be there. None is enough for a dry run.
+            against: the new job: the path of a savepoint of it, or of its jar, or several of these. It says which types the states
+                need; None, and lists, sets and maps of Kryo are left.
+            flink: the version of Flink that will restore it, such as `"2.3"`.
+            dry_run: True to say what would be written, and write nothing.
+            files: how files of states that stay come along: `link` (copies where there are no links), `copy`, or `reference`.
+
+        Raises:
+            ConflictError: the target exists.
+            SavepointError: the savepoint, or what it is compared with, cannot be read.
+            InvalidRequestError: there is no target, or an argument has a wrong value.
+        """
+        with translated():
+            place = _place(target, dry_run=dry_run)
+            try:
+                version = flink_version(flink)
+            except DoctorError as error:
+                raise InvalidRequestError(str(error)) from error
+            log_compilation()
+            done = converted(
+                self._default().savepoint, self._known(against), version, place, files_mode(files)
+            )
+            return ConvertResult(done, is_dry_run=dry_run)
+
+    def _known(self, against: Path | Sequence[Path] | None) -> tuple[Against, ...]:
+        """Return what is known of a new job."""
+        sources = self._opened.sources
+        return against_of(
+            [_expanded(one) for one in _several(against)],
+            roots=sources.allowed_roots,
+            path_map=sources.path_map,
+            options=storage_options(sources.settings),
+        )
+
     def _written(self, request: WriteRequest, target: Path | None, *, dry_run: bool) -> WriteResult:
-        if target is None and not dry_run:
-            raise InvalidRequestError("expected a target", hint="dry_run=True needs none")
-        place = None if dry_run else _expanded(target or "")
+        place = _place(target, dry_run=dry_run)
         return WriteResult(self._opened.write(request, place), place)
 
     @property
@@ -441,6 +513,13 @@ def _several(against: Path | Sequence[Path] | None) -> Sequence[Path]:
     if against is None:
         return ()
     return (against,) if isinstance(against, str | os.PathLike) else against
+
+
+def _place(target: Path | None, *, dry_run: bool) -> str | None:
+    """Return where a new savepoint is written; None for nowhere."""
+    if target is None and not dry_run:
+        raise InvalidRequestError("expected a target", hint="dry_run=True needs none")
+    return None if dry_run else _expanded(target or "")
 
 
 def _expanded(path: Path) -> str:

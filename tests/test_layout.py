@@ -42,7 +42,7 @@ FLOORS = {
         ("rooms",),
         ("errors",),
         ("stream", "values", "display"),
-        ("written", "checked"),
+        ("written", "checked", "converted"),
         ("processes",),
         ("answer",),
         ("table",),

@@ -6,30 +6,28 @@ import json
 import os
 from argparse import Namespace
 
-import doctor
-from doctor import DoctorError, against_of, flink_version, new_job
-from service.checks.running import BACKENDS
+from doctor import DoctorError, against_of, flink_version
 from service.commands.compile import log_compilation
 from service.commands.outcome import FAILED, OK, WrongUsageError, ended
 from service.commands.progress import ProgressLine
 from service.commands.sources import catalog_of, storage_options
-from service.converting.conversion import Conversion
-from service.converting.plan import Plan, plan_of, with_failures
+from service.converting.plan import Plan
 from service.converting.report import lines_of, report_of
+from service.converting.running import convert
 from service.encode import printable
 from service.errors import InvalidRequestError
 from service.settings import path_map_of, settings_of
-from writers import FilesMode, Summary
+from writers import FilesMode
 
 
 def main(options: Namespace) -> int:
     """Convert, or show what would be converted; return the exit code: 1 if states are left that need it."""
     left: list[str] = []
 
-    def convert(options: Namespace) -> None:
+    def run(options: Namespace) -> None:
         left.extend(one.state_name for one in _convert(options).left)
 
-    code = ended(convert, options)
+    code = ended(run, options)
     return FAILED if code == OK and left else code
 
 
@@ -59,25 +57,14 @@ def _convert(options: Namespace) -> Plan:
         state = name
 
     with ProgressLine(lambda: f"converting {printable(state)}"):
-        savepoint = database.savepoint
-        plan = plan_of(savepoint, new_job(savepoint, against, flink), flink, note)
-        reports = [
-            doctor.check(savepoint, against=against, flink=flink.text, backend=backend)
-            for backend in BACKENDS
-        ]
-        plan = with_failures(plan, savepoint, reports)
-        summary: Summary | None = None
-        if plan.converted:
-            conversion = Conversion(savepoint, plan, FilesMode(options.files))
-            summary = conversion.summary if options.dry_run else conversion.write(options.to)
-    target = None if options.dry_run or summary is None else options.to
+        target = None if options.dry_run else options.to
+        done = convert(database.savepoint, against, flink, target, FilesMode(options.files), note)
     if options.json:
-        print(
-            json.dumps({"target": target, "dry_run": options.dry_run, **report_of(plan, summary)}, indent=2)
-        )
-        return plan
-    for line in lines_of(plan, summary):
+        report = report_of(done.plan, done.summary)
+        print(json.dumps({"target": done.target, "dry_run": options.dry_run, **report}, indent=2))
+        return done.plan
+    for line in lines_of(done.plan, done.summary):
         print(printable(line))
-    if summary is not None:
-        print("nothing was written: --dry-run" if target is None else f"written: {target}")
-    return plan
+    if done.summary is not None:
+        print("nothing was written: --dry-run" if done.target is None else f"written: {done.target}")
+    return done.plan

@@ -1,0 +1,79 @@
+"""`convert` → `ConvertResult`: the states of a savepoint that are written anew for a new job, and those that are left."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from savepointdb.display import html_list
+from service.converting.plan import ConvertedState, LeftState
+from service.converting.report import lines_of, report_of
+from service.converting.running import Converted
+from service.encode import printable
+from writers import Summary
+
+
+class ConvertResult:
+    """What a conversion did, or would do.
+
+    Args:
+        done: by the writer.
+        is_dry_run: True if nothing was to be written.
+
+    Attributes:
+        target: the directory of the new savepoint; None if nothing was written.
+        is_dry_run: True if nothing was to be written.
+    """
+
+    def __init__(self, done: Converted, *, is_dry_run: bool) -> None:
+        self._done = done
+        self.target = done.target
+        self.is_dry_run = is_dry_run
+
+    @property
+    def converted(self) -> tuple[ConvertedState, ...]:
+        """The states that are written anew: `operator`, `state`, `entries`, `fields` as (path, type before, type after)."""
+        return self._done.plan.converted
+
+    @property
+    def left(self) -> tuple[LeftState, ...]:
+        """The states that would have to be, and are not: `operator`, `state_name`, `reason`."""
+        return self._done.plan.left
+
+    @property
+    def summary(self) -> Summary | None:
+        """The new savepoint in numbers: `operators`, `files`, `file_bytes`; None if there is nothing to convert."""
+        return self._done.summary
+
+    def to_dict(self) -> Mapping[str, Any]:
+        """Return everything as values that are JSON."""
+        return {
+            "target": self.target,
+            "dry_run": self.is_dry_run,
+            **report_of(self._done.plan, self._done.summary),
+        }
+
+    def __fspath__(self) -> str:
+        if self.target is None:
+            raise TypeError("expected a savepoint that was written, found none")
+        return os.fspath(self.target)
+
+    def __repr__(self) -> str:
+        title, *lines = self._lines()
+        return "\n".join([title, *(f"  {line}" for line in lines)])
+
+    def _repr_html_(self) -> str:
+        title, *lines = self._lines()
+        return html_list(title, lines)
+
+    def _lines(self) -> list[str]:
+        told = f"written: {self.target}"
+        if self.target is None:
+            told = (
+                f"nothing was written{': a dry run' if self.is_dry_run and self.summary is not None else ''}"
+            )
+        return [
+            f"savepointdb: {printable(told)}",
+            *map(printable, lines_of(self._done.plan, self._done.summary)),
+        ]
