@@ -48,6 +48,8 @@ from writers import (
 
 _KRYO_5_SINCE = 2  # the major version of Flink
 _KEYS = "its keys are objects of Kryo, or hold some: Flink 2.x finds no state of them, and a key cannot be written anew yet"
+# The rule for files of a native savepoint that another backend wrote.
+_FOREIGN_FILES = "native-other-backend"
 _NO_VALUES = frozenset(
     {StateKind.RAW_KEYED, StateKind.RAW_OPERATOR, StateKind.COORDINATOR, StateKind.CHANNEL, StateKind.MASTER}
 )
@@ -156,8 +158,10 @@ def with_failures(plan: Plan, savepoint: Savepoint, reports: Iterable[CheckRepor
     Args:
         plan: the plan.
         savepoint: its source.
-        reports: of checks of the source, with several backends.
+        reports: of checks of the source, with several backends. One that cannot read files of another is for jobs of that other.
     """
+    found = list(reports)
+    reports = [one for one in found if not _is_foreign(one)] or found
     operators = {operator.operator_id: operator for operator in savepoint.operators}
     known = {(one.operator.operator_id, one.state.name) for one in plan.converted}
     known |= {(one.operator.operator_id, one.state_name) for one in plan.left}
@@ -179,6 +183,10 @@ def with_failures(plan: Plan, savepoint: Savepoint, reports: Iterable[CheckRepor
                     known.add((verdict.operator_id, name))
                     left.append(LeftState(operator=operator, state_name=name, reason=message))
     return replace(plan, left=tuple(left))
+
+
+def _is_foreign(report: CheckReport) -> bool:
+    return any(operator.rule == _FOREIGN_FILES for operator in report.operators)
 
 
 def _declared(job: Job, operator: Operator) -> dict[tuple[str, bool], Serializer]:

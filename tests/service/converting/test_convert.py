@@ -142,6 +142,15 @@ def test_a_savepoint_of_flink_2_needs_no_conversion(
     assert not (tmp_path / "out").exists()
 
 
+def test_native_files_need_no_other_backend(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = DATA / "flink/2.3.0/wordcount-rocksdb-savepoints/native"
+
+    code = convert(source, "--to", str(tmp_path / "out"))
+
+    assert code == 0
+    assert capsys.readouterr().out.splitlines() == ["nothing to convert for Flink 2.3"]
+
+
 KINDS = DATA / "flink/1.20.3/kinds-hashmap-savepoints/canonical"
 TYPES = DATA / "flink/1.20.3/types-hashmap-savepoints/canonical"
 
