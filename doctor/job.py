@@ -35,6 +35,10 @@ class Classes(Protocol):
         """Return whether a class or a superclass has a field, static or transient ones too; None if that cannot be told."""
         ...
 
+    def constructs(self, name: str) -> bool | None:
+        """Return whether a class is public and has a public constructor without parameters; None if that cannot be told."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobState:

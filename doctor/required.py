@@ -69,7 +69,8 @@ def known_classes(new: Job) -> KnownClasses:
     known = KnownClasses(named=frozenset(named), pojos=pojos, enums=enums)
     if new.classes is None:
         return known
-    return replace(known, exists=new.classes.has, declares=new.classes.declares)
+    classes = new.classes
+    return replace(known, exists=classes.has, declares=classes.declares, constructs=classes.constructs)
 
 
 def required_classes(operator: JobOperator, known: KnownClasses) -> Iterator[RequiredClass]:

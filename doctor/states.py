@@ -362,7 +362,7 @@ def _effect(finding: Finding, verdict: Verdict, context: Context) -> Effect:
     effect = finding.rule.effect_in(context.backend, keyed=context.keyed)
     # Rocksdb reads every value when it migrates, which is while the state is declared.
     if effect.stage is Stage.ACCESS and verdict >= Verdict.MIGRATION:
-        return replace(effect, stage=Stage.REGISTER)
+        return replace(effect, stage=Stage.REGISTER, outcome=StateOutcome.INCOMPATIBLE)
     return effect
 
 

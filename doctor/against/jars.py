@@ -105,6 +105,18 @@ class JarClasses:
             return None
         return None
 
+    def constructs(self, name: str) -> bool | None:
+        """Return whether a class is public and has a public constructor without parameters; None if that cannot be told."""
+        try:
+            found = self._classes.find(name)
+        except ReaderError:
+            return None
+        if found is None:
+            return None
+        return found.is_public and any(
+            each.name == "<init>" and each.descriptor == "()V" and each.is_public for each in found.methods
+        )
+
 
 class JarAgainst(Against):
     """The jar of the new job, and those that it needs.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from doctor.rules.avro import compare_avro
 from doctor.rules.context import Compare, Comparison, Context, Path, found
 from doctor.rules.kryo import compare_kryo
-from doctor.rules.pojo import POJO_TO_KRYO, POJO_TO_OTHER, compare_pojos
+from doctor.rules.pojo import POJO_TO_KRYO, POJO_TO_KRYO_READABLE, POJO_TO_OTHER, compare_pojos
 from doctor.rules.scala import compare_case_classes
 from doctor.rules.types import COMPARISONS, TYPE_CHANGED, compare_own, same_class
 from readers import (
@@ -23,18 +23,19 @@ def compare(old: Serializer, new: Serializer, context: Context, path: Path) -> C
     if isinstance(old, OpaqueSerializer) or isinstance(new, OpaqueSerializer):
         return compare_own(old, new, context, path)
     if type(old) is not type(new):
-        return _other_type(old, new, path)
+        return _other_type(old, new, context, path)
     return _COMPARISONS.get(type(old), same_class)(old, new, context, path)
 
 
-def _other_type(old: Serializer, new: Serializer, path: Path) -> Comparison:
+def _other_type(old: Serializer, new: Serializer, context: Context, path: Path) -> Comparison:
     detail = f"{old.type_name} → {new.type_name}"
     if (
         isinstance(old, PojoSerializer)
         and isinstance(new, KryoSerializer)
         and old.pojo_class == new.type_class
     ):
-        return found(POJO_TO_KRYO, path, detail)
+        is_made = context.classes.constructs(old.pojo_class)
+        return found(POJO_TO_KRYO_READABLE if is_made else POJO_TO_KRYO, path, detail)
     if isinstance(old, PojoSerializer) or isinstance(new, PojoSerializer):
         return found(POJO_TO_OTHER, path, detail)
     return found(TYPE_CHANGED, path, detail)

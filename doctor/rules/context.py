@@ -39,6 +39,7 @@ class KnownClasses:
         enums: those that are enums.
         exists: whether the class path has a class; None where it is not known.
         declares: whether a class or a superclass has a field of any kind; None where it is not known.
+        constructs: whether Flink can make an empty object of a class; None where it is not known.
     """
 
     named: frozenset[str] = frozenset()
@@ -46,6 +47,7 @@ class KnownClasses:
     enums: dict[str, EnumSerializer] = field(default_factory=dict)
     exists: Callable[[str], bool | None] = lambda _: None
     declares: Callable[[str, str], bool | None] = lambda _class, _field: None
+    constructs: Callable[[str], bool | None] = lambda _: None
 
     def has(self, name: str) -> bool | None:
         """Return whether the new job has a class; None where that is not known."""

@@ -5,7 +5,7 @@ What a job declares is read from constant arguments of calls: see `doctor/declar
 
 from __future__ import annotations
 
-from doctor.rules.rule import DOUBT, RISK, UNKNOWN, UNREADABLE_ACCESS, UNREADABLE_RESTORE, Rule
+from doctor.rules.rule import DOUBT, FAILS_RESTORE, RISK, UNKNOWN, UNREADABLE_ACCESS, Rule
 
 GRAPH_UNSEEN = Rule(
     id="jar-graph-unseen",
@@ -77,7 +77,7 @@ VALUES_MISFIT = Rule(
         "does not describe, has other fields"
     ),
     effect="hashmap decodes all values when it restores, and fails; rocksdb fails when the value is read first, or reads garbage",
-    heap=UNREADABLE_RESTORE,
+    heap=FAILS_RESTORE,
     rocksdb=UNREADABLE_ACCESS,
     flink="KryoException, IndexOutOfBoundsException, EOFException",
     remedy="keep the class as it was, or make it a POJO and write the state anew before the change",

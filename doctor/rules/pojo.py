@@ -11,10 +11,10 @@ from doctor.rules.assignment import is_assignable
 from doctor.rules.context import Comparison, Context, Path, found
 from doctor.rules.rule import (
     FAILS_REGISTER,
+    FAILS_RESTORE,
     FINE,
     LOSES,
     RISK,
-    UNREADABLE_RESTORE,
     Rule,
     Verdict,
 )
@@ -76,7 +76,7 @@ FIELD_RETYPED = Rule(
     change="a field of a POJO with another type, to which Java cannot assign the old values",
     effect="hashmap: the old value cannot be set when values are decoded; rocksdb: the state is refused when it is declared",
     verdict=Verdict.INCOMPATIBLE,
-    heap=UNREADABLE_RESTORE,
+    heap=FAILS_RESTORE,
     rocksdb=FAILS_REGISTER,
     flink="IllegalArgumentException: Can not set … field",
     remedy="keep the type and add a field, or retype it in the savepoint with `ALTER TABLE … ALTER COLUMN`",
@@ -103,8 +103,8 @@ NESTED_UNREADABLE = Rule(
     change="the class of a field is gone, or an enum in a field lost a constant",
     effect="the whole operator fails when its state file is opened, whatever Flink's verdict is",
     verdict=Verdict.MIGRATION,
-    heap=UNREADABLE_RESTORE,
-    rocksdb=UNREADABLE_RESTORE,
+    heap=FAILS_RESTORE,
+    rocksdb=FAILS_RESTORE,
     flink="IllegalStateException: field serializer snapshots should be present.",
     remedy="keep the class and its constants in the jar",
     evidence=("pojo-field-enum-remove", "o.a.f.api.java.typeutils.runtime.PojoSerializerSnapshot"),
@@ -137,14 +137,25 @@ SUBCLASSES_UNSEEN = Rule(
 )
 POJO_TO_KRYO = Rule(
     id="pojo-to-kryo",
-    change="a class is no longer a POJO to Flink, so Kryo writes it (default constructor lost, a field without getter and setter)",
+    change="a class is no longer a POJO to Flink, so Kryo writes it; as far as is known it lost its default constructor",
     effect="the state is refused when it is declared; hashmap: without the constructor no value can be decoded either",
     verdict=Verdict.INCOMPATIBLE,
-    heap=UNREADABLE_RESTORE,
+    heap=FAILS_RESTORE,
     rocksdb=FAILS_REGISTER,
     flink="The new state serializer must not be incompatible with the old state serializer",
     remedy="make it a POJO again: public class, public default constructor, public fields or getters and setters",
     evidence=("pojo-to-kryo-ctor",),
+)
+POJO_TO_KRYO_READABLE = Rule(
+    id="pojo-to-kryo-readable",
+    change="a class is no longer a POJO to Flink, so Kryo writes it; it still has its default constructor (a getter or setter lost)",
+    effect="the state is refused when it is declared",
+    verdict=Verdict.INCOMPATIBLE,
+    heap=FAILS_REGISTER,
+    rocksdb=FAILS_REGISTER,
+    flink="The new state serializer must not be incompatible with the old state serializer",
+    remedy="make it a POJO again: public class, public default constructor, public fields or getters and setters",
+    evidence=("o.a.f.api.java.typeutils.runtime.PojoSerializer", "o.a.f.api.java.typeutils.TypeExtractor"),
 )
 POJO_TO_OTHER = Rule(
     id="pojo-to-other",
@@ -170,6 +181,7 @@ RULES = (
     REGISTRATION_CHANGED,
     SUBCLASSES_UNSEEN,
     POJO_TO_KRYO,
+    POJO_TO_KRYO_READABLE,
     POJO_TO_OTHER,
 )
 
@@ -254,8 +266,9 @@ def _registrations(old: PojoSerializer, new: PojoSerializer, context: Context, p
         at = (*path, f"({name})")
         now = described.get(name)
         if now is None and context.classes.has(name) is None:
-            # A job that has met other subclasses, and not this one, has most likely lost it.
-            lost = name in before or bool(new.non_registered)
+            # A job that has met other subclasses, or registers others, and not this one, has most likely lost it; one that
+            # registers none any more has more likely dropped the registrations.
+            lost = bool(new.non_registered) or (name in before and bool(after))
             detail = f"{name}, unless it is still in the jar" if lost else name
             total |= found(CLASS_GONE if lost else CLASS_NEEDED, at, detail)
         elif now is not None and (name in before) and (name in after):

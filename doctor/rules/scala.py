@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from doctor.rules.context import Comparison, Context, Path, found, joined
-from doctor.rules.rule import FAILS_REGISTER, RISK, UNREADABLE_RESTORE, Rule, Verdict
+from doctor.rules.rule import FAILS_REGISTER, FAILS_RESTORE, RISK, Rule, Verdict
 from doctor.rules.types import class_changed
 from readers import ScalaCaseClassSerializer, Serializer
 
@@ -12,7 +12,7 @@ FIELDS_CHANGED = Rule(
     change="a field of a Scala case class added, removed or retyped, with a default or not, nested or not",
     effect="hashmap cannot build the old values with the new class; rocksdb refuses the state when it is declared",
     verdict=Verdict.INCOMPATIBLE,
-    heap=UNREADABLE_RESTORE,
+    heap=FAILS_RESTORE,
     rocksdb=FAILS_REGISTER,
     flink="ArrayIndexOutOfBoundsException, argument type mismatch",
     remedy="keep the case class, and give the state of the new one another name",

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from doctor.rules.rule import (
     FAILS_REGISTER,
+    FAILS_RESTORE,
     FINE,
     LOSES,
     RISK,
     UNKNOWN,
-    UNREADABLE_RESTORE,
     Rule,
     Verdict,
 )
@@ -85,8 +85,8 @@ KEY_CHANGED = Rule(
     change="another type of key; a key may only stay as it is or be reconfigured, so a key field added fails too",
     effect="the whole operator fails when its state file is opened",
     verdict=Verdict.INCOMPATIBLE,
-    heap=UNREADABLE_RESTORE,
-    rocksdb=UNREADABLE_RESTORE,
+    heap=FAILS_RESTORE,
+    rocksdb=FAILS_RESTORE,
     flink="The new key serializer must be compatible",
     remedy="keep the type of the key; write the state anew under a new operator with `CREATE TABLE … AS SELECT`",
     evidence=(
@@ -162,8 +162,8 @@ NATIVE_FORMAT = Rule(
     change="a native savepoint or a checkpoint of another state backend",
     effect="the backend cannot read the files",
     verdict=None,
-    heap=UNREADABLE_RESTORE,
-    rocksdb=UNREADABLE_RESTORE,
+    heap=FAILS_RESTORE,
+    rocksdb=FAILS_RESTORE,
     flink="EOFException; ClassCastException of the state handle",
     remedy="restore it with its own backend, and take a canonical savepoint: all backends read these",
     evidence=("backend-native", "o.a.f.runtime.state.heap.HeapRestoreOperation"),

@@ -11,7 +11,7 @@ from itertools import zip_longest
 from typing import TypeAlias
 
 from doctor.rules.context import Compare, Comparison, Context, Path, found, joined
-from doctor.rules.rule import FAILS_REGISTER, FINE, RISK, UNREADABLE_RESTORE, Rule, Verdict
+from doctor.rules.rule import FAILS_REGISTER, FAILS_RESTORE, FINE, RISK, Rule, Verdict
 from readers import (
     EnumSerializer,
     OpaqueSerializer,
@@ -82,8 +82,8 @@ ENUM_REMOVED = Rule(
     change="a constant of an enum removed or renamed, even if no value uses it and no state is declared with it",
     effect="the whole operator fails when its state file is opened",
     verdict=Verdict.INCOMPATIBLE,
-    heap=UNREADABLE_RESTORE,
-    rocksdb=UNREADABLE_RESTORE,
+    heap=FAILS_RESTORE,
+    rocksdb=FAILS_RESTORE,
     flink="Could not create a restore serializer for enum class",
     remedy="keep the constant in the enum",
     evidence=("enum-remove", "pojo-field-enum-remove", "o.a.f.api.common.typeutils.base.EnumSerializer"),
@@ -93,8 +93,8 @@ CLASS_GONE = Rule(
     change="a class that the savepoint names is not in the new job (removed, renamed or moved), declared or not",
     effect="the whole operator fails when its state file is opened",
     verdict=Verdict.INCOMPATIBLE,
-    heap=UNREADABLE_RESTORE,
-    rocksdb=UNREADABLE_RESTORE,
+    heap=FAILS_RESTORE,
+    rocksdb=FAILS_RESTORE,
     flink="ClassNotFoundException",
     remedy="keep the class in the jar, under its old name; or drop the state from the savepoint with `DROP TABLE`",
     evidence=(

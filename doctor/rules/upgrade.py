@@ -6,15 +6,15 @@ The lists come from the class files of all jars of Flink 1.20.3 and 2.3.0.
 from __future__ import annotations
 
 from doctor.rules.context import Comparison, Path, found
-from doctor.rules.rule import DOUBT, RISK, UNREADABLE_RESTORE, Rule
+from doctor.rules.rule import DOUBT, FAILS_RESTORE, RISK, Rule
 from readers import KryoSerializer, Serializer
 
 SNAPSHOT_GONE = Rule(
     id="snapshot-class-gone",
     change="1.x → 2.x: a serializer snapshot of a class that 2.x does not have (Scala API, old sinks), declared or not",
     effect="the whole operator fails when its state file is opened",
-    heap=UNREADABLE_RESTORE,
-    rocksdb=UNREADABLE_RESTORE,
+    heap=FAILS_RESTORE,
+    rocksdb=FAILS_RESTORE,
     flink="ClassNotFoundException",
     remedy="write the state anew with types of Java before the upgrade, or drop it from the savepoint with `DROP TABLE`",
     evidence=(
@@ -27,8 +27,8 @@ CONNECTOR_GONE = Rule(
     id="connector-class-gone",
     change="1.x → 2.x: state of a connector whose classes 2.x does not have (FlinkKafkaConsumer), declared or not",
     effect="the whole operator fails when its state file is opened",
-    heap=UNREADABLE_RESTORE,
-    rocksdb=UNREADABLE_RESTORE,
+    heap=FAILS_RESTORE,
+    rocksdb=FAILS_RESTORE,
     flink="ClassNotFoundException: …KafkaTopicPartition",
     remedy=(
         "give the new source another uid, start with --allowNonRestoredState, and let it begin at the offsets that the table "
@@ -43,8 +43,8 @@ CONFIG_SNAPSHOT = Rule(
     id="config-snapshot",
     change="1.17 or newer: a savepoint of before 1.8, or a serializer of the job's own with a `TypeSerializerConfigSnapshot`",
     effect="the whole operator fails when its state file is opened: these snapshots are no longer read",
-    heap=UNREADABLE_RESTORE,
-    rocksdb=UNREADABLE_RESTORE,
+    heap=FAILS_RESTORE,
+    rocksdb=FAILS_RESTORE,
     flink="ClassNotFoundException, or IOException of an unknown version",
     remedy="restore it with Flink 1.8 to 1.16 first, and take a savepoint there",
     evidence=("o.a.f.api.common.typeutils.TypeSerializerConfigSnapshot",),

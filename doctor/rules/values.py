@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from doctor.rules.rule import FINE, LOSES, RISK, UNREADABLE_ACCESS, UNREADABLE_RESTORE, Rule
+from doctor.rules.rule import FAILS_RESTORE, FINE, LOSES, RISK, UNREADABLE_ACCESS, Rule
 
 _CONVERT = "convert the savepoint with `savepointdb convert`, or make the class a POJO and write the state anew in 1.x before the upgrade"
 
@@ -36,7 +36,7 @@ UNREADABLE = Rule(
     id="values-unreadable",
     change="1.x → 2.x: a stored object of Kryo 2 cannot be read by Kryo 5",
     effect="hashmap fails at restore, rocksdb when the value is read first",
-    heap=UNREADABLE_RESTORE,
+    heap=FAILS_RESTORE,
     rocksdb=UNREADABLE_ACCESS,
     flink="KryoException, EOFException: Buffer underflow, DateTimeException, IndexOutOfBoundsException",
     remedy=_CONVERT,
@@ -46,7 +46,7 @@ DAMAGED = Rule(
     id="values-damaged",
     change="the bytes of a stored value contradict its serializer",
     effect="hashmap decodes all values when it restores, and fails; rocksdb fails when the value is read first",
-    heap=UNREADABLE_RESTORE,
+    heap=FAILS_RESTORE,
     rocksdb=UNREADABLE_ACCESS,
     flink="EOFException",
     remedy="DELETE the entry with `savepointdb write`, or take the state from an older savepoint",

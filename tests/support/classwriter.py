@@ -7,7 +7,7 @@ import zipfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-PUBLIC = 0x0001
+PUBLIC, PRIVATE = 0x0001, 0x0002
 
 
 def class_file(
@@ -16,8 +16,10 @@ def class_file(
     fields: Iterable[tuple[str, str]] = (),
     *,
     access: int = PUBLIC,
+    field_access: int = PUBLIC,
+    constructor_access: int = PUBLIC,
 ) -> bytes:
-    """A class with public fields, each a name and a descriptor, and a public constructor without code."""
+    """A class with fields, each a name and a descriptor, and a constructor without code; public, if nothing else is given."""
     constants: list[bytes] = []
 
     def constant(data: bytes) -> int:
@@ -32,8 +34,8 @@ def class_file(
         return constant(b"\x07" + struct.pack(">H", text(value.replace(".", "/"))))
 
     own, above = class_(name), class_(super_name)
-    members = [(PUBLIC, text(field), text(descriptor), 0) for field, descriptor in fields]
-    constructor = (PUBLIC, text("<init>"), text("()V"), 0)
+    members = [(field_access, text(field), text(descriptor), 0) for field, descriptor in fields]
+    constructor = (constructor_access, text("<init>"), text("()V"), 0)
     return b"".join(
         (
             struct.pack(">IHHH", 0xCAFEBABE, 0, 61, len(constants) + 1),
