@@ -82,7 +82,7 @@ def create_app(
         catalog=catalog,
         queries=all_queries,
         roots=tuple(roots),
-        metrics=Metrics(all_queries, writes, catalog),
+        metrics=Metrics(all_queries, writes, all_checks, catalog),
         workers=workers,
         writes=writes,
         checks=all_checks,

@@ -184,6 +184,7 @@ async def _checked(
         raise InvalidRequestError(
             f"expected at most {_MOST_COMPARED} databases to compare with, found {len(against)}"
         )
+    options.check()
     # Databases are looked up on the disk.
     found, compared = await to_thread.run_sync(_databases, service, caller, database, against)
     report = await service.checks.report(found, compared, options, jar, jar_name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from service.engines.workers.forks import ENVIRONMENT
 from service.engines.workers.limits import worker_memory_bytes
 from service.errors import (
     EngineUnavailableError,
+    QueryError,
     QueryTimeoutError,
     ServiceEndingError,
     TooManyChecksError,
@@ -45,6 +47,16 @@ class Checks:
         self._limiter: CapacityLimiter | None = None
         self._running: set[subprocess.Popen[bytes]] = set()
         self._is_ending = False
+        self._observers: list[Callable[[str, str], None]] = []
+
+    def add_observer(self, observer: Callable[[str, str], None]) -> None:
+        """Call an observer for each check that ends, with its outcome and the code of its error; one of them is empty."""
+        self._observers.append(observer)
+
+    @property
+    def open(self) -> int:
+        """How many checks run or wait."""
+        return self._open
 
     async def report(
         self,
@@ -68,6 +80,22 @@ class Checks:
             QueryTimeoutError: it takes too long.
             QueryError: it failed, or its process was lost.
         """
+        try:
+            report = await self._in_turn(database, against, options, jar, jar_name)
+        except QueryError as error:
+            self._notify("", error.code)
+            raise
+        self._notify(report["outcome"], "")
+        return report
+
+    async def _in_turn(
+        self,
+        database: Database,
+        against: tuple[Database, ...],
+        options: CheckOptions,
+        jar: bytes | None,
+        jar_name: str,
+    ) -> dict[str, Any]:
         limits = self._settings.checks
         if self._open >= limits.running + limits.queued:
             raise TooManyChecksError("too many checks wait", retry_after_s=_RETRY_AFTER_S)
@@ -80,6 +108,10 @@ class Checks:
             )
         finally:
             self._open -= 1
+
+    def _notify(self, outcome: str, code: str) -> None:
+        for observer in self._observers:
+            observer(outcome, code)
 
     def close(self) -> None:
         """End all checks."""

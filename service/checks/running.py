@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import doctor
-from doctor import Against, CheckReport, DoctorError, ValuesCheck
+from doctor import Against, CheckReport, DoctorError, ValuesCheck, flink_version
 from readers import Savepoint
 from service.checks.findings import Findings
 from service.errors import InvalidRequestError
@@ -48,6 +48,18 @@ class CheckOptions:
             known = ", ".join([*BACKENDS, FORST, BOTH, AUTO])
             raise InvalidRequestError(f"expected a backend of {known}, found {self.backend!r:.60}")
         return (self.backend,)
+
+    def check(self) -> None:
+        """Refuse what no check can do, before one starts.
+
+        Raises:
+            InvalidRequestError: an unknown version of Flink, or an unknown backend.
+        """
+        try:
+            flink_version(self.flink)
+        except DoctorError as error:
+            raise InvalidRequestError(str(error)) from error
+        _ = self.backends
 
 
 def values_of(name: str | None, progress: Callable[[str, int], None] | None = None) -> ValuesCheck | None:

@@ -12,6 +12,8 @@
 | savepointdb_databases | gauge | |
 | savepointdb_writes_total | counter | state, code (of the error) |
 | savepointdb_writes_open | gauge | state |
+| savepointdb_checks_total | counter | outcome, code (of the error) |
+| savepointdb_checks_open | gauge | ; checks that run or wait |
 | process_* | several | ; numbers of the operating system for the serving process |
 
 Labels hold only names of states, engines and codes, never a value of a user.
@@ -26,6 +28,8 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessColl
 from prometheus_client.core import GaugeMetricFamily, Metric
 
 from catalog import Catalog
+from doctor import Outcome
+from service.checks.registry import Checks
 from service.queries.history import QueryRecord
 from service.queries.query import Query
 from service.queries.registry import Queries
@@ -34,6 +38,7 @@ from service.writes.registry import Writes
 from service.writes.write import WriteRecord
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_OUTCOMES = frozenset(outcome.value for outcome in Outcome)
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 3600)
 
 
@@ -43,12 +48,14 @@ class Metrics:
     Args:
         queries: queries of the service.
         writes: its writes.
+        checks: its checks.
         catalog: catalog of the service.
     """
 
-    def __init__(self, queries: Queries, writes: Writes, catalog: Catalog) -> None:
+    def __init__(self, queries: Queries, writes: Writes, checks: Checks, catalog: Catalog) -> None:
         self._queries = queries
         self._writes = writes
+        self._checks = checks
         self._catalog = catalog
         # Not the global registry: two applications in one process, as in tests, would collide.
         self._registry = CollectorRegistry()
@@ -72,10 +79,14 @@ class Metrics:
         self._written = Counter(
             "savepointdb_writes", "writes that ended", ("state", "code"), registry=self._registry
         )
+        self._checked = Counter(
+            "savepointdb_checks", "checks that ended", ("outcome", "code"), registry=self._registry
+        )
         ProcessCollector(registry=self._registry)
         self._registry.register(self)
         queries.add_observer(self.ended)
         writes.add_observer(self.written)
+        checks.add_observer(self.checked)
 
     def ended(self, query: Query) -> None:
         """Count a query that ended."""
@@ -90,6 +101,11 @@ class Metrics:
     def written(self, record: WriteRecord) -> None:
         """Count a write that ended."""
         self._written.labels(record.state.value, record.error.code if record.error else "").inc()
+
+    def checked(self, outcome: str, code: str) -> None:
+        """Count a check that ended."""
+        # The process that answers has read what a client sent: its words are no labels.
+        self._checked.labels(outcome if outcome in _OUTCOMES else "", code).inc()
 
     def collect(self) -> Iterable[Metric]:
         """Yield the current numbers, as the registry of Prometheus requests them."""
@@ -113,6 +129,7 @@ class Metrics:
         for state in (QueryState.QUEUED, QueryState.RUNNING):
             open_writes.add_metric((state.value,), writes[state])
         yield open_writes
+        yield GaugeMetricFamily("savepointdb_checks_open", "checks that run or wait", self._checks.open)
         yield GaugeMetricFamily(
             "savepointdb_databases", "savepoints that are served", len(self._catalog.databases)
         )

@@ -55,8 +55,12 @@ def refused(response: httpx.Response) -> tuple[int, str]:
     return response.status_code, response.json()["error"]["code"]
 
 
-def test_a_database_is_compared_with_another(client: httpx.Client, pair: Path) -> None:
-    report = checked(client, database="prod", against="next")
+def test_a_database_is_compared_with_another(
+    client: httpx.Client, pair: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO, logger="savepointdb.audit"):
+        report = checked(client, database="prod", against="next")
+    metrics = client.get("/metrics").text
 
     assert (report["outcome"], report["stage"]) == ("fails", "graph")
     assert (report["savepoint"], report["against"]) == ("prod", ["next"])
@@ -67,6 +71,10 @@ def test_a_database_is_compared_with_another(client: httpx.Client, pair: Path) -
     assert report["headline"] == "Flink 2.3.0 with hashmap fails at graph, before any task starts"
     assert report["advice"].startswith("do not stop the old job")
     assert str(pair) not in str(report)
+    [record] = [one for one in caplog.records if one.getMessage() == "check fails"]
+    assert vars(record)["fields"]["against"] == ["next"]
+    assert 'savepointdb_checks_total{code="",outcome="fails"} 1.0' in metrics
+    assert "savepointdb_checks_open 0.0" in metrics
 
 
 def test_options_are_those_of_the_command_line(client: httpx.Client) -> None:
@@ -169,11 +177,4 @@ def test_limits_hold(roots: list[Root], serving: Serving) -> None:
             httpx.Client(base_url=address, timeout=60) as client,
         ):
             assert refused(client.post("/api/checks", json=body)) == (status, code)
-
-
-def test_checks_are_in_the_audit_log(client: httpx.Client, caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.INFO, logger="savepointdb.audit"):
-        checked(client, database="prod", against="next", backend="hashmap")
-
-    [record] = [one for one in caplog.records if one.getMessage() == "check fails"]
-    assert vars(record)["fields"]["against"] == ["next"]
+            assert f'savepointdb_checks_total{{code="{code}",outcome=""}} 1.0' in client.get("/metrics").text
