@@ -21,6 +21,7 @@ from doctor.rules.jar import (
     DECLARATION_UNSEEN,
     DECLARATIONS_DIFFER,
     GRAPH_UNSEEN,
+    KEY_UNTOLD,
     NAME_GONE,
     QUERY_READ,
     TYPE_UNTOLD,
@@ -208,6 +209,8 @@ class _Model:
                 and state.name not in self.declarations.states
                 and self._is_gone(state)
             ]
+            if self._is_key_untold(operator):
+                yield _risk(KEY_UNTOLD, operator.title)
             if names and len(names) < len(operator.states):
                 yield _risk(NAME_GONE, f"{', '.join(names)} of {operator.title}")
         if not self.declarations.is_complete:
@@ -305,14 +308,19 @@ class _Model:
         value = declared.value or self._tree(inner)
         map_key = declared.map_key or self._tree(old.map_key)
         is_keyed = kind in _KEYED
+        had_ttl = isinstance(old.value, TtlSerializer)
+        has_ttl = had_ttl if declared.has_ttl is None else declared.has_ttl
         entry = Entry(
             kind=kind,
             key=old.key if is_keyed else None,
             namespace=old.namespace if is_keyed else None,
             map_key=map_key if kind in (StateKind.MAP, StateKind.BROADCAST) else None,
-            value=TtlSerializer(value) if declared.has_ttl and value is not None else value,
+            value=TtlSerializer(value) if has_ttl and value is not None else value,
         )
-        risks = (_risk(TYPE_UNTOLD, f"{declared.where}: {declared.untold}"),) if declared.untold else ()
+        untold = [declared.untold] if declared.untold else []
+        if declared.has_ttl is None:
+            untold.append("whether it has a time to live")
+        risks = (_risk(TYPE_UNTOLD, f"{declared.where}: {'; '.join(untold)}"),) if untold else ()
         is_v2 = state.is_v2 if declared.is_v2 is None else declared.is_v2
         return JobState(name=state.name, keyed=is_keyed, entry=entry, risks=risks, is_v2=is_v2)
 
@@ -320,11 +328,23 @@ class _Model:
         """Return the type of the keys: the one that the code names, if it names one and all operators had one."""
         again = self._tree(old.key)
         keys = self.declarations.keys
+        if self.declarations.has_untold_keys:
+            return again
         before = {id(each): each.key for each in self.old.operators.values() if each.key is not None}
         is_one = len({repr(key) for key in before.values()}) == 1
         if old.key is None or len(keys) != 1 or not is_one:
             return again
         return keys[0]
+
+    def _is_key_untold(self, old: JobOperator) -> bool:
+        """Return whether the keys of an operator may have become others: the code tells none that are these, or some that are new."""
+        keys = self.declarations.keys
+        if old.key is None or isinstance(old.key, RowDataSerializer):
+            return False
+        if len(keys) > 1:
+            before = [self._tree(each.key) for each in self.old.operators.values()]
+            return self._key(old) not in keys or any(key not in before for key in keys)
+        return bool(keys or self.declarations.has_untold_keys) and self._key(old) not in keys
 
     def _tree(self, tree: Serializer | None) -> Serializer | None:
         """Return a type with the classes as they are in the jar."""

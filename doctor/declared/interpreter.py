@@ -136,12 +136,20 @@ class Interpreter:
             Unknown(_letter(each.name) if each.kind == "primitive" else PARAMETER) for each in types
         ]
 
-    def _run(self, found: ClassFile, method: ClassMethod, arguments: list[Value], depth: int) -> Value | None:
+    def _run(
+        self,
+        found: ClassFile,
+        method: ClassMethod,
+        arguments: list[Value],
+        depth: int,
+        *,
+        is_conditional: bool = False,
+    ) -> Value | None:
         """Interpret one method and return what it returns; None for nothing."""
         if method.code is None or depth > _MAX_DEPTH:
             return None
         try:
-            return _Frame(self, found, method, depth).run(arguments)
+            return _Frame(self, found, method, depth, is_conditional=is_conditional).run(arguments)
         except (ReaderError, IndexError):
             self.is_complete = False
             return None
@@ -189,7 +197,8 @@ class Interpreter:
             method = found.method(call.name, call.descriptor)
             if method is not None:
                 own = [] if call.receiver is None else [call.receiver]
-                return self._run(found, method, [*own, *call.arguments], depth + 1)
+                arguments = [*own, *call.arguments]
+                return self._run(found, method, arguments, depth + 1, is_conditional=call.is_conditional)
             owner = found.super_name
         return None
 
@@ -197,7 +206,15 @@ class Interpreter:
 class _Frame:
     """One method while it is interpreted."""
 
-    def __init__(self, interpreter: Interpreter, found: ClassFile, method: ClassMethod, depth: int) -> None:
+    def __init__(
+        self,
+        interpreter: Interpreter,
+        found: ClassFile,
+        method: ClassMethod,
+        depth: int,
+        *,
+        is_conditional: bool,
+    ) -> None:
         assert method.code is not None
         self._interpreter = interpreter
         self._class = found
@@ -205,6 +222,10 @@ class _Frame:
         self._caller = f"{found.name}.{method.name}"
         self._depth = depth
         self._code = method.code.instructions
+        self._is_conditional = is_conditional
+        # Object → the jumps that went past the place where it was made.
+        self._made_amid: dict[int, frozenset[int]] = {}
+        self._handlers = frozenset(method.code.handlers)
         self._saved: dict[int, _State] = {at: _State([ANYTHING], {}) for at in method.code.handlers}
         self._returned: Value | None = None
 
@@ -395,25 +416,53 @@ class _Frame:
         if member.name == "<init>":
             if isinstance(receiver, Instance) and not receiver.descriptor:
                 receiver.descriptor, receiver.arguments = member.descriptor, arguments
+                self._made_amid[id(receiver)] = self._jumps()
                 self._interpreter.made.append((receiver, self._caller))
             return
-        call = Call(member.owner, member.name, member.descriptor, receiver, arguments, self._caller)
-        self._interpreter.calls.append(call)
+        call = self._call(member, receiver, arguments)
         returned = self._interpreter.inlined(call, self._depth)
         if types.returns.name == "void":
             return
         is_useful = returned is not None and not isinstance(returned, Unknown)
         state.push(returned if is_useful and returned is not None else call)
 
+    def _call(self, member: Member, receiver: Value | None, arguments: tuple[Value, ...]) -> Call:
+        """Note a call."""
+        made_amid = self._made_amid.get(id(receiver))
+        is_conditional = (
+            self._is_conditional or bool(self._jumps())
+            if made_amid is None
+            else bool(self._jumps() - made_amid)
+        )
+        call = Call(
+            member.owner,
+            member.name,
+            member.descriptor,
+            receiver,
+            arguments,
+            self._caller,
+            is_conditional,
+        )
+        self._interpreter.calls.append(call)
+        return call
+
+    def _jumps(self) -> frozenset[int]:
+        """Return the targets of the jumps that go past this place."""
+        return frozenset(self._saved.keys() - self._handlers)
+
     def _bind(self, index: int, state: _State) -> None:
         """Do `invokedynamic`: lambdas are kept, texts that are joined are unknown."""
         bootstrap, member = self._pool.dynamic(index)
         types = method_signature(member.descriptor)
-        state.take(len(types.parameters))
+        captured = state.take(len(types.parameters))
         method = self._class.bootstrap_methods[bootstrap]
         if method.method.owner == _METAFACTORY and len(method.arguments) > 2:
             target = self._pool.handle(method.arguments[1])
             bound = self._pool.method_type(method.arguments[2])
+            if target.owner not in self._interpreter.classes:
+                # A reference to a method of a library (`descriptor::enableTimeToLive`): whoever gets it may call it.
+                receiver = captured[0] if captured else ANYTHING
+                self._call(target, receiver, tuple(captured[1:]))
             state.push(Lambda(target.owner, target.name, target.descriptor, bound))
         elif types.returns.name != "void":
             state.push(Unknown("A"))

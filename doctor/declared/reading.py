@@ -69,6 +69,8 @@ _KINDS_BY_WORD = (
     ("map", StateKind.MAP),
     ("value", StateKind.VALUE),
 )
+_TTL_METHOD = "enableTimeToLive"
+_MAX_SUPERCLASSES = 64
 _TTL_WORDS = ("ttl", "timetolive")
 _KRYO_REGISTRATIONS = {
     "registerKryoType": 1,
@@ -101,7 +103,7 @@ class DeclaredState:
         kind: None where it cannot be told.
         map_key, value: the types; None where they cannot be told.
         untold: why a type cannot be told; empty where all can.
-        has_ttl: True if it has a time to live.
+        has_ttl: True if it has a time to live; None where the code does not tell.
         is_v2: it is declared by the asynchronous state API; None where the code does not tell.
         where: class and method.
     """
@@ -111,7 +113,7 @@ class DeclaredState:
     map_key: Serializer | None
     value: Serializer | None
     untold: str
-    has_ttl: bool
+    has_ttl: bool | None
     is_v2: bool | None
     where: str
 
@@ -127,7 +129,8 @@ class Declarations:
         queries: the queries with aggregates among the texts.
         uids: the texts that are given to `uid`.
         uid_hashes: the texts that are given to `setUidHash`.
-        keys: the types of keys, in the order of the code, each once; none if some cannot be told.
+        keys: the types of keys, in the order of the code, each once; those that can be told.
+        has_untold_keys: True if there are keys whose types cannot be told.
         registrations: the classes that are registered.
         max_parallelism: of the job; 0 if it is not set, None where the code does not tell.
         is_complete: False if some of the code was not looked at.
@@ -140,6 +143,7 @@ class Declarations:
     uids: frozenset[str] = frozenset()
     uid_hashes: frozenset[str] = frozenset()
     keys: tuple[Serializer, ...] = ()
+    has_untold_keys: bool = False
     registrations: Registrations = field(default_factory=Registrations)
     max_parallelism: int | None = None
     is_complete: bool = True
@@ -168,6 +172,7 @@ def read_declarations(
     found: dict[str, list[DeclaredState]] = {}
     for state in reader.states():
         found.setdefault(state.name, []).append(state)
+    keys, has_untold_keys = reader.keys()
     texts = frozenset(_texts(classes, own[:_MAX_CLASSES]))
     declarations = Declarations(
         states={name: tuple(states) for name, states in found.items()},
@@ -176,7 +181,8 @@ def read_declarations(
         queries=tuple(queries_in(texts)),
         uids=frozenset(_given(interpreter.calls, "uid")),
         uid_hashes=frozenset(_given(interpreter.calls, "setUidHash")),
-        keys=tuple(reader.keys()),
+        keys=tuple(keys),
+        has_untold_keys=has_untold_keys,
         registrations=registrations,
         max_parallelism=_max_parallelism(interpreter),
         is_complete=interpreter.is_complete and len(own) <= _MAX_CLASSES and not classes.unread,
@@ -241,30 +247,34 @@ class _Reader:
         self._types = types
         self._wanted = wanted
         self.has_unnamed = False
+        self._has_loose_ttl = self._is_ttl_loose()
 
     def states(self) -> Iterator[DeclaredState]:
         """Yield the states that are declared by descriptors and by helpers."""
         yield from self._by_descriptors()
         yield from self._by_helpers()
 
-    def keys(self) -> list[Serializer]:
+    def keys(self) -> tuple[list[Serializer], bool]:
         """Return the types of keys: those given to `keyBy`, those of key selectors, and those of methods that are named so.
 
-        None are returned if one of them cannot be told: it may be the one that is looked for.
+        True is returned with them if some cannot be told: one of these may be the one that is looked for.
         """
         seen: list[Serializer] = []
+        is_untold = False
         for value in self._key_values():
             if value is None:
-                return []
+                is_untold = True
+                continue
             try:
                 found = (
                     self._types.of(value) if isinstance(value, JavaType) else self._types.serializer(value)
                 )
             except UntoldTypeError:
-                return []
+                is_untold = True
+                continue
             if found not in seen:
                 seen.append(found)
-        return seen
+        return seen, is_untold
 
     def _key_values(self) -> Iterator[Value | JavaType | None]:
         """Yield what stands for the type of each key; None where the code does not tell."""
@@ -286,13 +296,25 @@ class _Reader:
             if isinstance(selector, Lambda):
                 returned = method_signature(selector.bound).returns
                 return None if returned.name == OBJECT else returned
-            found = self._classes.find(selector.class_name) if isinstance(selector, Instance) else None
-            interfaces = found.generics.interfaces if found is not None else ()
+            return self._selected_by(selector.class_name) if isinstance(selector, Instance) else None
         except ReaderError:
             return None
-        for each in interfaces:
-            if each.name == _KEY_SELECTOR and len(each.arguments) == 2 and not each.arguments[1].is_generic:
-                return each.arguments[1]
+
+    def _selected_by(self, name: str) -> JavaType | None:
+        """Return the type that a class of key selectors returns, by its superclasses too."""
+        current = JavaType(name)
+        for _ in range(_MAX_SUPERCLASSES):
+            found = self._classes.find(current.name)
+            if found is None:
+                return None
+            generics = found.generics
+            parameters = [parameter for parameter, _ in generics.parameters]
+            variables = dict(zip(parameters, current.arguments, strict=False))
+            for each in generics.interfaces:
+                if each.name == _KEY_SELECTOR and len(each.arguments) == 2:
+                    selected = each.arguments[1].bound(variables)
+                    return None if selected.is_generic else selected
+            current = generics.superclass.bound(variables)
         return None
 
     def _by_descriptors(self) -> Iterator[DeclaredState]:
@@ -358,11 +380,41 @@ class _Reader:
                     yield call, name, types
                     break
 
-    def _has_ttl(self, declared: Value) -> bool:
-        """Return whether a method with a name like `enableTimeToLive` is called on a descriptor, or on what a helper returns."""
-        return any(
-            any(word in call.name.lower() for word in _TTL_WORDS) and _root(call.receiver, declared)
+    def _has_ttl(self, declared: Value) -> bool | None:
+        """Return whether a method with a name like `enableTimeToLive` is called on a descriptor, or on what a helper returns.
+
+        None is returned where the code calls it in some cases only, or on a descriptor that may be this one.
+        """
+        found = [
+            call
             for call in self._calls
+            if any(word in call.name.lower() for word in _TTL_WORDS) and _root(call.receiver, declared)
+        ]
+        if found:
+            return None if all(call.is_conditional for call in found) else True
+        return None if self._has_loose_ttl else False
+
+    def _is_ttl_loose(self) -> bool:
+        """Return whether the code sets a time to live on a descriptor that it does not tell: of a loop, a lambda, a caller."""
+        calls = [call for call in self._calls if call.name == _TTL_METHOD]
+        return any(
+            call.receiver != Unknown(PARAMETER) or not self._is_followed(call.caller)
+            for call in calls
+            if not isinstance(call.receiver, Instance)
+        )
+
+    def _is_followed(self, caller: str) -> bool:
+        """Return whether all calls of a method, of which there are some, have descriptors that the code tells."""
+        name = caller.rpartition(".")[2]
+        calls = [
+            call
+            for call in self._calls
+            if call.name == name and _takes_descriptor(call) and call.caller != caller
+        ]
+        return bool(calls) and all(
+            any(isinstance(each, Instance) for each in call.arguments)
+            and f"{call.owner}.{call.name}" == caller
+            for call in calls
         )
 
     def _state(
@@ -370,7 +422,7 @@ class _Reader:
         name: str,
         kind: StateKind | None,
         types: list[Value],
-        has_ttl: bool,
+        has_ttl: bool | None,
         where: str,
         *,
         is_v2: bool | None = None,
@@ -396,6 +448,10 @@ class _Reader:
             is_v2=is_v2,
             where=where,
         )
+
+
+def _takes_descriptor(call: Call) -> bool:
+    return "StateDescriptor;" in call.descriptor.partition(")")[0]
 
 
 def _is_parameter(instance: Instance) -> bool:

@@ -74,6 +74,7 @@ class Call:
         receiver: None of a static method.
         arguments: in order.
         caller: class and method that the call is in.
+        is_conditional: the code goes round it, in some cases, after its receiver was made.
     """
 
     owner: str
@@ -82,6 +83,7 @@ class Call:
     receiver: Value | None
     arguments: tuple[Value, ...]
     caller: str
+    is_conditional: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,15 @@ TYPE_UNTOLD = Rule(
     remedy="compare with a savepoint of the new job, started once",
     evidence=("scala-case-same", "o.a.f.api.common.typeinfo.TypeInfoFactory"),
 )
+KEY_UNTOLD = Rule(
+    id="jar-key-untold",
+    change="the code has keys whose types it does not tell, or of other types than those of the savepoint",
+    effect="its keys are taken for unchanged; others fail the restore",
+    heap=DOUBT,
+    rocksdb=DOUBT,
+    remedy="give `keyBy` the type of the keys; compare with a savepoint of the new job, started once",
+    evidence=("key-long-to-int", "key-tuple-arity", "o.a.f.api.java.functions.KeySelector"),
+)
 DECLARATION_UNSEEN = Rule(
     id="jar-declaration-unseen",
     change="no call of the jar declares the state",
@@ -106,6 +115,7 @@ RULES = (
     GRAPH_UNSEEN,
     UID_UNSEEN,
     TYPE_UNTOLD,
+    KEY_UNTOLD,
     DECLARATION_UNSEEN,
     DECLARATIONS_DIFFER,
     NAME_GONE,

@@ -11,6 +11,7 @@ import doctor
 from doctor import CheckReport, JarAgainst, Outcome, Stage, StateOutcome, against_of
 from readers import CorruptDataError
 from tests.support.compatpairs import Label, labels_in, unpack_pairs
+from tests.support.paths import DATA
 from tools.compat import Result, results
 
 # Pairs that a jar alone decides: one a family.
@@ -123,6 +124,16 @@ def test_a_jar_without_the_classes_of_the_job_calls_nothing_fine(pairs, tmp_path
     assert {required.exists for required in report.required_classes if required.class_name == "app.Acc"} == {
         None
     }
+
+
+def test_keys_that_are_no_longer_those_of_the_savepoint_are_a_doubt(pairs):
+    each = label(pairs, "pojo-list-field", "2.3.0-to-2.3.0-hashmap")
+    loose = DATA / "classfiles" / "loose.jar"
+
+    report = doctor.check(each.savepoint_a, against=[JarAgainst(each.jar_b, loose)], flink="2.3.0")
+
+    (risk,) = [risk for risk in report.risks if risk.rule == "jar-key-untold"]
+    assert risk.severity is doctor.Severity.DOUBT
 
 
 def test_jars_are_told_from_other_files_by_their_content(pairs, tmp_path):

@@ -87,8 +87,9 @@ def test_uids_keys_and_max_parallelism_are_read(declared):
     assert declared.is_complete
 
 
-def test_no_type_of_a_key_is_told_if_one_cannot_be():
-    assert declarations_in().keys == ()
+def test_keys_whose_types_cannot_be_told_are_said_to_be_there(declared):
+    assert declarations_in().has_untold_keys
+    assert not declared.has_untold_keys
 
 
 def test_classes_that_are_damaged_leave_it_incomplete():
