@@ -75,6 +75,10 @@ def make_sensible(case: Any) -> None:
         case.body["timeout_s"] = 5
 
 
+# A jar is sent as the bytes that it is.
+schemathesis.serializer.alias("application/java-archive", "application/octet-stream")
+
+
 @pytest.mark.slow
 @pytest.mark.hypothesis  # the test within it
 @pytest.mark.parametrize(("method", "path"), OPERATIONS)
