@@ -23,6 +23,7 @@ Reading order:
     predicate.py    the conditions that save reading
     scan.py         Scan → Split: what an engine reads
     splits.py       the splits of states, of the cache and of facts
+    differences/    what differs between two databases: tables of rows, a summary
     cache/          decoded states as Parquet files; the tables of savepoints
     stateinfo.py    files of the user: `stateInfo`, job plans, uids
     errors.py       CatalogError and its subclasses
@@ -35,6 +36,14 @@ Reading order:
 from catalog.cache.listings import ListedTable
 from catalog.catalog import Catalog, Root, connect
 from catalog.database import Database
+from catalog.differences.summary import (
+    DiffSummary,
+    OffsetDifference,
+    OperatorDifference,
+    StateDifference,
+    diff_summary,
+)
+from catalog.differences.table import diff_table
 from catalog.errors import (
     CatalogError,
     NoSuchColumnError,
@@ -60,6 +69,7 @@ __all__ = [
     "Catalog",
     "CatalogError",
     "Database",
+    "DiffSummary",
     "FactsTable",
     "Key",
     "KeyedState",
@@ -68,13 +78,18 @@ __all__ = [
     "NoSuchDatabaseError",
     "NoSuchTableError",
     "NotAKeyError",
+    "OffsetDifference",
+    "OperatorDifference",
     "PlannedTable",
     "Predicate",
     "Root",
     "Scan",
     "Split",
+    "StateDifference",
     "Table",
     "connect",
+    "diff_summary",
+    "diff_table",
     "key_of",
     "keyed_states",
     "parse_key",

@@ -13,7 +13,7 @@ with rows of fields.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -143,7 +143,7 @@ class StatesTable(Table):
         """The states' column of lists whose elements are the rows; None where an entry is a row."""
         return None
 
-    def _may_have_rows(self, state: TableState, predicate: Predicate) -> bool:
+    def may_have_rows(self, state: TableState, predicate: Predicate) -> bool:
         """Return whether a state may have wanted rows."""
         return True
 
@@ -190,7 +190,7 @@ class StatesTable(Table):
         return True
 
     def plan(self, predicate: Predicate = ANYTHING, *, allow_partial: bool = False) -> Scan:
-        wanted = [state for state in self.states if self._may_have_rows(state, predicate)]
+        wanted = [state for state in self.states if self.may_have_rows(state, predicate)]
         unread = tuple(dict.fromkeys(self._failures(wanted, predicate)))
         if unread and not allow_partial:
             raise unread[0]
@@ -208,6 +208,31 @@ class StatesTable(Table):
                 reads_whole_states=self._reads_whole_states(predicate),
             )
         return Scan(schema=self.schema, splits=splits, cache_use=use, unread=unread)
+
+    def check(self, known: TableState, predicate: Predicate) -> None:
+        """Raise the error of a file that cannot be opened or lacks others, if it may hold wanted rows of a state.
+
+        Raises:
+            ReaderError: the error of the first such file.
+        """
+        for error in (
+            *self._failures([known], predicate),
+            *self._damages_of([known], predicate, _damages([known])),
+        ):
+            raise error
+
+    def whole_split(self, known: TableState, predicate: Predicate) -> StateSplit:
+        """Return one split of all parts of a state, for a reader that takes the parts from it; it reads no cache."""
+        keys = self._keys(known.state, predicate)
+        return StateSplit(
+            reference=self.reference(known),
+            part=_ALL_PARTS,
+            outputs=self.outputs(known),
+            key_groups=_key_groups(predicate, keys),
+            keys=keys,
+            size_bytes=0,
+            exploded=self.exploded,
+        )
 
     def _failures(self, wanted: list[TableState], predicate: Predicate) -> Iterator[ReaderError]:
         """Yield the errors of files that cannot be opened; a file counts only if it may hold wanted rows."""
@@ -311,8 +336,11 @@ class StatesTable(Table):
             return
         for number in sorted(parts):
             part = state.parts[number]
-            for chosen, size_bytes in _divided(part.source.key_group_bytes(part.name), groups):
+            for chosen, size_bytes in divided(part.source.key_group_bytes(part.name), groups):
                 yield split(number, chosen, size_bytes)
+
+
+_ALL_PARTS = -1
 
 
 class StateTable(StatesTable):
@@ -337,7 +365,7 @@ class OperatorTable(StatesTable):
         always = {name: unified.pop(name, pa.string()) for name in ("key", "namespace", "value")}
         return pa.schema([(STATE_NAME, pa.string()), *(always | unified).items()])
 
-    def _may_have_rows(self, state: TableState, predicate: Predicate) -> bool:
+    def may_have_rows(self, state: TableState, predicate: Predicate) -> bool:
         names = predicate.of(STATE_NAME)
         return names is None or state.state.name in names
 
@@ -366,7 +394,7 @@ class TimersTable(StatesTable):
         numbers = {KEY_GROUP: pa.int32(), SUBTASK: pa.int32()}
         return pa.schema([*facts, *(defaults | numbers | unified).items()])
 
-    def _may_have_rows(self, state: TableState, predicate: Predicate) -> bool:
+    def may_have_rows(self, state: TableState, predicate: Predicate) -> bool:
         facts = self._facts(state)
         return all(
             predicate.of(name) is None or fact in (predicate.of(name) or ()) for name, fact in facts.items()
@@ -430,13 +458,13 @@ def _cached_chunks(
 def _extent_of(state: State) -> Extent:
     sizes = [part.source.key_group_bytes(part.name) for part in state.parts]
     return Extent(
-        splits=sum(1 for part in sizes for _ in _divided(part, None)),
+        splits=sum(1 for part in sizes for _ in divided(part, None)),
         key_groups=len({group for part in sizes for group, _ in part or ()}),
         size_bytes=sum(size for part in sizes for _, size in part or ()),
     )
 
 
-def _divided(
+def divided(
     sizes: list[tuple[int, int]] | None, wanted: frozenset[int] | None
 ) -> Iterator[tuple[frozenset[int] | None, int]]:
     """Yield (key groups, bytes) for splits of about `_SPLIT_BYTES`. `sizes` is None where there are no key groups."""
@@ -463,7 +491,7 @@ def _unified(schemas: list[pa.Schema], order: tuple[str, ...]) -> Iterator[tuple
     for name in order:
         types = [schema.field(name).type for schema in schemas if name in schema.names]
         if types:
-            yield name, _common_type(types)
+            yield name, common_type(types)
 
 
 def _own_schema(state: State) -> pa.Schema:
@@ -478,7 +506,8 @@ def _has_fields(row: pa.DataType) -> bool:
     return any(field.name != ROW_KIND for field in row)
 
 
-def _common_type(types: list[pa.DataType]) -> pa.DataType:
+def common_type(types: Sequence[pa.DataType]) -> pa.DataType:
+    """Return the type that values of all these types can have without a loss: JSON text if there is no other."""
     common = types[0]
     # A row without fields would be a row of NULLs beside one with fields.
     if len({_has_fields(kind) for kind in types if pa.types.is_struct(kind)}) > 1:

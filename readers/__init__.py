@@ -9,6 +9,7 @@ In reading order:
     operators.py     Operator: opens state files and collects their states
     states.py        State and StatePart: schema and rows
     rows.py          entries → rows
+    differences/     two states, compared
     formats/         state files: handle → source → pages of entries
     headers/         headers of state files: the states and their types
     snapshots/       serializer snapshots: how the types are recorded
@@ -69,6 +70,9 @@ from readers.decode.machine.decimals import is_within
 from readers.decode.page import Page
 from readers.decode.program import Code, Program
 from readers.description import write_state_info
+from readers.differences.hashes import Hashes, combined_hashes, row_hashes
+from readers.differences.matching import matching_rows, other_rows
+from readers.differences.states import ComparedState, differing_rows
 from readers.errors import (
     AccessDeniedError,
     CorruptDataError,
@@ -210,6 +214,7 @@ __all__ = [
     "ClassPath",
     "Code",
     "ColumnTree",
+    "ComparedState",
     "ComposedSource",
     "ConnectorLayout",
     "ConnectorSource",
@@ -221,6 +226,7 @@ __all__ = [
     "FileChangedError",
     "FileSystem",
     "GenericArraySerializer",
+    "Hashes",
     "Intrinsic",
     "Jar",
     "JavaObject",
@@ -296,11 +302,13 @@ __all__ = [
     "arrow_filesystem",
     "cache_directory",
     "class_type",
+    "combined_hashes",
     "compile_all",
     "compile_log",
     "component_of",
     "composite_program",
     "conform",
+    "differing_rows",
     "file_system_of",
     "given_location",
     "has_snapshot",
@@ -323,6 +331,7 @@ __all__ = [
     "load_machine",
     "load_state_info",
     "load_u1",
+    "matching_rows",
     "merged_type",
     "method_signature",
     "missing_units",
@@ -331,11 +340,13 @@ __all__ = [
     "operator_header_of",
     "operator_id_of",
     "operator_program",
+    "other_rows",
     "read_bounded",
     "read_descriptors",
     "read_object",
     "read_schema",
     "rebuild",
+    "row_hashes",
     "s3_arguments",
     "source_offsets",
     "stack_memory",

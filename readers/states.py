@@ -107,21 +107,44 @@ class StatePart:
                 decoded |= {OUT_OF_RANGE}
         entry = shown(self.entry, decoded)
         layout = EntryLayout(source.columns(entry), entry_columns(entry, decoded))
-        numbers = RowNumbers()
-        decoder = self._decoder(layout, entry)
-        # Pages of heap snapshots whose entries cannot be told apart have a layout of their own.
-        undivided = layout.decoder(lambda program, columns: emit_undivided(program, columns, entry))
 
         try:
             # `count(*)` and counts by key group: no entry is decoded, and most formats need not look at them.
             if own <= COUNTED and ROW not in wanted and is_row(entry, layout.names):
                 yield from counted_rows(source.counts(self.name, selection), source.subtask, target)
                 return
-            for page in source.pages(self.name, selection):
-                for batch in (undivided if page.undivided else decoder).decode(page):
-                    yield rows(batch, layout.names, entry, target, numbers)
+            yield from self._rows(source.pages(self.name, selection), entry, layout, target)
         except ReaderError as error:
             raise error.within(self.name.name, path=self.source.path) from error
+
+    def rows_of(
+        self, pages: Iterable[Page], columns: Iterable[str], schema: pa.Schema
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of pages in the layout of the source; for the columns and the schema see `read`.
+
+        Raises:
+            ReaderError: the bytes contradict the format; the breadcrumbs have the state.
+        """
+        wanted = frozenset(columns)
+        target = pa.schema([schema.field(name) for name in schema.names if name in wanted])
+        entry = shown(self.entry, wanted)
+        layout = EntryLayout(self.source.columns(entry), entry_columns(entry, wanted))
+        try:
+            yield from self._rows(pages, entry, layout, target)
+        except ReaderError as error:
+            raise error.within(self.name.name, path=self.source.path) from error
+
+    def _rows(
+        self, pages: Iterable[Page], entry: Entry, layout: EntryLayout, target: pa.Schema
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of pages with the columns of `target`, decoded as `layout` has them."""
+        numbers = RowNumbers()
+        decoder = self._decoder(layout, entry)
+        # Pages of heap snapshots whose entries cannot be told apart have a layout of their own.
+        undivided = layout.decoder(lambda program, columns: emit_undivided(program, columns, entry))
+        for page in pages:
+            for batch in (undivided if page.undivided else decoder).decode(page):
+                yield rows(batch, layout.names, entry, target, numbers)
 
     @property
     def is_open(self) -> bool:

@@ -35,6 +35,7 @@ FLOORS = {
         ("stateinfo", "rows"),
         ("connectors",),
         ("states",),
+        ("differences",),
         ("operators", "savepoint"),
         ("offsets", "description"),
     ),

@@ -18,6 +18,7 @@ UNITS = (
     "readers.formats.rocksdb.sst.compression",
     "readers.formats.rocksdb.sst.blocks",
     "readers.formats.rocksdb.sst.merge",
+    "readers.differences.hashes",
 )
 """The modules of this room that have kernels; the writers add theirs."""
 

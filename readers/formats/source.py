@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from readers.decode.page import Page
 from readers.decode.program import Program
 from readers.errors import ReaderError
+from readers.formats.differing import DifferingPages
 from readers.formats.entry import Entry, EntryLayout
 from readers.headers.keyed import StoredHeader
 from readers.metadata import KeyedStateHandle, KeyGroupRange, StreamStateHandle
@@ -198,6 +199,18 @@ class Source(ABC):
         Raises:
             ReaderError: the file is missing or contradicts its format.
         """
+
+    def differing(
+        self, state: StateName, other: Source, other_state: StateName, selection: Selection
+    ) -> Iterator[DifferingPages] | None:
+        """Yield the entries of a state that may differ from those of a state of another source: see `readers.differences`.
+
+        None if this source knows no way to leave out equal entries of the other one: then both are read whole.
+
+        Raises:
+            ReaderError: a file is missing or contradicts its format.
+        """
+        return None
 
     def counts(self, state: StateName, selection: Selection) -> Iterator[tuple[int, int]]:
         """Yield (key group, number of entries); a key group may come several times, and is -1 for operator state.
