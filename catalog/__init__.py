@@ -13,6 +13,7 @@ Reading order:
     aliases.py      all other names by which a database is called
     catalog.py      Catalog: all databases; `connect`
     database.py     Database: one savepoint, its age and its tables
+    jobs/           the savepoints of one job, and their history as tables
     savepointtables.py  the tables of an open savepoint, by name
     table.py        Table; the tables that need no state
     statetables.py  the tables of states: one state, all states of an operator, timers
@@ -48,9 +49,13 @@ from catalog.errors import (
     CatalogError,
     NoSuchColumnError,
     NoSuchDatabaseError,
+    NoSuchJobError,
     NoSuchTableError,
     NotAKeyError,
 )
+from catalog.jobs.facts import CheckpointFacts, JobFacts
+from catalog.jobs.grouping import Job
+from catalog.jobs.history import HistoryDatabase
 from catalog.keys import (
     Key,
     KeyedState,
@@ -68,14 +73,19 @@ from catalog.table import FactsTable, PlannedTable, Table
 __all__ = [
     "Catalog",
     "CatalogError",
+    "CheckpointFacts",
     "Database",
     "DiffSummary",
     "FactsTable",
+    "HistoryDatabase",
+    "Job",
+    "JobFacts",
     "Key",
     "KeyedState",
     "ListedTable",
     "NoSuchColumnError",
     "NoSuchDatabaseError",
+    "NoSuchJobError",
     "NoSuchTableError",
     "NotAKeyError",
     "OffsetDifference",

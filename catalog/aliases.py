@@ -14,10 +14,11 @@ the label of a root is under that root, or is nothing.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import datetime
 
-from catalog.freshness import LATEST, RootDatabase, Schema, aliases_of, newest_of
+from catalog.freshness import LATEST, DatabaseSchema, RootDatabase, Schema, aliases_of, newest_of
+from catalog.jobs.grouping import Job
 from catalog.naming import SEPARATOR, database_name
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(Z|[+-]\d\d(:?\d\d)?)", re.IGNORECASE)
@@ -25,13 +26,16 @@ _JOB_LATEST = f"_{LATEST}"
 _NANOSECONDS = 1_000_000_000
 
 
-def schemas_called(name: str, databases: Sequence[RootDatabase], labels: Collection[str]) -> list[Schema]:
+def schemas_called(
+    name: str, databases: Sequence[RootDatabase], labels: Collection[str], jobs: Callable[[], Sequence[Job]]
+) -> list[DatabaseSchema]:
     """Return the databases that an alias in any case may mean: none, one, or several that it does not tell apart.
 
     Args:
         name: the alias.
         databases: under all roots.
         labels: of all roots.
+        jobs: returns the jobs of the databases.
     """
     folded = name.casefold()
     for alias, candidates in aliases_of(databases).items():
@@ -54,7 +58,7 @@ def schemas_called(name: str, databases: Sequence[RootDatabase], labels: Collect
         for one in databases
         if _ends_with(one, folded, tuple(parts))
     ]
-    return [*tails, *_latest_of_jobs(folded, databases)]
+    return [*tails, *_latest_of_jobs(folded, databases, jobs)]
 
 
 def _is_at(one: RootDatabase, rest: Sequence[str]) -> bool:
@@ -75,18 +79,18 @@ def _ends_with(one: RootDatabase, folded: str, parts: tuple[str, ...]) -> bool:
     )
 
 
-def _latest_of_jobs(folded: str, databases: Sequence[RootDatabase]) -> Iterator[Schema]:
-    """Yield the newest savepoint of each job whose name is before `_latest`: jobs in several folders may have one name."""
+def _latest_of_jobs(
+    folded: str, databases: Sequence[RootDatabase], jobs: Callable[[], Sequence[Job]]
+) -> Iterator[DatabaseSchema]:
+    """Yield the newest savepoint of each job whose name is before `_latest`: several jobs may have one title."""
     if not folded.endswith(_JOB_LATEST):
         return
     wanted = folded.removesuffix(_JOB_LATEST)
-    folders: dict[tuple[str, str], list[RootDatabase]] = {}
-    for one in databases:
-        job = one.database.job
-        if job and wanted in (job.casefold(), database_name(job).casefold()):
-            folders.setdefault((one.above, job), []).append(one)
-    for (_, job), candidates in folders.items():
-        yield newest_of(f"{job}{_JOB_LATEST}", candidates)
+    rooted = {id(one.database): one for one in databases}
+    for job in jobs():
+        candidates = [rooted[id(one)] for one in job.databases if id(one) in rooted]
+        if candidates and job.is_called(wanted):
+            yield newest_of(f"{job.title}{_JOB_LATEST}", candidates)
 
 
 def _folded(folders: Sequence[str]) -> tuple[str, ...]:

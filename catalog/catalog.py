@@ -7,13 +7,25 @@ import copy
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 from catalog.aliases import schemas_called
 from catalog.cache.states import StateCache
 from catalog.database import Database
-from catalog.errors import AmbiguousDatabaseError, NoSuchDatabaseError, near_names
-from catalog.freshness import LATEST, Schema, aliases_of
+from catalog.errors import (
+    AmbiguousDatabaseError,
+    AmbiguousJobError,
+    NoSuchDatabaseError,
+    NoSuchJobError,
+    near_names,
+)
+from catalog.freshness import LATEST, AnySchema, DatabaseSchema, Schema, aliases_of
+from catalog.jobs.facts import JobFacts, KnownFacts
+from catalog.jobs.grouping import HISTORY, Job, jobs_of
+from catalog.jobs.histories import Histories
+from catalog.jobs.history import HistoryDatabase
 from catalog.labels import Root
+from catalog.naming import SEPARATOR
 from catalog.roots import (
     DatabaseSource,
     KnownDatabases,
@@ -66,6 +78,8 @@ class Catalog:
         options: StorageOptions = DEFAULT_OPTIONS,
     ) -> None:
         self.cache = cache
+        self._facts = KnownFacts()
+        self._histories = Histories()
         opening = OpeningOptions(
             allowed_roots=tuple(allowed_roots),
             path_map=tuple(sorted((path_map or {}).items())),
@@ -74,11 +88,12 @@ class Catalog:
             jars=tuple(os.fspath(jar) for jar in jars),
             cache=cache,
             storage=options,
+            facts=self._facts,
         )
         self._source: DatabaseSource = RootDatabases(
             roots, opening, rescan_after_s, allow_missing=allow_missing_roots
         )
-        self._kept_aliases: dict[str, Schema | None] | None = None
+        self._kept_aliases: dict[str, DatabaseSchema | None] | None = None
 
     @classmethod
     def of(cls, databases: Iterable[Database]) -> Catalog:
@@ -104,23 +119,97 @@ class Catalog:
         """The names of the databases; `schemas` has the aliases, too."""
         return [database.name for database in self._source.all()]
 
-    def schemas(self) -> list[Schema]:
+    # ---- jobs ----
+
+    def jobs(self) -> list[Job]:
+        """Return the jobs of all databases, by their paths; opens no savepoint."""
+        return jobs_of(self._source.all(), self._facts)
+
+    def job(self, name: str) -> Job:
+        """Return a job by its name, its id, or its title if no other job has it, in any case.
+
+        Raises:
+            NoSuchJobError: near names in the error.
+            AmbiguousJobError: several jobs have this title.
+        """
+        jobs = self.jobs()
+        folded = name.casefold()
+        found = (
+            [job for job in jobs if job.name == name]
+            or [job for job in jobs if job.name.casefold() == folded]
+            or [job for job in jobs if job.is_called(folded)]
+        )
+        if len(found) > 1:
+            raise AmbiguousJobError(name, [job.name for job in found])
+        if not found:
+            raise NoSuchJobError(name, [word for job in jobs for word in (job.name, job.title)])
+        return found[0]
+
+    def learn(self, facts: JobFacts) -> None:
+        """Replace what is known of a job of a cluster of Flink; catalogs of some of its databases learn it, too."""
+        self._facts.learn(facts)
+
+    def facts_of(self, job: Job) -> JobFacts | None:
+        """Return what a cluster of Flink says of a job; None if none does."""
+        return self._facts.of_job(job.job_id)
+
+    def history(self, job: Job) -> HistoryDatabase:
+        """Return the tables of all checkpoints of a job; opens no savepoint."""
+        return self._histories.of(job)
+
+    @property
+    def histories(self) -> list[Schema[HistoryDatabase]]:
+        """The histories of the jobs that have several databases; those of all others can be named, too. Opens no savepoint."""
+        return [Schema(job.history, self.history(job)) for job in self.jobs() if len(job.databases) > 1]
+
+    def _history_called(self, name: str) -> Schema[HistoryDatabase] | None:
+        """Return the history of this name in any case; None if there is none."""
+        folded = name.casefold()
+        if HISTORY not in folded:
+            return None
+        jobs = self.jobs()
+        found = [job for job in jobs if job.history == name]
+        return self._only_history(name, found or [job for job in jobs if job.history.casefold() == folded])
+
+    def _history_of_titled(self, folded: str) -> Schema[HistoryDatabase] | None:
+        """Return the history that is called `<title of a job>__history`; None if there is none."""
+        title = folded.removesuffix(SEPARATOR + HISTORY)
+        if title == folded:
+            return None
+        return self._only_history(folded, [job for job in self.jobs() if job.is_called(title)])
+
+    def _only_history(self, name: str, jobs: Sequence[Job]) -> Schema[HistoryDatabase] | None:
+        if len(jobs) > 1:
+            raise AmbiguousDatabaseError(name, [job.history for job in jobs])
+        return Schema(jobs[0].history, self.history(jobs[0])) if jobs else None
+
+    # ---- names ----
+
+    def schemas(self) -> list[DatabaseSchema]:
         """Return all databases, then `latest` and `<label>_latest`, if roots hold several databases; not the other aliases."""
         databases = self._source.all()
         aliases = (self._alias(name.casefold()) for name in self._aliases(databases))
         return [*(Schema(one.name, one) for one in databases), *(one for one in aliases if one is not None)]
 
-    def schemas_named(self, names: Iterable[str]) -> list[Schema]:
-        """Return those of `schemas` that have these names in any case, then the aliases among the names that are not listed."""
+    def all_schemas(self) -> list[AnySchema]:
+        """Return `schemas`, then `histories`."""
+        return [*self.schemas(), *self.histories]
+
+    def schemas_named(self, names: Iterable[str]) -> list[AnySchema]:
+        """Return those of `all_schemas` that have these names in any case, then the others that are not listed."""
         wanted = {name.casefold(): name for name in names}
-        listed = [schema for schema in self.schemas() if schema.name.casefold() in wanted]
+        listed = [schema for schema in self.all_schemas() if schema.name.casefold() in wanted]
         others = wanted.keys() - {schema.name.casefold() for schema in listed}
         for folded in sorted(others):
             # A name that means nothing, or several databases, is no schema.
             with contextlib.suppress(NoSuchDatabaseError, AmbiguousDatabaseError):
-                found = self.schema(folded)
-                listed.append(Schema(wanted[folded], found.database, found.skipped))
+                listed.append(replace(self.schema(folded), name=wanted[folded]))
         return listed
+
+    @property
+    def all_schema_names(self) -> list[str]:
+        """The names of `all_schemas`; opens no savepoint."""
+        return [*self.schema_names, *(history.name for history in self.histories)]
 
     @property
     def schema_names(self) -> list[str]:
@@ -156,7 +245,7 @@ class Catalog:
         return self.database(names[0]) if len(names) == 1 else None
 
     @property
-    def latest(self) -> Schema | None:
+    def latest(self) -> DatabaseSchema | None:
         """The newest database under the roots that can be read: what `latest` stands for; None if there is none under them.
 
         If none can be read, it is the newest one all the same, and its own error says why.
@@ -175,26 +264,46 @@ class Catalog:
             NoSuchDatabaseError: near names in the error.
             AmbiguousDatabaseError: several databases have this alias.
         """
-        return self.schema(name).database
+        return self.database_schema(name).database
 
-    def schema(self, name: str) -> Schema:
-        """Return the database of a name in any case, or else what an alias stands for, also an alias that is not listed.
+    def schema(self, name: str) -> AnySchema:
+        """Return the database of a name in any case, the history of that name, or else what an alias stands for, listed or not.
 
         Raises:
             NoSuchDatabaseError: near names in the error.
             AmbiguousDatabaseError: several databases have this alias, or their names differ only in case.
         """
+        found: AnySchema | None = (
+            self._named(name)
+            or self._history_called(name)
+            or self._alias(name.casefold())
+            or self._history_of_titled(name.casefold())
+        )
+        if found is None:
+            raise NoSuchDatabaseError(name, near=self.near(name))
+        return found
+
+    def database_schema(self, name: str) -> DatabaseSchema:
+        """Return what `schema` returns, if that is a database.
+
+        Raises:
+            NoSuchDatabaseError: near names in the error.
+            AmbiguousDatabaseError: several databases have this alias, or their names differ only in case.
+        """
+        found = self._named(name) or self._alias(name.casefold())
+        if found is None:
+            raise NoSuchDatabaseError(name, near=self.near(name))
+        return found
+
+    def _named(self, name: str) -> DatabaseSchema | None:
         found = self._source.find(name)
         if len(found) > 1:
             raise AmbiguousDatabaseError(name, [one.name for one in found])
-        schema = Schema(found[0].name, found[0]) if found else self._alias(name.casefold())
-        if schema is None:
-            raise NoSuchDatabaseError(name, near=self.near(name))
-        return schema
+        return Schema(found[0].name, found[0]) if found else None
 
     def near(self, name: str) -> tuple[str, ...]:
         """Return the names most like this one; if there are none, those of databases whose last folder is like it."""
-        near = near_names(name, self.schema_names)
+        near = near_names(name, self.all_schema_names)
         if near:
             return near
         last: dict[str, list[str]] = {}
@@ -202,7 +311,7 @@ class Catalog:
             last.setdefault(one.tail[-1], []).append(one.database.name)
         return tuple(found for folder in near_names(name, last) for found in last[folder])
 
-    def _alias(self, folded: str) -> Schema | None:
+    def _alias(self, folded: str) -> DatabaseSchema | None:
         """Return what an alias stands for: always the same if this catalog keeps its aliases."""
         if self._kept_aliases is None:
             return self._current(folded)
@@ -211,7 +320,7 @@ class Catalog:
             self._kept_aliases.setdefault(folded, self._current(folded))
         return self._kept_aliases[folded]
 
-    def _current(self, folded: str) -> Schema | None:
+    def _current(self, folded: str) -> DatabaseSchema | None:
         """Return what an alias stands for now; looks at the roots at once if that was removed since the last look."""
         found = self._called(folded)
         if not all(_is_as_found(schema.database) for schema in found):
@@ -221,8 +330,8 @@ class Catalog:
             raise AmbiguousDatabaseError(folded, [schema.database.name for schema in found])
         return found[0] if found else None
 
-    def _called(self, folded: str) -> list[Schema]:
-        found = schemas_called(folded, self._source.under_roots(), self._source.labels)
+    def _called(self, folded: str) -> list[DatabaseSchema]:
+        found = schemas_called(folded, self._source.under_roots(), self._source.labels, self.jobs)
         return list({id(schema.database): schema for schema in found}.values())
 
     def table(self, name: str) -> Table:

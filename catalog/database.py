@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
-from typing import Any
+from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 
 from catalog.cache.listings import ListedTable, listing_key
 from catalog.cache.states import StateCache
 from catalog.facts.statemeta import damaged_files
+from catalog.jobs.facts import NO_FACTS, CheckpointFacts, KnownFacts
+from catalog.labels import JobPlace, job_place
+from catalog.predicate import Predicate
 from catalog.references import SavepointReference, is_gone, open_savepoint
 from catalog.savepointtables import SavepointTables
-from catalog.scan import Scan
 from catalog.statetables import StateTable
-from catalog.table import Table
+from catalog.table import Table, TableOwner
 from readers import (
     ReaderError,
     Savepoint,
@@ -24,9 +26,10 @@ from readers import (
 )
 
 _NANOSECONDS = 1_000_000_000
+_LINEAGE_DIGITS = 12
 
 
-class Database:
+class Database(TableOwner):
     """One savepoint or checkpoint. `_metadata` is read when it is first needed, state files when their tables are.
 
     Args:
@@ -35,7 +38,8 @@ class Database:
         uids: uids of operators of which the savepoint stores only the ids.
         cache: of decoded states; None for none.
         modified_ns: when its `_metadata` was modified, since 1970; 0 where that is not known.
-        job: the job that wrote it, as far as its path says.
+        job: the place of the job that wrote it; that of the path alone if None.
+        facts: what a cluster of Flink says of it.
 
     Attributes:
         uids: operator id → uid.
@@ -48,15 +52,19 @@ class Database:
         uids: Iterable[str] = (),
         cache: StateCache | None = None,
         modified_ns: int = 0,
-        job: str | None = None,
+        job: JobPlace | None = None,
+        facts: KnownFacts = NO_FACTS,
     ) -> None:
         self.name = name
         self.reference = reference
         self.modified_ns = modified_ns
-        self.job = job
+        self.job = job or job_place(name, (), reference.path)
+        self._facts = facts
         self.cache = cache
         self.uids: Mapping[str, str] = {operator_id_of(uid): uid for uid in uids}
         self._description: tuple[int, str | None] | None = None
+        self._lineage: str | None = None
+        self._size_bytes: int | None = None
         self._lock = threading.Lock()
         self._tables: SavepointTables | None = None
         self._listed: tuple[ListedTable, ...] | None = None
@@ -86,9 +94,35 @@ class Database:
 
     @property
     def created_at(self) -> datetime | None:
-        """The time of its `_metadata`, which Flink writes last, in UTC, to the second; None where it is not known."""
+        """When Flink made it, in UTC; None where it is not known.
+
+        The cluster says so; otherwise it is the time of `_metadata`, which Flink writes last, to the second.
+        """
+        known = self.checkpoint_facts
+        if known is not None and known.created_at is not None:
+            return known.created_at
         seconds = self.modified_ns // _NANOSECONDS
         return datetime.fromtimestamp(seconds, UTC) if seconds else None
+
+    @property
+    def checkpoint_facts(self) -> CheckpointFacts | None:
+        """What a cluster of Flink says of it; None if none does."""
+        return self._facts.of_checkpoint(self.path)
+
+    @property
+    def age(self) -> timedelta | None:
+        """How long ago Flink made it; None where it is not known."""
+        created_at = self.created_at
+        return None if created_at is None else datetime.now(UTC) - created_at
+
+    @property
+    def readable(self) -> bool:
+        """True if its `_metadata` can be read; reads it the first time."""
+        try:
+            self.describe()
+        except ReaderError:
+            return False
+        return True
 
     @property
     def is_described(self) -> bool:
@@ -104,8 +138,19 @@ class Database:
         if self._description is None:
             metadata = self.savepoint.metadata
             kind = str(metadata.properties.kind) if metadata.properties else None
+            self._lineage, self._size_bytes = _lineage_of(self.savepoint), metadata.size_bytes
             self._description = metadata.checkpoint_id, kind
         return self._description
+
+    @property
+    def lineage(self) -> str | None:
+        """A digest of the ids of its operators, which savepoints of one program share; None before `describe`."""
+        return self._lineage
+
+    @property
+    def size_bytes(self) -> int | None:
+        """The bytes of all its files, those that it shares with others among them; None before `describe`."""
+        return self._size_bytes
 
     @property
     def checkpoint_id(self) -> int:
@@ -171,6 +216,10 @@ class Database:
         """
         return self._opened().find(name)
 
+    def databases_for(self, _table: Table, _predicate: Predicate) -> tuple[Database, ...]:
+        """Return the databases of which a scan of one of its tables reads rows: itself."""
+        return (self,)
+
     def operator_of(self, name: str) -> str:
         """Return the id of an operator by the name of its table, or another of its names, in any case.
 
@@ -187,10 +236,6 @@ class Database:
         """
         return self._opened().state_tables()
 
-    def scan(self, table: str, **arguments: Any) -> Scan:  # as Table.scan
-        """Return `table(table).scan(…)`."""
-        return self.table(table).scan(**arguments)
-
     @property
     def operator_names(self) -> dict[str, str]:
         """Operator id → the name of its table."""
@@ -203,3 +248,8 @@ class Database:
             if self._tables is None or self._tables.savepoint is not savepoint:
                 self._tables = SavepointTables(self.name, savepoint, self.reference, self.uids, self.cache)
             return self._tables
+
+
+def _lineage_of(savepoint: Savepoint) -> str:
+    ids = sorted(operator.operator_id for operator in savepoint.operators)
+    return hashlib.sha256(" ".join(ids).encode()).hexdigest()[:_LINEAGE_DIGITS]

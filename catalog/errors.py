@@ -3,9 +3,11 @@
     CatalogError
       UnknownNameError         carries: name, near
         NoSuchDatabaseError
+        NoSuchJobError
         NoSuchTableError
         NoSuchColumnError
       AmbiguousDatabaseError   carries: name, candidates
+        AmbiguousJobError
       DuplicateDatabaseError   the name is taken, or may be taken by a savepoint under a root
       ConflictingRootsError    carries: suggestions; two roots have one label, or a root is inside another
       InvalidDatabaseNameError a name that a URL would have to escape
@@ -73,6 +75,12 @@ class NoSuchDatabaseError(UnknownNameError):
     what = "database"
 
 
+class NoSuchJobError(UnknownNameError):
+    """The catalog has no such job."""
+
+    what = "job"
+
+
 class NoSuchTableError(UnknownNameError):
     """The database has no such table."""
 
@@ -90,8 +98,10 @@ class AmbiguousDatabaseError(CatalogError):
 
     Args:
         name: as it was given.
-        candidates: the names of the databases.
+        candidates: the names of those that have it.
     """
+
+    what = "database"
 
     def __init__(self, name: str, candidates: Sequence[str]) -> None:
         self.name = name
@@ -99,8 +109,14 @@ class AmbiguousDatabaseError(CatalogError):
         listed = ", ".join(f'"{one}"' for one in self.candidates[:_LISTED])
         more = f" and {len(self.candidates) - _LISTED} more" if len(self.candidates) > _LISTED else ""
         super().__init__(
-            f"expected the name of one database, found {name!r}, which may be each of {len(self.candidates)}: {listed}{more}"
+            f"expected the name of one {self.what}, found {name!r}, which may be each of {len(self.candidates)}: {listed}{more}"
         )
+
+
+class AmbiguousJobError(AmbiguousDatabaseError):
+    """Several jobs have this title."""
+
+    what = "job"
 
 
 class DuplicateDatabaseError(CatalogError):

@@ -13,13 +13,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import groupby
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
 from catalog.database import Database
+from catalog.jobs.history import HistoryDatabase
 from catalog.naming import database_name
+from catalog.table import TableOwner
 from readers import ReaderError
 
 LATEST = "latest"
+_Owner = TypeVar("_Owner", bound=TableOwner)
 logger = logging.getLogger("savepointdb")
 
 
@@ -37,23 +40,27 @@ class Skipped:
 
 
 @dataclass(frozen=True, slots=True)
-class Schema:
-    """A name by which SQL may call a database.
+class Schema(Generic[_Owner]):
+    """A name by which SQL may call a database, or the history of a job.
 
     Attributes:
-        name: of the database, or an alias.
+        name: of the database or the history, or an alias.
         database: what the name stands for now.
         skipped: newer databases that an alias such as `latest` would stand for if they could be read, the newest first.
     """
 
     name: str
-    database: Database
+    database: _Owner
     skipped: tuple[Skipped, ...] = field(default=(), compare=False)
 
     @property
     def alias_of(self) -> str | None:
         """The name of the database; None where the schema has that name itself."""
         return self.database.name if self.name != self.database.name else None
+
+
+DatabaseSchema: TypeAlias = Schema[Database]
+AnySchema: TypeAlias = Schema[Database] | Schema[HistoryDatabase]
 
 
 class RootDatabase(NamedTuple):
@@ -65,7 +72,6 @@ class RootDatabase(NamedTuple):
         modified_ns: when its `_metadata` was modified, since 1970; 0 where the file system does not say.
         folders: below the root, outermost first; empty if the root is the savepoint.
         tail: the last folders of its path, by which it may be called.
-        above: the path of the folder that it is in.
         has_latest: whether `<label>_latest` is listed, which would say nothing new of an only root, or of a root that is a
             savepoint.
     """
@@ -75,7 +81,6 @@ class RootDatabase(NamedTuple):
     modified_ns: int
     folders: tuple[str, ...]
     tail: tuple[str, ...]
-    above: str
     has_latest: bool
 
 
@@ -87,7 +92,7 @@ def aliases_of(databases: Sequence[RootDatabase]) -> dict[str, list[RootDatabase
     return aliases
 
 
-def newest_of(alias: str, databases: Iterable[RootDatabase]) -> Schema:
+def newest_of(alias: str, databases: Iterable[RootDatabase]) -> DatabaseSchema:
     """Return what an alias for the newest database stands for: the newest whose `_metadata` can be read, or the newest if none can.
 
     Logs those that it skips. Reads `_metadata` of the newest one, and of those that were modified at the same moment.

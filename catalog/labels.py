@@ -1,4 +1,4 @@
-"""The labels of roots, and what a path says of a savepoint: its folders, and its job.
+"""The labels of roots, and what a path says of a savepoint: its folders, and the place of its job.
 
 A root without a label has the name of its folder as its label. The names of databases begin with the label, so no two roots
 have the same one, in any case, and no root is inside another: a savepoint would have two names.
@@ -16,8 +16,10 @@ from itertools import permutations
 from catalog.errors import ConflictingRootsError, InvalidDatabaseNameError
 from readers import METADATA_FILE_NAME, Location, given_location
 
-# Flink writes the beginning of the job's id into the name of a savepoint: `savepoint-3f2a91-0c1d2e3f4a5b`.
-_SAVEPOINT_OF_JOB = re.compile(r"savepoint-([^-]+)-[^-]+")
+# Flink writes the first six digits of the job's id into the name of a savepoint: `savepoint-3f2a91-0c1d2e3f4a5b`.
+_SAVEPOINT_OF_JOB = re.compile(r"savepoint-([0-9a-f]{6})-[^-]+")
+_CHECKPOINT = re.compile(r"chk-(\d{1,18})")
+_JOB_ID = re.compile(r"[0-9a-f]{32}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,16 +76,49 @@ def savepoint_location(path: str) -> Location:
     return location.parent if location.name == METADATA_FILE_NAME else location
 
 
-def job_of(folders: Sequence[str]) -> str | None:
-    """Return the job of a savepoint: the part of its own name that tells it, or else the folder that it is in.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobPlace:
+    """The job of a savepoint, as far as the path of the savepoint says.
+
+    Attributes:
+        label: of the root, or the name of the database where it is under none.
+        folders: of the job, below the root, or of the savepoint if that is the root; empty if the root is that folder.
+        title: the name for people: the last folder, or the digits in the name of a savepoint; None if the path has neither.
+        job_id: the id of the job, 32 hexadecimal digits; None where no folder has it.
+        id_prefix: the first six digits of the id, in the name of a savepoint; None where that has none.
+        checkpoint: the number in the name `chk-4`; None where that is another.
+    """
+
+    label: str
+    folders: tuple[str, ...]
+    title: str | None
+    job_id: str | None = None
+    id_prefix: str | None = None
+    checkpoint: int | None = None
+
+
+def job_place(label: str, folders: Sequence[str], path: str) -> JobPlace:
+    """Return the place of the job that wrote a savepoint.
 
     Args:
-        folders: of its path; its own name is the last one.
+        label: of the root.
+        folders: from the root to the savepoint; empty if the savepoint is the root.
+        path: of the savepoint.
     """
-    found = _SAVEPOINT_OF_JOB.fullmatch(folders[-1]) if folders else None
+    last = folders_above(path)
+    above = last[0] if len(last) > 1 else None
+    found = _SAVEPOINT_OF_JOB.fullmatch(last[-1]) if last else None
     if found is not None:
-        return found[1]
-    return folders[-2] if len(folders) > 1 else None
+        # A folder of savepoints may have those of many jobs.
+        return JobPlace(label=label, folders=tuple(folders), title=found[1], id_prefix=found[1])
+    number = _CHECKPOINT.fullmatch(last[-1]) if last else None
+    return JobPlace(
+        label=label,
+        folders=tuple(folders[:-1]),
+        title=label if len(folders) == 1 else above,
+        job_id=above if above is not None and _JOB_ID.fullmatch(above) else None,
+        checkpoint=None if number is None else int(number[1]),
+    )
 
 
 def _own_name(path: str) -> str:

@@ -159,6 +159,10 @@ class StateReference:
     name: str
     parts: int
 
+    def elsewhere(self) -> StateReference:
+        """Return the reference for another folder or machine."""
+        return replace(self, savepoint=self.savepoint.elsewhere())
+
     def state(self) -> State:
         """Return the state; reads the headers of its operator the first time.
 

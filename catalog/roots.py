@@ -24,7 +24,8 @@ from catalog.database import Database
 from catalog.discovery import DiscoveredSavepoint, find_savepoints, modified_at
 from catalog.errors import DuplicateDatabaseError, InvalidDatabaseNameError, NoSuchDatabaseError
 from catalog.freshness import RootDatabase
-from catalog.labels import Root, folders_above, job_of, labelled, savepoint_location
+from catalog.jobs.facts import KnownFacts
+from catalog.labels import JobPlace, Root, folders_above, job_place, labelled
 from catalog.naming import SEPARATOR, database_name, is_free_name
 from catalog.references import SavepointReference, open_savepoint
 from readers import (
@@ -49,6 +50,7 @@ class OpeningOptions:
         jars: jars of the job.
         cache: of decoded states; None for none.
         storage: how files are reached.
+        facts: what clusters of Flink say of savepoints.
     """
 
     allowed_roots: tuple[str, ...]
@@ -58,6 +60,7 @@ class OpeningOptions:
     jars: tuple[str, ...]
     cache: StateCache | None
     storage: StorageOptions
+    facts: KnownFacts
 
     def reference(self, path: str) -> SavepointReference:
         """Return what opens the savepoint at a path."""
@@ -71,11 +74,9 @@ class OpeningOptions:
             options=self.storage,
         )
 
-    def database(
-        self, name: str, reference: SavepointReference, modified_ns: int = 0, job: str | None = None
-    ) -> Database:
+    def database(self, name: str, reference: SavepointReference, modified_ns: int, job: JobPlace) -> Database:
         """Return a database of this name; opens nothing."""
-        return Database(name, reference, self.uids, self.cache, modified_ns, job)
+        return Database(name, reference, self.uids, self.cache, modified_ns, job, self.facts)
 
 
 class DatabaseSource(ABC):
@@ -202,7 +203,7 @@ class RootDatabases(DatabaseSource):
             self._check_free(name)
             modified_ns = modified_at(path, self._options.storage)
             self._added[name] = self._options.database(
-                name, reference, modified_ns, job_of(folders_above(path))
+                name, reference, modified_ns, job_place(name, (), path)
             )
             return self._added[name]
 
@@ -274,15 +275,14 @@ class RootDatabases(DatabaseSource):
             # A remote file says only by its time that it was replaced.
             or known.modified_ns != found.modified_ns
         ):
-            tail = (root.label, *found.relative) if found.relative else folders_above(found.path)
-            known = self._options.database(name, reference, found.modified_ns, job_of(tail))
+            place = job_place(root.label, found.relative, found.path)
+            known = self._options.database(name, reference, found.modified_ns, place)
         return RootDatabase(
             database=known,
             label=root.label,
             modified_ns=found.modified_ns,
             folders=found.relative,
             tail=found.relative or folders_above(found.path),
-            above=str(savepoint_location(found.path).parent),
             has_latest=self._has_latest and bool(found.relative),
         )
 
@@ -364,7 +364,6 @@ class KnownDatabases(DatabaseSource):
                 modified_ns=database.modified_ns,
                 folders=(),
                 tail=folders_above(database.path),
-                above=str(savepoint_location(database.path).parent),
                 has_latest=False,
             )
             for database in self._databases

@@ -16,7 +16,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from catalog.cache.states import CacheUse
-from catalog.references import SavepointReference
 from readers import ReadCounter, ReaderError
 
 
@@ -84,8 +83,8 @@ class Split(ABC):
         """Key groups of its rows; empty where rows have no key."""
         return frozenset()
 
-    def of_savepoint(self, savepoint: SavepointReference) -> Split:
-        """Return the split that reads this savepoint and no cache: for another machine."""
+    def elsewhere(self) -> Split:
+        """Return the split for another folder or machine: it opens its savepoints by absolute paths, and reads no cache."""
         return self
 
     def narrowed(self, columns: Sequence[str]) -> Split:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ import pyarrow.compute as pc
 from pyarrow import parquet
 
 from catalog.cache.states import entry_footer
-from catalog.references import SavepointReference, StateReference
+from catalog.references import StateReference
 from catalog.scan import ScanCounter, Split
 from readers import SUBTASK, ReaderError, SavepointGoneError, Selection, conform, json_text
 
@@ -42,7 +43,7 @@ class Output:
     name: str
     type: pa.DataType
     source: str | None = None
-    constant: str | None = None
+    constant: str | int | datetime | None = None
     as_json: bool = False
     path: tuple[str, ...] = ()
 
@@ -82,8 +83,8 @@ class StateSplit(Split):
     exploded: str | None = None
     may_be_partial: bool = False
 
-    def of_savepoint(self, savepoint: SavepointReference) -> StateSplit:
-        return replace(self, reference=replace(self.reference, savepoint=savepoint))
+    def elsewhere(self) -> StateSplit:
+        return replace(self, reference=self.reference.elsewhere())
 
     def narrowed(self, columns: Sequence[str]) -> StateSplit:
         outputs = {output.name: output for output in self.outputs}
@@ -164,8 +165,8 @@ class CachedSplit(Split):
     def wanted_key_groups(self) -> frozenset[int]:
         return self.origin.wanted_key_groups
 
-    def of_savepoint(self, savepoint: SavepointReference) -> StateSplit:
-        return self.origin.of_savepoint(savepoint)
+    def elsewhere(self) -> StateSplit:
+        return self.origin.elsewhere()
 
     def narrowed(self, columns: Sequence[str]) -> CachedSplit:
         return replace(self, origin=self.origin.narrowed(columns))

@@ -1,4 +1,4 @@
-"""What every table of a database is, and the tables without states: `FactsTable`, `ReadFactsTable`, `PlannedTable`."""
+"""What every table is, the tables without states (`FactsTable`, `ReadFactsTable`, `PlannedTable`), and what has tables."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from catalog.cache.listings import ListedTable
 from catalog.errors import NoSuchColumnError
 from catalog.predicate import ANYTHING, Predicate
 from catalog.scan import Scan
@@ -43,6 +44,8 @@ class Table(ABC):
 
     name: str
     comment: str
+    leaves_out = False
+    """True if a scan leaves out what cannot be read, and names it, also where a partial answer is not allowed."""
 
     @property
     @abstractmethod
@@ -117,6 +120,42 @@ class Table(ABC):
             if known.casefold() == name.casefold():
                 return str(known)
         raise NoSuchColumnError(name, self.schema.names, self.name)
+
+
+class TableOwner(ABC):
+    """What has tables under one name of SQL: a database, or the history of a job.
+
+    Attributes:
+        name: in the catalog.
+    """
+
+    name: str
+
+    @property
+    @abstractmethod
+    def tables(self) -> list[str]:
+        """Names of its tables; reads the headers of all state files."""
+
+    @abstractmethod
+    def listed(self) -> Sequence[ListedTable | Table]:
+        """Return its tables as lists show them; reads the headers of all state files, unless they are remembered.
+
+        Raises:
+            ReaderError: it cannot be opened.
+        """
+
+    @abstractmethod
+    def table(self, name: str) -> Table:
+        """Return a table by name, in any case.
+
+        Raises:
+            NoSuchTableError: near names in the error.
+            ReaderError: a file that may hold the state of this name cannot be read.
+        """
+
+    def scan(self, table: str, **arguments: Any) -> Scan:  # as Table.scan
+        """Return `table(table).scan(…)`."""
+        return self.table(table).scan(**arguments)
 
 
 class FactsTable(Table):

@@ -534,8 +534,8 @@ def _database_lines(database: Database) -> Iterator[str]:
     made = database.created_at
     if made is not None:
         facts.append(f"{age_text(made, datetime.now(UTC))} ({made:%Y-%m-%d %H:%M:%S} UTC)")
-    if database.job:
-        facts.append(f"job {printable(database.job)}")
+    if database.job.title:
+        facts.append(f"job {printable(database.job.title)}")
     facts.append(f"written by Flink {database.savepoint.metadata.flink_versions}")
     yield ", ".join(facts)
     states = database.table("StateMeta").scan().to_arrow()

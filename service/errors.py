@@ -9,7 +9,9 @@
         ColumnNotFoundError          400 COLUMN_NOT_FOUND
         TableNotFoundError           404 TABLE_NOT_FOUND
         DatabaseNotFoundError        404 DATABASE_NOT_FOUND
+        JobNotFoundError             404 JOB_NOT_FOUND
         AmbiguousNameError           409 AMBIGUOUS_DATABASE   several databases have this alias
+          AmbiguousTitleError        409 AMBIGUOUS_JOB        several jobs have this title
         InvalidValueError            400 INVALID_VALUE        a cast or computation that fails on the data
         EngineRefusesError           400 (of the engine)      the engine cannot answer it, or would answer otherwise
       UnauthorizedError              401 UNAUTHORIZED         no credentials, or wrong ones
@@ -48,10 +50,12 @@ from dataclasses import dataclass
 
 from catalog.errors import (
     AmbiguousDatabaseError,
+    AmbiguousJobError,
     CatalogError,
     DuplicateDatabaseError,
     NoSuchColumnError,
     NoSuchDatabaseError,
+    NoSuchJobError,
     NoSuchTableError,
     UnknownNameError,
 )
@@ -188,11 +192,24 @@ class DatabaseNotFoundError(InvalidQueryError):
     code = "DATABASE_NOT_FOUND"
 
 
+class JobNotFoundError(InvalidQueryError):
+    """The catalog has no such job."""
+
+    status = 404
+    code = "JOB_NOT_FOUND"
+
+
 class AmbiguousNameError(InvalidQueryError):
     """Several databases have this alias; the message lists them."""
 
     status = 409
     code = "AMBIGUOUS_DATABASE"
+
+
+class AmbiguousTitleError(AmbiguousNameError):
+    """Several jobs have this title; the message lists them."""
+
+    code = "AMBIGUOUS_JOB"
 
 
 class InvalidValueError(InvalidQueryError):
@@ -435,9 +452,11 @@ _Translation = tuple[type[QueryError], str | None, int | None]
 _TRANSLATIONS: dict[type[BaseException], _Translation] = {
     MemoryError: (MemoryExceededError, None, None),
     NoSuchDatabaseError: (DatabaseNotFoundError, None, None),
+    NoSuchJobError: (JobNotFoundError, None, None),
     NoSuchTableError: (TableNotFoundError, None, None),
     NoSuchColumnError: (ColumnNotFoundError, None, None),
     AmbiguousDatabaseError: (AmbiguousNameError, None, None),
+    AmbiguousJobError: (AmbiguousTitleError, None, None),
     DuplicateDatabaseError: (ConflictError, None, None),
     CatalogError: (InvalidRequestError, None, None),
     NotASavepointError: (SavepointError, "NOT_A_SAVEPOINT", None),

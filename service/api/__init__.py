@@ -8,6 +8,7 @@ In reading order:
     answers.py    the rows of a query → an HTTP answer
     buffer.py     the rows of a JSON answer, until it is sent
     databases.py  /api/databases: the catalog
+    jobs.py       /api/jobs: the databases by their jobs
     keys.py       POST /api/databases/{database}/keys: a key as people write it → queries
     checks.py     POST /api/checks: will a savepoint restore
     savepoints.py /api/savepoints: a script → a new savepoint

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.status import HTTP_201_CREATED
 
 from catalog import Table
-from catalog.freshness import Schema
+from catalog.freshness import DatabaseSchema, Schema
 from readers import Location, ReaderError, given_location
 from service.api.state import State, Visible
 from service.auth.user import Caller
@@ -45,12 +45,15 @@ class DatabaseEntry(BaseModel):
     created_at: datetime | None = Field(
         default=None, description="the time of `_metadata`, which Flink writes last, if the storage tells it"
     )
+    age_s: float | None = Field(default=None, description="seconds since then")
     job: str | None = Field(
         default=None,
-        description="the job as the path tells it: the folder of `chk-N`, a part of `savepoint-…-…`",
+        description="the title of the job, as the path tells it: the folder of `chk-N`, a part of `savepoint-…-…`; "
+        "`GET /api/jobs` has the jobs",
     )
     kind: str | None = Field(default=None, description="SAVEPOINT or CHECKPOINT, if the savepoint records it")
     checkpoint_id: int | None = None
+    readable: bool = Field(default=True, description="false if `_metadata` cannot be read")
     error: str | None = Field(default=None, description="why the savepoint cannot be read")
     skipped: list[SkippedEntry] = Field(
         default_factory=list,
@@ -102,10 +105,19 @@ class Registration(BaseModel):
 
 @router.get("")
 def list_databases(catalog: Visible) -> DatabaseList:
-    """List all databases, then their aliases; a database that cannot be read has an error."""
+    """List all databases, those of one job together and the newest first, then the aliases; a database that cannot be read has an error."""
     # Reads the metadata of all savepoints at the same time, not one after the other.
     catalog.described()
-    return DatabaseList(databases=[_entry(schema) for schema in catalog.schemas()])
+    place = {
+        id(database): (number, age)
+        for number, job in enumerate(catalog.jobs())
+        for age, database in enumerate(job.databases)
+    }
+    schemas = catalog.schemas()
+    own = [schema for schema in schemas if schema.alias_of is None]
+    aliases = [schema for schema in schemas if schema.alias_of is not None]
+    ordered = sorted(own, key=lambda schema: place.get(id(schema.database), (len(place), 0)))
+    return DatabaseList(databases=[_entry(schema) for schema in (*ordered, *aliases)])
 
 
 @router.post("", status_code=HTTP_201_CREATED)
@@ -130,7 +142,7 @@ def register_database(registration: Registration, service: State, principal: Cal
 @router.get("/{database:path}/tables/{table:path}")
 def describe_table(database: str, table: str, catalog: Visible) -> TableDetail:
     """Return a table with its columns and their types."""
-    found = catalog.database(database).table(table)
+    found = catalog.schema(database).database.table(table)
     columns = [ColumnEntry(name=field.name, type=sql_type(field.type)) for field in found.schema]
     return TableDetail(**_table_entry(found).model_dump(), columns=columns)
 
@@ -138,14 +150,14 @@ def describe_table(database: str, table: str, catalog: Visible) -> TableDetail:
 @router.get("/{database:path}/tables")
 def list_tables(database: str, catalog: Visible) -> TableList:
     """List the tables of a database."""
-    found = catalog.database(database)
+    found = catalog.schema(database).database
     return TableList(tables=[_table_entry(found.table(name)) for name in found.tables])
 
 
 @router.get("/{database:path}")
 def describe_database(database: str, catalog: Visible) -> DatabaseEntry:
     """Return a database."""
-    return _entry(catalog.schema(database))
+    return _entry(catalog.database_schema(database))
 
 
 def path_under(path: str, roots: tuple[str, ...]) -> str | None:
@@ -169,14 +181,15 @@ def _followed(location: Location) -> Location:
     return location._replace(path=os.path.realpath(location.path)) if location.scheme == "file" else location
 
 
-def _entry(schema: Schema) -> DatabaseEntry:
+def _entry(schema: DatabaseSchema) -> DatabaseEntry:
     database = schema.database
     entry = DatabaseEntry(
         name=schema.name,
         path=database.path,
         alias_of=schema.alias_of,
         created_at=database.created_at,
-        job=database.job,
+        age_s=None if database.age is None else database.age.total_seconds(),
+        job=database.job.title,
         skipped=[
             SkippedEntry(name=one.name, error=query_error_of(one.error).message) for one in schema.skipped
         ],
@@ -184,6 +197,7 @@ def _entry(schema: Schema) -> DatabaseEntry:
     try:
         entry.checkpoint_id, entry.kind = database.describe()
     except ReaderError as error:
+        entry.readable = False
         entry.error = query_error_of(error).message
     return entry
 

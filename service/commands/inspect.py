@@ -57,7 +57,7 @@ def _lines(database: Database) -> Iterator[str]:
     total = sum(operators["operator_total_size_in_bytes"].to_pylist())
     made = database.created_at
     age = f"{age_text(made, datetime.now(UTC))} ({made:%Y-%m-%d %H:%M:%S} UTC), " if made else ""
-    job = f"job {database.job}, " if database.job else ""
+    job = f"job {database.job.title}, " if database.job.title else ""
     yield f"{database.name}: {kind} {database.checkpoint_id}, {age}{job}{size_text(total)}, {database.path}"
     yield f"\n{_counted(len(operators), 'operator')}"
     yield from _table(operators, _OPERATORS)
@@ -123,7 +123,7 @@ def _as_json(database: Database) -> str:
         "kind": database.kind,
         "checkpoint_id": database.checkpoint_id,
         "created_at": database.created_at,
-        "job": database.job,
+        "job": database.job.title,
     }
     head = orjson.dumps(facts, option=orjson.OPT_UTC_Z).decode().removesuffix("}")
     return (

@@ -38,7 +38,7 @@ def _query(options: Namespace) -> None:
     )
     if options.database is not None:
         # A name that is wrong is an error also where the statement names all its databases.
-        catalog.database(options.database)
+        catalog.schema(options.database)
     # Before the deadline of the query counts: if the decoder is not compiled yet, this takes seconds.
     log_compilation()
     load_machine()

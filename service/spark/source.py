@@ -45,7 +45,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from catalog import Catalog, Database, NoSuchTableError, Table, connect
+from catalog import Catalog, Database, HistoryDatabase, NoSuchTableError, Table, connect
 from catalog.predicate import ANYTHING
 from readers import absolute
 from service.spark.errors import InvalidOptionError, carried
@@ -146,9 +146,9 @@ class SourceOptions:
         )
         return self._database(catalog).table(self.table)
 
-    def _database(self, catalog: Catalog) -> Database:
+    def _database(self, catalog: Catalog) -> Database | HistoryDatabase:
         if self.database is not None:
-            return catalog.database(self.database)
+            return catalog.schema(self.database).database
         default = catalog.default
         if default is None:
             known = ", ".join(catalog.databases) or "none"

@@ -13,8 +13,7 @@ In: a statement in DuckDB's or Trino's dialect. Out: one query over resolved tab
     names.py               their names in the plan
     edits.py               the same names in the user's own text
     spellings.py           constants in an older spelling
-    information_schema.py  the tables that list the catalog
-    listings.py            which databases a query of such tables asks for
+    schemas/               databases, histories, and the tables that list them
     pruning.py             conditions that save reading → predicates
     constants.py           tables of constants in a statement
     literals.py            constants as values of a column

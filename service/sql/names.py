@@ -20,8 +20,8 @@ from catalog import Catalog, CatalogError
 from readers import ReaderError
 from service.errors import Position
 from service.sql.edits import Edit, edit_of, quoted
-from service.sql.information_schema import CATALOG, INFORMATION_SCHEMA
 from service.sql.plan import TableReference
+from service.sql.schemas.information_schema import CATALOG, INFORMATION_SCHEMA
 
 _PLAIN_NAME = re.compile(r"[A-Za-z_]\w*")
 _MOST_DATABASES = 3

@@ -7,7 +7,7 @@ from functools import cached_property
 
 from sqlglot import exp
 
-from catalog import Database, Predicate, Scan, Table
+from catalog import Database, HistoryDatabase, Predicate, Scan, Table
 from catalog.predicate import ANYTHING
 from service.errors import Position
 from service.sql.incomplete import UnreadFile, unread_files
@@ -48,7 +48,7 @@ class TableReference:
     """
 
     name: str
-    database: Database | None
+    database: Database | HistoryDatabase | None
     table: Table
     columns: tuple[str, ...] | None = None
     predicate: Predicate = ANYTHING
@@ -59,6 +59,11 @@ class TableReference:
     def title(self) -> str:
         """Its name for people, with its database."""
         return self.name.partition(": ")[2]
+
+    @property
+    def databases(self) -> tuple[Database, ...]:
+        """The savepoints that it may read rows of."""
+        return () if self.database is None else self.database.databases_for(self.table, self.predicate)
 
     @cached_property
     def scan(self) -> Scan:
@@ -116,14 +121,14 @@ class Plan:
         return tuple(
             file
             for reference in self.tables
-            if reference.allow_partial and reference.database is not None
+            if (reference.allow_partial or reference.table.leaves_out) and reference.database is not None
             for file in unread_files(reference.title, reference.scan.unread)
         )
 
     @property
     def databases(self) -> tuple[Database, ...]:
         """The databases that the query reads, in the order of their names in the text."""
-        databases = {table.database.name: table.database for table in self.tables if table.database}
+        databases = {one.name: one for reference in self.tables for one in reference.databases}
         return tuple(databases.values())
 
     @property

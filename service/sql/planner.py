@@ -24,10 +24,10 @@ from catalog import Catalog
 from service.errors import ForbiddenError, Position, QuerySyntaxError
 from service.sql.allowlist import ALLOWED_STATEMENTS, QUERY_WORDS, refusal_of
 from service.sql.edits import quoted
-from service.sql.information_schema import CATALOG
 from service.sql.parser import DIALECT, blanked, check_length, parsed, tokens_of, too_deep
 from service.sql.plan import Plan
 from service.sql.resolver import Resolver, SystemTables
+from service.sql.schemas.information_schema import CATALOG
 from service.sql.types import sql_type
 
 

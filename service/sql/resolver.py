@@ -5,6 +5,7 @@
 | `table` | of the default database: the one that the session names, or the only one, or the newest one under the roots |
 | `"database".table`, `flink."database".table` | of that database |
 | `information_schema.table` | lists the catalog |
+| `savepointdb.jobs`, `savepointdb.checkpoints` | list jobs, and savepoints and checkpoints |
 
 In the plan a table has a name of its own for each place where it stands, so the query never means another table that an
 engine may know by its name.
@@ -18,9 +19,8 @@ from typing import Protocol
 
 from sqlglot import exp
 
-from catalog import Catalog, CatalogError, Database, NoSuchTableError, Predicate, Table
+from catalog import Catalog, CatalogError, NoSuchTableError, Predicate, Table
 from catalog.errors import near_names
-from catalog.freshness import Schema
 from catalog.predicate import ANYTHING
 from service.errors import (
     DatabaseNotFoundError,
@@ -34,12 +34,13 @@ from service.errors import (
 )
 from service.sql.allowlist import check_table_function, check_tree
 from service.sql.edits import edited
-from service.sql.information_schema import CATALOG, INFORMATION_SCHEMA, information_schema_table
-from service.sql.listings import requested_databases
 from service.sql.names import TablesBySelect, is_common_table, rename_tables, used_columns, used_names
 from service.sql.parser import generated
 from service.sql.plan import NO_GROUNDS, Plan, PredicateGrounds, TableReference
 from service.sql.pruning import is_plain, predicates_of
+from service.sql.schemas.information_schema import CATALOG, INFORMATION_SCHEMA, information_schema_table
+from service.sql.schemas.listings import requested_databases
+from service.sql.schemas.named import JobTables, ListedSchema, Owner, listed_names, schema_called
 from service.sql.spellings import respell
 
 
@@ -136,19 +137,19 @@ class Resolver:
             ),
         )
 
-    def database(self, name: str, position: Position | None) -> Database:
+    def database(self, name: str, position: Position | None) -> Owner:
         """Return the database of this name or alias.
 
         Raises:
             DatabaseNotFoundError: the catalog has no such database.
         """
         try:
-            schema = self._catalog.schema(name)
+            schema = schema_called(self._catalog, name)
         except CatalogError as error:
             raise _at(query_error_of(error), position) from error
         return self._database_of(schema)
 
-    def _database_of(self, schema: Schema) -> Database:
+    def _database_of(self, schema: ListedSchema) -> Owner:
         """Return the database of a schema; the client learns of newer ones that cannot be read."""
         found = (
             f'"{schema.name}" is "{schema.database.name}": "{one.name}" is newer, and cannot be read: '
@@ -158,7 +159,7 @@ class Resolver:
         self.skipped = tuple(dict.fromkeys((*self.skipped, *found)))
         return schema.database
 
-    def default_database(self, name: str, position: Position | None = None) -> Database:
+    def default_database(self, name: str, position: Position | None = None) -> Owner:
         """Return the database of tables without one; warn if nothing but its age says that it is meant.
 
         Args:
@@ -216,7 +217,8 @@ class Resolver:
             self.database(qualifier, position) if qualifier else self.default_database(parts[-1], position)
         )
         table = self._table(database, parts[-1], position)
-        return TableReference(name=f"{number}: {database.name}.{table.name}", database=database, table=table)
+        read = None if isinstance(database, JobTables) else database
+        return TableReference(name=f"{number}: {database.name}.{table.name}", database=read, table=table)
 
     def _file(self, path: str, number: int, position: Position | None) -> TableReference:
         try:
@@ -232,24 +234,24 @@ class Resolver:
             return None
         path = tuple(part.casefold() for part in parts)
         try:
-            return self._system_tables.table(path, requested_databases(node, self._catalog.schema_names))
+            return self._system_tables.table(path, requested_databases(node, listed_names(self._catalog)))
         except QueryError as error:
             raise _at(error, position) from error
 
     def _listing(self, name: str, node: exp.Table, position: Position | None) -> Table:
-        databases = requested_databases(node, self._catalog.schema_names)
+        databases = requested_databases(node, listed_names(self._catalog))
         try:
             return information_schema_table(self._catalog, name, databases)
         except NoSuchTableError as error:
             raise _at(query_error_of(error), position) from error
 
-    def _table(self, database: Database, name: str, position: Position | None) -> Table:
+    def _table(self, database: Owner, name: str, position: Position | None) -> Table:
         try:
             return database.table(name)
         except NoSuchTableError as error:
             failure = _at(query_error_of(error), position)
             # A database may stand where a table is expected: FROM chk-41.
-            near = error.near or near_names(name, self._catalog.schema_names)
+            near = error.near or near_names(name, listed_names(self._catalog))
             failure.message = f"there is no table {name!r} in database {database.name!r}"
             failure.hint = near_names_hint(near) or f'SHOW TABLES FROM "{database.name}" lists its tables'
             raise failure from error

@@ -22,6 +22,7 @@ from typing import Any
 import orjson
 
 from catalog import Catalog, Database, connect
+from catalog.labels import JobPlace
 from catalog.references import SavepointReference
 from service.settings import Settings
 from service.writing.writing import WriteRequest
@@ -76,14 +77,14 @@ class KnownDatabase:
         reference: opens it.
         uids: uids of operators of which it stores only the ids.
         modified_ns: when it was modified.
-        job: the job that wrote it.
+        job: the place of the job that wrote it.
     """
 
     name: str
     reference: SavepointReference
     uids: tuple[str, ...]
     modified_ns: int
-    job: str | None
+    job: JobPlace
 
     @classmethod
     def of(cls, database: Database) -> KnownDatabase:

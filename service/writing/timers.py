@@ -72,16 +72,18 @@ def rows_of_state(
         uids: the operator uids of the new rows; a savepoint of Flink 1.20 or before has only their hashes.
     """
     facts = {
-        output.name: output.constant for output in table.outputs(writable.known) if output.name in _FACTS
+        output.name: None if output.constant is None else str(output.constant)
+        for output in table.outputs(writable.known)
+        if output.name in _FACTS
     }
     given = [name for name in _FACTS if name in names]
     operator = ", ".join(quoted(name) for name in given if name in _OPERATOR)
     conditions = [f"coalesce({operator}) IS NOT NULL"]
     for name in given:
-        values = [facts[name]] if facts.get(name) is not None else []
+        values = [known] if (known := facts.get(name)) is not None else []
         if name == "operator_uid" and not values:
             values = [uid for uid in uids if operator_id_of(uid) == facts["operator_id"]]
-        condition = f"{quoted(name)} = {_literal(values[0] or '')}" if values else "FALSE"
+        condition = f"{quoted(name)} = {_literal(values[0])}" if values else "FALSE"
         # One name of the operator is enough.
         conditions.append(f"({quoted(name)} IS NULL OR {condition})" if name in _OPERATOR else condition)
     columns = ", ".join(quoted(name) for name in _OWN if name in names)

@@ -214,7 +214,7 @@ class Writing:
 def _source(catalog: Catalog, request: WriteRequest) -> Database:
     """Return the savepoint to write from."""
     if request.database is not None:
-        return catalog.schema(request.database).database
+        return catalog.database(request.database)
     database = catalog.default
     if database is None:
         raise InvalidRequestError(

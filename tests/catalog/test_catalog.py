@@ -202,8 +202,7 @@ def test_a_split_of_a_relative_path_reads_the_same_in_another_folder(
     monkeypatch.chdir(FLINK / "2.3.0")
     database = catalog.connect("wordcount-rocksdb-savepoints/native").default
     assert database is not None
-    elsewhere = database.reference.elsewhere()
-    splits = [split.of_savepoint(elsewhere) for split in database.table("aggregate").scan(["key"]).splits]
+    splits = [split.elsewhere() for split in database.table("aggregate").scan(["key"]).splits]
 
     monkeypatch.chdir(tmp_path)
 

@@ -324,7 +324,7 @@ def test_a_database_knows_its_age_and_its_job(tmp_path: Path, path: str, job: st
     [name] = (catalog := Catalog([Root(path=str(tmp_path), label="prod")])).databases
     database = catalog.database(name)
 
-    assert (database.job, database.created_at) == (job, datetime(2026, 9, 1, 12, tzinfo=UTC))
+    assert (database.job.title, database.created_at) == (job, datetime(2026, 9, 1, 12, tzinfo=UTC))
     assert not database.is_described
 
 
@@ -333,7 +333,7 @@ def test_a_savepoint_that_is_the_root_or_was_registered_knows_them_too(tmp_path:
     registered = Catalog().add("mine", str(path))
 
     for database in (connect(path).database("chk-4"), registered):
-        assert (database.job, database.created_at) == ("3f2a", datetime(2026, 9, 1, 12, tzinfo=UTC))
+        assert (database.job.title, database.created_at) == ("3f2a", datetime(2026, 9, 1, 12, tzinfo=UTC))
 
 
 def test_the_age_of_a_remote_savepoint_takes_no_request_of_its_own(store: ObjectStore, proxy: Proxy) -> None:
@@ -348,5 +348,5 @@ def test_the_age_of_a_remote_savepoint_takes_no_request_of_its_own(store: Object
     found = [below.database("3f2a__chk-1"), alone.database("one"), added]
 
     assert [one.created_at for one in found] == [datetime(2026, 9, 1, 12, tzinfo=UTC)] * 3
-    assert [one.job for one in found] == ["3f2a", "ages", "ages"]
+    assert [one.job.title for one in found] == ["3f2a", "ages", "ages"]
     assert proxy.taken() == []

@@ -110,10 +110,10 @@ def test_the_api_tells_the_age_and_the_job_also_of_what_it_cannot_read(
         listed = http.get("/api/databases").json()["databases"][:2]
 
         assert [(one["created_at"], one["job"]) for one in listed] == [
-            ("2026-09-01T12:00:01Z", "3f2a"),
             ("2026-09-01T12:00:00Z", "3f2a"),
+            ("2026-09-01T12:00:01Z", "3f2a"),
         ]
-        assert (listed[0]["error"], listed[1]["error"] is None) == (None, False)
+        assert [(one["error"] is None, one["readable"]) for one in listed] == [(False, False), (True, True)]
         assert http.get("/api/databases/chk-1").json()["created_at"] == "2026-09-01T12:00:01Z"
 
 
@@ -128,7 +128,10 @@ def test_what_lists_the_tables_of_an_alias_knows_aliases_that_are_not_listed(
                 f"SELECT DISTINCT table_schema FROM information_schema.tables WHERE table_schema {condition}"
             )
             assert asked(http, sql) == [["chk-4"]]
-        assert asked(http, "SELECT schema_name FROM information_schema.schemata") == [["prod__jobA__chk-4"]]
+        assert asked(http, "SELECT schema_name FROM information_schema.schemata") == [
+            ["prod__jobA__chk-4"],
+            ["savepointdb"],
+        ]
 
 
 @pytest.mark.parametrize(

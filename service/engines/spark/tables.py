@@ -98,8 +98,7 @@ class ScannedTable:
         assert reference.database is not None
         scan = reference.scan.narrowed(columns)
         size_bytes = sum(split.origin_bytes for split in scan.splits)
-        savepoint = reference.database.reference.elsewhere()
-        splits = [split.of_savepoint(savepoint) for split in scan.splits]
+        splits = [split.elsewhere() for split in scan.splits]
         # As many tasks as cores, or a multiple: no core waits while others read on.
         tasks = grouped(
             sorted(splits, key=lambda split: split.order),

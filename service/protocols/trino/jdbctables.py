@@ -13,9 +13,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from catalog.freshness import Schema
 from service.protocols.trino.types import trino_type
-from service.sql.information_schema import CATALOG, tables_of
+from service.sql.schemas.information_schema import CATALOG, tables_of
+from service.sql.schemas.named import ListedSchema
 
 _INT = pa.int64()
 _NULLABLE, _NO_NULLS = 1, 0
@@ -23,23 +23,23 @@ _UNBOUNDED = 2_147_483_647  # Trino's length of varchar without a limit
 _SEARCHABLE = 3  # DatabaseMetaData.typeSearchable
 
 
-def _catalogs(_schemas: Iterator[Schema]) -> Iterator[dict[str, Any]]:
+def _catalogs(_schemas: Iterator[ListedSchema]) -> Iterator[dict[str, Any]]:
     yield {"table_cat": CATALOG}
     yield {"table_cat": "system"}
 
 
-def _schemas(schemas: Iterator[Schema]) -> Iterator[dict[str, Any]]:
+def _schemas(schemas: Iterator[ListedSchema]) -> Iterator[dict[str, Any]]:
     for one in schemas:
         yield {"table_schem": one.name, "table_catalog": CATALOG}
     yield {"table_schem": "information_schema", "table_catalog": CATALOG}
 
 
-def _table_types(_schemas: Iterator[Schema]) -> Iterator[dict[str, Any]]:
+def _table_types(_schemas: Iterator[ListedSchema]) -> Iterator[dict[str, Any]]:
     yield {"table_type": "TABLE"}
     yield {"table_type": "VIEW"}
 
 
-def _tables(schemas: Iterator[Schema]) -> Iterator[dict[str, Any]]:
+def _tables(schemas: Iterator[ListedSchema]) -> Iterator[dict[str, Any]]:
     for one in schemas:
         for table in tables_of(one.database):
             yield {
@@ -51,7 +51,7 @@ def _tables(schemas: Iterator[Schema]) -> Iterator[dict[str, Any]]:
             }
 
 
-def _columns(schemas: Iterator[Schema]) -> Iterator[dict[str, Any]]:
+def _columns(schemas: Iterator[ListedSchema]) -> Iterator[dict[str, Any]]:
     for one in schemas:
         for table in tables_of(one.database):
             for position, column in enumerate(table.schema, start=1):
@@ -89,7 +89,7 @@ def _facts(name: str) -> tuple[int, int | None, int | None]:
     return _TYPES.get(head, (_JAVA_OBJECT, None, None))
 
 
-def _types(_schemas: Iterator[Schema]) -> Iterator[dict[str, Any]]:
+def _types(_schemas: Iterator[ListedSchema]) -> Iterator[dict[str, Any]]:
     for name, (code, size, radix) in _TYPES.items():
         yield {
             "type_name": name,
@@ -107,7 +107,7 @@ def _types(_schemas: Iterator[Schema]) -> Iterator[dict[str, Any]]:
 
 
 # Drivers ask for these tables, which are always empty here.
-def _none(_schemas: Iterator[Schema]) -> Iterator[dict[str, Any]]:
+def _none(_schemas: Iterator[ListedSchema]) -> Iterator[dict[str, Any]]:
     return iter(())
 
 
@@ -136,7 +136,7 @@ _TYPES: dict[str, tuple[int, int | None, int | None]] = {
     "timestamp with time zone": (2014, 35, None),
     "array": (2003, None, None),
 }
-_Rows = Callable[[Iterator[Schema]], Iterator[dict[str, Any]]]
+_Rows = Callable[[Iterator[ListedSchema]], Iterator[dict[str, Any]]]
 JDBC_TABLES: dict[str, tuple[pa.Schema, _Rows]] = {
     "catalogs": (_schema("table_cat"), _catalogs),
     "schemas": (_schema("table_schem table_catalog"), _schemas),

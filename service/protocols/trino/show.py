@@ -32,8 +32,9 @@ from service.protocols.trino.lexer import Word, name_length, names_of
 from service.protocols.trino.session import Session, data_size_bytes, duration_s, is_true
 from service.protocols.trino.systemtables import CATALOGS, SYSTEM, TrinoTables
 from service.protocols.trino.types import trino_type
-from service.sql.information_schema import CATALOG, INFORMATION_SCHEMA
-from service.sql.listings import like_pattern
+from service.sql.schemas.information_schema import CATALOG, INFORMATION_SCHEMA
+from service.sql.schemas.listings import like_pattern
+from service.sql.schemas.named import listed_names, schema_called
 from service.sql.trino.calls import REWRITTEN, SAME
 
 _SYSTEM_SCHEMAS = (INFORMATION_SCHEMA, "jdbc", "metadata", "runtime")
@@ -124,7 +125,7 @@ class ShowStatements:
                 return known
         try:
             if catalog.casefold() == CATALOG:
-                return self._catalog.schema(name).name
+                return schema_called(self._catalog, name).name
         except NoSuchDatabaseError:
             pass  # the error below also names the catalog
         raise DatabaseNotFoundError(
@@ -149,7 +150,7 @@ class ShowStatements:
                 name for name in _TABLES_OF_INFORMATION_SCHEMA if schema.casefold() == INFORMATION_SCHEMA
             ]
         else:
-            names = sorted(self._catalog.database(schema).tables)
+            names = sorted(schema_called(self._catalog, schema).database.tables)
         return _filtered([("Table", pa.string())], [(name,) for name in names], sql, rest)
 
     def _show_columns(self, sql: str, words: list[Word]) -> AnswerTable:
@@ -228,7 +229,7 @@ class ShowStatements:
                 hint=f"catalogs are {' and '.join(CATALOGS)}",
                 code="CATALOG_NOT_FOUND",
             )
-        return [*self._catalog.schema_names, INFORMATION_SCHEMA]
+        return [*listed_names(self._catalog), INFORMATION_SCHEMA]
 
     def _named_schema(self, path: tuple[str, ...]) -> str:
         """Return the schema that a path names, else that of the session, else the only or the newest one."""
@@ -250,7 +251,7 @@ class ShowStatements:
         if len(path) > 3:
             raise TableNotFoundError(f"there is no table {'.'.join(path)!r}")
         try:
-            return self._catalog.database(self._named_schema(path[:-1])).table(path[-1])
+            return schema_called(self._catalog, self._named_schema(path[:-1])).database.table(path[-1])
         except LookupError as error:
             raise query_error_of(error) from error
 

@@ -56,7 +56,7 @@ from service.queries.registry import Queries
 from service.queries.request import QueryRequest
 from service.settings import Settings
 from service.sql.dialects import TRINO
-from service.sql.information_schema import CATALOG
+from service.sql.schemas.information_schema import CATALOG
 from service.version import installed_version
 
 _ISOLATION = frozenset(

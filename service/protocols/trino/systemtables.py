@@ -21,7 +21,6 @@ import pyarrow as pa
 
 from catalog import Catalog
 from catalog.errors import near_names
-from catalog.freshness import Schema
 from catalog.table import FactsTable, Table
 from service.errors import DatabaseNotFoundError, TableNotFoundError, near_names_hint
 from service.protocols.trino.jdbctables import JDBC_TABLES
@@ -29,7 +28,8 @@ from service.protocols.trino.session import Session
 from service.protocols.trino.types import trino_type
 from service.queries.history import QueryRecord
 from service.queries.registry import Queries
-from service.sql.information_schema import (
+from service.sql.resolver import SystemTables
+from service.sql.schemas.information_schema import (
     CATALOG,
     INFORMATION_SCHEMA,
     columns_rows,
@@ -37,7 +37,7 @@ from service.sql.information_schema import (
     tables_of,
     tables_rows,
 )
-from service.sql.resolver import SystemTables
+from service.sql.schemas.named import ListedSchema, listed_schemas
 from service.version import installed_version
 
 SYSTEM = "system"
@@ -108,28 +108,28 @@ class TrinoTables(SystemTables):
             return (catalog, self.session.schema.casefold(), *path)
         return (catalog, *path)
 
-    def _schemas(self, wanted: Sequence[str] | None) -> Iterator[Schema]:
+    def _schemas(self, wanted: Sequence[str] | None) -> Iterator[ListedSchema]:
         # The schemas that the query's predicate allows: listing one reads the headers of its savepoint.
-        yield from self.catalog.schemas() if wanted is None else self.catalog.schemas_named(wanted)
+        yield from listed_schemas(self.catalog, wanted)
 
 
-def _schemata(_tables: TrinoTables, schemas: Iterator[Schema]) -> Iterator[dict[str, Any]]:
+def _schemata(_tables: TrinoTables, schemas: Iterator[ListedSchema]) -> Iterator[dict[str, Any]]:
     for one in schemas:
         yield from schemata_rows(one)
     yield {"catalog_name": CATALOG, "schema_name": INFORMATION_SCHEMA}
 
 
-def _tables(_tables: TrinoTables, schemas: Iterator[Schema]) -> Iterator[dict[str, Any]]:
+def _tables(_tables: TrinoTables, schemas: Iterator[ListedSchema]) -> Iterator[dict[str, Any]]:
     for one in schemas:
         yield from tables_rows(one)
 
 
-def _columns(_tables: TrinoTables, schemas: Iterator[Schema]) -> Iterator[dict[str, Any]]:
+def _columns(_tables: TrinoTables, schemas: Iterator[ListedSchema]) -> Iterator[dict[str, Any]]:
     for one in schemas:
         yield from columns_rows(one, trino_type)
 
 
-def _comments(_tables: TrinoTables, schemas: Iterator[Schema]) -> Iterator[dict[str, Any]]:
+def _comments(_tables: TrinoTables, schemas: Iterator[ListedSchema]) -> Iterator[dict[str, Any]]:
     for one in schemas:
         for table in tables_of(one.database):
             yield {
@@ -140,12 +140,12 @@ def _comments(_tables: TrinoTables, schemas: Iterator[Schema]) -> Iterator[dict[
             }
 
 
-def _catalogs(_tables: TrinoTables, _schemas: Iterator[Schema]) -> Iterator[dict[str, Any]]:
+def _catalogs(_tables: TrinoTables, _schemas: Iterator[ListedSchema]) -> Iterator[dict[str, Any]]:
     for name in CATALOGS:
         yield {"catalog_name": name, "connector_id": name, "connector_name": name}
 
 
-def _nodes(_tables: TrinoTables, _schemas: Iterator[Schema]) -> Iterator[dict[str, Any]]:
+def _nodes(_tables: TrinoTables, _schemas: Iterator[ListedSchema]) -> Iterator[dict[str, Any]]:
     yield {
         "node_id": "savepointdb",
         "http_uri": "",
@@ -155,7 +155,7 @@ def _nodes(_tables: TrinoTables, _schemas: Iterator[Schema]) -> Iterator[dict[st
     }
 
 
-def _queries(tables: TrinoTables, _schemas: Iterator[Schema]) -> Iterator[dict[str, Any]]:
+def _queries(tables: TrinoTables, _schemas: Iterator[ListedSchema]) -> Iterator[dict[str, Any]]:
     for record in tables.queries.records(tables.session.principal):
         yield _query(record)
 
@@ -182,12 +182,12 @@ def _query(record: QueryRecord) -> dict[str, Any]:
     }
 
 
-def _none(_tables: TrinoTables, _schemas: Iterator[Schema]) -> Iterator[dict[str, Any]]:
+def _none(_tables: TrinoTables, _schemas: Iterator[ListedSchema]) -> Iterator[dict[str, Any]]:
     return iter(())
 
 
-def _jdbc(rows: Callable[[Iterator[Schema]], Iterator[dict[str, Any]]]) -> _Rows:
-    def adapted(_tables: TrinoTables, schemas: Iterator[Schema]) -> Iterator[dict[str, Any]]:
+def _jdbc(rows: Callable[[Iterator[ListedSchema]], Iterator[dict[str, Any]]]) -> _Rows:
+    def adapted(_tables: TrinoTables, schemas: Iterator[ListedSchema]) -> Iterator[dict[str, Any]]:
         return rows(schemas)
 
     return adapted
@@ -198,7 +198,7 @@ def _schema(*names: str, **others: pa.DataType) -> pa.Schema:
 
 
 _MOMENT = pa.timestamp("ms", "UTC")
-_Rows = Callable[[TrinoTables, Iterator[Schema]], Iterator[dict[str, Any]]]
+_Rows = Callable[[TrinoTables, Iterator[ListedSchema]], Iterator[dict[str, Any]]]
 _SystemSchema = dict[str, tuple[pa.Schema, _Rows]]
 _INFORMATION_SCHEMA: _SystemSchema = {
     "schemata": (_schema("catalog_name", "schema_name"), _schemata),

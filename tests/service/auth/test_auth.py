@@ -315,13 +315,18 @@ def test_others_are_not_served_without_keys(host: str, capsys: pytest.CaptureFix
 
 @pytest.mark.slow
 def test_ungranted_databases_are_invisible_everywhere(door: Door) -> None:
-    assert [row[0] for row in door.rows("owner", "SHOW SCHEMAS")] == ["canonical", "native", "latest"]
-    assert [row[0] for row in door.rows("analyst", "SHOW SCHEMAS")] == ["native"]
-    assert door.rows("guest", "SHOW SCHEMAS") == []
+    assert [row[0] for row in door.rows("owner", "SHOW SCHEMAS")] == [
+        "canonical",
+        "native",
+        "latest",
+        "savepointdb",
+    ]
+    assert [row[0] for row in door.rows("analyst", "SHOW SCHEMAS")] == ["native", "savepointdb"]
+    assert door.rows("guest", "SHOW SCHEMAS") == [["savepointdb"]]
     listed = "SELECT DISTINCT table_schema FROM information_schema.tables ORDER BY 1"
-    assert [row[0] for row in door.rows("owner", listed)] == ["canonical", "latest", "native"]
-    assert [row[0] for row in door.rows("analyst", listed)] == ["native"]
-    assert door.rows("guest", listed) == []
+    assert [row[0] for row in door.rows("owner", listed)] == ["canonical", "latest", "native", "savepointdb"]
+    assert [row[0] for row in door.rows("analyst", listed)] == ["native", "savepointdb"]
+    assert door.rows("guest", listed) == [["savepointdb"]]
     for sql in (
         "SELECT * FROM canonical.StateMeta",
         "SELECT * FROM CANONICAL.aggregate LIMIT 1",
@@ -577,7 +582,11 @@ def test_trinos_client_comes_in_over_tls_with_a_password(
     cursor.execute("SELECT value FROM aggregate WHERE key = 'key_662'")
     assert cursor.fetchall() == [[11290]]
     cursor.execute("SHOW SCHEMAS")
-    assert cursor.fetchall() == [["information_schema"], ["wordcount-rocksdb-savepoints__native"]]
+    assert cursor.fetchall() == [
+        ["information_schema"],
+        ["savepointdb"],
+        ["wordcount-rocksdb-savepoints__native"],
+    ]
     connection.close()
     with pytest.raises(httpx.ConnectError):
         httpx.get(f"https://localhost:{port}/healthz")
@@ -692,7 +701,7 @@ def test_a_token_of_the_provider_opens_with_its_grants(
 
     answer = lobby.ask("POST", "/api/query", f"Bearer {token}", json={"sql": "SHOW SCHEMAS"})
 
-    assert answer.json()["rows"] == [["native"]]
+    assert answer.json()["rows"] == [["native"], ["savepointdb"]]
     assert lobby.ask("GET", "/api/queries", basic("ada", token)).status_code == 200
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from sqlglot import exp, parse_one
 
-from service.sql.listings import requested_databases
+from service.sql.schemas.listings import requested_databases
 
 DATABASES = ("a__x", "a__y", "b__z")
 ALL = None

@@ -151,7 +151,7 @@ def test_show_and_describe(native: Any, two: Any) -> None:
 
     assert tables <= {name for [name] in native.rows("SHOW TABLES")}
     assert native.rows("SHOW TABLES FROM native") == native.rows("SHOW TABLES")
-    names = [("canonical",), ("native",), ("latest",)]
+    names = [("canonical",), ("native",), ("latest",), ("savepointdb",)]
     assert two.rows("SHOW SCHEMAS") == two.rows("SHOW DATABASES") == names
     assert ("canonical", "aggregate") in two.rows("SHOW ALL TABLES")
     assert [row[:2] for row in native.rows("DESCRIBE aggregate")] == [
@@ -178,6 +178,7 @@ def test_information_schema_lists_the_catalog(two: Any) -> None:
         ("flink", "canonical"),
         ("flink", "native"),
         ("flink", "latest"),
+        ("flink", "savepointdb"),
     ]
     assert two.rows(
         "SELECT table_type FROM flink.information_schema.tables"

@@ -163,7 +163,13 @@ def test_nested_values_are_rows_arrays_and_maps(everything: str) -> None:
 def test_inspect_lists_schemas_tables_and_columns(engine: sqlalchemy.Engine) -> None:
     inspector = sqlalchemy.inspect(engine)
 
-    assert sorted(inspector.get_schema_names()) == ["canonical", "information_schema", "latest", "native"]
+    assert sorted(inspector.get_schema_names()) == [
+        "canonical",
+        "information_schema",
+        "latest",
+        "native",
+        "savepointdb",
+    ]
     assert {"StateMeta", "aggregate", "aggregate__count", "timers"} <= set(
         inspector.get_table_names("native")
     )

@@ -46,7 +46,7 @@ AGGREGATE = ["state_name", "key", "namespace", "value", "_key_group", "_subtask"
         ("TABLE StateMeta", None),
         ("SHOW CATALOGS", [["flink"], ["system"]]),
         ("SHOW CATALOGS LIKE 'f%'", [["flink"]]),
-        ("SHOW SCHEMAS", [["canonical"], ["information_schema"], ["latest"], ["native"]]),
+        ("SHOW SCHEMAS", [["canonical"], ["information_schema"], ["latest"], ["native"], ["savepointdb"]]),
         ("SHOW SCHEMAS FROM flink LIKE 'na\\_ive' ESCAPE '\\'", []),
         ("SHOW SCHEMAS IN flink LIKE 'na_ive'", [["native"]]),
         ("SHOW SCHEMAS FROM system", [["information_schema"], ["jdbc"], ["metadata"], ["runtime"]]),
@@ -73,7 +73,7 @@ AGGREGATE = ["state_name", "key", "namespace", "value", "_key_group", "_subtask"
         ("EXPLAIN (TYPE VALIDATE) SELECT key FROM aggregate", [[True]]),
         (
             "SELECT schema_name FROM information_schema.schemata ORDER BY 1",
-            [["canonical"], ["information_schema"], ["latest"], ["native"]],
+            [["canonical"], ["information_schema"], ["latest"], ["native"], ["savepointdb"]],
         ),
         (
             "SELECT table_name FROM information_schema.tables "
@@ -334,7 +334,7 @@ def test_without_a_schema_the_newest_is_taken_and_named(trino: Any) -> None:
 def test_schemas_that_do_not_fit_a_pattern_are_listed(trino: Any) -> None:
     sql = "SELECT DISTINCT table_schema FROM information_schema.tables WHERE table_schema NOT LIKE 'nat%' ORDER BY 1"
 
-    assert trino.rows(sql) == [["canonical"], ["latest"]]
+    assert trino.rows(sql) == [["canonical"], ["latest"], ["savepointdb"]]
 
 
 def test_tools_see_what_a_restore_does(trino: Any) -> None:

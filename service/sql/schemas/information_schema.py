@@ -2,7 +2,7 @@
 
 | table | a row per |
 |---|---|
-| schemata | database, and alias of a database; `tables` and `columns` have rows for aliases, too |
+| schemata | database, alias of a database, history of a job, and `savepointdb`; `tables` and `columns` have rows for all of these |
 | tables | table |
 | columns | column |
 """
@@ -14,10 +14,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from catalog import Catalog, Database, ListedTable, NoSuchTableError
-from catalog.freshness import Schema
-from catalog.table import FactsTable, Table
+from catalog import Catalog, ListedTable, NoSuchTableError
+from catalog.table import FactsTable, Table, TableOwner
 from readers import ReaderError
+from service.sql.schemas.named import ListedSchema, listed_schemas
 from service.sql.types import sql_type
 
 INFORMATION_SCHEMA = "information_schema"
@@ -44,18 +44,18 @@ def information_schema_table(catalog: Catalog, name: str, databases: Iterable[st
 
     # Made when it is read: rows of `columns` need the headers of all operators of all databases.
     def make() -> pa.RecordBatch:
-        listed = catalog.schemas() if wanted is None else catalog.schemas_named(wanted)
+        listed = listed_schemas(catalog, wanted)
         return pa.RecordBatch.from_pylist([row for one in listed for row in rows(one)], schema=schema)
 
     return FactsTable(name.casefold(), comment, schema, make)
 
 
-def schemata_rows(one: Schema) -> Iterator[dict[str, Any]]:
+def schemata_rows(one: ListedSchema) -> Iterator[dict[str, Any]]:
     """Yield the row of a schema."""
     yield {"catalog_name": CATALOG, "schema_name": one.name}
 
 
-def tables_rows(one: Schema) -> Iterator[dict[str, Any]]:
+def tables_rows(one: ListedSchema) -> Iterator[dict[str, Any]]:
     """Yield the rows of the tables of a schema."""
     for table in tables_of(one.database):
         yield {
@@ -67,7 +67,9 @@ def tables_rows(one: Schema) -> Iterator[dict[str, Any]]:
         }
 
 
-def columns_rows(one: Schema, type_name: Callable[[pa.DataType], str] = sql_type) -> Iterator[dict[str, Any]]:
+def columns_rows(
+    one: ListedSchema, type_name: Callable[[pa.DataType], str] = sql_type
+) -> Iterator[dict[str, Any]]:
     """Yield the rows of the columns of a schema, with the names that a dialect has for types."""
     for table in tables_of(one.database):
         for position, column in enumerate(table.schema, start=1):
@@ -82,7 +84,7 @@ def columns_rows(one: Schema, type_name: Callable[[pa.DataType], str] = sql_type
             }
 
 
-def tables_of(database: Database) -> Sequence[ListedTable | Table]:
+def tables_of(database: TableOwner) -> Sequence[ListedTable | Table]:
     """Return the tables of a database; none if the database cannot be read."""
     try:
         return database.listed()
@@ -94,7 +96,7 @@ def _schema(*columns: str, **others: pa.DataType) -> pa.Schema:
     return pa.schema([(column, others.get(column, pa.string())) for column in columns])
 
 
-_Rows = Callable[[Schema], Iterator[dict[str, Any]]]
+_Rows = Callable[[ListedSchema], Iterator[dict[str, Any]]]
 _TABLES: dict[str, tuple[str, pa.Schema, _Rows]] = {
     "schemata": ("the databases", _schema("catalog_name", "schema_name"), schemata_rows),
     "tables": (
