@@ -10,6 +10,7 @@ Reading order:
     processes.py   what a connection has open in this process, and what a fork leaves of it
     table.py       Table: one table of a database
     answer.py      Answer: a statement that runs when its rows are wanted
+    target.py      what was written, as a path and for people
     written.py     WriteResult: what a script did to a savepoint
     checked.py     CheckResult: what a restore of a savepoint will do
     converted.py   ConvertResult: what was written anew for another job

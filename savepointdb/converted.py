@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from typing import Any
 
-from savepointdb.display import html_list
+from savepointdb.target import TargetResult
 from service.converting.plan import ConvertedState, LeftState
 from service.converting.report import lines_of, report_of
 from service.converting.running import Converted
@@ -14,7 +13,7 @@ from service.encode import printable
 from writers import Summary
 
 
-class ConvertResult:
+class ConvertResult(TargetResult):
     """What a conversion did, or would do.
 
     Args:
@@ -53,19 +52,6 @@ class ConvertResult:
             "dry_run": self.is_dry_run,
             **report_of(self._done.plan, self._done.summary),
         }
-
-    def __fspath__(self) -> str:
-        if self.target is None:
-            raise TypeError("expected a savepoint that was written, found none")
-        return os.fspath(self.target)
-
-    def __repr__(self) -> str:
-        title, *lines = self._lines()
-        return "\n".join([title, *(f"  {line}" for line in lines)])
-
-    def _repr_html_(self) -> str:
-        title, *lines = self._lines()
-        return html_list(title, lines)
 
     def _lines(self) -> list[str]:
         told = f"written: {self.target}"

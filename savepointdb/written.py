@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from typing import Any
 
-from savepointdb.display import html_list
+from savepointdb.target import TargetResult
 from service.encode import counted, printable
 from service.writing.family import Effect
 from service.writing.report import lines_of, report_of
@@ -14,7 +13,7 @@ from service.writing.writing import Preview
 from writers import Summary
 
 
-class WriteResult:
+class WriteResult(TargetResult):
     """What a script did to a savepoint, or would do.
 
     Args:
@@ -52,19 +51,6 @@ class WriteResult:
     def to_dict(self) -> Mapping[str, Any]:
         """Return everything as values that are JSON."""
         return {"target": self.target, "dry_run": self.is_dry_run, **report_of(self._preview)}
-
-    def __fspath__(self) -> str:
-        if self.target is None:
-            raise TypeError("expected a savepoint that was written, found a dry run")
-        return os.fspath(self.target)
-
-    def __repr__(self) -> str:
-        title, *lines = self._lines()
-        return "\n".join([title, *(f"  {line}" for line in lines)])
-
-    def _repr_html_(self) -> str:
-        title, *lines = self._lines()
-        return html_list(title, lines)
 
     def _lines(self) -> list[str]:
         what = "nothing was written: a dry run" if self.target is None else f"written: {self.target}"

@@ -357,12 +357,7 @@ def _add_convert(parser: argparse.ArgumentParser) -> None:
         help="The new job, as far as it is known: a savepoint of it, or its jar. It says which types the states need. May be "
         "repeated.",
     )
-    parser.add_argument(
-        "--dry-run", action="store_true", help="Show what would be written, and write nothing."
-    )
-    parser.add_argument(
-        "--json", action="store_true", help="Show what is written, or would be, as a JSON object."
-    )
+    _add_preview(parser)
     parser.add_argument(
         "--files",
         default="link",
@@ -381,18 +376,22 @@ def _add_script(parser: argparse.ArgumentParser) -> None:
         help="What makes the state that changes: this process, or a cluster whose machines see the source and the new savepoint.",
     )
     parser.add_argument("--file", metavar="FILE", help="File that holds the script, in place of SCRIPT.")
-    parser.add_argument(
-        "--dry-run", action="store_true", help="Show what would be written, and write nothing."
-    )
-    parser.add_argument(
-        "--json", action="store_true", help="Show what is written, or would be, as a JSON object."
-    )
+    _add_preview(parser)
     parser.add_argument(
         "--savepoint",
         dest="others",
         action="append",
         metavar="[NAME=]PATH",
         help="Another savepoint that the script may read: FROM name.table. May be repeated.",
+    )
+
+
+def _add_preview(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--dry-run", action="store_true", help="Show what would be written, and write nothing."
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="Show what is written, or would be, as a JSON object."
     )
 
 

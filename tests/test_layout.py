@@ -43,6 +43,7 @@ FLOORS = {
         ("rooms",),
         ("errors",),
         ("stream", "values", "display"),
+        ("target",),
         ("written", "checked", "converted"),
         ("processes",),
         ("answer",),

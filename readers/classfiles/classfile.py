@@ -37,8 +37,8 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClassField:
-    """A field; `signature` is that of its generic type, None where it has none."""
+class ClassMember:
+    """What fields and methods have in common; `signature` is that of the generic type, None where it has none."""
 
     name: str
     descriptor: str
@@ -47,17 +47,22 @@ class ClassField:
     annotations: Mapping[str, Mapping[str, object]]
 
     @property
-    def type(self) -> JavaType:
-        """Its generic type."""
-        return type_of(self.signature or self.descriptor)
-
-    @property
     def is_static(self) -> bool:
         return bool(self.access & STATIC)
 
     @property
     def is_public(self) -> bool:
         return bool(self.access & PUBLIC)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassField(ClassMember):
+    """A field."""
+
+    @property
+    def type(self) -> JavaType:
+        """Its generic type."""
+        return type_of(self.signature or self.descriptor)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,23 +83,10 @@ class Code:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClassMethod:
+class ClassMethod(ClassMember):
     """A method; `code` is None for abstract and native ones."""
 
-    name: str
-    descriptor: str
-    signature: str | None
-    access: int
-    annotations: Mapping[str, Mapping[str, object]]
     code: Code | None
-
-    @property
-    def is_static(self) -> bool:
-        return bool(self.access & STATIC)
-
-    @property
-    def is_public(self) -> bool:
-        return bool(self.access & PUBLIC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

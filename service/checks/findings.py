@@ -232,49 +232,39 @@ def _is_alike(one: CheckReport, other: CheckReport) -> bool:
 
 
 def _found(report: CheckReport) -> Iterator[Finding]:
-    if report.message:
-        severity = _severity_of(report.outcome, loses_data=report.loses_data)
-        if severity is not Severity.FINE:
-            yield Finding(
-                severity=severity,
-                operator="",
-                state="",
-                outcome=report.outcome.value,
-                stage=report.stage,
-                field_path=None,
-                message=report.message,
-                remedy=report.remedy,
-                evidence=report.evidence,
-                rule=report.rule or "",
-            )
-    yield from (_of_risk(risk, "", "") for risk in _named(report.risks))
+    yield from _of_whole(report, "")
     for operator in report.operators:
         yield from _of_operator(operator)
 
 
 def _of_operator(operator: OperatorVerdict) -> Iterator[Finding]:
     title = title_of(operator)
-    severity = _severity_of(operator.outcome, loses_data=operator.loses_data)
-    if operator.message and severity is not Severity.FINE:
-        yield Finding(
-            severity=severity,
-            operator=title,
-            state="",
-            outcome=operator.outcome.value,
-            stage=operator.stage,
-            field_path=None,
-            message=operator.message,
-            remedy=operator.remedy,
-            evidence=operator.evidence,
-            rule=operator.rule or "",
-        )
-    yield from (_of_risk(risk, title, "") for risk in _named(operator.risks))
+    yield from _of_whole(operator, title)
     for state in operator.states:
         # Where the job graph decides about the operator, its states have nothing to add.
         is_told = state.message or not operator.message
         if is_told and state.severity not in (Severity.FINE, Severity.RISK, Severity.DOUBT):
             yield _of_state(state, title)
         yield from (_of_risk(risk, title, state.state_name) for risk in _named(state.risks))
+
+
+def _of_whole(verdict: CheckReport | OperatorVerdict, operator: str) -> Iterator[Finding]:
+    """Yield the findings about a savepoint or an operator as a whole, not about single states."""
+    severity = _severity_of(verdict.outcome, loses_data=verdict.loses_data)
+    if verdict.message and severity is not Severity.FINE:
+        yield Finding(
+            severity=severity,
+            operator=operator,
+            state="",
+            outcome=verdict.outcome.value,
+            stage=verdict.stage,
+            field_path=None,
+            message=verdict.message,
+            remedy=verdict.remedy,
+            evidence=verdict.evidence,
+            rule=verdict.rule or "",
+        )
+    yield from (_of_risk(risk, operator, "") for risk in _named(verdict.risks))
 
 
 def _of_state(state: StateVerdict, operator: str) -> Finding:

@@ -54,7 +54,7 @@ def test_a_dry_run_writes_nothing_and_needs_no_target(tmp_path: Path) -> None:
     assert repr(result) == repr(named) == f"savepointdb: nothing was written: a dry run; 1 row\n{LINES}"
     assert "<pre>1 row of source_offsets changes" in result._repr_html_()
     assert list(tmp_path.iterdir()) == []
-    with pytest.raises(TypeError, match="found a dry run"):
+    with pytest.raises(TypeError, match="found none"):
         savepointdb.connect(result)
 
 
