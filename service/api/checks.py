@@ -18,7 +18,7 @@ from service.api.answers import FAILURES
 from service.api.state import ServiceState, State
 from service.auth.principal import Principal
 from service.auth.user import Caller
-from service.checks.running import AUTO, NEWEST, CheckOptions
+from service.checks.running import AUTO, NEWEST, CheckOptions, values_of
 from service.errors import InvalidRequestError
 from service.operations.logs import audit_check
 
@@ -27,6 +27,10 @@ JAR_PATH = f"{router.prefix}/jar"
 
 _MOST_COMPARED = 20
 _Name = Annotated[str, Field(max_length=1000)]
+_VALUES = (
+    "read stored values, too: sample, which is 10,000 of each state and file, or all; they tell what Kryo 5 makes of the "
+    "objects of Kryo 2, and whether any value is damaged"
+)
 
 
 class CheckBody(BaseModel):
@@ -53,6 +57,7 @@ class CheckBody(BaseModel):
     allow_non_restored: bool = Field(
         default=False, description="the job is started with --allowNonRestoredState"
     )
+    values: str | None = Field(default=None, max_length=50, description=_VALUES)
 
 
 class RiskBody(BaseModel):
@@ -137,7 +142,12 @@ class CheckAnswer(CheckReportBody):
 async def check_savepoint(body: CheckBody, service: State, caller: Caller) -> CheckAnswer:
     """Say what a restore of a savepoint will do, per operator and state, and what to do about it."""
     against = [body.against] if isinstance(body.against, str) else body.against or []
-    options = CheckOptions(flink=body.flink, backend=body.backend, allow_non_restored=body.allow_non_restored)
+    options = CheckOptions(
+        flink=body.flink,
+        backend=body.backend,
+        allow_non_restored=body.allow_non_restored,
+        values=values_of(body.values),
+    )
     return await _checked(service, caller, body.database, against, options)
 
 
@@ -160,9 +170,15 @@ async def check_savepoint_with_jar(
     flink: Annotated[str, Query(max_length=50)] = NEWEST,
     backend: Annotated[str, Query(max_length=50)] = AUTO,
     allow_non_restored: bool = False,
+    values: Annotated[str | None, Query(max_length=50, description=_VALUES)] = None,
 ) -> CheckAnswer:
     """Say what a restore in the job of a jar will do; the jar is the body. It is read, and nothing of it is run or kept."""
-    options = CheckOptions(flink=flink, backend=backend, allow_non_restored=allow_non_restored)
+    options = CheckOptions(
+        flink=flink,
+        backend=backend,
+        allow_non_restored=allow_non_restored,
+        values=values_of(values),
+    )
     if not name.isprintable():
         raise InvalidRequestError(f"expected a name of printable characters, found {name!r}")
     jar = await request.body()

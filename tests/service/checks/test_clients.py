@@ -91,6 +91,21 @@ def test_options_are_those_of_the_command_line(client: httpx.Client) -> None:
     assert [one["rule"] for one in report["operators"] if one["uid"] == "a"] == ["operator-dropped"]
 
 
+@pytest.mark.slow
+def test_stored_values_are_read_where_they_are_asked_for(tmp_path: Path, serving: Serving) -> None:
+    pair = unpack_pairs(tmp_path, ["kryo-type-arraylist"]) / "kryo-type-arraylist"
+    catalog = Catalog([Root(path=str(pair / "savepoints/A-1.20.3-rocksdb-canonical"), label="prod")])
+
+    def rules(client: httpx.Client, **body: Any) -> set[str | None]:
+        report = checked(client, database="prod", backend="rocksdb", **body)
+        return {state["rule"] for operator in report["operators"] for state in operator["states"]}
+
+    app = create_app(Settings.of(max_jar_bytes=JAR_BYTES, workers=1), catalog)
+    with serving(app) as address, httpx.Client(base_url=address, timeout=60) as client:
+        assert "values-lost" not in rules(client)
+        assert "values-lost" in rules(client, values="all")
+
+
 @pytest.mark.parametrize(
     ("body", "status", "code"),
     [
@@ -100,6 +115,7 @@ def test_options_are_those_of_the_command_line(client: httpx.Client) -> None:
         ({"database": "prod", "against": ["next"] * 21}, 400, "INVALID_REQUEST"),
         ({"database": "prod", "flink": "two"}, 400, "INVALID_REQUEST"),
         ({"database": "prod", "backend": "memory"}, 400, "INVALID_REQUEST"),
+        ({"database": "prod", "values": "some"}, 400, "INVALID_REQUEST"),
         ({"database": "prod", "agianst": "next"}, 400, "INVALID_REQUEST"),
         ({}, 400, "INVALID_REQUEST"),
     ],
