@@ -137,13 +137,18 @@ class RocksWriter:
 
     def live_files(self) -> Iterator[Path]:
         """Yield the files that a checkpoint of the instance has."""
-        manifest = read_manifest(Directory(self.directory), str(self.directory))
-        for files in manifest.families.values():
-            yield from (self.directory / f"{file.number:06d}.sst" for file in files)
-        current = self.directory / "CURRENT"
-        yield current
-        yield self.directory / current.read_text().strip()
-        yield max(self.directory.glob("OPTIONS-*"))
+        return live_files(self.directory)
+
+
+def live_files(directory: Path) -> Iterator[Path]:
+    """Yield the files that a checkpoint of an instance in this directory has."""
+    manifest = read_manifest(Directory(directory), str(directory))
+    for files in manifest.families.values():
+        yield from (directory / file.name for file in files)
+    current = directory / "CURRENT"
+    yield current
+    yield directory / current.read_text().strip()
+    yield max(directory.glob("OPTIONS-*"))
 
 
 def framed_record(data: bytes, position: int) -> bytes:
@@ -182,6 +187,61 @@ def write_native_savepoint(directory: Path, keys: int, states: tuple[str, ...] =
     """Write a native savepoint of `keys` keys into `directory` (made here); returns its size in bytes."""
     with tempfile.TemporaryDirectory() as folder:
         return _write_native_savepoint(directory, keys, states, flink_options(FLINK, Path(folder)))
+
+
+def write_next_checkpoint(savepoint: Path, directory: Path, keys: range) -> int:
+    """Write a checkpoint that a job with such a savepoint would make after `keys` of `count` got other values.
+
+    Its tables are those of the savepoint (links), and a new one for each subtask. Returns the bytes of the new ones.
+    """
+    directory.mkdir(parents=True)
+    states = Savepoint(savepoint).operators[0].states
+    sources: dict[int, RocksSource] = {
+        part.source.subtask: part.source
+        for state in states
+        for part in state.parts
+        if isinstance(part.source, RocksSource)
+    }
+    (directory / "meta").hardlink_to(savepoint / "meta")
+    groups = np.empty(keys.stop, dtype=np.int64)
+    key_groups(groups, MAX_PARALLELISM)
+    handles = []
+    written = 0
+    for subtask, source in sorted(sources.items()):
+        with tempfile.TemporaryDirectory(dir=directory) as folder:
+            instance = Path(folder)
+            for local, stream in source.handle.files():
+                place = savepoint / Path(stream.path or "").name
+                if local.endswith(".sst"):
+                    (instance / local).hardlink_to(place)
+                else:
+                    shutil.copy(place, instance / local)
+            owned = source.key_group_range
+            _change(instance, [key for key in keys if groups[key] in owned], groups)
+            files = []
+            for file in list(live_files(instance)):
+                name = f"subtask-{subtask}-{file.name}"
+                if file.stat().st_nlink == 1:
+                    written += file.stat().st_size
+                shutil.move(file, directory / name)
+                files.append((file.name, name))
+        handles.append((subtask, owned.start, owned.number_of_key_groups, files))
+    (directory / "_metadata").write_bytes(metadata(directory, handles))
+    return written
+
+
+def _change(instance: Path, keys: list[int], groups: NDArray[np.int64]) -> None:
+    """Put another `count` for each key."""
+    options, families = rocksdict.Options.load_latest(str(instance))
+    for family in families.values():
+        family.set_disable_auto_compactions(True)
+    database = rocksdict.Rdict(str(instance), options=options, column_families=families)
+    count = database.get_column_family("count")
+    for key in keys:
+        text = b"key_%d" % key
+        count[bytes([groups[key], len(text) + 1]) + text + b"\0"] = struct.pack(">q", -key)
+    count.flush()
+    database.close()
 
 
 def _write_native_savepoint(directory: Path, keys: int, states: tuple[str, ...], options_file: Path) -> int:

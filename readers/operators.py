@@ -168,7 +168,7 @@ class StateCollector:
         """Open a handle and add its states; an error is kept for the states of the handle's family."""
         opener = opener_of(role, handle)
         try:
-            plain = opener.open(handle, context)
+            plain = replace(opener.open(handle, context), location=context.location)
             source = plain.refine(lambda _, entry: entry.refined(self.knowledge.inform))
         except ReaderError as error:
             context.location.note_failure(error)

@@ -19,6 +19,7 @@ UNITS = (
     "readers.formats.rocksdb.sst.blocks",
     "readers.formats.rocksdb.sst.merge",
     "readers.differences.hashes",
+    "readers.formats.rocksdb.sst.lockstep",
 )
 """The modules of this room that have kernels; the writers add theirs."""
 

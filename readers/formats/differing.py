@@ -16,9 +16,10 @@ class DifferingPages:
 
     Attributes:
         before, after: the entries of either side, in the layout of its source.
-        equal_entries: how many entries with equal bytes on both sides were left out since the last pages.
+        equal_entries: how many entries with equal bytes on both sides were left out since the last pages; None if they were not
+            read.
     """
 
     before: tuple[Page, ...]
     after: tuple[Page, ...]
-    equal_entries: int = 0
+    equal_entries: int | None = 0

@@ -14,12 +14,13 @@ from numpy.typing import NDArray
 from readers.cursor import Cursor
 from readers.decode.page import Page
 from readers.formats.beginning import first_offset, is_small, keyed_entries, read_header
-from readers.formats.source import HandleSource, Selection, StateName
+from readers.formats.source import HandleSource, Selection, Source, StateName
 from readers.formats.unpacked import Release, unpack
 from readers.headers.keyed import KeyedHeader, StoredHeader, read_keyed_header, read_known_keyed_header
 from readers.metadata import KeyGroupsStateHandle
 from readers.serializers.base import Serializer
 from readers.storage.location import Stream
+from readers.storage.sameness import file_identity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +94,18 @@ class KeyedStreamSource(HandleSource):
         """Names of the states in the order of their ids."""
         # Not the keys of `entries`: a name that is registered twice has two ids.
         return tuple(name for name, _ in keyed_entries(self.header))
+
+    def has_bytes_of(self, other: Source) -> bool:
+        if type(other) is not type(self) or self.location is None or other.location is None:
+            return False
+        # Where key groups begin is recorded beside the file.
+        if self.key_group_range != other.key_group_range or not np.array_equal(
+            self.handle.offsets, other.handle.offsets
+        ):
+            return False
+        return file_identity(self.location, self.handle.delegate) == file_identity(
+            other.location, other.handle.delegate
+        )
 
     def key_group_bytes(self, state: StateName) -> list[tuple[int, int]]:
         return [(key_group, end - start) for key_group, start, end in self._regions()]

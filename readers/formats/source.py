@@ -22,6 +22,7 @@ from readers.formats.entry import Entry, EntryLayout
 from readers.headers.keyed import StoredHeader
 from readers.metadata import KeyedStateHandle, KeyGroupRange, StreamStateHandle
 from readers.serializers.base import Serializer
+from readers.storage.location import SavepointLocation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +117,7 @@ class Source(ABC):
         path: the file, as the savepoint names it.
         size_bytes: size of the handle's state.
         entries: the serializers of each state's entries.
+        location: where the files of the savepoint are; None if it is not known.
         backend: `hashmap`, `rocksdb`, `forst`, `changelog`, or `canonical` where all backends write the same layout.
         is_composite: True if an entry is a composite key and a value, as canonical savepoints have them.
         frames_values: True if the end of a value is known whatever its type.
@@ -130,6 +132,7 @@ class Source(ABC):
     path: str
     size_bytes: int
     entries: Mapping[StateName, Entry]
+    location: SavepointLocation | None = None
 
     backend: ClassVar[str] = "canonical"
     is_composite: ClassVar[bool] = False
@@ -173,6 +176,14 @@ class Source(ABC):
     def streams(self) -> Iterator[StreamStateHandle]:
         """Yield the handles of all streams that it reads; none if it also reads others, or bytes that have no handle."""
         yield from ()
+
+    def has_bytes_of(self, other: Source) -> bool:
+        """Return whether it reads the same bytes of the same files as another source; False if it is not known. Reads none.
+
+        Raises:
+            ReaderError: a file is missing.
+        """
+        return False
 
     @abstractmethod
     def columns(self, entry: Entry) -> dict[str, pa.DataType]:

@@ -7,6 +7,7 @@ In: a path or URL from the user, and the handles of `_metadata`. Out: streams of
     schemes.py      URL schemes, the client of each, its options and credentials
     paths.py        the paths that a savepoint records: where their files are now, and which are allowed
     location.py     one savepoint: finds and opens its files
+    sameness.py     which handles of two savepoints have the same bytes
     filecache.py    fetched files on a local disk
     cachefolder.py  the folder of this machine's caches
 """

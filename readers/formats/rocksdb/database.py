@@ -33,6 +33,7 @@ from readers.formats.rocksdb.sst import (
     NotReadHereError,
     SstDatabase,
 )
+from readers.formats.rocksdb.sst.words import SLACK_BYTES
 from readers.metadata import IncrementalRemoteKeyedStateHandle, StreamStateHandle
 from readers.storage.filesystems import storage_errors
 from readers.storage.location import SavepointLocation
@@ -218,12 +219,12 @@ def manifest_files(handle: IncrementalRemoteKeyedStateHandle) -> Iterator[Stream
 
 
 def framed(keys: list[bytes], values: list[bytes]) -> Entries:
-    """Return entries as a page has them: a buffer with all keys, then all values; starts, ends, int64 (entries, 2)."""
+    """Return entries as a page has them: a buffer with all keys, then all values, and slack behind; starts, ends, int64 (entries, 2)."""
     count = len(keys)
     sizes = np.fromiter(map(len, [*keys, *values]), dtype=np.int64, count=2 * count)
     ends = np.cumsum(sizes)
     starts = ends - sizes
-    data = np.frombuffer(b"".join([*keys, *values]), dtype=np.uint8)
+    data = np.frombuffer(b"".join([*keys, *values, bytes(SLACK_BYTES)]), dtype=np.uint8)[:-SLACK_BYTES]
     return data, _by_entry(starts, count), _by_entry(ends, count)
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,20 +14,12 @@ from readers.errors import ReaderError
 from readers.formats.beginning import header_of, is_small, keyed_entries, small_or_header
 from readers.formats.composite import layout as composite
 from readers.formats.composite.source import FilesSource
+from readers.formats.differing import DifferingPages
 from readers.formats.entry import StateKind
 from readers.formats.opener import Opener, OpeningContext
-from readers.formats.rocksdb.database import (
-    RocksDatabase,
-    files_of,
-    is_forst,
-    manifest_files,
-    options_files,
-    read_only_copy,
-)
-from readers.formats.rocksdb.files import LocalFiles, RemoteFiles
-from readers.formats.rocksdb.sst import Files
-from readers.formats.rocksdb.sst.errors import NotReadHereError
-from readers.formats.rocksdb.sst.manifest import read_manifest
+from readers.formats.rocksdb.database import is_forst, manifest_files, options_files
+from readers.formats.rocksdb.differences import differing_entries
+from readers.formats.rocksdb.instance import RocksInstance
 from readers.formats.source import Selection, Source, StateName
 from readers.headers.keyed import KeyedHeader, StoredHeader, read_keyed_header
 from readers.headers.metainfo import BackendStateType
@@ -36,77 +27,6 @@ from readers.keygroups import key_group_bytes
 from readers.metadata import IncrementalRemoteKeyedStateHandle, StreamStateHandle
 from readers.serializers.base import Serializer
 from readers.storage.location import Ranges, SavepointLocation
-
-
-class RocksInstance:
-    """A RocksDB instance that is opened when its first entry is read; the sources of one handle share it."""
-
-    def __init__(
-        self, location: SavepointLocation, handle: IncrementalRemoteKeyedStateHandle, path: str
-    ) -> None:
-        self._location = location
-        self._handle = handle
-        self._path = path
-        # Several threads read splits of one savepoint and share this instance.
-        self._lock = threading.Lock()
-        self._database: RocksDatabase | None = None
-
-    def family_bytes(self) -> dict[str, int] | None:
-        """Return the size of each column family's tables; None if it is not known, or only another machine knows it.
-
-        It is for show: nothing that it reads is checked against checksums, which would load the machine.
-        """
-        try:
-            files = self._files()
-            if not files.is_local:
-                return None
-            families = read_manifest(files, self._path, verify=False).families
-            sizes = {name: stream.size_bytes for name, stream in files_of(self._handle).items()}
-        except (ReaderError, NotReadHereError, OSError):
-            return None
-        return {
-            family: sum(sizes.get(f"{table.number:06}.sst", 0) for table in tables)
-            for family, tables in families.items()
-        }
-
-    def is_local(self) -> bool:
-        """Return whether no file is on another machine; False if one is missing."""
-        try:
-            return self._files().is_local
-        except ReaderError:
-            return False
-
-    def missing(self) -> ReaderError | None:
-        """Return the error of a file that is not there, or is too short; None if all are there."""
-        try:
-            files = self._files()
-        except ReaderError as error:
-            return error
-        damaged = [] if files.is_local else self._location.damaged(files_of(self._handle).values())
-        return damaged[0] if damaged else None
-
-    def database(self) -> RocksDatabase:
-        """Return the open instance.
-
-        Raises:
-            ReaderError: a file is missing.
-        """
-        with self._lock:
-            if self._database is None:
-                self._database = RocksDatabase(self._files(), self._path)
-            return self._database
-
-    def close(self) -> None:
-        """Close the instance; the next use opens it again."""
-        with self._lock:
-            if self._database is not None:
-                self._database.close()
-                self._database = None
-
-    def _files(self) -> Files:
-        handles = files_of(self._handle)
-        kind = RemoteFiles if self._location.is_remote(handles.values()) else LocalFiles
-        return kind(self._location, handles, partial(read_only_copy, self._location, self._handle))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -181,16 +101,41 @@ class RocksSource(FilesSource):
                 state.name, first, behind, keys_only=keys_only
             ):
                 selection.account(len(data))
-                groups = _key_groups(data, starts[:, 0], width)
-                page = Page(
-                    data=data,
-                    starts=starts,
-                    ends=ends,
-                    key_groups=groups,
-                    subtask=self.subtask,
-                    path=self.path,
-                )
-                yield page
+                yield self._page(data, starts, ends, width)
+
+    def differing(
+        self, state: StateName, other: Source, other_state: StateName, selection: Selection
+    ) -> Iterator[DifferingPages] | None:
+        if not isinstance(other, RocksSource) or other.max_parallelism != self.max_parallelism:
+            return None
+        return self._differing(state, other, other_state, selection)
+
+    def _differing(
+        self, state: StateName, other: RocksSource, other_state: StateName, selection: Selection
+    ) -> Iterator[DifferingPages]:
+        width = key_group_bytes(self.max_parallelism)
+        theirs = other.key_group_range
+        common = frozenset(filter(selection.wants, range(theirs.start, theirs.end + 1)))
+        families = state.name, other_state.name
+        ranges = self._ranges(state, Selection(key_groups=common), width)
+        for found in differing_entries(self.instance, other.instance, families, ranges, selection.account):
+            yield DifferingPages(
+                before=(self._page(*found.before, width),),
+                after=(other._page(*found.after, width),),
+                equal_entries=found.equal,
+            )
+
+    def _page(
+        self, data: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64], width: int
+    ) -> Page:
+        return Page(
+            data=data,
+            starts=starts,
+            ends=ends,
+            key_groups=_key_groups(data, starts[:, 0], width),
+            subtask=self.subtask,
+            path=self.path,
+        )
 
     def _ranges(
         self, state: StateName, selection: Selection, width: int

@@ -13,19 +13,29 @@ for certain what the bytes mean it raises `NotReadHereError`, and RocksDB reads 
     table.py        a file: footer, properties, range tombstones, index
     merge.py        the entries of all files in order, the newest of each key
     scan.py         files → windows → merge → pages
+    lockstep.py     pages of two instances → the entries that differ
+    kept.py         files of two instances: what both need is read once
 """
 
 from readers.formats.rocksdb.sst.errors import NotReadHereError
 from readers.formats.rocksdb.sst.files import Directory, Files, TableBytes
-from readers.formats.rocksdb.sst.scan import PAGE_BYTES, PAGE_ENTRIES, Entries, SstDatabase
+from readers.formats.rocksdb.sst.kept import KeptFiles, KeptRanges
+from readers.formats.rocksdb.sst.lockstep import differing
+from readers.formats.rocksdb.sst.manifest import DataFile
+from readers.formats.rocksdb.sst.scan import PAGE_BYTES, PAGE_ENTRIES, Entries, SstDatabase, written_keys
 
 __all__ = [
     "PAGE_BYTES",
     "PAGE_ENTRIES",
+    "DataFile",
     "Directory",
     "Entries",
     "Files",
+    "KeptFiles",
+    "KeptRanges",
     "NotReadHereError",
     "SstDatabase",
     "TableBytes",
+    "differing",
+    "written_keys",
 ]

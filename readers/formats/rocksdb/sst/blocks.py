@@ -28,14 +28,16 @@ RocksDB: Block, BlockBuilder, IndexValue, DataBlockFooter.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from readers.compiled.kernel import kernel
 from readers.compiled.routines import subroutine
-from readers.decode.loads import load_le_i2, load_le_i4, store_8
+from readers.decode.loads import load_le_i2, load_le_i4, load_le_i8, store_8
 from readers.formats.rocksdb.sst.compression import MALFORMED, varint
 from readers.formats.rocksdb.sst.words import compare_bytes, copy_words, shift_right
 
@@ -47,7 +49,41 @@ _U4 = 0xFFFFFFFF
 _MAX_BYTES_WITH_HASH_INDEX = 1 << 16  # in larger blocks bit 31 is a part of the number of restarts
 _HASH_INDEX = 1 << 31
 _HANDLE_BYTES = 16
+_BOUNDS_BYTES = 16
 _HANDLES_OF_A_LOOKUP = 64  # a scan has more, and walks the index twice
+
+
+_ALL_KEYS = (0, 0, 0, -1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keys:
+    """Different keys in ascending order.
+
+    Attributes:
+        data: holds them, with slack behind.
+        starts, ends: where each begins and ends: int64 (keys, 2), of which the first column counts.
+    """
+
+    data: NDArray[np.uint8]
+    starts: NDArray[np.int64]
+    ends: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def __getitem__(self, number: int) -> bytes:
+        return self.data[self.starts[number, 0] : self.ends[number, 0]].tobytes()
+
+    @property
+    def addresses(self) -> tuple[int, int, int, int]:
+        """The addresses of data, starts and ends, and the number of keys."""
+        return self.data.ctypes.data, self.starts.ctypes.data, self.ends.ctypes.data, len(self)
+
+    def between(self, first: bytes, last: bytes) -> Keys:
+        """Return the keys from `first` to `last`, both included, without a copy."""
+        start, stop = bisect_left(self, first), bisect_right(self, last)
+        return Keys(data=self.data, starts=self.starts[start:stop], ends=self.ends[start:stop])
 
 
 @kernel
@@ -131,6 +167,26 @@ def _restart_before(
     return start
 
 
+@subroutine
+def _is_sought(
+    key: int, key_bytes: int, suffix: int, sought: int, starts: int, ends: int, count: int, seek: int
+) -> tuple[bool, int]:
+    """Return whether the block that ends with an index key may hold sought keys from number `seek` on, and the first one behind it.
+
+    With sequence numbers in the index the entries of one key may go on in the next block.
+    """
+    is_sought = False
+    while seek < count:
+        start = load_le_i8(starts, seek * _BOUNDS_BYTES)
+        length = load_le_i8(ends, seek * _BOUNDS_BYTES) - start
+        compared = compare_bytes(sought + start, length, key, key_bytes)
+        is_sought |= compared <= 0
+        if compared > 0 or (compared == 0 and suffix > 0):
+            break
+        seek += 1
+    return is_sought, seek
+
+
 @kernel
 def _walk_index(
     block: int,
@@ -144,8 +200,12 @@ def _walk_index(
     limit: int,
     handles: int,
     room: int,
+    sought: int,
+    sought_starts: int,
+    sought_ends: int,
+    sought_count: int,
 ) -> int:
-    """Find the handles of the blocks that may hold keys of a range; store up to `room` of them.
+    """Find the handles of the blocks that may hold keys of a range, or some keys of it; store up to `room` of them.
 
     Args:
         block, length: the plain index block.
@@ -157,6 +217,8 @@ def _walk_index(
         key: memory for keys, `length` bytes.
         limit: the size of the file: no block ends behind it.
         handles, room: memory for handles, int64 (room, 2).
+        sought, sought_starts, sought_ends: the keys that are sought, ascending; see `Keys`.
+        sought_count: their number; -1 for all keys of the range.
 
     Returns:
         The number of handles, or `MALFORMED`.
@@ -171,6 +233,7 @@ def _walk_index(
     known = 0
     offset = 0
     bytes_ = -TRAILER_BYTES
+    seek = 0
     while position < end:
         shared, more, position = _index_key(position, end, delta)
         if shared < 0 or shared > known or shared + more < suffix:
@@ -192,10 +255,16 @@ def _walk_index(
         # All keys of this block are less than the first wanted one.
         if compare_bytes(key, known - suffix, bounds, first_length) < 0:
             continue
-        if found < room:
-            store_8(handles, found * _HANDLE_BYTES, offset)
-            store_8(handles, found * _HANDLE_BYTES + 8, bytes_)
-        found += 1
+        is_sought = True
+        if sought_count >= 0:
+            is_sought, seek = _is_sought(
+                key, known - suffix, suffix, sought, sought_starts, sought_ends, sought_count, seek
+            )
+        if is_sought:
+            if found < room:
+                store_8(handles, found * _HANDLE_BYTES, offset)
+                store_8(handles, found * _HANDLE_BYTES + 8, bytes_)
+            found += 1
         if behind_length >= 0 and compare_bytes(key, known - suffix, behind, behind_length) >= 0:
             break
     return found
@@ -210,6 +279,7 @@ def index_handles(
     limit: int,
     delta: bool,
     user_keys: bool,
+    keys: Keys | None = None,
 ) -> NDArray[np.int64] | None:
     """Find the blocks that may hold keys from `first` to `behind` (excluded).
 
@@ -221,6 +291,7 @@ def index_handles(
         limit: the size of the file: no block ends behind it.
         delta: whether handles are delta encoded.
         user_keys: whether the keys lack sequence numbers.
+        keys: leaves out blocks that hold none of these; None for all.
 
     Returns:
         Offset and size of the blocks, int64 (blocks, 2); None if the index block is malformed.
@@ -243,6 +314,7 @@ def index_handles(
             limit,
             handles.ctypes.data,
             len(handles),
+            *(_ALL_KEYS if keys is None else keys.addresses),
         )
         if found < 0:
             return None

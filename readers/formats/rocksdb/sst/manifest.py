@@ -78,6 +78,11 @@ class DataFile:
     largest_sequence: int
 
     @property
+    def name(self) -> str:
+        """The name of the file."""
+        return f"{self.number:06d}.sst"
+
+    @property
     def first_key(self) -> bytes:
         """The least key."""
         return self.smallest[:-_SEQUENCE_BYTES]

@@ -100,8 +100,10 @@ MAX_PAGE_ENTRIES = 24
 WHICH = 25  # the number of the cursor that needs something
 DETAIL = 26  # how many bytes are needed
 SCRATCH = 27  # address of 64 bytes
-KEYS_ONLY = 28  # 1 to leave values out, except those that are joined of operands
+KEYS_ONLY = 28  # 1 to leave values out, except those that are joined of operands; ALL_KEYS to put every key, deleted ones too
 MERGE_FIELDS = 29
+
+ALL_KEYS = 2
 
 # Why the merge returns.
 DONE = 0
@@ -408,7 +410,7 @@ def _put_value(merge: int, cursor: int, key_bytes: int) -> bool:
 def _take_first(merge: int, cursor: int, key_bytes: int) -> int:
     """Take the newest entry of a key: a value goes straight into the page, for other types only the key is kept."""
     kind = _get(cursor, ORDER) & 0xFF
-    if kind == _VALUE:
+    if kind == _VALUE or _get(merge, KEYS_ONLY) == ALL_KEYS:
         if not _put_value(merge, cursor, key_bytes):
             return PAGE_FULL
         _set(merge, IS_OPEN, 0)

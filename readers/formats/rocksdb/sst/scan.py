@@ -8,6 +8,7 @@ blocks at a time, into memory that is used again. No lock is held while compiled
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Self
 
@@ -15,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers.formats.rocksdb.sst import merge
-from readers.formats.rocksdb.sst.blocks import SEQUENCE_BYTES, TRAILER_BYTES
+from readers.formats.rocksdb.sst.blocks import SEQUENCE_BYTES, TRAILER_BYTES, Keys
 from readers.formats.rocksdb.sst.compression import decompress_elsewhere
 from readers.formats.rocksdb.sst.errors import NotReadHereError
 from readers.formats.rocksdb.sst.files import Files
@@ -37,6 +38,14 @@ _KEY_BYTES = 1 << 10
 _OPERANDS_BYTES = 1 << 16
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """A sorted run: tables whose keys follow each other, and the files that have them."""
+
+    files: Files
+    tables: list[Table]
+
+
 class SstDatabase:
     """The SST files of a RocksDB instance.
 
@@ -53,7 +62,14 @@ class SstDatabase:
         self._index_blocks = IndexBlocks()
 
     def entries(
-        self, family: str, first: bytes, behind: bytes | None, *, few: bool = False, keys_only: bool = False
+        self,
+        family: str,
+        first: bytes,
+        behind: bytes | None,
+        *,
+        few: bool = False,
+        keys_only: bool = False,
+        keys: Keys | None = None,
     ) -> Iterator[Entries]:
         """Yield the entries with keys from `first` to `behind` (excluded) in pages: buffer, starts, ends, int64 (entries, 2).
 
@@ -63,29 +79,47 @@ class SstDatabase:
             behind: the key behind the last wanted one; None for no end.
             few: True for a lookup of a few keys: of remote files it fetches the blocks with these keys, else whole files.
             keys_only: True if values may be empty.
+            keys: the wanted keys; None for all. Only blocks that may hold these are read, so other keys of the range come too,
+                or not at all, or without what stands in other blocks.
 
         Raises:
             NotReadHereError: anything that our reader does not know; the entries until then are right and complete.
             CorruptDataError: the bytes contradict the format.
             OSError: a file cannot be read.
         """
-        runs = self._runs(family, first, behind, few)
+        files = self.tables(family, first, behind)
+        if keys is not None:
+            files = [file for file in files if len(keys.between(file.first_key, file.last_key))]
+        runs = self.runs(files, first, behind, few=few, keys=keys)
         if runs:
-            with _Scan(self._files, runs, first, behind, keys_only=keys_only) as scan:
+            with _Scan(runs, first, behind, keys=keys, keys_only=keys_only) as scan:
                 yield from scan.pages()
 
-    def _runs(self, family: str, first: bytes, behind: bytes | None, few: bool) -> list[list[Table]]:
-        """Return the tables with wanted keys by sorted runs: a file of level 0 is a run, and so is each other level."""
-        manifest = self._manifest
-        if manifest is None:
-            manifest = self._manifest = self._read_manifest()
+    def tables(self, family: str, first: bytes, behind: bytes | None) -> list[DataFile]:
+        """Return the tables of a column family that may have keys from `first` to `behind` (excluded).
+
+        Raises:
+            NotReadHereError, CorruptDataError, OSError: see `entries`.
+        """
+        manifest = self._known()
         if family not in manifest.families:
             raise NotReadHereError(f"a column family {family!r} that the MANIFEST has not")
-        files = [
+        return [
             file
             for file in manifest.families[family]
             if file.last_key >= first and (behind is None or file.first_key < behind)
         ]
+
+    def runs(
+        self,
+        files: list[DataFile],
+        first: bytes,
+        behind: bytes | None,
+        *,
+        few: bool = False,
+        keys: Keys | None = None,
+    ) -> list[Run]:
+        """Return tables by sorted runs: a file of level 0 is a run, and so is each other level. See `entries` for the errors."""
         runs = [[file] for file in files if file.level == 0]
         for level in sorted({file.level for file in files} - {0}):
             run = [file for file in files if file.level == level]
@@ -96,21 +130,28 @@ class SstDatabase:
         if few:
             self._files.announce(sum(file.size_bytes for file in files))
         else:
-            self._files.fetch(_name(file) for file in files)
+            self._files.fetch(file.name for file in files)
+        last_sequence = self._known().last_sequence
 
         def table_of(file: DataFile) -> Table:
-            table = self._table(file, manifest.last_sequence)
+            table = self._table(file, last_sequence)
             if few and not self._files.is_local:
-                table.warm(TableFile(self._files, table.name, table.path), first, behind)
+                table.warm(TableFile(self._files, table.name, table.path), first, behind, keys)
             return table
 
         found = {
-            _name(file): table for file, table in zip(files, self._files.each(table_of, files), strict=True)
+            file.name: table for file, table in zip(files, self._files.each(table_of, files), strict=True)
         }
-        tables = [[found[_name(file)] for file in run] for run in runs]
+        tables = [[found[file.name] for file in run] for run in runs]
         if any(table.has_tombstone(first, behind) for run in tables for table in run):
             raise NotReadHereError("a range tombstone")
-        return tables
+        return [Run(files=self._files, tables=run) for run in tables]
+
+    def _known(self) -> Manifest:
+        manifest = self._manifest
+        if manifest is None:
+            manifest = self._manifest = self._read_manifest()
+        return manifest
 
     def _read_manifest(self) -> Manifest:
         if self._files.has_log:
@@ -122,13 +163,23 @@ class SstDatabase:
             raise NotReadHereError("entries newer than the last sequence number of the MANIFEST")
         table = self._tables.get(file.number)
         if table is None:
-            table = read_table(self._files, _name(file), self._path, file, self._index_blocks)
+            table = read_table(self._files, file.name, self._path, file, self._index_blocks)
             self._tables[file.number] = table
         return table
 
 
-def _name(file: DataFile) -> str:
-    return f"{file.number:06d}.sst"
+def written_keys(runs: list[Run], first: bytes, behind: bytes | None, max_keys: int) -> Iterator[Keys]:
+    """Yield the keys from `first` to `behind` (excluded) that tables have an entry of, at most `max_keys` at once.
+
+    A key comes once, also if it is deleted, and if the tables are of several databases.
+
+    Raises:
+        NotReadHereError, CorruptDataError, OSError: see `SstDatabase.entries`.
+    """
+    if runs:
+        with _Scan(runs, first, behind, keys_only=merge.ALL_KEYS, max_entries=max_keys) as scan:
+            for data, starts, ends in scan.pages():
+                yield Keys(data=data, starts=starts, ends=ends)
 
 
 def _check_order(one: DataFile, other: DataFile) -> None:
@@ -164,18 +215,18 @@ class _SortedRun:
     """Tables whose keys follow each other (RocksDB's term), read one after the other in windows of whole blocks."""
 
     def __init__(
-        self, files: Files, tables: list[Table], first: bytes, behind: bytes | None, window_bytes: int
+        self, run: Run, first: bytes, behind: bytes | None, keys: Keys | None, window_bytes: int
     ) -> None:
-        self._files = files
+        self._files = run.files
         self.raw = _Memory(window_bytes)
         self.plain = _Memory(_PLAIN_BYTES)
         self.key = _Memory(_KEY_BYTES)
         self.handles: NDArray[np.int64] = np.empty((0, 2), dtype=np.int64)
         self.start = 0
-        self.table = tables[0]
+        self.table = run.tables[0]
         self.file: TableFile | None = None
         self._window_bytes = window_bytes
-        self._windows = self._read_windows(tables, first, behind)
+        self._windows = self._read_windows(run.tables, first, behind, keys)
 
     def next_window(self) -> bool:
         """Read the next blocks; return whether there were any."""
@@ -187,12 +238,14 @@ class _SortedRun:
             self.file.close()
             self.file = None
 
-    def _read_windows(self, tables: list[Table], first: bytes, behind: bytes | None) -> Iterator[bool]:
+    def _read_windows(
+        self, tables: list[Table], first: bytes, behind: bytes | None, keys: Keys | None
+    ) -> Iterator[bool]:
         for table in tables:
             self.table = table
             self.file = TableFile(self._files, table.name, table.path)
             read_to = 0
-            for handles in table.handles(self.file, first, behind):
+            for handles in table.handles(self.file, first, behind, keys):
                 read_to = self._check(handles, read_to)
                 for window in self._cut(handles):
                     self._read(window)
@@ -208,12 +261,13 @@ class _SortedRun:
         return int(ends[-1]) if len(ends) else read_to
 
     def _cut(self, handles: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
-        """Cut the handles into windows of `window_bytes`, or of one block if that is larger."""
+        """Cut the handles into windows of `window_bytes`, or of one block if that is larger, without blocks between that are not wanted."""
         ends = handles[:, 0] + handles[:, 1] + TRAILER_BYTES
+        gaps = np.append(np.flatnonzero(handles[1:, 0] > ends[:-1]) + 1, len(handles))
         start = 0
         while start < len(handles):
             fitting = int(np.searchsorted(ends, handles[start, 0] + self._window_bytes, side="right"))
-            stop = max(fitting, start + 1)
+            stop = min(max(fitting, start + 1), int(gaps[np.searchsorted(gaps, start, side="right")]))
             yield handles[start:stop]
             start = stop
 
@@ -232,19 +286,21 @@ class _Scan:
 
     def __init__(
         self,
-        files: Files,
-        tables: list[list[Table]],
+        runs: list[Run],
         first: bytes,
         behind: bytes | None,
         *,
-        keys_only: bool,
+        keys: Keys | None = None,
+        keys_only: int = False,
+        max_entries: int = PAGE_ENTRIES,
     ) -> None:
-        window_bytes = min(_WINDOW_BYTES, max(_ALL_WINDOWS_BYTES // len(tables), _LEAST_WINDOW_BYTES))
-        self._runs = [_SortedRun(files, run, first, behind, window_bytes) for run in tables]
-        self._cursors = np.zeros((len(tables), merge.CURSOR_FIELDS), dtype=np.int64)
+        window_bytes = min(_WINDOW_BYTES, max(_ALL_WINDOWS_BYTES // len(runs), _LEAST_WINDOW_BYTES))
+        self._runs = [_SortedRun(run, first, behind, keys, window_bytes) for run in runs]
+        self._max_entries = max_entries
+        self._cursors = np.zeros((len(runs), merge.CURSOR_FIELDS), dtype=np.int64)
         self._cursors[:, merge.READY] = -1
         self._cursors[:, merge.SEEKING] = 1
-        self._heap = np.zeros(len(tables) + 1, dtype=np.int64)
+        self._heap = np.zeros(len(runs) + 1, dtype=np.int64)
         self._scratch = np.zeros(8, dtype=np.int64)
         self._bounds = _Memory(len(first) + SLACK_BYTES + len(behind or b""))
         self._copy = _Memory(_KEY_BYTES)
@@ -302,7 +358,7 @@ class _Scan:
         fields[merge.CURRENT_BYTES] = -1
         fields[merge.OPERANDS] = self._operands.address
         fields[merge.OPERANDS_CAPACITY] = self._operands.capacity
-        fields[merge.MAX_PAGE_ENTRIES] = PAGE_ENTRIES
+        fields[merge.MAX_PAGE_ENTRIES] = self._max_entries
         for number in range(len(self._runs)):
             self._connect_memory(number)
 
@@ -325,8 +381,8 @@ class _Scan:
         fields = self._fields
         self._keep_current()
         self._memory = _Memory(max(PAGE_BYTES, needed))
-        self._starts: NDArray[np.int64] = np.empty((PAGE_ENTRIES, 2), dtype=np.int64)
-        self._ends: NDArray[np.int64] = np.empty((PAGE_ENTRIES, 2), dtype=np.int64)
+        self._starts: NDArray[np.int64] = np.empty((self._max_entries, 2), dtype=np.int64)
+        self._ends: NDArray[np.int64] = np.empty((self._max_entries, 2), dtype=np.int64)
         fields[merge.PAGE] = self._memory.address
         fields[merge.PAGE_CAPACITY] = self._memory.capacity
         fields[merge.STARTS] = self._starts.ctypes.data

@@ -30,7 +30,13 @@ from numpy.typing import NDArray
 
 from readers.cursor import Cursor
 from readers.errors import CorruptDataError
-from readers.formats.rocksdb.sst.blocks import SEQUENCE_BYTES, TRAILER_BYTES, block_pairs, index_handles
+from readers.formats.rocksdb.sst.blocks import (
+    SEQUENCE_BYTES,
+    TRAILER_BYTES,
+    Keys,
+    block_pairs,
+    index_handles,
+)
 from readers.formats.rocksdb.sst.checksums import CHECKSUMS, block_checksum
 from readers.formats.rocksdb.sst.compression import (
     LZ4,
@@ -55,6 +61,7 @@ _OLDEST_FORMAT, _NEWEST_FORMAT = 2, 5
 _BINARY_SEARCH, _TWO_LEVEL = 0, 2
 _MERGE_OPERATOR = b"StringAppendTESTOperator"
 _MAX_META_BYTES = 1 << 26  # of a block of the index or of metadata: hostile handles must not allocate more
+_WARM_GAP_BYTES = 1 << 17  # a request takes as long as so many bytes
 _INDEX_BLOCKS_BYTES = 8 << 20  # of an instance; RocksDB's own block cache takes as much by default
 
 
@@ -187,6 +194,7 @@ class Table:
         name: the name of the file.
         path: the path for errors.
         size_bytes: the size of the file.
+        first_key, last_key: its least and its greatest key.
         checksum: the kind of checksum of its blocks.
         index: the handle of the index.
         is_partitioned: True if the index leads to blocks of the index.
@@ -200,6 +208,8 @@ class Table:
     name: str
     path: str
     size_bytes: int
+    first_key: bytes
+    last_key: bytes
     checksum: int
     index: BlockHandle
     is_partitioned: bool
@@ -213,30 +223,44 @@ class Table:
         """Return whether a range tombstone touches keys from `first` to `behind` (excluded)."""
         return any(end > first and (behind is None or start < behind) for start, end in self.tombstones)
 
-    def handles(self, opened: TableFile, first: bytes, behind: bytes | None) -> Iterator[NDArray[np.int64]]:
+    def handles(
+        self, opened: TableFile, first: bytes, behind: bytes | None, keys: Keys | None = None
+    ) -> Iterator[NDArray[np.int64]]:
         """Yield offset and size of the data blocks that may hold such keys, in order: an int64 (blocks, 2) per index block.
+
+        With `keys`, blocks that hold none of these are left out.
 
         Raises:
             CorruptDataError: the index is malformed.
         """
-        found = self._index(opened, self.index, first, behind)
+        if keys is not None:
+            # Smaller keys would seem to be in the first block: an index tells where a block ends, not where it begins.
+            keys = keys.between(self.first_key, self.last_key)
+        found = self._index(opened, self.index, first, behind, keys)
         if not self.is_partitioned:
             yield found
             return
         for offset, size in found.tolist():
-            yield self._index(opened, BlockHandle(offset=offset, size_bytes=size), first, behind)
+            yield self._index(opened, BlockHandle(offset=offset, size_bytes=size), first, behind, keys)
 
-    def warm(self, opened: TableFile, first: bytes, behind: bytes | None) -> None:
+    def warm(self, opened: TableFile, first: bytes, behind: bytes | None, keys: Keys | None = None) -> None:
         """Fetch what a lookup reads: the index, and the blocks to which it leads."""
         opened.keep(self.index.offset, self.index.size_bytes + TRAILER_BYTES)
-        for handles in self.handles(opened, first, behind):
-            if len(handles):
-                # One range: the blocks of a key, or of the entries of a map, follow each other.
-                start, end = int(handles[0, 0]), int(handles[-1].sum()) + TRAILER_BYTES
-                opened.keep(start, end - start)
+        for handles in self.handles(opened, first, behind, keys):
+            # As a rule one range: the blocks of a key, or of the entries of a map, follow each other.
+            ends = handles[:, 0] + handles[:, 1] + TRAILER_BYTES
+            gaps = np.flatnonzero(handles[1:, 0] - ends[:-1] > _WARM_GAP_BYTES)
+            for one, last in zip([0, *(gaps + 1)], [*gaps, len(ends) - 1], strict=True):
+                if len(ends):
+                    opened.keep(int(handles[one, 0]), int(ends[last] - handles[one, 0]))
 
     def _index(
-        self, opened: TableFile, handle: BlockHandle, first: bytes, behind: bytes | None
+        self,
+        opened: TableFile,
+        handle: BlockHandle,
+        first: bytes,
+        behind: bytes | None,
+        keys: Keys | None,
     ) -> NDArray[np.int64]:
         block, length = self.index_blocks.block(opened, handle, self.checksum)
         found = index_handles(
@@ -247,6 +271,7 @@ class Table:
             limit=self.size_bytes,
             delta=self.has_delta_handles,
             user_keys=self.has_user_keys,
+            keys=keys,
         )
         if found is None:
             raise opened.corrupt("expected an index block", handle.offset)
@@ -291,6 +316,8 @@ def _read_table(opened: TableFile, name: str, expected: DataFile, index_blocks: 
         name=name,
         path=opened.path,
         size_bytes=opened.size_bytes,
+        first_key=expected.first_key,
+        last_key=expected.last_key,
         checksum=checksum,
         index=index,
         is_partitioned=index_type == _TWO_LEVEL,

@@ -7,7 +7,6 @@ import shutil
 import struct
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +24,10 @@ from benchmarks.rocksdb import (
     FLINK,
     MERGE,
     PUT,
-    SINGLE_DELETE,
     RocksWriter,
     flink_options,
 )
 from readers.errors import CorruptDataError, ReaderError
-from readers.formats.changelog.source import ChangelogSource
 from readers.formats.rocksdb.database import RocksDatabase, read_only_copy
 from readers.formats.rocksdb.source import RocksSource
 from readers.formats.rocksdb.sst import (
@@ -62,11 +59,22 @@ from readers.savepoint import Savepoint
 from readers.storage.location import SavepointLocation
 from tests.support.examples import examples
 from tests.support.paths import DATA
+from tests.support.sstfiles import (
+    Shape,
+    Write,
+    batch,
+    keys,
+    lawful,
+    live,
+    rocks_sources,
+    shapes,
+    varint,
+    writes,
+)
 
 BY_FLINK = DATA / "flink"
 FAMILIES = ("state", "other")
 Pair = tuple[bytes, bytes]
-Write = tuple[int, bytes, bytes]
 
 
 @pytest.fixture(scope="module")
@@ -101,25 +109,6 @@ def through_rocksdb(
     return [(key, value) for key, value in found if behind is None or key < behind]
 
 
-def batch(writes: list[Write], family: int = 1) -> tuple[int, bytes]:
-    """A WriteBatch's count and writes, of keys and values below 2 MiB."""
-    records = []
-    for kind, key, value in writes:
-        record = bytes([kind, family]) + varint(len(key)) + key
-        if kind in (PUT, MERGE, DELETE_RANGE):
-            record += varint(len(value)) + value
-        records.append(record)
-    return len(records), b"".join(records)
-
-
-def varint(value: int) -> bytes:
-    encoded = bytearray()
-    while value >= 0x80:
-        encoded.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*encoded, value])
-
-
 def written(
     directory: Path,
     options_file: Path,
@@ -131,8 +120,8 @@ def written(
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir(parents=True)
     writer = RocksWriter(directory / "instance", FAMILIES, options_file, adjust)
-    for number, writes in enumerate(lawful(rounds)):
-        writer.write(iter([batch(writes), batch(writes, family=2)]))
+    for number, made in enumerate(lawful(rounds)):
+        writer.write(iter([batch(made), batch(made, family=2)]))
         if number == compacted:
             database = writer.open()
             database.get_column_family("state").compact_range(None, None)
@@ -140,77 +129,7 @@ def written(
     return live(writer, directory / "files")
 
 
-def lawful(rounds: list[list[Write]]) -> Iterator[list[Write]]:
-    """With single deletes only of keys that were put once since, and nothing else: RocksDB refuses to compact others."""
-    single = {key for writes in rounds for kind, key, _ in writes if kind == SINGLE_DELETE}
-    there: set[bytes] = set()
-    for writes in rounds:
-        kept = []
-        for kind, key, value in writes:
-            if key in single and (kind, key in there) not in ((PUT, False), (SINGLE_DELETE, True)):
-                continue
-            there ^= {key} & single
-            kept.append((kind, key, value))
-        yield kept
-
-
-def live(writer: RocksWriter, files: Path) -> Path:
-    files.mkdir()
-    for file in writer.live_files():
-        shutil.copy(file, files)
-    return files
-
-
 # --- what is written ---
-
-keys = st.binary(min_size=1, max_size=3).map(lambda key: bytes(byte % 4 for byte in key))
-operands = st.binary(max_size=12)
-writes = st.one_of(
-    st.tuples(st.just(PUT), keys, operands),
-    st.tuples(st.just(PUT), keys, st.integers(100, 6000).map(lambda size: bytes(range(250)) * (size // 250))),
-    st.tuples(st.just(MERGE), keys, operands),
-    st.tuples(st.just(DELETE), keys, st.just(b"")),
-    st.tuples(st.sampled_from([PUT, SINGLE_DELETE]), keys.map(lambda key: b"\x09" + key), operands),
-)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
-    """How tables are written."""
-
-    compression: str
-    checksum: str
-    format_version: int
-    block_size: int
-    restart_interval: int
-    index_type: str
-    data_block_index: str
-
-    def adjust(self, options: rocksdict.Options) -> None:
-        block = rocksdict.BlockBasedOptions()
-        block.set_format_version(self.format_version)
-        block.set_checksum_type(getattr(rocksdict.ChecksumType, self.checksum)())
-        block.set_block_size(self.block_size)
-        block.set_metadata_block_size(self.block_size)
-        block.set_block_restart_interval(self.restart_interval)
-        block.set_index_block_restart_interval(self.restart_interval)
-        block.set_index_type(getattr(rocksdict.BlockBasedIndexType, self.index_type)())
-        block.set_data_block_index_type(getattr(rocksdict.DataBlockIndexType, self.data_block_index)())
-        block.set_data_block_hash_ratio(0.75)
-        options.set_block_based_table_factory(block)
-        options.set_compression_type(getattr(rocksdict.DBCompressionType, self.compression)())
-
-
-shapes = st.builds(
-    Shape,
-    compression=st.sampled_from(["none", "snappy", "lz4", "lz4hc", "zlib", "zstd"]),
-    checksum=st.sampled_from(["crc32c", "xxh3", "no_checksum"]),
-    format_version=st.sampled_from([2, 3, 4, 5]),
-    block_size=st.sampled_from([1, 64, 4096]),
-    restart_interval=st.sampled_from([1, 3, 16]),
-    index_type=st.sampled_from(["binary_search", "two_level_index_search"]),
-    data_block_index=st.sampled_from(["binary_search", "binary_and_hash"]),
-)
 
 
 @settings(
@@ -302,14 +221,6 @@ def handles(folder: Path) -> Iterator[tuple[SavepointLocation, IncrementalRemote
         sources = {id(part.source): part.source for part in parts}
         for source in rocks_sources(sources.values()):
             yield source.location, source.handle
-
-
-def rocks_sources(sources) -> Iterator[RocksSource]:
-    for source in sources:
-        if isinstance(source, RocksSource):
-            yield source
-        elif isinstance(source, ChangelogSource):
-            yield from rocks_sources(source.bases)
 
 
 def compare_handles(folder: Path, directory: Path) -> int:
