@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -30,6 +30,16 @@ class ScanCounter(ReadCounter):
         self._cache_lock = threading.Lock()
         self._bytes_cached = 0
         self._failures: list[ReaderError] = []
+        self._check: Callable[[], None] | None = None
+
+    def on_check(self, check: Callable[[], None]) -> None:
+        """Have `check` call this, which raises an error if nobody wants the rows any more."""
+        self._check = check
+
+    def check(self) -> None:
+        """Raise an error if nobody wants the rows any more: for splits that read much before they have a row."""
+        if self._check is not None:
+            self._check()
 
     def add_cached(self, bytes_read: int) -> None:
         """Add bytes that were read from the cache."""

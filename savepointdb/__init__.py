@@ -6,12 +6,13 @@ limits and errors. To import this package loads none of that; the first name tha
 
 Reading order:
 
-    connection.py  connect; create; check; convert; Connection: savepoints, opened together
+    connection.py  connect; create; diff; check; convert; Connection: savepoints, opened together
     processes.py   what a connection has open in this process, and what a fork leaves of it
     table.py       Table: one table of a database
     answer.py      Answer: a statement that runs when its rows are wanted
     target.py      what was written, as a path and for people
     written.py     WriteResult: what a script did to a savepoint
+    compared.py    DiffResult: what differs between two savepoints
     checked.py     CheckResult: what a restore of a savepoint will do
     converted.py   ConvertResult: what was written anew for another job
     stream.py      the rows of one running query
@@ -36,7 +37,8 @@ from savepointdb.rooms import check_rooms
 if TYPE_CHECKING:
     from savepointdb.answer import Answer
     from savepointdb.checked import CheckResult
-    from savepointdb.connection import Connection, check, connect, convert, create
+    from savepointdb.compared import DiffResult
+    from savepointdb.connection import Connection, check, connect, convert, create, diff
     from savepointdb.converted import ConvertResult
     from savepointdb.errors import IncompleteWarning, MissingPackageError, QueryWarning
     from savepointdb.table import Table
@@ -62,6 +64,7 @@ __all__ = [
     "Connection",
     "ConvertResult",
     "DatabaseNotFoundError",
+    "DiffResult",
     "IncompleteWarning",
     "InvalidQueryError",
     "InvalidRequestError",
@@ -78,6 +81,7 @@ __all__ = [
     "connect",
     "convert",
     "create",
+    "diff",
 ]
 
 _HOMES = {
@@ -85,6 +89,7 @@ _HOMES = {
     "CheckResult": "savepointdb.checked",
     "Connection": "savepointdb.connection",
     "ConvertResult": "savepointdb.converted",
+    "DiffResult": "savepointdb.compared",
     "IncompleteWarning": "savepointdb.errors",
     "MissingPackageError": "savepointdb.errors",
     "QueryWarning": "savepointdb.errors",
@@ -94,6 +99,7 @@ _HOMES = {
     "connect": "savepointdb.connection",
     "convert": "savepointdb.connection",
     "create": "savepointdb.connection",
+    "diff": "savepointdb.connection",
 }
 
 

@@ -1,6 +1,7 @@
 """`connect` → `Connection`: savepoints, opened together, as one asks them.
 
-`create` makes new ones, `check` says whether one restores, `convert` writes one anew for a job that would not restore it.
+`create` makes new ones, `diff` compares two, `check` says whether one restores, `convert` writes one anew for a job that would not
+restore it.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from catalog import Database, NoSuchTableError, Root
 from doctor import Against, DoctorError, against_of, flink_version
 from savepointdb.answer import Answer
 from savepointdb.checked import CheckResult
+from savepointdb.compared import DiffResult
 from savepointdb.converted import ConvertResult
 from savepointdb.display import html_list
 from savepointdb.errors import translated
@@ -153,6 +155,34 @@ def create(
                 engine=engine,
             )
             return new._written(request, target, dry_run=dry_run)
+
+
+def diff(
+    before: Path,
+    after: Path,
+    *,
+    timeout_s: float | None = None,
+    **how: Any,  # as connect
+) -> DiffResult:
+    """Return what differs between two savepoints: states, types, rows, offsets, sizes.
+
+    Args:
+        before, after: savepoints or checkpoints, or folders with several, of which the newest are compared.
+        timeout_s: seconds that the summary, and each reading of rows, may take; None for no limit.
+        **how: the other arguments of `connect`, such as `path_map`, `uids`, `allow_http`.
+
+    Raises:
+        SavepointError: a savepoint is not there, or cannot be read.
+        InvalidRequestError: a setting is unknown or has a wrong value.
+    """
+    names = []
+    for path in (before, after):
+        with connect(path, **how) as one, translated():
+            names.append(one._default())
+    # Two checkpoints of two jobs may have one name.
+    labels = _labels(*(one.name for one in names))
+    paths = {label: one.path for label, one in zip(labels, names, strict=True)}
+    return connect(paths, **how).diff(*labels, timeout_s=timeout_s)
 
 
 def check(
@@ -334,6 +364,19 @@ class Connection:
             known = self._known(against)
             return CheckResult(findings_on(database.savepoint, known, options, database.uids))
 
+    def diff(self, before: str, after: str, *, timeout_s: float | None = None) -> DiffResult:
+        """Return what differs between two databases of this connection.
+
+        Args:
+            before, after: names of `databases`, or any others by which they go.
+            timeout_s: seconds that the summary, and each reading of rows, may take; None for no limit.
+
+        Raises:
+            DatabaseNotFoundError: near names in the error.
+        """
+        with translated():
+            return DiffResult(self._opened, before, after, timeout_s)
+
     def convert(
         self,
         target: Path | None,
@@ -507,6 +550,11 @@ def _connection(sources: Sources, database: str | None) -> Connection:
     if database is not None:
         opened.catalog.database(database)
     return Connection(opened, database)
+
+
+def _labels(before: str, after: str) -> tuple[str, str]:
+    """Return names for two databases that stand beside each other: their own ones, unless they are alike."""
+    return ("before", "after") if before.casefold() == after.casefold() else (before, after)
 
 
 def _several(against: Path | Sequence[Path] | None) -> Sequence[Path]:

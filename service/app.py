@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from fastapi import FastAPI
 
 from catalog import Catalog
-from service.api import checks, databases, docs, health, jobs, keys, queries, query, savepoints
+from service.api import checks, databases, diff, docs, health, jobs, keys, queries, query, savepoints
 from service.api.state import ServiceState
 from service.auth.gate import Authenticator, Gate, loopback_hosts
 from service.checks.registry import Checks
@@ -100,7 +100,7 @@ def create_app(
     )
     app.add_middleware(Gate, authenticator=authenticator, hosts=hosts)
     install_error_handlers(app)
-    for module in (query, queries, databases, jobs, keys, checks, savepoints, docs, health, trino):
+    for module in (query, queries, databases, diff, jobs, keys, checks, savepoints, docs, health, trino):
         app.include_router(module.router)
     app.include_router(page_router())
     return app

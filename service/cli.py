@@ -1,4 +1,4 @@
-"""The command line: `savepointdb serve | query | inspect | lookup | check | create | write | stateinfo | compile | keys | doctor-env`.
+"""The command line: `savepointdb serve | query | inspect | lookup | diff | check | …`, as `_COMMANDS` lists them.
 
 This module imports only what it needs to parse arguments; the module of a command is imported when the command is called.
 Results go to standard output, everything else to standard error; exit codes are in `service.commands.outcome`.
@@ -226,6 +226,31 @@ def _add_lookup(parser: argparse.ArgumentParser) -> None:
     _add_output(parser)
     _add_names(parser)
     settings.add_arguments(parser, _READING_SETTINGS)
+
+
+def _add_diff(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "before", metavar="BEFORE", help=f"[NAME=]PATH. {_SOURCE} Of several the newest is compared."
+    )
+    parser.add_argument(
+        "after", metavar="AFTER", help="[NAME=]PATH of the other one, which may be of another job."
+    )
+    parser.add_argument(
+        "--operator", metavar="NAME", help="Compare the states of this operator: its uid, name or id."
+    )
+    parser.add_argument(
+        "--state",
+        metavar="NAME",
+        help="Show the rows of this state that differ; also a table such as timers.",
+    )
+    parser.add_argument(
+        "--key",
+        metavar="KEY",
+        help="Show the rows of this key that differ: text, number, or JSON if the key has several fields.",
+    )
+    _add_output(parser)
+    _add_names(parser)
+    settings.add_arguments(parser, _QUERY_SETTINGS, settings.UNLIMITED)
 
 
 def _add_check(parser: argparse.ArgumentParser) -> None:
@@ -497,6 +522,7 @@ _USAGES = {
     "query": "savepointdb query SQL --savepoint [NAME=]PATH [--format FORMAT] [--output FILE] [option …]",
     "inspect": "savepointdb inspect PATH [option …]",
     "lookup": "savepointdb lookup PATH KEY [option …]",
+    "diff": "savepointdb diff BEFORE AFTER [--operator NAME] [--state NAME] [--key KEY] [--format FORMAT] [option …]",
     "check": "savepointdb check SAVEPOINT [--against X] [--flink VERSION] [--backend NAME] [--format FORMAT] [option …]",
     "write": "savepointdb write SOURCE (SCRIPT | --file FILE) --to DIR [--dry-run] [option …]",
     "convert": "savepointdb convert SOURCE --to DIR [--flink VERSION] [--against X] [--dry-run] [option …]",
@@ -510,6 +536,7 @@ _COMMANDS = {
         _add_inspect,
     ),
     "lookup": ("Show all states and timers of one key.", _add_lookup),
+    "diff": ("Show what differs between two savepoints: states, rows, offsets, sizes.", _add_diff),
     "check": (
         "Say whether a savepoint restores in a job, per operator and state, and what to do about it.",
         _add_check,

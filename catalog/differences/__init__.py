@@ -20,4 +20,6 @@ In reading order:
     splits.py   the splits of states, and of tables of facts
     table.py    the tables; `diff_table`
     summary.py  `diff_summary`
+    summarytable.py  the summary as a table: a row for each state
+    databases.py     two databases that are compared, and their tables
 """

@@ -147,10 +147,10 @@ def diff_summary(
     Raises:
         ReaderError: a savepoint cannot be opened.
     """
-    tasks = [_StateTask(pair) for pair in _state_pairs(before, after)]
+    tasks = state_tasks(before, after)
     if counts:
         _count(tasks, progress, threads, check)
-    by_operator: dict[str, list[_StateTask]] = {}
+    by_operator: dict[str, list[StateTask]] = {}
     for task in tasks:
         by_operator.setdefault(task.pair.operator_id, []).append(task)
     names = {**before.operator_names, **after.operator_names}
@@ -200,6 +200,21 @@ class _StatePair:
         return known
 
 
+def state_tasks(before: Database, after: Database) -> list[StateTask]:
+    """Return the comparisons of all states of two databases; reads headers only.
+
+    Raises:
+        ReaderError: a savepoint cannot be opened.
+    """
+    return [StateTask(pair) for pair in _state_pairs(before, after)]
+
+
+def operator_change(operator_id: str, before: Database, after: Database) -> str | None:
+    """Return `added` or `removed` if only one of two databases has an operator; None if both have it."""
+    has = [operator_id in database.operator_names for database in (before, after)]
+    return None if has == [True, True] else ADDED if has[1] else REMOVED
+
+
 def _state_pairs(before: Database, after: Database) -> Iterator[_StatePair]:
     old, new = ({_id_of(known): known for known in _states(database)} for database in (before, after))
     for one in {**old, **new}:
@@ -229,7 +244,7 @@ def _states(database: Database) -> Iterator[_Known]:
         yield _Known(table=timers, state=state)
 
 
-class _StateTask:
+class StateTask:
     """Compares one state; its splits run in several threads."""
 
     def __init__(self, pair: _StatePair) -> None:
@@ -308,7 +323,7 @@ def _type_of(state: State) -> str:
 
 
 def _count(
-    tasks: Iterable[_StateTask], progress: Progress | None, threads: int, check: Callable[[], None]
+    tasks: Iterable[StateTask], progress: Progress | None, threads: int, check: Callable[[], None]
 ) -> None:
     """Count the rows that differ, of all states."""
     work = [(task, split) for task in tasks for split in task.splits()]
@@ -316,7 +331,7 @@ def _count(
     done = 0
     counter = ScanCounter()
 
-    def run(item: tuple[_StateTask, DifferenceSplit | OneSideSplit]) -> Counts | ReaderError:
+    def run(item: tuple[StateTask, DifferenceSplit | OneSideSplit]) -> Counts | ReaderError:
         task, split = item
         if task.error is not None:
             return Counts()
@@ -344,10 +359,8 @@ def _count(
 def _operator(
     operator_id: str, name: str, before: Database, after: Database, states: tuple[StateDifference, ...]
 ) -> OperatorDifference:
-    has = [operator_id in database.operator_names for database in (before, after)]
-    if has != [True, True]:
-        change: str | None = ADDED if has[1] else REMOVED
-    else:
+    change = operator_change(operator_id, before, after)
+    if change is None:
         changes = {state.change for state in states}
         change = CHANGED if changes & {ADDED, REMOVED, CHANGED} else None if None in changes else SAME
     return OperatorDifference(operator_id=operator_id, name=name, change=change, states=states)

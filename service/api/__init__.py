@@ -9,6 +9,7 @@ In reading order:
     buffer.py     the rows of a JSON answer, until it is sent
     databases.py  /api/databases: the catalog
     jobs.py       /api/jobs: the databases by their jobs
+    diff.py       POST /api/diff: what differs between two savepoints
     keys.py       POST /api/databases/{database}/keys: a key as people write it → queries
     checks.py     POST /api/checks: will a savepoint restore
     savepoints.py /api/savepoints: a script → a new savepoint

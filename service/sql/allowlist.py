@@ -8,7 +8,12 @@ from __future__ import annotations
 from sqlglot import exp
 
 from service.errors import ForbiddenError, InvalidQueryError, Position, QueryError, QuerySyntaxError
-from service.sql.functions import ALLOWED_TABLE_FUNCTIONS, is_allowed_function, is_allowed_table_function
+from service.sql.functions import (
+    ALLOWED_TABLE_FUNCTIONS,
+    DIFFERENCES,
+    is_allowed_function,
+    is_allowed_table_function,
+)
 
 QUERY_WORDS = frozenset({"SELECT", "WITH", "VALUES", "FROM", "TABLE", "("})
 ALLOWED_STATEMENTS = "SELECT, EXPLAIN, SHOW, DESCRIBE and SUMMARIZE are allowed"
@@ -46,7 +51,7 @@ def check_table_function(function: exp.Func) -> None:
     if not is_allowed_table_function(name):
         raise ForbiddenError(
             f"reading from {name}() is not allowed",
-            hint=f"allowed are {', '.join(sorted(ALLOWED_TABLE_FUNCTIONS))}",
+            hint=f"allowed are {', '.join(sorted({*ALLOWED_TABLE_FUNCTIONS, DIFFERENCES}))}",
         )
 
 

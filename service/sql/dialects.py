@@ -18,7 +18,7 @@ from service.sql.resolver import SystemTables
 from service.sql.trino.translation import translated
 
 TRINO = "trino"
-_WORD_AT = re.compile(r'"((?:[^"]|"")*)"|\w+')
+_WORD_AT = re.compile(r'"((?:[^"]|"")*)"|' + r"'((?:[^']|'')*)'|\w+")
 
 
 def planned(
@@ -82,7 +82,7 @@ def _relocate(error: QueryError, translated: str, sql: str) -> None:
     line = translated.split("\n")[position.line - 1]
     word = _WORD_AT.match(line, position.column - 1)
     if word is not None:
-        error.position = position_of_word(sql, word[1] or word[0])
+        error.position = position_of_word(sql, word[1] or word[2] or word[0])
 
 
 _TRANSLATIONS: dict[str, Callable[[str, Mapping[str, str]], str]] = {

@@ -75,19 +75,15 @@ def explanation_of(plan: Plan) -> Explanation:
         ReaderError: the header of a state file cannot be read.
     """
     return Explanation(
-        tables=tuple(
-            _explained(reference, reference.database.name)
-            for reference in plan.tables
-            if reference.database is not None
-        )
+        tables=tuple(_explained(reference) for reference in plan.tables if reference.database is not None)
     )
 
 
-def _explained(reference: TableReference, database: str) -> ScanExplanation:
+def _explained(reference: TableReference) -> ScanExplanation:
     scan = reference.scan
     whole = reference.table.extent
     return ScanExplanation(
-        table=f"{database}.{reference.table.name}",
+        table=reference.title,
         columns=reference.columns or tuple(scan.schema.names),
         splits=len(scan.splits),
         splits_total=whole.splits,

@@ -2,11 +2,13 @@
 
 Scalar and aggregate functions compute, so all are allowed except a list: functions that read settings, secrets, logs or
 other SQL, change the session, or only wait. Table functions read files and the inside of the engine, so none is allowed except
-a list. The engine reports unknown functions itself, with near names.
+a list. The engine reports unknown functions itself, with near names. One more table function never reaches an engine: `diff` is
+resolved as a table (`service.sql.differences`).
 """
 
 from __future__ import annotations
 
+DIFFERENCES = "diff"
 ALLOWED_TABLE_FUNCTIONS = frozenset({"generate_series", "json_each", "json_tree", "range", "unnest"})
 
 # Names of DuckDB and of Spark.

@@ -8,6 +8,7 @@ from functools import cached_property
 from sqlglot import exp
 
 from catalog import Database, HistoryDatabase, Predicate, Scan, Table
+from catalog.differences.databases import ComparedDatabases
 from catalog.predicate import ANYTHING
 from service.errors import Position
 from service.sql.incomplete import UnreadFile, unread_files
@@ -48,7 +49,7 @@ class TableReference:
     """
 
     name: str
-    database: Database | HistoryDatabase | None
+    database: Database | HistoryDatabase | ComparedDatabases | None
     table: Table
     columns: tuple[str, ...] | None = None
     predicate: Predicate = ANYTHING

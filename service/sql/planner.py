@@ -196,9 +196,9 @@ class _Planner:
                 error.position = Position(self._position(token).line, error.position.column + shift)
             raise
         # Positions in errors are those of the statement as it was given.
-        for identifier in tree.find_all(exp.Identifier):
-            for end in ("start", "end"):
-                identifier.meta[end] += token.start - len(start)
+        for node in tree.walk():
+            for end in {"start", "end"} & node.meta.keys():
+                node.meta[end] += token.start - len(start)
         table = tree.args["from_"].this if isinstance(tree, exp.Select) else None
         # Select, Star and From are all that may stand around the table.
         if not isinstance(table, exp.Table) or len(list(tree.walk())) != len(list(table.walk())) + 3:

@@ -6,6 +6,7 @@
 | `"database".table`, `flink."database".table` | of that database |
 | `information_schema.table` | lists the catalog |
 | `savepointdb.jobs`, `savepointdb.checkpoints` | list jobs, and savepoints and checkpoints |
+| `diff('before', 'after', 'table')` | the rows of it that differ between two databases (`service.sql.differences`) |
 
 In the plan a table has a name of its own for each place where it stands, so the query never means another table that an
 engine may know by its name.
@@ -19,7 +20,8 @@ from typing import Protocol
 
 from sqlglot import exp
 
-from catalog import Catalog, CatalogError, NoSuchTableError, Predicate, Table
+from catalog import Catalog, CatalogError, Database, NoSuchTableError, Predicate, Table
+from catalog.differences.databases import ComparedDatabases
 from catalog.errors import near_names
 from catalog.predicate import ANYTHING
 from service.errors import (
@@ -33,7 +35,9 @@ from service.errors import (
     query_error_of,
 )
 from service.sql.allowlist import check_table_function, check_tree
+from service.sql.differences import DifferenceCall, NameArgument, difference_call
 from service.sql.edits import edited
+from service.sql.functions import DIFFERENCES
 from service.sql.names import TablesBySelect, is_common_table, rename_tables, used_columns, used_names
 from service.sql.parser import generated
 from service.sql.plan import NO_GROUNDS, Plan, PredicateGrounds, TableReference
@@ -106,13 +110,19 @@ class Resolver:
         references: list[TableReference] = []
         tables: dict[int, list[tuple[exp.Table, TableReference]]] = {}
         for node in list(query.find_all(exp.Table, bfs=False)):
-            if isinstance(node.this, exp.Func):
+            call = difference_call(node, self._sql) if isinstance(node.this, exp.Func) else None
+            if call is not None:
+                reference = self._difference(call, len(references) + 1)
+            elif isinstance(node.this, exp.Func):
                 check_table_function(node.this)
+                continue
             # The tables of a WITH have no rows of their own: the tables inside of them are found, too.
-            elif not is_common_table(node):
+            elif is_common_table(node):
+                continue
+            else:
                 reference = self._reference(node, len(references) + 1)
-                references.append(reference)
-                tables.setdefault(id(node.find_ancestor(exp.Select)), []).append((node, reference))
+            references.append(reference)
+            tables.setdefault(id(node.find_ancestor(exp.Select)), []).append((node, reference))
         # First the names: predicates look for tables by their aliases.
         edits = rename_tables(query, tables)
         edits += respell(query, tables, text)
@@ -219,6 +229,32 @@ class Resolver:
         table = self._table(database, parts[-1], position)
         read = None if isinstance(database, JobTables) else database
         return TableReference(name=f"{number}: {database.name}.{table.name}", database=read, table=table)
+
+    def _difference(self, call: DifferenceCall, number: int) -> TableReference:
+        before, after = self._one_database(call.before), self._one_database(call.after)
+        compared = ComparedDatabases(before, after)
+        wanted = call.table
+        try:
+            table = compared.table(None if wanted is None else wanted.name)
+        except NoSuchTableError as error:
+            failure = _at(query_error_of(error), None if wanted is None else wanted.position)
+            where = f"{before.name!r} or {after.name!r}"
+            failure.message = f"there is no table {error.name!r} in database {where}"
+            raise failure from error
+        names = [before.name, after.name, *([] if wanted is None else [table.name])]
+        return TableReference(
+            name=f"{number}: {DIFFERENCES}({', '.join(names)})", database=compared, table=table
+        )
+
+    def _one_database(self, argument: NameArgument) -> Database:
+        found = self.database(argument.name, argument.position)
+        if not isinstance(found, Database):
+            raise InvalidQueryError(
+                f"expected a savepoint to compare, found {argument.name!r}, which holds several",
+                hint="SHOW SCHEMAS lists all; name one of its savepoints",
+                position=argument.position,
+            )
+        return found
 
     def _file(self, path: str, number: int, position: Position | None) -> TableReference:
         try:

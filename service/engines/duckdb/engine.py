@@ -344,6 +344,7 @@ class DuckDBExecution(Execution):
         """Yield the batches of a scan; keep its error, if it fails."""
         count = SplitCount()
         self._counts.append(count)
+        scan.counter.on_check(self._check_not_cancelled)
         started = time.monotonic()
         try:
             yield from read_splits(scan, self._threads, self._check_not_cancelled, count)

@@ -351,6 +351,40 @@ def test_errors_name_no_ungranted_database(door: Door) -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "pairs"),
+    [
+        (
+            "owner",
+            {("canonical", "native"), ("native", "canonical"), ("native", "latest"), ("native", "native")},
+        ),
+        ("analyst", {("native", "native")}),
+        ("guest", set[tuple[str, str]]()),
+    ],
+)
+def test_savepoints_are_compared_only_by_those_who_see_both(
+    door: Door, name: str, pairs: set[tuple[str, str]]
+) -> None:
+    credentials = f"Bearer {door.keys[name]}"
+
+    for before, after in (
+        ("canonical", "native"),
+        ("native", "canonical"),
+        ("native", "latest"),
+        ("native", "native"),
+    ):
+        asked = {"before": before, "after": after, "operator": "mod7-no-uid"}
+        answer = door.ask("POST", "/api/diff", credentials, json=asked)
+        rows = door.rows(name, f"SELECT count(*) FROM diff('{before}', '{after}', 'mod7-no-uid__seen')")
+        seen = (before, after) in pairs or (name == "analyst" and after == "latest")
+        assert answer.status_code == (200 if seen else 404), answer.text
+        assert rows == ([[0]] if seen else "DATABASE_NOT_FOUND")
+        if not seen:
+            hidden = {"analyst": ["canonical"], "guest": ["canonical", "native"], "owner": list[str]()}[name]
+            told = answer.json()["error"]["message"] + str(answer.json()["error"].get("hint"))
+            assert [one for one in hidden if one in told and one not in (before, after)] == []
+
+
+@pytest.mark.parametrize(
     ("name", "statuses"), [("owner", [200, 200]), ("analyst", [404, 200]), ("guest", [404, 404])]
 )
 def test_the_catalog_of_the_api_has_granted_databases_only(

@@ -1,0 +1,40 @@
+"""Two databases that are compared, in the place of the one that a table mostly belongs to."""
+
+from __future__ import annotations
+
+from catalog.database import Database
+from catalog.differences.summarytable import SummaryTable
+from catalog.differences.table import diff_table
+from catalog.predicate import Predicate
+from catalog.table import Table
+
+
+class ComparedDatabases:
+    """Two databases.
+
+    Args:
+        before, after: the databases, in this order.
+
+    Attributes:
+        name: for people.
+    """
+
+    def __init__(self, before: Database, after: Database) -> None:
+        self.name = f"{before.name}, {after.name}"
+        self._before = before
+        self._after = after
+
+    def table(self, name: str | None) -> Table:
+        """Return the rows of a table that differ; the summary without a name.
+
+        Raises:
+            NoSuchTableError: neither database has such a table; near names in the error.
+            ReaderError: a savepoint cannot be opened, or a file that may hold the state of this name cannot be read.
+        """
+        if name is None:
+            return SummaryTable(self._before, self._after)
+        return diff_table(self._before, self._after, name)
+
+    def databases_for(self, _table: Table, _predicate: Predicate) -> tuple[Database, ...]:
+        """Return the databases of which a scan of one of the tables reads rows: both."""
+        return self._before, self._after

@@ -1,0 +1,99 @@
+"""`diff` → `DiffResult`: what differs between two savepoints."""
+
+from __future__ import annotations
+
+import shutil
+from typing import Any
+
+from savepointdb.answer import Answer
+from savepointdb.display import html_list
+from savepointdb.errors import translated
+from savepointdb.processes import OpenSavepoints
+from service.comparing.comparison import Comparison, comparison_of, gone_or, rows_statement, summary_statement
+from service.comparing.text import headline, text_lines
+from service.encode import printable
+from service.errors import QueryError
+from service.queries.request import QueryRequest
+
+_MORE = '.rows("{}")'
+
+
+class DiffResult:
+    """What differs between two databases. It holds the connection open that made it.
+
+    Args:
+        opened: runs statements.
+        before, after: names of databases.
+        timeout_s: seconds that each statement may take; None for no limit.
+    """
+
+    def __init__(
+        self, opened: OpenSavepoints, before: str, after: str, timeout_s: float | None = None
+    ) -> None:
+        self._opened = opened
+        self._before = opened.catalog.database(before)
+        self._after = opened.catalog.database(after)
+        self._timeout_s = timeout_s
+        self._summary: Comparison | None = None
+
+    @property
+    def summary(self) -> Comparison:
+        """All of it in numbers: `states`, each with counts, types, sizes and samples; `offsets` that moved; `sizes`. Made once.
+
+        Raises:
+            SavepointError: a savepoint cannot be read.
+        """
+        if self._summary is None:
+            answer = self._answer(summary_statement(self._before.name, self._after.name))
+            with translated():
+                try:
+                    batches = list(answer.to_reader())
+                    self._summary = comparison_of(self._before, self._after, batches)
+                except QueryError as error:
+                    raise gone_or(error, (self._before, self._after)) from error
+        return self._summary
+
+    @property
+    def is_equal(self) -> bool:
+        """True if no state, row or offset differs.
+
+        Raises:
+            SavepointError: a savepoint cannot be read.
+        """
+        return self.summary.is_equal
+
+    def rows(self, table: str) -> Answer:
+        """Return the rows of a table that differ: `change`, what each is of, and its values before and after.
+
+        Args:
+            table: the name of a table, such as `aggregate__count`, `timers` or `source_offsets`.
+        """
+        return self._answer(rows_statement(self._before.name, self._after.name, table))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the summary as values that are JSON.
+
+        Raises:
+            SavepointError: a savepoint cannot be read.
+        """
+        return self.summary.to_dict()
+
+    def __repr__(self) -> str:
+        # A session shows what it is given, an error of it included.
+        try:
+            lines = list(text_lines(self.summary, shutil.get_terminal_size().columns, _MORE))
+        except QueryError as error:
+            return f"{type(error).__name__}: {error}"
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str | None:
+        try:
+            summary = self.summary
+        except QueryError:
+            return None
+        return html_list(headline(summary), map(printable, text_lines(summary, more=_MORE)))
+
+    def _answer(self, statement: str) -> Answer:
+        return Answer(
+            self._opened, QueryRequest(sql=statement, timeout_s=self._timeout_s, source="savepointdb")
+        )

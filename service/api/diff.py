@@ -1,0 +1,179 @@
+"""`POST /api/diff`: what differs between two savepoints, by operator and state. The differing rows themselves are SQL.
+
+It runs as the query `SELECT * FROM diff('before', 'after')`: it waits for a slot, has a deadline and the limits of queries, stands in the
+history, and ends if its client disconnects.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import pyarrow as pa
+from anyio import CancelScope, to_thread
+from fastapi import APIRouter, Request
+from pydantic import BaseModel, ConfigDict, Field
+
+from catalog import CatalogError, Database
+from readers import ReaderError
+from service.api.answers import FAILURES
+from service.api.state import ServiceState, State
+from service.auth.principal import Principal
+from service.auth.user import Caller
+from service.comparing.comparison import comparison_of, gone_or, summary_statement
+from service.errors import QueryError, query_error_of
+from service.queries.query import Query
+from service.queries.request import QueryRequest
+from service.queries.waiting import cancelled_on_disconnect, wait_until_ready
+
+router = APIRouter(prefix="/api", tags=["diff"], responses=FAILURES)
+
+_LONGEST_SOURCE = 200
+_Name = Annotated[str, Field(max_length=1000)]
+
+
+class DiffBody(BaseModel):
+    """Two savepoints to compare."""
+
+    # A misspelt limit must not be ignored.
+    model_config = ConfigDict(extra="forbid")
+
+    before: _Name = Field(description="name or alias of the database before")
+    after: _Name = Field(description="name or alias of the database after")
+    operator: _Name | None = Field(None, description="uid, name or id of the only operator to compare")
+    max_bytes: int | None = Field(None, ge=0, description="most bytes of savepoints to read")
+    timeout_s: float | None = Field(default=None, gt=0, description="most seconds; 60 if not given")
+
+
+class SampleBody(BaseModel):
+    """A row that differs, as texts for people."""
+
+    change: str = Field(description="added, removed or changed")
+    identity: str = Field(description="its key, namespace and the like")
+    before: str | None
+    after: str | None
+
+
+class StateDifferenceBody(BaseModel):
+    """One state."""
+
+    state_name: str
+    table_name: str | None = Field(
+        description="the third argument of `diff` in SQL; null where the rows cannot be compared"
+    )
+    change: str | None = Field(description="same, changed, added or removed; null where that is not known")
+    type_before: str | None
+    type_after: str | None
+    added: int | None = Field(description="rows; null where they are not known")
+    removed: int | None
+    changed: int | None
+    rows_before: int | None
+    rows_after: int | None
+    size_before: int | None = Field(description="bytes")
+    size_after: int | None
+    samples: list[SampleBody] = Field(description="the first rows that differ")
+    error: str | None = Field(description="why its rows cannot be compared")
+
+
+class OperatorDifferenceBody(BaseModel):
+    """One operator."""
+
+    operator_id: str
+    name: str
+    change: str | None = Field(description="same, changed, added or removed; null where that is not known")
+    states: list[StateDifferenceBody]
+
+
+class OffsetDifferenceBody(BaseModel):
+    """A position of a source that moved."""
+
+    operator: str
+    topic: str | None
+    partition: int | None
+    before: int | None
+    after: int | None
+
+
+class SizesBody(BaseModel):
+    """Bytes of the savepoints."""
+
+    before: int
+    after: int
+
+
+class DiffAnswer(BaseModel):
+    """What differs between two savepoints."""
+
+    query_id: str
+    before: str = Field(description="name of the database")
+    after: str
+    is_equal: bool
+    operators: list[OperatorDifferenceBody]
+    offsets: list[OffsetDifferenceBody] = Field(description="positions of sources that moved")
+    offsets_error: str | None = Field(description="why some positions cannot be compared")
+    sizes: SizesBody
+
+
+@router.post("/diff")
+async def diff_savepoints(body: DiffBody, request: Request, service: State, caller: Caller) -> DiffAnswer:
+    """Compare two savepoints: operators and states that came and went, types, counts of rows, offsets, sizes."""
+    databases = await to_thread.run_sync(_databases, service, caller, body)
+    before, after, operator_id = databases
+    query = await to_thread.run_sync(_started, request, service, caller, body, databases)
+    batches: list[pa.RecordBatch] = []
+    try:
+        async with cancelled_on_disconnect(request, query):
+            while not await to_thread.run_sync(_collect, query, batches):
+                await wait_until_ready(query)
+            found = await to_thread.run_sync(comparison_of, before, after, batches, operator_id)
+    except (QueryError, ReaderError) as error:
+        raise gone_or(query_error_of(error), (before, after)) from error
+    finally:
+        # Starlette cancels this task when the client disconnects; the query must be closed nevertheless.
+        with CancelScope(shield=True):
+            await to_thread.run_sync(query.close)
+    return DiffAnswer(query_id=query.id, is_equal=found.is_equal, **found.to_dict())
+
+
+def _databases(
+    service: ServiceState, caller: Principal, body: DiffBody
+) -> tuple[Database, Database, str | None]:
+    """Return the databases and the id of the operator; names that the caller may not see are unknown."""
+    visible = service.catalog.visible(caller.sees)
+    before, after = visible.database(body.before), visible.database(body.after)
+    if body.operator is None:
+        return before, after, None
+    try:
+        return before, after, after.operator_of(body.operator)
+    except CatalogError:
+        return before, after, before.operator_of(body.operator)
+
+
+def _started(
+    request: Request,
+    service: ServiceState,
+    caller: Principal,
+    body: DiffBody,
+    databases: tuple[Database, Database, str | None],
+) -> Query:
+    before, after, operator_id = databases
+    return service.queries.start(
+        QueryRequest(
+            sql=summary_statement(before.name, after.name, operator_id),
+            max_bytes=body.max_bytes,
+            timeout_s=body.timeout_s,
+            user=caller.name,
+            principal=caller,
+            source=request.headers.get("user-agent", "")[:_LONGEST_SOURCE],
+            abandoned_after_s=service.settings.queries.abandoned_after_s,
+        )
+    )
+
+
+def _collect(query: Query, batches: list[pa.RecordBatch]) -> bool:
+    """Collect the rows that are ready; return True after the last ones."""
+    while query.is_ready:
+        batch = query.take()
+        if batch is None:
+            return True
+        batches.append(batch)
+    return False

@@ -1,0 +1,171 @@
+"""`diff('before', 'after', 'table')` in FROM: rows, predicates, names, errors with their positions; in both dialects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from catalog import Catalog, Root
+from service.errors import (
+    DatabaseNotFoundError,
+    ForbiddenError,
+    InvalidQueryError,
+    QueryError,
+    TableNotFoundError,
+)
+from service.sql.dialects import planned
+from tests.support.differing import BEFORE, ROWS, write_after
+
+COUNT = "diff('before', 'after', 'aggregate__count')"
+
+
+@pytest.fixture(scope="module")
+def catalog(tmp_path_factory: pytest.TempPathFactory) -> Catalog:
+    after = write_after(tmp_path_factory.mktemp("differing"))
+    return Catalog([Root(path=str(BEFORE), label="before"), Root(path=str(after), label="after")])
+
+
+@pytest.fixture
+def ask(catalog: Catalog, ask_of: Callable[[Catalog], Any]) -> Any:
+    return ask_of(catalog)
+
+
+@pytest.mark.parametrize(
+    ("dialect", "source"),
+    [("duckdb", COUNT), ("trino", COUNT), ("trino", f"TABLE({COUNT})"), ("duckdb", f"TABLE ( {COUNT} )")],
+)
+def test_rows_that_differ_are_a_table(ask: Any, dialect: str, source: str) -> None:
+    rows = ask.rows(
+        f"SELECT change, key, value_before, value_after FROM {source} AS d ORDER BY d.key DESC",
+        dialect=dialect,
+    )
+
+    assert sorted(rows) == ROWS
+
+
+def test_a_condition_on_the_key_prunes(ask: Any) -> None:
+    everything = ask.rows(f"SELECT key FROM {COUNT}")
+    whole = ask.bytes_read
+    one = ask.rows(f"SELECT key, value_after FROM {COUNT} WHERE diff.key = 'key_662'")
+
+    assert len(everything) == len(ROWS)
+    assert one == [("key_662", 11291)]
+    assert ask.bytes_read < whole / 4
+    assert ask.rows(f"SELECT key FROM {COUNT} WHERE key = 'key_1'") == []
+
+
+def test_it_joins_and_stands_wherever_a_table_does(ask: Any) -> None:
+    joined = ask.rows(
+        f"WITH d AS (FROM {COUNT}) SELECT d.key, c.value FROM d JOIN before.aggregate c USING (key) ORDER BY ALL"
+    )
+    united = ask.rows(f"SELECT change FROM {COUNT} UNION ALL SELECT change FROM {COUNT} ORDER BY 1")
+    described = ask.rows(f"DESCRIBE {COUNT}")
+    twice = ask.rows(f"SELECT count(*) FROM {COUNT} a JOIN {COUNT} b ON a.key = b.key")
+
+    assert joined == [("key_0", 1), ("key_662", 11290)]
+    assert [change for (change,) in united] == sorted(2 * [change for change, *_ in ROWS])
+    assert ("change", "VARCHAR") in [row[:2] for row in described]
+    assert twice == [(3,)]
+
+
+def test_parameters_may_be_names(ask: Any) -> None:
+    rows = ask.rows(
+        "SELECT key FROM diff(?, ?, ?) WHERE change = ?",
+        parameters=["before", "after", "aggregate__count", "added"],
+    )
+
+    assert rows == [("new",)]
+
+
+def test_the_answer_names_both_savepoints(ask: Any, catalog: Catalog) -> None:
+    plan = planned(f"SELECT * FROM {COUNT}", catalog, dialect="duckdb", max_sql_bytes=1000, constants={})
+    [(explained,)] = [row[-1:] for row in ask.rows(f"EXPLAIN SELECT * FROM {COUNT} WHERE key = 'new'")]
+
+    assert [database.name for database in plan.databases] == ["before", "after"]
+    assert "reads: diff(before, after, aggregate__count): " in explained
+    assert "key IN ('new')" in explained
+
+
+def test_names_are_found_in_any_case(ask: Any) -> None:
+    assert ask.rows("SELECT count(*) FROM DIFF('BEFORE', 'After', 'AGGREGATE__count')") == [(3,)]
+
+
+@pytest.mark.parametrize(
+    ("sql", "kind", "message", "column", "hint"),
+    [
+        (
+            "diff('befor', 'after', 't')",
+            DatabaseNotFoundError,
+            "there is no database 'befor'",
+            20,
+            '"before"',
+        ),
+        ("diff('before', 'nothing at all')", DatabaseNotFoundError, "'nothing at all'", 30, ""),
+        (
+            "diff('before', 'after', 'aggregate__cont')",
+            TableNotFoundError,
+            "'aggregate__cont'",
+            39,
+            "aggregate__count",
+        ),
+        ("diff('before')", InvalidQueryError, "found 1 argument", 15, ""),
+        ("diff()", InvalidQueryError, "found 0 arguments", 15, ""),
+        ("diff('a', 'b', 'c', 'd')", InvalidQueryError, "found 4 arguments", 15, ""),
+        ("diff(before, 'after')", InvalidQueryError, "single quotes, found before", 20, "SHOW SCHEMAS"),
+        ("diff('before', 'after', 1)", InvalidQueryError, "single quotes, found 1", 39, "SHOW SCHEMAS"),
+        ("diff('before', 'af' || 'ter')", InvalidQueryError, "single quotes", 30, "SHOW SCHEMAS"),
+        ("diff('before', before => 'after')", InvalidQueryError, "single quotes", None, "SHOW SCHEMAS"),
+        ("diff('before', '')", InvalidQueryError, "single quotes", 30, "SHOW SCHEMAS"),
+        ("flink.diff('before', 'after')", InvalidQueryError, "without a qualifier", 21, ""),
+    ],
+)
+def test_errors_say_what_and_where(
+    catalog: Catalog, sql: str, kind: type[QueryError], message: str, column: int | None, hint: str
+) -> None:
+    with pytest.raises(kind) as raised:
+        planned(f"SELECT * FROM {sql}", catalog, dialect="duckdb", max_sql_bytes=1000, constants={})
+
+    assert message in raised.value.message
+    assert hint in (raised.value.hint or "")
+    if column is not None:
+        assert raised.value.position is not None
+        assert (raised.value.position.line, raised.value.position.column) == (1, column)
+
+
+def test_errors_of_trino_have_positions_in_its_text(catalog: Catalog) -> None:
+    sql = "SELECT *\nFROM TABLE(diff('before', 'missing', 't'))"
+
+    with pytest.raises(DatabaseNotFoundError) as raised:
+        planned(sql, catalog, dialect="trino", max_sql_bytes=1000, constants={})
+
+    assert raised.value.position is not None
+    assert (raised.value.position.line, raised.value.position.column) == (2, 28)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT * FROM TABLE(read_csv('/etc/passwd'))",
+        "SELECT * FROM diff('before', 'after', 'aggregate__count'), read_text('/etc/passwd')",
+    ],
+)
+def test_other_functions_stay_refused(catalog: Catalog, sql: str) -> None:
+    with pytest.raises(ForbiddenError):
+        planned(sql, catalog, dialect="duckdb", max_sql_bytes=1000, constants={})
+
+
+def test_only_what_the_caller_sees_is_compared(catalog: Catalog) -> None:
+    visible = catalog.visible(lambda name: name == "after")
+
+    for names in ("'before', 'after'", "'after', 'before'"):
+        with pytest.raises(DatabaseNotFoundError) as raised:
+            planned(
+                f"SELECT * FROM diff({names}, 'aggregate__count')",
+                visible,
+                dialect="duckdb",
+                max_sql_bytes=1000,
+                constants={},
+            )
+        assert raised.value.hint is None
