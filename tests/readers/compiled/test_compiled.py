@@ -327,6 +327,15 @@ def index_block(keys: list[bytes], shared: int) -> bytes:
     return block + b"".join(value.to_bytes(4, "little") for value in numbers)
 
 
+def index_keys(keys: list[bytes]) -> blocks.Keys:
+    """Keys, as an index is asked for them."""
+    ends = np.cumsum([len(key) for key in keys], dtype=np.int64)
+    bounds = np.zeros((2, len(keys), 2), dtype=np.int64)
+    bounds[0, 1:, 0], bounds[1, :, 0] = ends[:-1], ends
+    data = np.frombuffer(b"".join(keys) + bytes(64), dtype=np.uint8)
+    return blocks.Keys(data=data, starts=bounds[0], ends=bounds[1])
+
+
 @given(
     keys=st.lists(st.binary(min_size=1, max_size=3), max_size=20).map(sorted),
     shared=st.integers(0, 1),
@@ -334,6 +343,7 @@ def index_block(keys: list[bytes], shared: int) -> bytes:
     first=st.binary(max_size=3),
     behind=st.one_of(st.none(), st.binary(max_size=3)),
     delta=st.booleans(),
+    sought=st.one_of(st.none(), st.sets(st.binary(max_size=3), max_size=5).map(sorted)),
 )
 def test_walks_of_an_index_are_those_of_their_source(
     keys: list[bytes],
@@ -342,6 +352,7 @@ def test_walks_of_an_index_are_those_of_their_source(
     first: bytes,
     behind: bytes | None,
     delta: bool,
+    sought: list[bytes] | None,
 ):
     content = bytearray(index_block(keys, shared))
     for position, byte in damage:
@@ -352,10 +363,13 @@ def test_walks_of_an_index_are_those_of_their_source(
     found, expected = (np.zeros((30, 2), dtype=np.int64) for _ in range(2))
     before = (block.ctypes.data, len(content), delta, 8, bounds.ctypes.data, len(first))
     after = (-1 if behind is None else len(behind), key.ctypes.data, 10_000)
+    keys_sought = index_keys(sought or [])
+    number = -1 if sought is None else len(keys_sought)
+    addresses = (*keys_sought.addresses[:3], number)
 
-    count = blocks._walk_index(*before, *after, found.ctypes.data, 30)
+    count = blocks._walk_index(*before, *after, found.ctypes.data, 30, *addresses)
 
-    assert count == interpreted(blocks._walk_index)(*before, *after, expected.ctypes.data, 30)
+    assert count == interpreted(blocks._walk_index)(*before, *after, expected.ctypes.data, 30, *addresses)
     assert found.tolist() == expected.tolist()
     if not damage and not delta:
         candidates = [number for number, key in enumerate(keys) if key >= first]
@@ -363,6 +377,14 @@ def test_walks_of_an_index_are_those_of_their_source(
             (at for at, number in enumerate(candidates) if behind is not None and keys[number] >= behind), 30
         )
         wanted = candidates[: last + 1]
+        if sought is not None:
+            # The last entries of a key may be the first of the next block.
+            begins = [b"", *(keys[number] for number in wanted)]
+            wanted = [
+                number
+                for begin, number in zip(begins, wanted, strict=False)
+                if any(begin <= one <= keys[number] for one in sought)
+            ]
         assert found[:count, 0].tolist() == wanted
 
 
