@@ -20,6 +20,7 @@ Reading order:
     changedtables.py  tables of states with places and changes, for statements that write
     sqlviews.py     the states of SQL jobs, with a column a field
     facts/          the rows of StateMeta, operators, files, source_offsets, restore_check, required_classes
+    xray/           the rows of xray and of the tables about keys
     keys/           keys as people write them; the states that have keys
     predicate.py    the conditions that save reading
     scan.py         Scan → Split: what an engine reads

@@ -34,6 +34,9 @@ from catalog.references import SavepointReference
 from catalog.sqlviews import View, ViewTable, view_of
 from catalog.statetables import OperatorTable, StateTable, TableState, TimersTable, UnreadOperator
 from catalog.table import FactsTable, ReadFactsTable, Table
+from catalog.xray.keys import KeysTable, LargestTable, OrphansTable
+from catalog.xray.reference import OperatorReference
+from catalog.xray.sizes import SizesTable
 from readers import SOURCE_OFFSETS, Operator, ReaderError, Savepoint, State, StateKind
 
 STATE_META_NAME = "StateMeta"
@@ -43,6 +46,10 @@ SOURCE_OFFSETS_NAME = "source_offsets"
 TIMERS_NAME = "timers"
 RESTORE_CHECK_NAME = "restore_check"
 REQUIRED_CLASSES_NAME = "required_classes"
+XRAY_NAME = "xray"
+XRAY_KEYS_NAME = "xray_keys"
+XRAY_LARGEST_NAME = "xray_largest"
+XRAY_ORPHAN_TIMERS_NAME = "xray_orphan_timers"
 _RESERVED = (
     STATE_META_NAME,
     OPERATORS_NAME,
@@ -51,6 +58,10 @@ _RESERVED = (
     TIMERS_NAME,
     RESTORE_CHECK_NAME,
     REQUIRED_CLASSES_NAME,
+    XRAY_NAME,
+    XRAY_KEYS_NAME,
+    XRAY_LARGEST_NAME,
+    XRAY_ORPHAN_TIMERS_NAME,
 )
 _SEPARATOR = "__"
 # The families of handles that may hold timers: RocksDB's timers on the heap are raw keyed state.
@@ -215,7 +226,10 @@ class SavepointTables:
     @cached_property
     def _own_tables(self) -> dict[str, Table]:
         """Casefolded name → the tables that are of no single operator."""
-        return {table.name.casefold(): table for table in (*self._facts(), self._timers(), *self._checks())}
+        return {
+            table.name.casefold(): table
+            for table in (*self._facts(), self._timers(), *self._checks(), *self._xray())
+        }
 
     def _facts(self) -> Iterator[Table]:
         savepoint, uids = self.savepoint, self._uids
@@ -249,6 +263,26 @@ class SavepointTables:
         )
         yield FactsTable(
             REQUIRED_CLASSES_NAME, "the classes that a restore needs", REQUIRED_CLASSES, required_classes
+        )
+
+    def _xray(self) -> Iterator[Table]:
+        def find() -> tuple[tuple[Operator, OperatorReference], ...]:
+            self._read_ahead()
+            return tuple(
+                (
+                    operator,
+                    OperatorReference(
+                        self._reference, operator.operator_id, self._uid(operator), operator.metadata.name
+                    ),
+                )
+                for operator in self.savepoint.operators
+            )
+
+        yield SizesTable(XRAY_NAME, "entries and bytes by state, subtask and key group", find)
+        yield KeysTable(XRAY_KEYS_NAME, "how many keys the states have; reads all entries", find)
+        yield LargestTable(XRAY_LARGEST_NAME, "the largest keys of each state; reads all entries", find)
+        yield OrphansTable(
+            XRAY_ORPHAN_TIMERS_NAME, "keys that have timers and no other state; reads all entries", find
         )
 
     def _timers(self) -> Table:

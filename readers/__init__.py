@@ -19,6 +19,7 @@ In reading order:
     metadata/        the `_metadata` file
     storage/         where files are now, and how they are read
     stateinfo/       the user's JSON file with names and types
+    surveys/         one pass over the keys of states
     description.py   writes such a file
     connectors/      what connectors keep in opaque bytes
     offsets.py       positions of sources, from these
@@ -94,7 +95,7 @@ from readers.formats.composite.source import ComposedSource
 from readers.formats.entry import OUT_OF_RANGE, UNDECODED, WHOLE_MAP, Entry, StateKind, state_meta_info
 from readers.formats.operatorstate.layout import operator_program
 from readers.formats.operatorstate.source import OperatorSource, operator_header_of
-from readers.formats.source import Selection, Source, StateName, StateRun, StoredGroup, StoredGroups
+from readers.formats.source import Selection, Source, StateName, StateRun, StoredGroup, StoredGroups, Tally
 from readers.headers.keyed import StoredHeader
 from readers.headers.metainfo import BackendStateType, StateMetaInfo
 from readers.javaio import JavaObject, read_object
@@ -176,6 +177,8 @@ from readers.storage.location import (
 )
 from readers.storage.remote import RemoteEntry, RemoteFileSystem
 from readers.storage.schemes import arrow_filesystem, needed_credentials, s3_arguments
+from readers.surveys.orphans import orphan_timers
+from readers.surveys.survey import KeySurvey, LargeKey, garbage_share, key_texts, survey, update_times
 
 __all__ = [
     "BASIC_TYPES",
@@ -233,12 +236,14 @@ __all__ = [
     "JavaType",
     "JobClasses",
     "JobPlan",
+    "KeySurvey",
     "KryoInput",
     "KryoReader",
     "KryoRegistration",
     "KryoSerializer",
     "KryoSettings",
     "KryoType",
+    "LargeKey",
     "ListSerializer",
     "Listing",
     "Location",
@@ -288,6 +293,7 @@ __all__ = [
     "StoredGroups",
     "StoredHeader",
     "Stream",
+    "Tally",
     "TtlSerializer",
     "TupleSerializer",
     "TypeExtractor",
@@ -310,6 +316,7 @@ __all__ = [
     "conform",
     "differing_rows",
     "file_system_of",
+    "garbage_share",
     "given_location",
     "has_snapshot",
     "instructions",
@@ -320,6 +327,7 @@ __all__ = [
     "kernel",
     "key_group_bytes",
     "key_groups_of_subtask",
+    "key_texts",
     "kryo_value_reader",
     "load_i2",
     "load_i4",
@@ -340,6 +348,7 @@ __all__ = [
     "operator_header_of",
     "operator_id_of",
     "operator_program",
+    "orphan_timers",
     "other_rows",
     "read_bounded",
     "read_descriptors",
@@ -359,8 +368,10 @@ __all__ = [
     "store_be_4",
     "store_be_8",
     "subroutine",
+    "survey",
     "target",
     "type_named",
+    "update_times",
     "warm",
     "word",
     "write_state_info",

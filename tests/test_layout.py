@@ -35,7 +35,7 @@ FLOORS = {
         ("stateinfo", "rows"),
         ("connectors",),
         ("states",),
-        ("differences",),
+        ("differences", "surveys"),
         ("operators", "savepoint"),
         ("offsets", "description"),
     ),

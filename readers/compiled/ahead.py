@@ -20,6 +20,7 @@ UNITS = (
     "readers.formats.rocksdb.sst.merge",
     "readers.differences.hashes",
     "readers.formats.rocksdb.sst.lockstep",
+    "readers.surveys.keytable",
 )
 """The modules of this room that have kernels; the writers add theirs."""
 

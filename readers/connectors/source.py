@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -14,7 +14,7 @@ from readers.connectors.recoded import RecodedSerializer, recode
 from readers.decode.page import Page
 from readers.decode.program import Program
 from readers.formats.entry import Entry, EntryLayout
-from readers.formats.source import Selection, Source, StateName
+from readers.formats.source import Selection, Source, StateName, Tally
 from readers.serializers.primitives import BytePrimitiveArraySerializer
 
 _LENGTH_BYTES = 4  # before the bytes of a BytePrimitiveArraySerializer's element
@@ -72,6 +72,13 @@ class ConnectorSource(Source):
 
     def counts(self, state: StateName, selection: Selection) -> Iterator[tuple[int, int]]:
         return self.inner.counts(state, selection)
+
+    def tallies(self, states: Sequence[StateName], selection: Selection) -> Iterator[Tally]:
+        return self.inner.tallies(states, selection)
+
+    @property
+    def tallied_bytes(self) -> int:
+        return self.inner.tallied_bytes
 
     def values(self) -> Iterator[Any]:
         """Yield each value as the layout reads it."""

@@ -8,6 +8,7 @@ In reading order:
     entry.py        the serializers of an entry, whatever its format
     source.py       Source: an opened handle
     differing.py    entries that may differ between two sources
+    keybounds.py    where keys stand in entries
     opener.py       Opener: turns a handle into a source
     opening.py      the table of all openers
     beginning.py    headers at the start of streams

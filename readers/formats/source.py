@@ -6,7 +6,7 @@ A source is frozen. What becomes known after it was opened (names of fields, sub
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -19,6 +19,7 @@ from readers.decode.program import Program
 from readers.errors import ReaderError
 from readers.formats.differing import DifferingPages
 from readers.formats.entry import Entry, EntryLayout
+from readers.formats.keybounds import KeyBounds
 from readers.headers.keyed import StoredHeader
 from readers.metadata import KeyedStateHandle, KeyGroupRange, StreamStateHandle
 from readers.serializers.base import Serializer
@@ -86,6 +87,31 @@ class StoredGroup:
     release: Callable[[int, int], None]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tally:
+    """How much of a state a source has in one key group.
+
+    Attributes:
+        state: the name of the state.
+        key_group: -1 for operator state.
+        entries: as the format stores them: of a map, `hashmap` has one for the whole map, others have one for each entry of it.
+        size_bytes: of these entries in the file.
+        is_estimate: whether the two numbers are estimates.
+        origin: `metadata`, `headers`, `sst properties`, or `scan` where entries had to be found.
+        stored: entries in files of RocksDB, those that were overwritten or deleted among them; 0 for other formats.
+        deleted: those of them that delete, and those that these delete.
+    """
+
+    state: StateName
+    key_group: int
+    entries: int | None
+    size_bytes: int | None
+    is_estimate: bool = False
+    origin: str = "scan"
+    stored: int = 0
+    deleted: int = 0
+
+
 class StoredGroups(ABC):
     """The key groups of one stream of a canonical savepoint."""
 
@@ -120,6 +146,7 @@ class Source(ABC):
         location: where the files of the savepoint are; None if it is not known.
         backend: `hashmap`, `rocksdb`, `forst`, `changelog`, or `canonical` where all backends write the same layout.
         is_composite: True if an entry is a composite key and a value, as canonical savepoints have them.
+        is_ordered: True if entries come in the order of their bytes, so that those of a key follow each other; not for timers.
         frames_values: True if the end of a value is known whatever its type.
         keeps_old_bytes: True if entries may be as an earlier version of Flink wrote them.
         frames_entries: True if the end of an entry is known whatever its types; else entries whose ends are not known
@@ -136,6 +163,7 @@ class Source(ABC):
 
     backend: ClassVar[str] = "canonical"
     is_composite: ClassVar[bool] = False
+    is_ordered: ClassVar[bool] = False
     frames_values: ClassVar[bool] = False
     keeps_old_bytes: ClassVar[bool] = False
     frames_entries: ClassVar[bool] = True
@@ -233,6 +261,41 @@ class Source(ABC):
         """
         for page in self.pages(state, selection):
             yield from page.counts()
+
+    def tallies(self, states: Sequence[StateName], selection: Selection) -> Iterator[Tally]:
+        """Yield how much of some states it has in each key group, in no order; those of a key group add up.
+
+        A format that records more than entries overrides this, and reads less.
+
+        Raises:
+            ReaderError: the file is missing or contradicts its format.
+        """
+        for state in states:
+            for page in self.pages(state, selection):
+                sizes = (page.ends - page.starts).sum(axis=1)
+                groups, places = np.unique(page.key_groups, return_inverse=True)
+                # How many entries stand in a range whose entries cannot be told apart is not known.
+                counts = [None] * len(groups) if page.undivided else np.bincount(places).tolist()
+                totals = np.bincount(places, weights=sizes).astype(np.int64).tolist()
+                for group, count, total in zip(groups.tolist(), counts, totals, strict=True):
+                    yield Tally(state=state, key_group=group, entries=count, size_bytes=total)
+
+    def key_bounds(self, state: StateName) -> KeyBounds | None:
+        """Return what finds the bytes of keys in the pages of a state; None if they are not found.
+
+        It belongs to one thread, and raises ReaderError where bytes contradict the format. The bytes of a key are the same in all
+        states of an operator.
+        """
+        return None
+
+    def plain_bytes(self, state: StateName) -> int | None:
+        """Return the bytes of all keys and values in its files, those that count no more among them; None if not recorded."""
+        return None
+
+    @property
+    def tallied_bytes(self) -> int:
+        """About how many bytes `tallies` reads."""
+        return self.size_bytes
 
     def refine(self, change: EntryChange) -> Self:
         """Return a source of the same handle with `change` applied to the entry of every state."""

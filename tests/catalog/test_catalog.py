@@ -77,6 +77,10 @@ def test_tables_of_a_savepoint_with_uids() -> None:
         "source__topic-partition-offset-states",
         "source_offsets",
         "timers",
+        "xray",
+        "xray_keys",
+        "xray_largest",
+        "xray_orphan_timers",
     ]
     assert (database.checkpoint_id, database.kind) == (1, "SAVEPOINT")
 

@@ -21,9 +21,13 @@ Flink: CompositeKeySerializationUtils, SerializedCompositeKeyBuilder, AbstractRo
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from readers.decode.columns import ColumnTree
+from readers.decode.decoder import walker
+from readers.decode.page import Page
 from readers.decode.program import Code, Program
 from readers.formats.entry import (
     UNDECODED,
@@ -36,9 +40,12 @@ from readers.formats.entry import (
     is_ambiguous,
     value_type,
 )
+from readers.formats.keybounds import KeyBounds, checked_bounds
 from readers.keygroups import key_group_bytes
+from readers.serializers.primitives import VoidNamespaceSerializer
 
 _TIMESTAMP = pa.timestamp("ms")
+_TIMESTAMP_BYTES = 8
 
 
 def composite_columns(entry: Entry) -> dict[str, pa.DataType]:
@@ -124,6 +131,24 @@ def compose_prefix(entry: Entry, key_group: int, key: bytes, namespace: bytes, m
     if not is_ambiguous(entry.key, entry.namespace):
         return group + key + namespace
     return group + key + _length_suffix(key) + namespace + _length_suffix(namespace)
+
+
+def composite_key_bounds(entry: Entry, max_parallelism: int) -> KeyBounds | None:
+    """Return what finds keys in composite keys; None if the end of a key is not known."""
+    if entry.key is None or entry.is_raw("key"):
+        return None
+    before = key_group_bytes(max_parallelism) + (_TIMESTAMP_BYTES if entry.kind is StateKind.TIMER else 0)
+    if isinstance(entry.namespace, VoidNamespaceSerializer) and entry.kind is not StateKind.MAP:
+        # One byte stands behind the key: no key is walked.
+        return lambda page: checked_bounds(page, page.starts[:, 0] + before, page.ends[:, 0] - 1)
+    walked = walker(entry.key.emit)
+
+    def bounds(page: Page) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        starts = page.starts[:, 0] + before
+        checked_bounds(page, starts, page.ends[:, 0])
+        return starts, walked.measure_each(page.data, starts, page.ends[:, 0], page.path)
+
+    return bounds
 
 
 def _length_suffix(part: bytes) -> bytes:

@@ -11,6 +11,7 @@ from readers.decode.page import Page
 from readers.decode.program import Program
 from readers.formats.composite import layout as composite
 from readers.formats.entry import Entry, EntryLayout
+from readers.formats.keybounds import KeyBounds
 from readers.formats.source import HandleSource, Selection, Source, StateName
 
 
@@ -38,6 +39,9 @@ class CompositeSource(Source):
         self, program: Program, layout: EntryLayout, entry: Entry, *, whole: bool = False
     ) -> None:
         composite.emit_composite(program, layout, entry, self.max_parallelism, undescribed=True, whole=whole)
+
+    def key_bounds(self, state: StateName) -> KeyBounds | None:
+        return composite.composite_key_bounds(self.entries[state], self.max_parallelism)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

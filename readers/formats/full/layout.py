@@ -35,6 +35,7 @@ _MARK_BYTES = 2
 NOWHERE = -1  # in place of a position: the state has no entries
 END_OF_KEY_GROUP = 0xFFFF
 META_FOLLOWS = 0x80
+LENGTHS_BYTES = 8  # before key and value of an entry
 LEAST_ENTRY_BYTES = 9  # two lengths and the first byte of the key, which carries the flag
 _COUNT = -1  # count the entries, store none
 # Flink writes one range a state; a file with more ranges is read, too, but not remembered.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -21,7 +21,7 @@ from readers.formats.full import layout as full
 from readers.formats.full.lookup import LookupTarget, Search, in_rounds
 from readers.formats.keyedstream import KeyedStreamSource
 from readers.formats.opener import Opener, OpeningContext
-from readers.formats.source import Selection, Source, StateName, StateRun, StoredGroup, StoredGroups
+from readers.formats.source import Selection, Source, StateName, StateRun, StoredGroup, StoredGroups, Tally
 from readers.formats.unpacked import UnpackedWindows
 from readers.keygroups import key_group_bytes
 from readers.metadata import KeyGroupsSavepointStateHandle, StreamStateHandle
@@ -61,6 +61,25 @@ class FullSource(KeyedStreamSource, CompositeSource):
             ranges = self._ranges[body.key_group]
             count = full.count_key_group(data, first, last, number, body.path, body.release, ranges)
             yield body.key_group, count
+
+    def tallies(self, states: Sequence[StateName], selection: Selection) -> Iterator[Tally]:
+        numbers = [(self._id_of(state), state) for state in states]
+        for body in self._bodies(selection):
+            data, first, last = body.data, body.first, body.last
+            ranges = self._ranges[body.key_group]
+            for number, state in numbers:
+                # The first walk finds where all states are, so that the others walk their own entries only.
+                count = full.count_key_group(data, first, last, number, body.path, body.release, ranges)
+                if ranges.is_known:
+                    size = sum(end - begin for owner, begin, end in ranges.all() if owner == number)
+                else:
+                    cuts = full.cut_key_group(data, first, last, number, body.path, body.release, ranges)
+                    size = sum(
+                        int((ends - starts).sum()) + full.LENGTHS_BYTES * len(ends)
+                        for starts, ends, _ in cuts
+                    )
+                if count:
+                    yield Tally(state=state, key_group=body.key_group, entries=count, size_bytes=size)
 
     def stored_groups(self) -> StoredGroups:
         return FullGroups(self)

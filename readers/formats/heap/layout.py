@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 
 from readers.cursor import Cursor
 from readers.decode.decoder import Decoder, walker
+from readers.decode.page import Page
 from readers.decode.program import Program
 from readers.errors import CorruptDataError, ReaderError, UnsupportedSerializerError
 from readers.formats.entry import (
@@ -46,9 +47,11 @@ from readers.formats.entry import (
 from readers.formats.full.layout import is_key_group
 from readers.formats.heap.entries import EntryReader, PartialEntry, element_of
 from readers.formats.heap.gaps import BLOCK_HEADER_BYTES, Bounds, Gaps, Region, UncertainEndError
+from readers.formats.keybounds import KeyBounds, checked_bounds
 from readers.serializers.base import Problem
 from readers.storage.filesystems import Stream
 
+_TIMESTAMP_BYTES = 8
 _BLOCK_HEADER = struct.Struct(">Hi")
 
 
@@ -262,6 +265,28 @@ class HeapKeyGroupReader:
         assert count is not None  # only where ends are uncertain
         return count
 
+    def sizes(
+        self, data: NDArray[np.uint8], position: int, limit: int, key_group: int
+    ) -> Iterator[tuple[int, int, int | None]]:
+        """Yield (state, number of its entries, their bytes) until a state has no certain end; its bytes are None then.
+
+        The last state need not be walked. For the arguments and errors see `cut`.
+        """
+        unseen = set(range(len(self._states)))
+        while unseen:
+            state, count, position = self._block(data, position, limit, unseen)
+            unseen.remove(state)
+            end = position if unseen else limit
+            if count and unseen:
+                region = Region(data=data, position=position, limit=limit, key_group=key_group)
+                try:
+                    end = self._behind(region, state, count, unseen)
+                except UncertainEndError:
+                    yield state, count, None
+                    return
+            yield state, count, end - position
+            position = end
+
     def _find(
         self, data: NDArray[np.uint8], position: int, limit: int, wanted: int, key_group: int
     ) -> tuple[int | None, int, set[int]]:
@@ -405,6 +430,25 @@ def _walker(entry: Entry) -> Decoder:
     require_sized(entry)
     layout = EntryLayout({})
     return walker(lambda program: emit_heap(program, layout, entry))
+
+
+def heap_key_bounds(entry: Entry, *, by_namespace: bool) -> KeyBounds | None:
+    """Return what finds keys in entries; None if the end of what stands before them, or of a key, is not known."""
+    if entry.key is None or entry.namespace is None or _is_raw(entry, "key") or _is_raw(entry, "namespace"):
+        return None
+    key, namespace = walker(entry.key.emit), walker(entry.namespace.emit)
+
+    def bounds(page: Page) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        # Flink 1.2 has the namespace apart; a timer has its time first and its namespace last.
+        starts, limits = page.starts[:, -1], page.ends[:, -1]
+        if entry.kind is StateKind.TIMER:
+            starts = starts + _TIMESTAMP_BYTES
+        elif not by_namespace:
+            starts = namespace.measure_each(page.data, starts, limits, page.path)
+        checked_bounds(page, starts, limits)
+        return starts, key.measure_each(page.data, starts, limits, page.path)
+
+    return bounds
 
 
 def require_sized(entry: Entry) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -21,9 +21,10 @@ from readers.formats.entry import Entry, EntryLayout, StateKind
 from readers.formats.full.source import FullSource
 from readers.formats.heap import layout as heap
 from readers.formats.heap import maps as heapmaps
+from readers.formats.keybounds import KeyBounds
 from readers.formats.keyedstream import KeyedStreamSource, KeyGroupBody
 from readers.formats.opener import Opener, OpeningContext
-from readers.formats.source import Selection, Source, StateName
+from readers.formats.source import Selection, Source, StateName, Tally
 from readers.metadata import KeyGroupsStateHandle, StreamStateHandle
 from readers.storage.location import Ranges
 
@@ -82,6 +83,31 @@ class HeapSource(KeyedStreamSource):
             with _located(body):
                 count = reader.count(body.data, body.first, body.last, number, body.key_group)
             yield body.key_group, count
+
+    def tallies(self, states: Sequence[StateName], selection: Selection) -> Iterator[Tally]:
+        if self._by_namespace:
+            yield from super().tallies(states, selection)
+            return
+        wanted = set(states)
+        for body, reader in self._read_bodies(selection):
+            assert isinstance(reader, heap.HeapKeyGroupReader)
+            with _located(body):
+                found = list(reader.sizes(body.data, body.first, body.last, body.key_group))
+            sizes = {self._names[number]: (count, size) for number, count, size in found}
+            for state in wanted:
+                # Behind a state without a certain end nothing is known.
+                count, size = sizes.get(state, (None, None))
+                if count != 0:
+                    yield Tally(
+                        state=state,
+                        key_group=body.key_group,
+                        entries=count,
+                        size_bytes=size,
+                        origin="headers",
+                    )
+
+    def key_bounds(self, state: StateName) -> KeyBounds | None:
+        return heap.heap_key_bounds(self.entries[state], by_namespace=self._by_namespace)
 
     def _read_bodies(
         self, selection: Selection

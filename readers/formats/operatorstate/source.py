@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -17,7 +17,7 @@ from readers.formats.entry import Entry, EntryLayout, StateKind, operator_entry
 from readers.formats.opener import Opener, OpeningContext
 from readers.formats.operatorstate import layout as operatorstate
 from readers.formats.operatorstate.layout import element_bounds
-from readers.formats.source import Selection, Source, StateName
+from readers.formats.source import Selection, Source, StateName, Tally
 from readers.headers.operator import OperatorHeader, read_known_operator_header, read_operator_header
 from readers.metadata import OperatorStreamStateHandle, StreamStateHandle
 from readers.storage.location import Ranges, Stream
@@ -130,6 +130,23 @@ class OperatorSource(Source):
             yield from super().counts(state, selection)
         else:
             yield -1, len(self._bounds(state))
+
+    def tallies(self, states: Sequence[StateName], selection: Selection) -> Iterator[Tally]:
+        for state in states:
+            if self.entries[state].kind is StateKind.BROADCAST:
+                yield from super().tallies([state], selection)
+                continue
+            yield Tally(
+                state=state,
+                key_group=-1,
+                entries=len(self._bounds(state)),
+                size_bytes=self.own_bytes(state),
+                origin="metadata",
+            )
+
+    @property
+    def tallied_bytes(self) -> int:
+        return 0
 
     def _bounds(self, state: StateName) -> NDArray[np.int64]:
         # An element ends where the next one begins, and that may be of another state.

@@ -27,10 +27,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from readers.cursor import Cursor
-from readers.decode.decoder import Decoder
+from readers.decode.decoder import Decoder, walker
+from readers.decode.page import Page
 from readers.decode.program import Program
 from readers.errors import CorruptDataError, UnsupportedVersionError
 from readers.formats.entry import Entry, EntryLayout, StateKind, column_type, emit_namespace
+from readers.formats.keybounds import KeyBounds
 from readers.javaio import STREAM_HEADER, read_object
 from readers.serializers.base import Serializer
 from readers.snapshots.java import serializer_of
@@ -156,6 +158,18 @@ def emit_raw_timer(program: Program, layout: EntryLayout, entry: Entry) -> None:
     with layout.column(program, "value"):
         # Managed timers invert the sign, so that their bytes sort by time; these are plain longs.
         program.fixed(8)
+
+
+def raw_key_bounds(entry: Entry) -> KeyBounds | None:
+    """Return what finds keys in timers, where they come first."""
+    assert entry.key is not None
+    key = walker(entry.key.emit)
+
+    def bounds(page: Page) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        starts = page.starts[:, 0]
+        return starts, key.measure_each(page.data, starts, page.ends[:, 0], page.path)
+
+    return bounds
 
 
 def _walker(entry: Entry) -> Decoder:

@@ -14,6 +14,7 @@ from readers.decode.program import Program
 from readers.errors import UnsupportedSerializerError
 from readers.formats.beginning import regions_of
 from readers.formats.entry import Entry, EntryLayout, StateKind
+from readers.formats.keybounds import KeyBounds
 from readers.formats.opaque import BytesSource
 from readers.formats.opener import Opener, OpeningContext
 from readers.formats.rawtimers import layout as rawtimers
@@ -89,6 +90,9 @@ class RawTimerSource(Source):
                         subtask=self.subtask,
                         path=self.path,
                     )
+
+    def key_bounds(self, state: StateName) -> KeyBounds | None:
+        return rawtimers.raw_key_bounds(self.entries[state])
 
 
 class RawKeyedOpener(Opener[KeyGroupsStateHandle]):

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,6 +32,7 @@ from readers.formats.rocksdb.sst import (
     Files,
     NotReadHereError,
     SstDatabase,
+    TableShare,
 )
 from readers.formats.rocksdb.sst.words import SLACK_BYTES
 from readers.metadata import IncrementalRemoteKeyedStateHandle, StreamStateHandle
@@ -101,6 +102,19 @@ class RocksDatabase:
         except NotReadHereError:
             # As a rule before the first entry: MANIFEST and tables' ends show everything but the types of entries and compression.
             yield from self._through_rocksdb(family, rest, behind)
+
+    def shares(self, family: str, bounds: Sequence[bytes]) -> list[TableShare] | None:
+        """Return what each table has between neighbouring keys, as its properties say; None if our reader does not know them.
+
+        Raises:
+            CorruptDataError: the bytes contradict the format.
+            StorageError: the file system fails to read.
+        """
+        try:
+            with storage_errors(self._path):
+                return list(self._tables.shares(family, bounds))
+        except NotReadHereError:
+            return None
 
     def _through_rocksdb(self, family: str, first: bytes, behind: bytes | None) -> Iterator[Entries]:
         """Yield the same entries through RocksDB, row by row."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -20,7 +20,8 @@ from readers.formats.opener import Opener, OpeningContext
 from readers.formats.rocksdb.database import is_forst, manifest_files, options_files
 from readers.formats.rocksdb.differences import differing_entries
 from readers.formats.rocksdb.instance import RocksInstance
-from readers.formats.source import Selection, Source, StateName
+from readers.formats.rocksdb.sst import TableShare
+from readers.formats.source import Selection, Source, StateName, Tally
 from readers.headers.keyed import KeyedHeader, StoredHeader, read_keyed_header
 from readers.headers.metainfo import BackendStateType
 from readers.keygroups import key_group_bytes
@@ -44,6 +45,7 @@ class RocksSource(FilesSource):
     header: KeyedHeader
     instance: RocksInstance
 
+    is_ordered = True
     # One thread writes all entries, with the very serializers that write the snapshots.
     describes_all = True
 
@@ -93,6 +95,63 @@ class RocksSource(FilesSource):
     def counts(self, state: StateName, selection: Selection) -> Iterator[tuple[int, int]]:
         for page in self._pages(state, selection, keys_only=True):
             yield from page.counts()
+
+    def tallies(self, states: Sequence[StateName], selection: Selection) -> Iterator[Tally]:
+        groups = range(self.key_group_range.start, self.key_group_range.end + 1)
+        width = key_group_bytes(self.max_parallelism)
+        bounds = [group.to_bytes(width, "big") for group in (*groups, groups.stop)]
+        for state in states:
+            tables = self.instance.database().shares(state.name, bounds)
+            if tables is None:
+                for group, size in self.key_group_bytes(state):
+                    yield Tally(
+                        state=state,
+                        key_group=group,
+                        entries=None,
+                        size_bytes=size // max(1, len(self.entries)),
+                        is_estimate=True,
+                        origin="metadata",
+                    )
+                continue
+            yield from self._tallied(state, tables)
+
+    def _tallied(self, state: StateName, tables: list[TableShare]) -> Iterator[Tally]:
+        """Yield what the properties of tables say: a deletion hides, as a rule, one older entry."""
+        stored = sum(one.table.entries for one in tables)
+        deleted = min(2 * sum(one.table.deletions for one in tables), stored)
+        live = (stored - deleted) / max(stored, 1)
+        for one in tables:
+            table = one.table
+            # Rounded from the first key group on, so that the numbers of all key groups add up to those of the table.
+            taken = before = (0, 0, 0)
+            part = 0.0
+            for number, share in one.shares:
+                part += share
+                taken = (
+                    round(table.entries * part),
+                    round(table.entries * part * live),
+                    round(table.size_bytes * part),
+                )
+                entries, kept, size = (new - old for new, old in zip(taken, before, strict=True))
+                before = taken
+                yield Tally(
+                    state=state,
+                    key_group=self.key_group_range.start + number,
+                    entries=kept,
+                    size_bytes=size,
+                    is_estimate=True,
+                    origin="sst properties",
+                    stored=entries,
+                    deleted=entries - kept,
+                )
+
+    def plain_bytes(self, state: StateName) -> int | None:
+        tables = self.instance.database().shares(state.name, ())
+        return None if tables is None else sum(one.table.plain_bytes for one in tables)
+
+    @property
+    def tallied_bytes(self) -> int:
+        return 0
 
     def _pages(self, state: StateName, selection: Selection, *, keys_only: bool = False) -> Iterator[Page]:
         width = key_group_bytes(self.max_parallelism)

@@ -22,7 +22,14 @@ from readers.formats.rocksdb.sst.files import Directory, Files, TableBytes
 from readers.formats.rocksdb.sst.kept import KeptFiles, KeptRanges
 from readers.formats.rocksdb.sst.lockstep import differing
 from readers.formats.rocksdb.sst.manifest import DataFile
-from readers.formats.rocksdb.sst.scan import PAGE_BYTES, PAGE_ENTRIES, Entries, SstDatabase, written_keys
+from readers.formats.rocksdb.sst.scan import (
+    PAGE_BYTES,
+    PAGE_ENTRIES,
+    Entries,
+    SstDatabase,
+    TableShare,
+    written_keys,
+)
 
 __all__ = [
     "PAGE_BYTES",
@@ -36,6 +43,7 @@ __all__ = [
     "NotReadHereError",
     "SstDatabase",
     "TableBytes",
+    "TableShare",
     "differing",
     "written_keys",
 ]

@@ -7,7 +7,8 @@ blocks at a time, into memory that is used again. No lock is held while compiled
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Self
@@ -44,6 +45,19 @@ class Run:
 
     files: Files
     tables: list[Table]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableShare:
+    """The parts of a table that lie between some keys.
+
+    Attributes:
+        table: the table.
+        shares: (number of the range, the part of the table that lies in it, from 0 to 1); none for ranges without blocks.
+    """
+
+    table: Table
+    shares: tuple[tuple[int, float], ...]
 
 
 class SstDatabase:
@@ -94,6 +108,38 @@ class SstDatabase:
         if runs:
             with _Scan(runs, first, behind, keys=keys, keys_only=keys_only) as scan:
                 yield from scan.pages()
+
+    def shares(self, family: str, bounds: Sequence[bytes]) -> Iterator[TableShare]:
+        """Yield what each table of a family has between neighbouring bounds, by its properties and its index.
+
+        Args:
+            family: the name of the column family.
+            bounds: keys, ascending; a share is of the keys from one to the next (excluded).
+
+        Raises:
+            NotReadHereError: anything that our reader does not know.
+            CorruptDataError: the bytes contradict the format.
+            OSError: a file cannot be read.
+        """
+        manifest = self._known()
+        files = list(manifest.families.get(family, ()))
+        self._files.announce(sum(file.size_bytes for file in files))
+        tables = self._files.each(lambda file: self._table(file, manifest.last_sequence), files)
+        for file, table in zip(files, tables, strict=True):
+            opened = TableFile(self._files, table.name, table.path)
+            try:
+                blocks = _block_bytes(table, opened, b"", None)
+                start = max(bisect_right(bounds, file.first_key) - 1, 0)
+                stop = min(bisect_right(bounds, file.last_key), len(bounds) - 1)
+                found = [
+                    (number, _block_bytes(table, opened, bounds[number], bounds[number + 1]))
+                    for number in range(start, stop)
+                ]
+                # A block may lie on a bound: the parts together are no more than the table.
+                whole = max(blocks, sum(size for _, size in found), 1)
+                yield TableShare(table=table, shares=tuple((number, size / whole) for number, size in found))
+            finally:
+                opened.close()
 
     def tables(self, family: str, first: bytes, behind: bytes | None) -> list[DataFile]:
         """Return the tables of a column family that may have keys from `first` to `behind` (excluded).
@@ -166,6 +212,11 @@ class SstDatabase:
             table = read_table(self._files, file.name, self._path, file, self._index_blocks)
             self._tables[file.number] = table
         return table
+
+
+def _block_bytes(table: Table, opened: TableFile, first: bytes, behind: bytes | None) -> int:
+    """Return the bytes of the data blocks that may hold keys of a range."""
+    return sum(int(handles[:, 1].sum()) for handles in table.handles(opened, first, behind))
 
 
 def written_keys(runs: list[Run], first: bytes, behind: bytes | None, max_keys: int) -> Iterator[Keys]:

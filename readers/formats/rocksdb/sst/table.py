@@ -202,6 +202,9 @@ class Table:
         has_user_keys: True if the keys in the index lack sequence numbers.
         can_merge: True if the merge operator is Flink's, so that operands can be joined.
         tombstones: the ranges that were deleted: first key, key behind the last.
+        entries: how many it has, those among them that were overwritten, and `deletions`.
+        deletions: the entries that delete others.
+        plain_bytes: of all keys and values, uncompressed and in full.
         index_blocks: the index blocks that are kept.
     """
 
@@ -217,6 +220,9 @@ class Table:
     has_user_keys: bool
     can_merge: bool
     tombstones: tuple[tuple[bytes, bytes], ...]
+    entries: int
+    deletions: int
+    plain_bytes: int
     index_blocks: IndexBlocks
 
     def has_tombstone(self, first: bytes, behind: bytes | None) -> bool:
@@ -325,6 +331,10 @@ def _read_table(opened: TableFile, name: str, expected: DataFile, index_blocks: 
         has_user_keys=_flag(properties, b"rocksdb.index.key.is.user.key"),
         can_merge=properties.get(b"rocksdb.merge.operator") == _MERGE_OPERATOR,
         tombstones=_tombstones(opened, meta.get(b"rocksdb.range_del"), checksum),
+        entries=_number(properties, b"rocksdb.num.entries"),
+        deletions=_number(properties, b"rocksdb.deleted.keys"),
+        plain_bytes=_number(properties, b"rocksdb.raw.key.size")
+        + _number(properties, b"rocksdb.raw.value.size"),
         index_blocks=index_blocks,
     )
 
@@ -366,6 +376,11 @@ def _flag(properties: dict[bytes, bytes], name: bytes) -> bool:
     if number not in (b"\0", b"\1"):
         raise NotReadHereError(f"{name.decode()} {number!r}")
     return number == b"\1"
+
+
+def _number(properties: dict[bytes, bytes], name: bytes) -> int:
+    """Return a property that counts; 0 if the RocksDB that wrote the table did not know it."""
+    return _varint(Cursor(properties[name])) if name in properties else 0
 
 
 def _varint(cursor: Cursor) -> int:
