@@ -40,9 +40,6 @@ class Database(TableOwner):
         modified_ns: when its `_metadata` was modified, since 1970; 0 where that is not known.
         job: the place of the job that wrote it; that of the path alone if None.
         facts: what a cluster of Flink says of it.
-
-    Attributes:
-        uids: operator id → uid.
     """
 
     def __init__(
@@ -61,13 +58,21 @@ class Database(TableOwner):
         self.job = job or job_place(name, (), reference.path)
         self._facts = facts
         self.cache = cache
-        self.uids: Mapping[str, str] = {operator_id_of(uid): uid for uid in uids}
+        self._given_uids = {operator_id_of(uid): uid for uid in uids}
         self._description: tuple[int, str | None] | None = None
         self._lineage: str | None = None
         self._size_bytes: int | None = None
         self._lock = threading.Lock()
         self._tables: SavepointTables | None = None
+        self._tables_uids: Mapping[str, str] = {}
         self._listed: tuple[ListedTable, ...] | None = None
+        self._listed_uids: Mapping[str, str] = {}
+
+    @property
+    def uids(self) -> Mapping[str, str]:
+        """Operator id → uid: what was given, and what a cluster of Flink says of the job."""
+        told = self._facts.operator_uids_of(self.path, self.job.job_id)
+        return {**told, **self._given_uids} if told else self._given_uids
 
     @property
     def savepoint(self) -> Savepoint:
@@ -181,15 +186,16 @@ class Database(TableOwner):
         Raises:
             ReaderError: it cannot be opened.
         """
-        if self._listed is not None:
+        uids = self.uids
+        if self._listed is not None and self._listed_uids == uids:
             return self._listed
         memory = None if self.cache is None else self.cache.listings
         if memory is None:
             return tuple(self._opened().all())
-        key = listing_key(self.reference, self.modified_ns, tuple(self.uids.items()))
+        key = listing_key(self.reference, self.modified_ns, tuple(uids.items()))
         if key is None:
             return tuple(self._opened().all())
-        self._listed = memory.read(key)
+        self._listed, self._listed_uids = memory.read(key), uids
         if self._listed is None:
             opened = self._opened()
             found = tuple(ListedTable(one.name, one.comment, one.schema) for one in opened.all())
@@ -243,10 +249,13 @@ class Database(TableOwner):
 
     def _opened(self) -> SavepointTables:
         """Return the tables of the open savepoint: the same ones as long as it stays open, by which engines know them again."""
-        savepoint = self.savepoint
+        savepoint, uids = self.savepoint, self.uids
         with self._lock:
-            if self._tables is None or self._tables.savepoint is not savepoint:
-                self._tables = SavepointTables(self.name, savepoint, self.reference, self.uids, self.cache)
+            # A cluster may tell uids later: the tables then get the names that people know.
+            is_current = self._tables is not None and self._tables.savepoint is savepoint
+            if self._tables is None or not is_current or self._tables_uids != uids:
+                self._tables = SavepointTables(self.name, savepoint, self.reference, uids, self.cache)
+                self._tables_uids = uids
             return self._tables
 
 

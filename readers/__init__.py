@@ -159,7 +159,7 @@ from readers.stateinfo.file import (
     load_state_info,
     read_bounded,
 )
-from readers.stateinfo.plans import JobPlan, load_job_plan
+from readers.stateinfo.plans import JobPlan, load_job_plan, read_job_plan
 from readers.states import State, StatePart, UnreadHandle
 from readers.storage.cachefolder import cache_directory
 from readers.storage.filesystems import FileSystem, Listing, absolute
@@ -352,6 +352,7 @@ __all__ = [
     "other_rows",
     "read_bounded",
     "read_descriptors",
+    "read_job_plan",
     "read_object",
     "read_schema",
     "rebuild",

@@ -19,6 +19,7 @@ packages above it, in this order (engines and spark are one level):
     writing/     a script of statements → a new savepoint
     converting/  a savepoint of one Flink → one for another
     writes/      the writes of clients, each in a process of its own
+    flink/       the REST API of clusters of Flink: jobs, checkpoints, savepoints
     operations/  metrics, logs, checks of the environment
     api/         HTTP under `/api`
     protocols/   protocols of other databases: Trino's

@@ -8,12 +8,26 @@ from contextlib import asynccontextmanager
 from fastapi import FastAPI
 
 from catalog import Catalog
-from service.api import checks, databases, diff, docs, health, jobs, keys, queries, query, savepoints
+from service.api import (
+    checks,
+    databases,
+    diff,
+    docs,
+    health,
+    jobs,
+    keys,
+    queries,
+    query,
+    savepoints,
+    triggers,
+)
 from service.api.state import ServiceState
 from service.auth.gate import Authenticator, Gate, loopback_hosts
 from service.checks.registry import Checks
 from service.engines.registry import open_engines
 from service.engines.workers import WorkerEngine
+from service.flink.clusters import Clusters
+from service.flink.triggers import Triggers
 from service.http.body import BodyLimits
 from service.http.errors import install_error_handlers
 from service.http.hosts import KnownHosts
@@ -52,13 +66,18 @@ def create_app(
     writes = Writes(settings, catalog, write_roots)
     all_checks = Checks(settings)
     compilation = Compilation()
+    clusters = Clusters(settings, catalog, roots)
+    all_triggers = Triggers(settings, clusters, catalog)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         workers.start()
         if writes.roots:
             compilation.start()
+        clusters.start()
         yield
+        clusters.close()
+        all_triggers.close()
         compilation.close()
         # First: the processes of writes remove what they have written so far.
         writes.close()
@@ -77,16 +96,19 @@ def create_app(
     )
     all_queries.add_observer(logs.audit)
     writes.add_observer(logs.audit_write)
+    all_triggers.add_observer(logs.audit_savepoint)
     app.state.service = ServiceState(
         settings=settings,
         catalog=catalog,
         queries=all_queries,
         roots=tuple(roots),
-        metrics=Metrics(all_queries, writes, all_checks, catalog),
+        metrics=Metrics(all_queries, writes, all_checks, catalog, clusters, all_triggers),
         workers=workers,
         writes=writes,
         checks=all_checks,
         compilation=compilation,
+        clusters=clusters,
+        triggers=all_triggers,
     )
     hosts = _hosts(settings, authenticator)
     app.state.hosts = KnownHosts(hosts, settings.server.tls_certificate, settings.server.tls_key)
@@ -100,7 +122,8 @@ def create_app(
     )
     app.add_middleware(Gate, authenticator=authenticator, hosts=hosts)
     install_error_handlers(app)
-    for module in (query, queries, databases, diff, jobs, keys, checks, savepoints, docs, health, trino):
+    routers = (query, queries, databases, diff, jobs, triggers, keys, checks, savepoints, docs, health, trino)
+    for module in routers:
         app.include_router(module.router)
     app.include_router(page_router())
     return app

@@ -29,6 +29,10 @@ _INTERRUPTED = 130
 _WRONG_USAGE = {"check": 4}
 _SOURCE = "Savepoint, checkpoint (chk-N), _metadata file, or folder with several savepoints; local or remote."
 _STORAGE_SETTINGS = ("allow_http", "file_cache_directory", "file_cache_bytes")
+_FLINK_SETTINGS = (
+    *("flink", "flink_token_file", "flink_ca_file", "flink_certificate", "flink_key", "flink_path_map"),
+    *("flink_timeout_s", "flink_savepoint_directory", "flink_savepoint_timeout_s"),
+)
 _READING_SETTINGS = ("jar", *_STORAGE_SETTINGS)
 _QUERY_SETTINGS = (
     *("timeout_s", "temp_directory"),
@@ -393,6 +397,25 @@ def _add_convert(parser: argparse.ArgumentParser) -> None:
     settings.add_arguments(parser, _READING_SETTINGS)
 
 
+def _add_savepoint(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "job", metavar="JOB", help="Id of a running job, the beginning of its id, or its name."
+    )
+    parser.add_argument(
+        "--format",
+        default="canonical",
+        choices=("canonical", "native"),
+        help="Format of the savepoint: canonical for any state backend, native as the job's backend writes it, which is faster.",
+    )
+    parser.add_argument(
+        "--wait", action="store_true", help="Wait until the savepoint is there, and print where it is."
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="Show the request and the savepoint as a JSON object."
+    )
+    settings.add_arguments(parser, (*_FLINK_SETTINGS, *_STORAGE_SETTINGS), first=("flink",))
+
+
 def _add_script(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--engine",
@@ -462,7 +485,8 @@ def _add_keys(parser: argparse.ArgumentParser) -> None:
         action="append",
         metavar="PATTERN",
         help="Databases that the key may read: patterns such as prod/*, prod__jobA__*; behind write:, such as write:test/*, "
-        "those that it may also write. May be repeated; if not given, the key may read all and write none.",
+        "those that it may also write; behind savepoints:, those of whose jobs it may have savepoints taken. "
+        "May be repeated; if not given, the key may read all and write none.",
     )
     create.add_argument(
         "--expires-days", type=float, metavar="DAYS", help="Days until the key expires; never if not given."
@@ -526,6 +550,7 @@ _USAGES = {
     "check": "savepointdb check SAVEPOINT [--against X] [--flink VERSION] [--backend NAME] [--format FORMAT] [option …]",
     "write": "savepointdb write SOURCE (SCRIPT | --file FILE) --to DIR [--dry-run] [option …]",
     "convert": "savepointdb convert SOURCE --to DIR [--flink VERSION] [--against X] [--dry-run] [option …]",
+    "savepoint": "savepointdb savepoint JOB --flink [LABEL=]URL [--format canonical|native] [--wait] [option …]",
     "create": "savepointdb create DIR (SCRIPT | --file FILE) [--dry-run] [option …]",
 }
 _COMMANDS = {
@@ -547,6 +572,7 @@ _COMMANDS = {
         "Write states anew that another Flink, or another job, would not restore with equal values.",
         _add_convert,
     ),
+    "savepoint": ("Let a running Flink take a savepoint of a job.", _add_savepoint),
     "doctor-env": (
         "Check the environment: memory, disk, dependencies, keys, and whether savepoints have their files.",
         _add_doctor,

@@ -23,10 +23,12 @@
       TooManyQueriesError            429 TOO_MANY_QUERIES     the queue is full; carries the time of a retry
         TooManyWritesError           429 TOO_MANY_WRITES      the queue of writes is full
         TooManyChecksError           429 TOO_MANY_CHECKS      the queue of checks is full
+        TooManySavepointsError       429 TOO_MANY_SAVEPOINTS  Flink makes enough savepoints already
       ServiceBusyError               503 SERVICE_BUSY         too many connections or bodies; carries the time of a retry
       ServiceEndingError             503 SERVICE_ENDING       the service is stopping; carries the time of a retry
       QueryNotFoundError             404 QUERY_NOT_FOUND      no query of this id, or a query of another user
       WriteNotFoundError             404 WRITE_NOT_FOUND      no write of this id, or a write of another user
+      SavepointNotFoundError         404 SAVEPOINT_NOT_FOUND no savepoint of this id was asked for
       ResultGoneError                410 RESULT_GONE          the answer was already read, or dropped unread
       QueryTimeoutError              504 EXCEEDED_TIME_LIMIT
       QueryCancelledError            409 CANCELLED
@@ -36,6 +38,11 @@
       EngineError                    500 ENGINE_ERROR
         EngineUnavailableError       503 ENGINE_UNAVAILABLE
         WorkerLostError              500 WORKER_LOST          the process of the query was killed, or crashed
+      FlinkError                     502 FLINK_ERROR          Flink's REST API does not do what we need
+        FlinkUnavailableError        503 FLINK_UNAVAILABLE    it does not answer, or not in time
+        FlinkRefusalError            502 FLINK_REFUSES        it answers with an error; carries the HTTP status
+        FlinkAnswerError             502 FLINK_ANSWER         it answers with something else than we asked for
+        SavepointFailedError         502 SAVEPOINT_FAILED     it made no savepoint, or none that we see
       SavepointError                 422 UNREADABLE_SAVEPOINT the savepoint cannot be read; the codes below
 
 `message` is for every client and names no path of this machine; `detail` is for the owner of the service and may name
@@ -284,6 +291,12 @@ class TooManyChecksError(TooManyQueriesError):
     code = "TOO_MANY_CHECKS"
 
 
+class TooManySavepointsError(TooManyQueriesError):
+    """Clients wait for enough savepoints of Flink already."""
+
+    code = "TOO_MANY_SAVEPOINTS"
+
+
 class RequestTimeoutError(QueryError):
     """The client did not send its request in time."""
 
@@ -319,6 +332,13 @@ class WriteNotFoundError(QueryError):
 
     status = 404
     code = "WRITE_NOT_FOUND"
+
+
+class SavepointNotFoundError(QueryError):
+    """Nobody has asked for a savepoint of this id, or too long ago."""
+
+    status = 404
+    code = "SAVEPOINT_NOT_FOUND"
 
 
 class ResultGoneError(QueryError):
@@ -379,6 +399,47 @@ class WorkerLostError(EngineError):
     """The process of the query ended before the answer was complete: it was killed, or it crashed."""
 
     code = "WORKER_LOST"
+
+
+class FlinkError(QueryError):
+    """Flink's REST API does not do what we need."""
+
+    status = 502
+    code = "FLINK_ERROR"
+
+
+class FlinkUnavailableError(FlinkError):
+    """Flink's REST API does not answer, or not in time."""
+
+    status = 503
+    code = "FLINK_UNAVAILABLE"
+
+
+class FlinkRefusalError(FlinkError):
+    """Flink's REST API answers with an error.
+
+    Args:
+        message: see `QueryError`.
+        found_status: the HTTP status of the answer.
+    """
+
+    code = "FLINK_REFUSES"
+
+    def __init__(self, message: str, *, found_status: int) -> None:
+        super().__init__(message)
+        self.found_status = found_status
+
+
+class FlinkAnswerError(FlinkError):
+    """Flink's REST API answers with something else than we asked for."""
+
+    code = "FLINK_ANSWER"
+
+
+class SavepointFailedError(FlinkError):
+    """Flink made no savepoint, or none that this service sees."""
+
+    code = "SAVEPOINT_FAILED"
 
 
 class SavepointError(QueryError):
@@ -447,7 +508,7 @@ def _public_message(error: Exception) -> str:
 
 
 # Their messages for every client leave out the paths that the owner looks for.
-_TOLD_IN_DETAIL = (SavepointError, NotFoundError)
+_TOLD_IN_DETAIL = (SavepointError, NotFoundError, SavepointFailedError)
 _Translation = tuple[type[QueryError], str | None, int | None]
 _TRANSLATIONS: dict[type[BaseException], _Translation] = {
     MemoryError: (MemoryExceededError, None, None),

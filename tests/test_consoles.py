@@ -35,6 +35,7 @@ NOT_RUN = {
     "scale.md": ["it needs a Spark cluster"] * 2,
     "stateinfo.md": ["it needs the jar of your job", "it needs protoc and a bucket in S3"],
     "storage.md": ["it needs buckets in S3"],
+    "time.md": ["it needs a cluster"] * 2,
     "writing.md": ["it needs a Spark cluster", "it needs a file of keys", "it needs savepoints of two jobs"],
 }
 

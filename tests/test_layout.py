@@ -91,7 +91,7 @@ FLOORS = {
         ("engines", "spark"),
         ("queries",),
         ("writing",),
-        ("converting", "writes"),
+        ("converting", "writes", "flink"),
         ("checks", "comparing"),
         ("operations",),
         ("api", "protocols", "web"),

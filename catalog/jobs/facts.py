@@ -84,6 +84,16 @@ class KnownFacts:
         known = self._checkpoints
         return known[place][0] if known and (place := _place(path)) in known else None
 
+    def operator_uids_of(self, path: str, job_id: str | None) -> Mapping[str, str]:
+        """Return operator id → uid of the job that made the savepoint at a path.
+
+        Args:
+            path: of the savepoint.
+            job_id: of the job, as far as the path says it.
+        """
+        facts = self.of_job(self.job_id_of(path) or job_id)
+        return {} if facts is None else facts.operator_uids
+
 
 # For databases that no catalog has: nothing is learned.
 NO_FACTS = KnownFacts()

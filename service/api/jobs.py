@@ -7,7 +7,10 @@ from pydantic import BaseModel, Field
 
 from catalog import Catalog, Job
 from service.api.databases import FAILURES
-from service.api.state import Visible
+from service.api.state import ServiceState, State, Visible
+from service.api.triggers import LiveEntry, live_entry
+from service.auth.principal import Principal
+from service.auth.user import Caller
 
 router = APIRouter(prefix="/api/jobs", tags=["catalog"], responses=FAILURES)
 
@@ -31,6 +34,7 @@ class JobEntry(BaseModel):
         description="digests of the ids of the operators, the newest first; jobs that share one have the same operators. "
         "Known where `_metadata` was read: `GET /api/databases` reads all"
     )
+    live: LiveEntry | None = Field(description="what a cluster of Flink says; null if none knows the job")
 
 
 class JobList(BaseModel):
@@ -40,18 +44,18 @@ class JobList(BaseModel):
 
 
 @router.get("")
-def list_jobs(catalog: Visible) -> JobList:
-    """List the jobs of all databases by their paths; reads no file."""
-    return JobList(jobs=[_entry(job, catalog) for job in catalog.jobs()])
+def list_jobs(catalog: Visible, service: State, caller: Caller) -> JobList:
+    """List the jobs of all databases by their paths; reads no file, and waits for no cluster."""
+    return JobList(jobs=[_entry(job, catalog, service, caller) for job in catalog.jobs()])
 
 
 @router.get("/{job}")
-def describe_job(job: str, catalog: Visible) -> JobEntry:
+def describe_job(job: str, catalog: Visible, service: State, caller: Caller) -> JobEntry:
     """Return a job."""
-    return _entry(catalog.job(job), catalog)
+    return _entry(catalog.job(job), catalog, service, caller)
 
 
-def _entry(job: Job, catalog: Catalog) -> JobEntry:
+def _entry(job: Job, catalog: Catalog, service: ServiceState, caller: Principal) -> JobEntry:
     facts = catalog.facts_of(job)
     lineages = (database.lineage for database in job.databases)
     return JobEntry(
@@ -64,4 +68,5 @@ def _entry(job: Job, catalog: Catalog) -> JobEntry:
         history=job.history,
         databases=[database.name for database in job.databases],
         lineage=list(dict.fromkeys(one for one in lineages if one is not None)),
+        live=live_entry(job, service, caller),
     )

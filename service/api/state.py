@@ -11,6 +11,8 @@ from catalog import Catalog
 from service.auth.user import Caller
 from service.checks.registry import Checks
 from service.engines.workers import WorkerEngine
+from service.flink.clusters import Clusters
+from service.flink.triggers import Triggers
 from service.operations.metrics import Metrics
 from service.queries.registry import Queries
 from service.settings import Settings
@@ -32,6 +34,8 @@ class ServiceState:
         writes: the savepoints that clients write.
         checks: the checks of clients.
         compilation: compiles what writes need.
+        clusters: the clusters of Flink that it follows.
+        triggers: the savepoints that clients have Flink take.
     """
 
     settings: Settings
@@ -43,6 +47,8 @@ class ServiceState:
     writes: Writes
     checks: Checks
     compilation: Compilation
+    clusters: Clusters
+    triggers: Triggers
 
 
 async def _service_state(request: Request) -> ServiceState:

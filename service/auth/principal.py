@@ -1,9 +1,10 @@
-"""A principal: a user, the databases that the user may see, and those that the user may write.
+"""A principal: a user, the databases that the user may see or write, and those of whose jobs the user may have savepoints taken.
 
 | grant | allows |
 |---|---|
 | `prod/*` | to read the databases whose names match |
 | `write:prod/*` | to read them, to write new savepoints from them, and to write savepoints of such names |
+| `savepoints:prod/*` | to read them, and to let Flink take savepoints of the jobs that wrote them |
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from catalog.naming import path_of
 
 EVERYTHING = "*"
 WRITE = "write:"
+SAVEPOINTS = "savepoints:"
 
 
 class Source(StrEnum):
@@ -50,8 +52,8 @@ class Principal:
         source: the credentials that name the user.
         name: name of the API key, or the user of a token; empty without authentication.
         grants: patterns of the names of databases, and with a slash of `label/folders`: `*` stands for any text, also for
-            slashes, `?` for one character; case is ignored. No grant matches an alias. Behind `write:` a pattern allows
-            more than to read.
+            slashes, `?` for one character; case is ignored. No grant matches an alias. Behind `write:` or `savepoints:` a
+            pattern allows more than to read.
     """
 
     name: str
@@ -73,12 +75,16 @@ class Principal:
 
     def may_write(self, database: str) -> bool:
         """Return whether the principal may write from the database of this name, or a new one of this name."""
-        return _matches(_writable(self.grants), database)
+        return _matches(_behind(WRITE, self.grants), database)
+
+    def may_trigger(self, database: str) -> bool:
+        """Return whether the principal may let Flink take savepoints of the job that wrote the database of this name."""
+        return _matches(_behind(SAVEPOINTS, self.grants), database)
 
     @property
     def writes(self) -> bool:
         """True if the principal may write some database."""
-        return bool(_writable(self.grants))
+        return bool(_behind(WRITE, self.grants))
 
     @property
     def sees_everything(self) -> bool:
@@ -87,11 +93,17 @@ class Principal:
 
 
 def _readable(grants: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(grant.removeprefix(WRITE) for grant in grants)
+    return tuple(map(_pattern, grants))
 
 
-def _writable(grants: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(grant.removeprefix(WRITE) for grant in grants if grant.startswith(WRITE))
+def _behind(prefix: str, grants: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the patterns of the grants with a prefix."""
+    return tuple(grant.removeprefix(prefix) for grant in grants if grant.startswith(prefix))
+
+
+def _pattern(grant: str) -> str:
+    prefix = next((prefix for prefix in (WRITE, SAVEPOINTS) if grant.startswith(prefix)), "")
+    return grant.removeprefix(prefix)
 
 
 def _matches(patterns: tuple[str, ...], database: str) -> bool:
@@ -109,8 +121,8 @@ def _compiled(patterns: tuple[str, ...]) -> tuple[re.Pattern[str], re.Pattern[st
 
 
 def is_grant(text: str) -> bool:
-    """Return whether a text is a valid pattern of names, with or without `write:` before it."""
-    pattern = text.removeprefix(WRITE)
+    """Return whether a text is a valid pattern of names, with or without `write:` or `savepoints:` before it."""
+    pattern = _pattern(text)
     # `[` would begin a set of characters in fnmatch, which is not part of the documented patterns.
     return 0 < len(pattern) <= _LONGEST_GRANT and pattern.isprintable() and "[" not in pattern
 
@@ -131,4 +143,4 @@ def checked_grants(texts: Iterable[str]) -> tuple[str, ...]:
 
 
 _LONGEST_GRANT = 1000
-ANYBODY = Principal(name="", grants=(WRITE + EVERYTHING,))
+ANYBODY = Principal(name="", grants=(WRITE + EVERYTHING, SAVEPOINTS + EVERYTHING))

@@ -9,6 +9,7 @@ check.py       say whether a savepoint restores in a job
 create.py      make a new savepoint, from queries and files
 write.py       change a savepoint, into a new savepoint
 convert.py     write a savepoint anew for another Flink, with equal values
+savepoint.py   let a running Flink take a savepoint
 stateinfo.py   describe the states of a savepoint in a file beside it
 compile.py     compile the decoder
 keys.py        create, list and revoke API keys

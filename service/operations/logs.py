@@ -3,7 +3,8 @@
 The audit log is the logger `savepointdb.audit`: one line for each query that ended, with its user, its cost and its
 result. The line contains the statement with `?` in place of every literal, so that no value of a user's state gets into
 a log. Errors appear only as codes, because their messages quote values. A write that ended has a line, too, with its source and
-target, the kinds of its statements and the number of rows; a check, too, with what was compared and the outcome.
+target, the kinds of its statements and the number of rows; a check, too, with what was compared and the outcome; and a savepoint
+that Flink was asked for, with the job and the cluster.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any, Final
 from sqlglot import exp
 
 from service.auth.principal import Identity
+from service.flink.triggers import SavepointRecord
 from service.queries.query import Query
 from service.settings import Settings
 from service.sql.parser import DIALECT
@@ -171,6 +173,24 @@ def audit_check(user: Identity, database: str, against: Sequence[str], report: M
         "severity": report["severity"],
     }
     logging.getLogger(AUDIT).info("check %s", report["outcome"], extra={_FIELDS: fields})
+
+
+def audit_savepoint(record: SavepointRecord) -> None:
+    """Write the audit line of a savepoint that a client asked Flink for, and that has ended."""
+    fields = {
+        "savepoint_id": record.id,
+        "user": record.owner.name,
+        "user_source": record.owner.source.value,
+        "job": record.job,
+        "job_id": record.job_id,
+        "cluster": record.cluster,
+        "format": record.form.value,
+        "state": record.state.value,
+        "code": record.error.code if record.error else None,
+        "database": record.database,
+        "elapsed_ms": round(record.elapsed_ms, 1),
+    }
+    logging.getLogger(AUDIT).info("savepoint %s", record.state.value, extra={_FIELDS: fields})
 
 
 def shape_of(query: Query) -> str:

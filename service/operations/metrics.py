@@ -14,15 +14,22 @@
 | savepointdb_writes_open | gauge | state |
 | savepointdb_checks_total | counter | outcome, code (of the error) |
 | savepointdb_checks_open | gauge | ; checks that run or wait |
+| savepointdb_flink_looks_total | counter | cluster, outcome (answered, failed) |
+| savepointdb_flink_up | gauge | cluster; 1 if it answered the last time |
+| savepointdb_flink_age_seconds | gauge | cluster; since its last answer |
+| savepointdb_flink_jobs | gauge | cluster, state |
+| savepointdb_savepoints_total | counter | format, code (of the error); savepoints that clients asked for |
+| savepointdb_savepoints_open | gauge | |
 | process_* | several | ; numbers of the operating system for the serving process |
 
-Labels hold only names of states, engines and codes, never a value of a user.
+Labels hold only names of states, engines and codes, and the labels of clusters in the settings, never a value of a user.
 """
 
 from __future__ import annotations
 
 from collections import Counter as Count
 from collections.abc import Iterable
+from datetime import UTC, datetime
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector, generate_latest
 from prometheus_client.core import GaugeMetricFamily, Metric
@@ -30,6 +37,9 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from catalog import Catalog
 from doctor import Outcome
 from service.checks.registry import Checks
+from service.flink.answers import STATES
+from service.flink.clusters import Clusters
+from service.flink.triggers import SavepointRecord, Triggers
 from service.queries.history import QueryRecord
 from service.queries.query import Query
 from service.queries.registry import Queries
@@ -50,13 +60,25 @@ class Metrics:
         writes: its writes.
         checks: its checks.
         catalog: catalog of the service.
+        clusters: clusters of Flink that it follows.
+        triggers: savepoints that its clients ask for.
     """
 
-    def __init__(self, queries: Queries, writes: Writes, checks: Checks, catalog: Catalog) -> None:
+    def __init__(
+        self,
+        queries: Queries,
+        writes: Writes,
+        checks: Checks,
+        catalog: Catalog,
+        clusters: Clusters,
+        triggers: Triggers,
+    ) -> None:
         self._queries = queries
         self._writes = writes
         self._checks = checks
         self._catalog = catalog
+        self._clusters = clusters
+        self._triggers = triggers
         # Not the global registry: two applications in one process, as in tests, would collide.
         self._registry = CollectorRegistry()
         self._ended = Counter(
@@ -82,11 +104,22 @@ class Metrics:
         self._checked = Counter(
             "savepointdb_checks", "checks that ended", ("outcome", "code"), registry=self._registry
         )
+        self._looks = Counter(
+            "savepointdb_flink_looks", "looks at clusters", ("cluster", "outcome"), registry=self._registry
+        )
+        self._savepoints = Counter(
+            "savepointdb_savepoints",
+            "savepoints that clients asked for",
+            ("format", "code"),
+            registry=self._registry,
+        )
         ProcessCollector(registry=self._registry)
         self._registry.register(self)
         queries.add_observer(self.ended)
         writes.add_observer(self.written)
         checks.add_observer(self.checked)
+        clusters.add_observer(self.looked)
+        triggers.add_observer(self.triggered)
 
     def ended(self, query: Query) -> None:
         """Count a query that ended."""
@@ -106,6 +139,14 @@ class Metrics:
         """Count a check that ended."""
         # The process that answers has read what a client sent: its words are no labels.
         self._checked.labels(outcome if outcome in _OUTCOMES else "", code).inc()
+
+    def looked(self, cluster: str, answered: bool) -> None:
+        """Count a look at a cluster."""
+        self._looks.labels(cluster, "answered" if answered else "failed").inc()
+
+    def triggered(self, record: SavepointRecord) -> None:
+        """Count a savepoint that a client asked for."""
+        self._savepoints.labels(record.form.value, record.error.code if record.error else "").inc()
 
     def collect(self) -> Iterable[Metric]:
         """Yield the current numbers, as the registry of Prometheus requests them."""
@@ -131,8 +172,27 @@ class Metrics:
         yield open_writes
         yield GaugeMetricFamily("savepointdb_checks_open", "checks that run or wait", self._checks.open)
         yield GaugeMetricFamily(
+            "savepointdb_savepoints_open", "savepoints that clients wait for", self._triggers.open
+        )
+        yield GaugeMetricFamily(
             "savepointdb_databases", "savepoints that are served", len(self._catalog.databases)
         )
+        yield from self._of_clusters()
+
+    def _of_clusters(self) -> Iterable[Metric]:
+        up = GaugeMetricFamily("savepointdb_flink_up", "1 if it answered the last time", labels=("cluster",))
+        age = GaugeMetricFamily("savepointdb_flink_age_seconds", "since the last answer", labels=("cluster",))
+        jobs = GaugeMetricFamily("savepointdb_flink_jobs", "jobs by state", labels=("cluster", "state"))
+        for status in self._clusters.statuses:
+            up.add_metric((status.label,), status.error is None and status.last_seen_at is not None)
+            if status.last_seen_at is not None:
+                seconds = (datetime.now(UTC) - status.last_seen_at).total_seconds()
+                age.add_metric((status.label,), seconds)
+            # A cluster's own words are no labels.
+            states = Count(job.state if job.state in STATES else "OTHER" for job in status.jobs)
+            for state, count in sorted(states.items()):
+                jobs.add_metric((status.label, state), count)
+        yield from (up, age, jobs)
 
     def text(self) -> bytes:
         """Return all numbers in the text format."""

@@ -19,7 +19,7 @@ from service.settings.loading import (
     read_config,
     settings_of,
 )
-from service.settings.values import InvalidSettingError, bytes_of, parsed_flag
+from service.settings.values import InvalidSettingError, bytes_of, parsed_flag, parsed_prefixes
 
 __all__ = [
     "ENVIRONMENT_PREFIX",
@@ -34,6 +34,7 @@ __all__ = [
     "config_path",
     "keys_of",
     "parsed_flag",
+    "parsed_prefixes",
     "parts_of",
     "path_map_of",
     "read_config",

@@ -165,6 +165,61 @@ class CheckSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
+class FlinkSettings:
+    """Settings of the clusters of Flink whose jobs the service follows."""
+
+    # Texts, as the path map is: the command line gives them several times, the other sources separate their parts.
+    clusters: str = _setting(
+        "",
+        "REST API of a cluster whose jobs are followed, as [LABEL=]URL, such as prod=https://flink.example.com:8081. The command "
+        "line may give several, elsewhere semicolons separate them. Only asked, never changed.",
+        "flink",
+    )
+    token_file: str = _setting(
+        "",
+        "File with the bearer token of a cluster, as [LABEL=]FILE; without a label, for all clusters. It is read before each "
+        "request, and sent over https only, or to this machine.",
+        "flink_token_file",
+    )
+    ca_file: str = _setting(
+        "", "File with the authorities that sign the certificates of clusters, in PEM.", "flink_ca_file"
+    )
+    certificate: str = _setting(
+        "", "File with the certificate that clusters ask us for, in PEM.", "flink_certificate"
+    )
+    key: str = _setting(
+        "",
+        "File with the private key of that certificate, in PEM, if it is not in the same file.",
+        "flink_key",
+    )
+    path_map: str = _setting(
+        "",
+        "Paths as the clusters see them, as OLD=NEW: what is below OLD there is below NEW here. The command line may give "
+        "several, elsewhere semicolons separate them.",
+        "flink_path_map",
+    )
+    poll_s: float = _setting(2.0, "Seconds between two looks at a cluster.", "flink_poll_s")
+    timeout_s: float = _setting(10.0, "Seconds that one answer of a cluster may take.", "flink_timeout_s")
+    savepoints: bool = _setting(
+        False,
+        "Let clients have savepoints taken: all, if the service needs no credentials, else those with a grant such as "
+        "savepoints:prod/*.",
+        "flink_savepoints",
+    )
+    savepoint_directory: str = _setting(
+        "",
+        "Directory for these savepoints, as the cluster sees it; if empty, that of the cluster's own settings.",
+        "flink_savepoint_directory",
+    )
+    savepoint_timeout_s: float = _setting(
+        3600.0, "Seconds after which the service watches a savepoint no more.", "flink_savepoint_timeout_s"
+    )
+    open_savepoints: int = _setting(
+        4, "Most savepoints that clients wait for; further ones are refused with HTTP 429.", "max_savepoints"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class WorkerSettings:
     """Settings of the worker processes that run the queries of the service."""
 
@@ -310,6 +365,7 @@ class Settings:
     slots: SlotSettings = field(default_factory=SlotSettings, metadata={"title": "queries that run and wait"})
     writes: WriteSettings = field(default_factory=WriteSettings, metadata={"title": "writing over HTTP"})
     checks: CheckSettings = field(default_factory=CheckSettings, metadata={"title": "checks over HTTP"})
+    flink: FlinkSettings = field(default_factory=FlinkSettings, metadata={"title": "live jobs of Flink"})
     workers: WorkerSettings = field(default_factory=WorkerSettings, metadata={"title": "worker processes"})
     duckdb: DuckDBSettings = field(default_factory=DuckDBSettings, metadata={"title": "DuckDB"})
     storage: StorageSettings = field(

@@ -19,7 +19,13 @@ from service.settings.values import InvalidSettingError, parsed_flag, parsed_pre
 # The command line may give it several times, and adds it to the other sources instead of replacing them.
 _REPEATED = "path_map"
 # The command line may give these several times, too, with what each is.
-_LISTS = {"write_root": "[LABEL=]DIR", "jar": "FILE"}
+_LISTS = {
+    "write_root": "[LABEL=]DIR",
+    "jar": "FILE",
+    "flink": "[LABEL=]URL",
+    "flink_token_file": "[LABEL=]FILE",
+    "flink_path_map": "OLD=NEW",
+}
 _SEPARATOR = ";"
 _UNITS = {"s": "SECONDS"}
 UNLIMITED: Mapping[str, Any] = {"timeout_s": math.inf, "max_timeout_s": math.inf}

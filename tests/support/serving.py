@@ -13,15 +13,21 @@ from service.http import connections
 
 
 @contextmanager
-def listening(app: FastAPI, last_answers_s: int | None = None) -> Iterator[str]:
+def listening(app: FastAPI, last_answers_s: int | None = None, *, starts: bool = True) -> Iterator[str]:
     """The address of an application while the block lasts.
 
     Args:
         app: the application.
         last_answers_s: so long it waits in the end for clients that are connected; None for as long as they are.
+        starts: False if it need not start workers, which takes a second: it then runs no query, and follows no cluster by itself.
     """
     listener = connections.listening("127.0.0.1", 0)
-    config = uvicorn.Config(app, log_level="critical", timeout_graceful_shutdown=last_answers_s)
+    config = uvicorn.Config(
+        app,
+        log_level="critical",
+        timeout_graceful_shutdown=last_answers_s,
+        lifespan="auto" if starts else "off",
+    )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()

@@ -1,0 +1,88 @@
+"""All clusters of a service, and the live state of a job of the catalog."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from catalog import Catalog, Job
+from service.flink.client import RestClient
+from service.flink.endpoint import endpoints_of
+from service.flink.jobs import LiveJob
+from service.flink.places import Places, place_of
+from service.flink.poller import ClusterStatus, Poller
+from service.settings import Settings
+
+
+class Clusters:
+    """The clusters that the settings name, each followed in a thread of its own; none if they name none.
+
+    Args:
+        settings: names of clusters, and how to ask them.
+        catalog: learns what they say.
+        roots: folders that are served.
+
+    Raises:
+        InvalidSettingError: an address, a file or a path map is not usable.
+    """
+
+    def __init__(self, settings: Settings, catalog: Catalog, roots: Sequence[str] = ()) -> None:
+        self.places = Places.of(settings, roots)
+        self._observers: list[Callable[[str, bool], None]] = []
+        self._pollers = [
+            Poller(
+                RestClient(endpoint, settings.flink.timeout_s),
+                self.places,
+                catalog,
+                settings.flink.poll_s,
+                self._looked,
+            )
+            for endpoint in endpoints_of(settings)
+        ]
+
+    def start(self) -> None:
+        """Begin to follow them."""
+        for poller in self._pollers:
+            poller.start()
+
+    def close(self) -> None:
+        """Follow them no more."""
+        for poller in self._pollers:
+            poller.close()
+
+    def look(self) -> None:
+        """Look at each cluster once, in this thread."""
+        for poller in self._pollers:
+            poller.look()
+
+    def add_observer(self, observer: Callable[[str, bool], None]) -> None:
+        """Call the observer after each look with the cluster's label and whether it has answered, from any thread."""
+        self._observers.append(observer)
+
+    @property
+    def statuses(self) -> tuple[ClusterStatus, ...]:
+        """What is known of each cluster now."""
+        return tuple(poller.status for poller in self._pollers)
+
+    def live(self, job: Job) -> LiveJob | None:
+        """Return what a cluster says of a job of the catalog; None if no cluster knows it.
+
+        The paths of its checkpoints decide, and then its id, if only one cluster has a job of that id.
+        """
+        known = [live for status in self.statuses for live in status.jobs]
+        places = {place_of(database.path) for database in job.databases}
+        by_path = [live for live in known if not places.isdisjoint(live.paths)]
+        by_id = [live for live in known if live.job_id == job.job_id]
+        found = by_path or (by_id if len(by_id) == 1 else [])
+        return max(found, key=lambda live: (live.error is None, live.last_seen_at), default=None)
+
+    def error_of(self, label: str) -> str | None:
+        """Return why a cluster does not answer; None if it does."""
+        return next((status.error for status in self.statuses if status.label == label), None)
+
+    def client_of(self, label: str) -> RestClient:
+        """Return what asks a cluster."""
+        return next(poller.client for poller in self._pollers if poller.client.endpoint.label == label)
+
+    def _looked(self, label: str, answered: bool) -> None:
+        for observer in self._observers:
+            observer(label, answered)

@@ -1,0 +1,103 @@
+"""Paths as Flink sees them → paths as we see them.
+
+| what | how |
+|---|---|
+| below the OLD of a path map | below its NEW |
+| else a checkpoint of a job whose folder we know by its id | in that folder, if there is only one |
+| else | the same path |
+
+Nothing is opened by such a path: it is compared with the paths of savepoints that were found under the roots.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from catalog import Catalog
+from readers import Location, ReaderError, given_location
+from service.settings import InvalidSettingError, Settings, parsed_prefixes, parts_of
+
+# Clusters that run one job each all give it this id.
+_NO_ID = "0" * 32
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """The paths of Flink, and ours.
+
+    Attributes:
+        path_map: prefixes of Flink's paths → ours, the longest first.
+        roots: folders that are served.
+    """
+
+    path_map: tuple[tuple[Location, Location], ...] = ()
+    roots: tuple[Location, ...] = ()
+
+    @classmethod
+    def of(cls, settings: Settings, roots: Iterable[str] = ()) -> Places:
+        """Return the places that settings and roots describe.
+
+        Raises:
+            InvalidSettingError: a path map is not OLD=NEW.
+        """
+        pairs = map(parsed_prefixes, parts_of(settings.flink.path_map))
+        try:
+            mapped = [(Location.parse(old), given_location(new)[0]) for old, new in pairs]
+            served = tuple(given_location(root)[0] for root in roots)
+        except ReaderError as error:
+            raise InvalidSettingError(f"flink_path_map: {error}") from error
+        return cls(tuple(sorted(mapped, key=lambda pair: -len(pair[0].path))), served)
+
+    def here(self, recorded: str) -> str:
+        """Return our path of a path of Flink."""
+        try:
+            location = Location.parse(recorded)
+        except ReaderError:
+            return recorded
+        for old, new in self.path_map:
+            if location.is_inside(old):
+                tail = posixpath.relpath(location.path, old.path)
+                return str(new if tail == "." else new / tail)
+        return str(location)
+
+    def is_served(self, path: str) -> bool:
+        """Return whether one of our paths is below a root."""
+        try:
+            location, _ = given_location(path)
+        except ReaderError:
+            return False
+        return any(location.is_inside(root) for root in self.roots)
+
+    def in_folder(self, path: str, job_id: str, folders: Mapping[str, Sequence[str]]) -> str:
+        """Return the path of a checkpoint in the only folder that we know of its job; the same path if it is served already.
+
+        Args:
+            path: one of our paths.
+            job_id: of the job that made the checkpoint.
+            folders: of `folders_of`.
+        """
+        above, _, name = path.rpartition("/")
+        known = folders.get(job_id, ())
+        is_of_job = above.rpartition("/")[2] == job_id and job_id != _NO_ID
+        return f"{known[0]}/{name}" if is_of_job and len(known) == 1 and not self.is_served(path) else path
+
+
+def folders_of(catalog: Catalog) -> dict[str, list[str]]:
+    """Return the id of each job → the folders with its checkpoints, as their paths name them; opens nothing."""
+    folders: dict[str, list[str]] = {}
+    for database in catalog.known():
+        above = database.path.partition("?")[0].rpartition("/")[0]
+        found = folders.setdefault(above.rpartition("/")[2], [])
+        if above not in found:
+            found.append(above)
+    return folders
+
+
+def place_of(path: str) -> str:
+    """Return one text for all the ways to write one of our paths; links are not followed."""
+    try:
+        return str(given_location(path)[0])
+    except ReaderError:
+        return path

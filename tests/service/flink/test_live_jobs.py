@@ -1,0 +1,312 @@
+"""Live jobs: the catalog learns what a cluster says, `latest` follows, and a cluster that is away takes nothing away."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from catalog import Catalog
+from catalog.catalog import Root
+from readers import operator_id_of
+from service.app import create_app
+from service.flink.clusters import Clusters
+from tests.service.flink.conftest import MakeCheckpoint, settings_of
+from tests.support.flinkrest import RecordedFlink
+from tests.support.paths import DATA
+from tests.support.serving import listening
+from tests.support.waiting import awaited
+
+
+def numbers_of(flink: RecordedFlink) -> list[int]:
+    """The numbers of recorded checkpoints that are complete, the newest first."""
+    history = flink.recorded["checkpoints"]["body"]["history"]
+    return [one["id"] for one in history if one["status"] == "COMPLETED" and not one["is_savepoint"]]
+
+
+def served(flink: RecordedFlink, tmp_path: Path, **values: Any) -> tuple[Catalog, Clusters]:
+    """A catalog over the folder of checkpoints, which looks at it only when it is told to, and its clusters."""
+    root = str(tmp_path / "checkpoints")
+    catalog = Catalog([Root(path=root, label="prod")])
+    return catalog, Clusters(settings_of(flink, tmp_path, **values), catalog, [root])
+
+
+def test_a_job_has_its_name_its_state_and_its_checkpoints(
+    flink: RecordedFlink, make_checkpoint: MakeCheckpoint, tmp_path: Path
+) -> None:
+    newest, older = numbers_of(flink)[:2]
+    for number in (older, newest):
+        make_checkpoint(flink.job_id, number)
+    catalog, clusters = served(flink, tmp_path)
+    clusters.look()
+
+    [job] = catalog.jobs()
+    live, facts = clusters.live(job), catalog.facts_of(job)
+    assert live is not None
+    assert facts is not None
+    assert (live.label, live.name, live.state, live.error) == ("prod", "counting", "RUNNING", None)
+    assert (facts.name, facts.state) == ("counting", "RUNNING")
+    assert live.completed >= 12
+    assert [one.name for one in job.databases] == [f"prod__{flink.job_id}__chk-{n}" for n in (newest, older)]
+    recorded = {one["id"]: one for one in flink.recorded["checkpoints"]["body"]["history"]}
+    for database, number in zip(job.databases, (newest, older), strict=True):
+        assert database.created_at is not None
+        assert database.created_at.timestamp() * 1000 == recorded[number]["trigger_timestamp"]
+    assert set(facts.operator_uids.values()) >= {"numbers", "aggregate"}
+    assert clusters.statuses[0].version == flink.recorded["config"]["body"]["flink-version"]
+
+
+def test_the_plan_names_operators_of_which_a_checkpoint_stores_only_ids(
+    newest_flink: RecordedFlink, tmp_path: Path
+) -> None:
+    newest = numbers_of(newest_flink)[0]
+    old = DATA / "flink" / "1.20.3" / "wordcount-hashmap-savepoints" / "canonical"
+    shutil.copytree(old, tmp_path / "checkpoints" / newest_flink.job_id / f"chk-{newest}")
+    catalog, clusters = served(newest_flink, tmp_path)
+    [database] = catalog.known()
+    before = database.tables
+    clusters.look()
+
+    unnamed = operator_id_of("aggregate")
+    assert unnamed in before
+    assert "aggregate" not in before
+    assert "aggregate" in database.tables
+    assert database.table("aggregate").schema == database.table(unnamed).schema
+
+
+def test_checkpoints_are_found_by_the_folder_of_their_job_without_a_path_map(
+    newest_flink: RecordedFlink, make_checkpoint: MakeCheckpoint, tmp_path: Path
+) -> None:
+    newest = numbers_of(newest_flink)[0]
+    make_checkpoint(newest_flink.job_id, newest)
+    catalog, clusters = served(newest_flink, tmp_path, flink_path_map="")
+    clusters.look()
+
+    [job] = catalog.jobs()
+    live = clusters.live(job)
+    assert live is not None
+    assert job.databases[0].path in live.paths
+
+
+def test_two_folders_of_one_job_id_are_not_mixed(
+    newest_flink: RecordedFlink, make_checkpoint: MakeCheckpoint, tmp_path: Path
+) -> None:
+    newest = numbers_of(newest_flink)[0]
+    original = make_checkpoint(newest_flink.job_id, newest)
+    copy = tmp_path / "backup" / newest_flink.job_id / original.name
+    copy.parent.mkdir(parents=True)
+    os.rename(original, copy)
+    make_checkpoint(newest_flink.job_id, newest)
+    roots = [Root(path=str(tmp_path / name), label=name) for name in ("checkpoints", "backup")]
+    catalog = Catalog(roots)
+    clusters = Clusters(settings_of(newest_flink, tmp_path), catalog, [root.path for root in roots])
+    clusters.look()
+
+    jobs = {job.label: job for job in catalog.jobs()}
+    live = clusters.live(jobs["checkpoints"])
+    assert live is not None
+    assert {str(one.path) for one in jobs["checkpoints"].databases} <= live.paths
+    assert not {str(one.path) for one in jobs["backup"].databases} & live.paths
+
+
+def test_latest_follows_a_checkpoint_that_completes(
+    newest_flink: RecordedFlink, make_checkpoint: MakeCheckpoint, tmp_path: Path
+) -> None:
+    newest = numbers_of(newest_flink)[0]
+    make_checkpoint(newest_flink.job_id, newest)
+    catalog, clusters = served(newest_flink, tmp_path)
+    clusters.look()
+    make_checkpoint(newest_flink.job_id, newest + 1)
+
+    def completed(body: Any) -> None:
+        one = json.loads(json.dumps(next(one for one in body["history"] if one["id"] == newest)))
+        one["id"] = newest + 1
+        one["external_path"] = one["external_path"].replace(f"chk-{newest}", f"chk-{newest + 1}")
+        body["history"].insert(0, one)
+
+    # Nobody has looked at the root since.
+    assert [one.name.rpartition("-")[2] for one in catalog.known()] == [str(newest)]
+    newest_flink.answer("checkpoints", completed)
+    clusters.look()
+
+    assert catalog.newest is not None
+    assert catalog.newest.path.endswith(f"chk-{newest + 1}")
+
+
+def test_a_look_without_news_looks_at_no_root(
+    newest_flink: RecordedFlink, make_checkpoint: MakeCheckpoint, tmp_path: Path
+) -> None:
+    newest = numbers_of(newest_flink)[0]
+    make_checkpoint(newest_flink.job_id, newest)
+    catalog, clusters = served(newest_flink, tmp_path)
+    clusters.look()
+    make_checkpoint(newest_flink.job_id, newest + 1)
+    clusters.look()
+
+    assert len(catalog.known()) == 1
+
+
+def test_a_cluster_that_is_away_takes_nothing_away(
+    newest_flink: RecordedFlink, make_checkpoint: MakeCheckpoint, tmp_path: Path
+) -> None:
+    make_checkpoint(newest_flink.job_id, numbers_of(newest_flink)[0])
+    catalog, clusters = served(newest_flink, tmp_path)
+    clusters.look()
+    seen = clusters.statuses[0].last_seen_at
+    newest_flink.set("GET /jobs/overview", (500, {"errors": ["Leader is gone."]}))
+    clusters.look()
+
+    [status] = clusters.statuses
+    [job] = catalog.jobs()
+    live, facts = clusters.live(job), catalog.facts_of(job)
+    assert status.error == "prod: GET /jobs/overview: HTTP status 500: Leader is gone."
+    assert status.last_seen_at == seen
+    assert live is not None
+    assert live.state == "RUNNING"
+    assert facts is not None
+    assert facts.name == "counting"
+    newest_flink.answer("jobs-overview")
+    clusters.look()
+    assert clusters.statuses[0].error is None
+
+
+def test_a_job_that_the_cluster_has_forgotten_says_so(
+    newest_flink: RecordedFlink, make_checkpoint: MakeCheckpoint, tmp_path: Path
+) -> None:
+    make_checkpoint(newest_flink.job_id, numbers_of(newest_flink)[0])
+    catalog, clusters = served(newest_flink, tmp_path)
+    clusters.look()
+    newest_flink.set("GET /jobs/overview", (200, {"jobs": []}))
+    clusters.look()
+
+    [job] = catalog.jobs()
+    live = clusters.live(job)
+    assert live is not None
+    assert live.error == "the cluster does not list the job any more"
+
+
+def test_a_job_that_has_ended_is_asked_once_more(newest_flink: RecordedFlink, tmp_path: Path) -> None:
+    (tmp_path / "checkpoints").mkdir()
+    _, clusters = served(newest_flink, tmp_path)
+    newest_flink.answer("jobs-overview-canceled")
+    newest_flink.answer("checkpoints-canceled")
+    for _ in range(3):
+        clusters.look()
+
+    asked = [path for _, path, _, _ in newest_flink.requests]
+    assert asked.count(f"/jobs/{newest_flink.job_id}/checkpoints") == 1
+    assert asked.count("/jobs/overview") == 3
+    assert clusters.statuses[0].jobs[0].state == "CANCELED"
+
+
+@pytest.mark.parametrize(
+    ("request_name", "spoil", "expected"),
+    [
+        (
+            "checkpoints",
+            lambda body: body["history"][0].update(id="12"),
+            "history[0]: expected an integer id, found the text '12'",
+        ),
+        (
+            "checkpoints",
+            lambda body: body["history"][0].update(trigger_timestamp=1 << 62),
+            "expected milliseconds since 1970 as trigger_timestamp",
+        ),
+        ("checkpoints", lambda body: body.update(history=None), "expected a list history, found nothing"),
+        ("checkpoints", lambda body: body.pop("counts"), "counts: expected an object, found nothing"),
+        ("plan", lambda body: body.update(plan={"nodes": 3}), "expected a job plan of Flink's REST API"),
+    ],
+)
+def test_an_answer_about_a_job_of_another_version_spoils_only_that_job(
+    newest_flink: RecordedFlink,
+    tmp_path: Path,
+    request_name: str,
+    spoil: Any,
+    expected: str,
+) -> None:
+    (tmp_path / "checkpoints").mkdir()
+    _, clusters = served(newest_flink, tmp_path)
+    newest_flink.answer(request_name, spoil)
+    clusters.look()
+
+    [status] = clusters.statuses
+    [live] = status.jobs
+    assert status.error is None
+    assert (live.name, live.state) == ("counting", "RUNNING")
+    assert expected in (live.error or "")
+
+
+@pytest.mark.parametrize("job_id", ["../../admin", "a" * 31, "A" * 32, 7, None, "a" * 32 + "?x"])
+def test_an_id_that_is_none_becomes_part_of_no_request(
+    newest_flink: RecordedFlink, tmp_path: Path, job_id: Any
+) -> None:
+    (tmp_path / "checkpoints").mkdir()
+    _, clusters = served(newest_flink, tmp_path)
+    newest_flink.answer("jobs-overview", lambda body: body["jobs"][0].update(jid=job_id))
+    clusters.look()
+
+    assert "expected 32 hexadecimal digits as jid" in (clusters.statuses[0].error or "")
+    assert {path for _, path, _, _ in newest_flink.requests} == {"/config", "/jobs/overview"}
+
+
+def test_a_path_of_a_hostile_cluster_opens_nothing(
+    newest_flink: RecordedFlink, make_checkpoint: MakeCheckpoint, tmp_path: Path
+) -> None:
+    newest = numbers_of(newest_flink)[0]
+    make_checkpoint("0" * 32, newest)
+    outside = tmp_path / "private"
+    os.rename(tmp_path / "checkpoints" / ("0" * 32), outside)
+
+    def elsewhere(body: Any) -> None:
+        for one in body["history"]:
+            if "external_path" in one:
+                one["external_path"] = f"file:{tmp_path}/checkpoints/../private/chk-{newest}"
+
+    newest_flink.answer("checkpoints", elsewhere)
+    catalog, clusters = served(newest_flink, tmp_path, flink_path_map="")
+    clusters.look()
+
+    assert catalog.known() == []
+    assert catalog.jobs() == []
+
+
+def test_the_service_says_what_is_live_and_goes_on_without_the_cluster(
+    newest_flink: RecordedFlink, make_checkpoint: MakeCheckpoint, tmp_path: Path
+) -> None:
+    newest = numbers_of(newest_flink)[0]
+    make_checkpoint(newest_flink.job_id, newest)
+    root = str(tmp_path / "checkpoints")
+    catalog = Catalog([Root(path=root, label="prod")])
+    newest_flink.set("GET /config", lambda _: time.sleep(60))
+    settings = settings_of(newest_flink, tmp_path, flink_timeout_s=0.2, flink_poll_s=0.1)
+    with (
+        listening(create_app(settings, catalog, roots=[root])) as url,
+        httpx.Client(base_url=url, timeout=30) as client,
+    ):
+        down = awaited(lambda: [one for one in client.get("/api/flink").json()["clusters"] if one["error"]])[
+            0
+        ]
+        [alone] = client.get("/api/jobs").json()["jobs"]
+        newest_flink.answer("config")
+        live = awaited(lambda: client.get("/api/jobs").json()["jobs"][0]["live"])
+        [up] = client.get("/api/flink").json()["clusters"]
+        metrics = client.get("/metrics").text
+
+    assert "expected an answer within 0.2 s, found none" in down["error"]
+    assert (down["label"], down["version"], down["last_seen_at"]) == ("prod", None, None)
+    assert alone["databases"] == [f"prod__{newest_flink.job_id}__chk-{newest}"]
+    assert alone["live"] is None
+    assert (live["state"], live["url_label"], live["error"]) == ("RUNNING", "prod", None)
+    assert live["checkpoints"]["completed"] >= 12
+    assert not live["may_savepoint"]
+    assert (up["version"], up["error"]) == ("2.3.0", None)
+    assert newest_flink.url not in json.dumps([down, live, up])
+    assert 'savepointdb_flink_looks_total{cluster="prod",outcome="failed"}' in metrics
+    assert 'savepointdb_flink_up{cluster="prod"} 1.0' in metrics
+    assert 'savepointdb_flink_jobs{cluster="prod",state="RUNNING"} 1.0' in metrics
