@@ -18,6 +18,7 @@ from service.app import create_app
 from service.settings import Settings
 from tests.web.asking import Watch, grid_rows, tree_item
 from tests.web.conftest import ROOTS, listening
+from tests.web.test_views import table
 
 pytestmark = pytest.mark.browser
 
@@ -30,11 +31,16 @@ def checkpoint(folder: Path, number: int, written: int) -> None:
     """A savepoint of Flink's with the id of a checkpoint, written at a time."""
     target = folder / f"chk-{number}"
     shutil.copytree(ROOTS["native"], target)
-    metadata = target / "_metadata"
+    numbered(target, number)
+    os.utime(target / "_metadata", (written, written))
+
+
+def numbered(savepoint: Path, number: int) -> None:
+    """Give a savepoint the id of a checkpoint."""
+    metadata = savepoint / "_metadata"
     content = bytearray(metadata.read_bytes())
     content[_ID_AT : _ID_AT + 8] = number.to_bytes(8, "big")
     metadata.write_bytes(content)
-    os.utime(metadata, (written, written))
 
 
 @pytest.fixture(scope="module")
@@ -117,11 +123,11 @@ def test_the_tree_has_a_folder_a_job_and_the_newest_first(visit: Opened) -> None
 
     expect(tree_item(page, "chk-12")).to_be_visible()
     assert labels(page, 1) == ["latest", "orders", "billing", "clicks"]
-    assert labels(page, 2)[:3] == ["chk-20", "chk-12", "chk-11"]
-    assert labels(page, 2)[10] == "chk-3"
+    assert labels(page, 2)[:4] == ["history", "chk-20", "chk-12", "chk-11"]
+    assert labels(page, 2)[11] == "chk-3"
     tree_item(page, "billing").click()
     expect(tree_item(page, "chk-30")).to_be_visible()
-    assert labels(page, 2)[11:13] == ["chk-30", "chk-7"]
+    assert labels(page, 2)[12:15] == ["history", "chk-30", "chk-7"]
     expect(tree_item(page, "chk-20").locator(".warning")).to_have_text("unreadable")
 
 
@@ -245,3 +251,49 @@ def test_counting_has_a_bar_and_an_end(visit: Opened) -> None:
     expect(page.get_by_role("button", name="Count its entries")).to_be_visible()
     expect(page.get_by_role("alert")).to_have_count(0)
     assert held
+
+
+def test_jobs_are_listed_with_the_newest_that_can_be_read(visit: Opened, jobs: str) -> None:
+    page = visit("#/jobs")
+
+    cards = page.get_by_role("list", name="Jobs").get_by_role("listitem")
+    expect(cards.get_by_role("heading")).to_have_text(["orders", "billing", "clicks"])
+    orders = cards.first
+    expect(orders).to_contain_text("11 savepoints")
+    expect(orders).to_contain_text("1 unreadable, also the newest: chk-20")
+    orders.get_by_role("link", name="chk-12").click()
+    expect(page.get_by_role("heading", name="Overview")).to_be_visible()
+    assert chosen(page) == name_of(jobs, "orders/chk-12")
+
+
+def test_a_job_has_its_checkpoints_and_how_it_grew(visit: Opened) -> None:
+    page = visit("#/jobs")
+    page.get_by_role("link", name="billing", exact=True).click()
+
+    head, rows = table(page, "Checkpoints")
+    assert head[:2] == ["Savepoint", "Kind"]
+    assert [row[:2] for row in rows] == [["chk-30", "savepoint"], ["chk-7", "savepoint"]]
+    expect(page.get_by_role("img", name="Growth from 70 kB to 70 kB")).to_be_visible()
+    expect(page.get_by_role("button", name="Take a savepoint")).to_have_count(0)
+    page.get_by_role("link", name="All jobs").click()
+    expect(page.get_by_role("list", name="Jobs").get_by_role("listitem")).to_have_count(3)
+
+
+def test_the_history_of_a_job_is_tables(visit: Opened) -> None:
+    page = visit("#/jobs")
+    billing = page.get_by_role("list", name="Jobs").get_by_role("listitem").filter(has_text="chk-30")
+
+    billing.get_by_role("link", name="History").click()
+
+    assert {row[0] for row in grid_rows(page)} == {"7", "30"}
+    tree_item(page, "history").locator("visible=true").click()
+    tree_item(page, "aggregate").locator("visible=true").first.click()
+    tree_item(page, "count").locator("visible=true").first.click()
+    expect(page.get_by_role("textbox", name="SQL")).to_contain_text('__history"."aggregate__count"')
+    assert {row[0] for row in grid_rows(page)} <= {"7", "30"}
+
+
+def test_a_job_that_is_not_there_is_told(visit: Opened) -> None:
+    page = visit("#/jobs?job=nope")
+
+    expect(page.get_by_role("alert")).to_contain_text("There is no job nope.")

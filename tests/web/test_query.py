@@ -6,6 +6,7 @@ import io
 import json
 import re
 import time
+from collections import Counter
 from collections.abc import Callable
 from urllib.parse import urlencode
 
@@ -39,8 +40,10 @@ def test_the_query_view_shows_the_savepoints_of_all_jobs(opened: Opened, service
     expect(tree_item(page, "unreadable")).to_be_visible()
     listed = page.locator(".tree > li > .row > .label").all_inner_texts()
     assert listed[0] == "latest"
-    folders = {path.parent.name for path in ROOTS.values()}
-    assert sorted(listed[1:]) == sorted([*folders, "unreadable", hostile_folder(service)])
+    # Jobs in folders of one name have their own.
+    alike = Counter(path.parent.name for path in ROOTS.values())
+    names = [path.parent.name if alike[path.parent.name] == 1 else label for label, path in ROOTS.items()]
+    assert sorted(listed[1:]) == sorted([*names, "unreadable", hostile_folder(service)])
     assert page.title() == "Query · savepointdb"
 
 
@@ -61,8 +64,8 @@ def test_the_tree_loads_a_branch_when_it_is_opened(opened: Opened) -> None:
     expect(tree_item(page, "aggregate")).to_be_visible()
     assert not any("native" in url for url in asked)
 
-    tree_item(page, ROOTS["words"].parent.name).click()
-    tree_item(page, "native").click()
+    tree_item(page, "native").first.click()
+    tree_item(page, "native").last.click()
 
     expect(tree_item(page, "aggregate")).to_have_count(2)
     assert any("api/databases/native/tables" in url for url in asked)
@@ -100,10 +103,10 @@ def test_the_filter_of_the_tree_keeps_what_leads_to_a_match(opened: Opened) -> N
 
     page.get_by_role("searchbox", name="Filter the tree").fill("VALUE · Long")
 
-    expect(tree_item(page, "native")).to_be_visible()
+    expect(tree_item(page, "native").last).to_be_visible()
     expect(tree_item(page, "aggregate")).to_be_visible()
     expect(tree_item(page, "count")).to_be_visible()
-    expect(tree_item(page, "chk-1")).to_be_hidden()
+    expect(tree_item(page, "chk-1").first).to_be_hidden()
     expect(tree_item(page, "mod7-no-uid")).to_be_hidden()
 
 

@@ -46,7 +46,7 @@ def test_the_overview_says_what_is_in_a_savepoint(opened: Opened) -> None:
     }
     assert cards.pop("Written")
     assert cards == {
-        "Job": "wordcount-rocksdb-savepoints",
+        "Job": "native",
         "Checkpoint": "2",
         "Size": "70 kB",
         "Operators": "3",
@@ -122,7 +122,6 @@ def test_a_key_is_shown_checkpoint_beside_checkpoint(opened: Opened) -> None:
     head, rows = table(page, "Entries of aggregate")
     assert head == ["State", "Kind", *names]
     assert rows == [["count", "VALUE", "6774", "11290", "11290"]]
-    expect(page.locator(".changed")).to_have_text("11290")
     assert "key=key_662" in page.url
 
 

@@ -1,7 +1,7 @@
 // What the service serves: databases, their states and tables. Asked for once, when it is needed.
 import { Column, get } from "./api";
 import { records } from "./asking";
-import { describe, jobsOf, newestOf, shortName } from "./jobs";
+import { describe, Job, JobEntry, joined, jobsOf, newestOf, shortName } from "./jobs";
 import { literal, table } from "./sql";
 
 export interface Database {
@@ -11,9 +11,10 @@ export interface Database {
   alias_of: string | null;
   kind: string | null;
   checkpoint_id: number | null;
-  /** When Flink wrote it, and for which job, where the service tells it. */
+  /** When Flink wrote it, where the service knows it. */
   created_at?: string | null;
-  job?: string | null;
+  /** The job that it is of; an alias has none of its own. */
+  of?: Job;
   error: string | null;
   /** Newer savepoints that an alias does not stand for, because they cannot be read. */
   skipped?: { name: string; error: string }[];
@@ -67,9 +68,12 @@ export function forget(): void {
 
 const path = (database: string) => `api/databases/${encodeURIComponent(database)}`;
 
-/** All that SQL may name: databases, and behind them `latest` and the like. */
+/** All that SQL may name: databases, those of the newest job first, and behind them `latest` and the like. */
 export function schemas(): Promise<Database[]> {
-  return once("", async () => (await get<{ databases: Database[] }>("api/databases")).databases);
+  return once("", async () => {
+    const [{ databases }, { jobs }] = await Promise.all([get<{ databases: Database[] }>("api/databases"), get<{ jobs: JobEntry[] }>("api/jobs")]);
+    return joined(databases, jobs);
+  });
 }
 
 /** Each savepoint once. */
@@ -158,7 +162,7 @@ export function optionsOf(list: Database[], wanted: string | null): Option[] {
     group,
   });
   const aliases = list.filter((one) => one.alias_of !== null).map((one) => option(one, `${one.name} (${one.alias_of})`));
-  const jobs = jobsOf(list).flatMap((job) => job.databases.map((one) => option(one, [shortName(one), one.error ? "" : describe(one)].filter(Boolean).join(" · "), job.name)));
+  const jobs = jobsOf(list).flatMap((job) => job.databases.map((one) => option(one, [shortName(one), one.error ? "" : describe(one)].filter(Boolean).join(" · "), job.title)));
   const options = [...aliases, ...jobs];
   return wanted === null || options.some(({ value }) => value === wanted) ? options : [{ value: wanted, text: wanted }, ...options];
 }

@@ -24,7 +24,7 @@ use([
 export type Option = EChartsCoreOption;
 
 /** Draws, and draws again when size or colours change, until the signal. `make` is asked each time: it reads the colours. */
-export function draw(element: HTMLElement, label: string, make: () => Option, signal: AbortSignal, onClick?: (name: string) => void): void {
+export function draw(element: HTMLElement, label: string, make: () => Option, signal: AbortSignal, onClick?: (name: string, place: number) => void): void {
   element.setAttribute("role", "img");
   element.setAttribute("aria-label", label);
   const chart = init(element, null, { renderer: "canvas" });
@@ -47,7 +47,7 @@ export function draw(element: HTMLElement, label: string, make: () => Option, si
   onTheme(show, signal);
   const resized = new ResizeObserver(() => chart.resize());
   resized.observe(element);
-  if (onClick) chart.on("click", (event) => onClick(event.name));
+  if (onClick) chart.on("click", (event) => onClick(event.name, event.dataIndex));
   signal.addEventListener("abort", () => {
     resized.disconnect();
     chart.dispose();

@@ -2,7 +2,7 @@
 import type { Database } from "./catalog";
 import { kept } from "./context";
 import { h } from "./dom";
-import { describe, Job, jobOf, jobsOf, newestOf, shortName, titlesOf } from "./jobs";
+import { describe, Job, jobOfName, jobsOf, shortName, titlesOf } from "./jobs";
 
 const MOST_AT_FIRST = 6;
 
@@ -16,14 +16,7 @@ export interface Compared {
 /** Names in the address; where it has none, the newest of the job of the database that was chosen, else of the newest job. */
 export function comparedOf(list: Database[], wanted: string | null): string[] {
   const asked = wanted?.split("\n").filter(Boolean) ?? [];
-  return asked.length ? asked : newest(jobsOf(list).find(isOf(list)));
-}
-
-function isOf(list: Database[]): (job: Job) => boolean {
-  const { db } = kept();
-  const found = list.find((one) => one.name === db);
-  const name = found?.alias_of ?? found?.name ?? newestOf(list)?.name;
-  return (job) => job.databases.some((one) => one.name === name);
+  return asked.length ? asked : newest(jobOfName(list, kept().db));
 }
 
 /** The newest of a job, the oldest of them first. */
@@ -37,8 +30,9 @@ export function comparedText(names: string[]): string {
 }
 
 export function sideBySide(list: Database[], names: string[]): Compared {
-  const jobs = new Map(list.map((one) => [one.name, jobOf(list.find((own) => own.name === one.alias_of) ?? one)]));
-  return { names, titles: titlesOf(names, list), jobs: new Map(names.map((name) => [name, jobs.get(name) ?? ""])) };
+  const known = new Map(list.map((one) => [one.name, one]));
+  const jobOf = (name: string) => (known.get(known.get(name)?.alias_of ?? name)?.of ?? { name: "" }).name;
+  return { names, titles: titlesOf(names, list), jobs: new Map(names.map((name) => [name, jobOf(name)])) };
 }
 
 export function compareBox(list: Database[], names: string[], onChange: (names: string[]) => void): HTMLElement {
@@ -56,7 +50,7 @@ export function compareBox(list: Database[], names: string[], onChange: (names: 
     return h(
       "fieldset",
       {},
-      h("legend", { title: job.folder }, job.name, " ", h("button", { type: "button", class: "link", onclick: pick }, readable.length > MOST_AT_FIRST ? `the newest ${MOST_AT_FIRST}` : "only these")),
+      h("legend", { title: job.folder }, job.title, " ", h("button", { type: "button", class: "link", onclick: pick }, readable.length > MOST_AT_FIRST ? `the newest ${MOST_AT_FIRST}` : "only these")),
       h("div", { class: "boxes" }, labels),
     );
   });

@@ -1,49 +1,85 @@
-// Which databases are of one job, and which of them is newer.
+// Which databases are of one job, and which of them is newer: as `GET /api/jobs` has it.
 import type { Database } from "./catalog";
 import { age } from "./format";
 
-export interface Job {
-  /** Tells jobs apart, also those of one name. */
-  key: string;
+/** What a cluster says of a job. */
+export interface Live {
+  state: string;
+  url_label: string;
+  last_seen_at: string;
+  /** Why it says no more. */
+  error: string | null;
+  checkpoints: { completed: number; failed: number; in_progress: number };
+  /** Why the last checkpoint that failed did. */
+  failure: string | null;
+  /** Whether this user may ask for a savepoint, now. */
+  may_savepoint: boolean;
+}
+/** A job as the service tells it. */
+export interface JobEntry {
+  /** Unique. */
   name: string;
+  title: string;
+  label: string;
+  /** The id that Flink gave to the job, and what a cluster says of it, as far as they are known. */
+  job_id: string | null;
+  job_name: string | null;
+  state: string | null;
+  /** The schema with the tables of all its checkpoints. */
+  history: string;
+  /** Names, the newest first. */
+  databases: string[];
+  live?: Live | null;
+}
+export interface Job {
+  name: string;
+  /** For people: short, and different from those of the others. */
+  title: string;
   folder: string;
+  entry: JobEntry;
   /** The newest first. */
   databases: Database[];
 }
 
 const LATEST = "latest";
-const CHECKPOINT = /chk-(\d+)$/;
 
 function folders({ path }: Database): string[] {
   return path.replace(/\?.*$/s, "").replace(/\/_metadata$/, "").split("/").filter(Boolean);
 }
 
-/** What tells the job of a database: the folder that it is in, and what the service read out of the path. */
-export function jobOf(database: Database): string {
-  return JSON.stringify([folders(database).slice(0, -1).join("/"), database.job ?? null]);
+/** The folder that a savepoint is in. */
+function above({ path }: Database): string {
+  return path.replace(/\?.*$/s, "").replace(/\/_metadata$/, "").replace(/\/[^/]*\/?$/, "");
 }
 
-/** Jobs as folders, the newest first: by time where the service tells it, the one of `latest` before all. Aliases are left out. */
-export function jobsOf(list: Database[]): Job[] {
-  const own = list.filter((database) => database.alias_of === null);
-  const newest = list.find((database) => database.name === LATEST)?.alias_of;
-  const jobs = [...Map.groupBy(own, jobOf)].map(([key, databases]): Job & { time: number } => {
-    const above = folders(databases[0]).slice(0, -1);
-    const time = databases.some((one) => one.name === newest) ? Infinity : Math.max(...databases.map(timeOf));
-    return { key, name: databases[0].job ?? above.at(-1) ?? databases[0].name, folder: above.join("/"), databases: databases.sort(newerFirst), time };
+/** The databases in the order of their jobs, each with its own, the newest first, then the aliases. */
+export function joined(list: Database[], entries: JobEntry[]): Database[] {
+  const byName = new Map(list.map((one) => [one.name, one]));
+  const titleOf = (entry: JobEntry) => entry.job_name ?? entry.title;
+  const alike = new Map([...Map.groupBy(entries, titleOf)].map(([title, own]) => [title, own.length > 1]));
+  const newest = byName.get(LATEST)?.alias_of;
+  const jobs = entries.map((entry): Job => {
+    const databases = entry.databases.flatMap((name) => byName.get(name) ?? []);
+    const job: Job = { name: entry.name, title: alike.get(titleOf(entry)) ? entry.name : titleOf(entry), folder: databases.length ? above(databases[0]) : "", entry, databases };
+    for (const database of databases) database.of = job;
+    return job;
   });
-  jobs.sort((one, other) => compare(other.time, one.time) || one.name.localeCompare(other.name, "en", { numeric: true }));
-  return jobs.map((job) => ({ ...job, name: jobs.some((other) => other !== job && other.name === job.name) ? longer(job, jobs) : job.name }));
+  const time = ({ databases }: Job) => (databases.some((one) => one.name === newest) ? Infinity : Math.max(...databases.map(timeOf)));
+  const times = new Map(jobs.map((job) => [job, time(job)]));
+  jobs.sort((one, other) => compare(times.get(other)!, times.get(one)!) || one.title.localeCompare(other.title, "en", { numeric: true }));
+  return [...jobs.flatMap((job) => job.databases), ...list.filter((one) => !one.of)];
 }
 
-/** As much of the folder as tells a job from those of the same name. */
-function longer(job: Job, jobs: Job[]): string {
-  const parts = job.folder.split("/");
-  for (let number = 2; number <= parts.length; number += 1) {
-    const name = parts.slice(-number).join("/");
-    if (!jobs.some((other) => other.key !== job.key && `/${other.folder}`.endsWith(`/${name}`))) return name;
-  }
-  return `${job.name} in ${job.folder}`;
+/** The jobs of databases: the one of `latest` first, then by time. */
+export function jobsOf(list: Database[]): Job[] {
+  return [...new Set(list.flatMap((database) => database.of ?? []))];
+}
+
+/** The job of a database, or of what an alias stands for; the newest where there is none. */
+export function jobOfName(list: Database[], name: string | null): Job | undefined {
+  const found = list.find((one) => one.name === name);
+  const own = found?.alias_of ? list.find((one) => one.name === found.alias_of) : found;
+  return own?.of ?? newestOf(list)?.of ?? jobsOf(list)[0];
 }
 
 /** The newest database that can be read: the one that `latest` stands for, where there is one. */
@@ -53,19 +89,9 @@ export function newestOf(list: Database[]): Database | null {
   return found ?? jobsOf(list).flatMap((job) => job.databases).find((database) => database.error === null) ?? null;
 }
 
-/** Where all ids of checkpoints are of one job, the highest is the newest; time decides between equal ones. */
-function newerFirst(one: Database, other: Database): number {
-  return compare(idOf(other), idOf(one)) || compare(timeOf(other), timeOf(one)) || other.name.localeCompare(one.name, "en", { numeric: true });
-}
-
 /** Infinity equals itself here, which its difference does not. */
 function compare(one: number, other: number): number {
   return one === other ? 0 : one < other ? -1 : 1;
-}
-
-function idOf(database: Database): number {
-  // What cannot be read stands where its folder says.
-  return database.checkpoint_id ?? Number(CHECKPOINT.exec(folders(database).at(-1) ?? "")?.[1] ?? -1);
 }
 
 function timeOf({ created_at }: Database): number {

@@ -4,6 +4,7 @@ import "./style.css";
 import { checkView } from "./checkview";
 import { hashOfView, keep, onKept } from "./context";
 import { fill, h } from "./dom";
+import { jobsView } from "./jobsview";
 import { keysView } from "./keysview";
 import { offsetsView } from "./offsetsview";
 import { overviewView } from "./overview";
@@ -17,6 +18,7 @@ import { writeView } from "./writeview";
 type View = (main: HTMLElement, values: URLSearchParams, signal: AbortSignal) => void;
 
 const VIEWS: Record<string, { title: string; show: View }> = {
+  jobs: { title: "Jobs", show: jobsView },
   overview: { title: "Overview", show: overviewView },
   query: { title: "Query", show: queryView },
   keys: { title: "Key explorer", show: keysView },

@@ -4,11 +4,11 @@ import { Reading, recordsOf, Run, records } from "./asking";
 import { columns, contents, Database, Operator, operatorsOf, StateRow } from "./catalog";
 import { Child, fill, h, select } from "./dom";
 import { age, bytes, count, plural, skew } from "./format";
-import { jobsOf } from "./jobs";
+import { growth } from "./growth";
 import { databaseView, lackingBox, loading, measure, plainTable, problem } from "./panel";
 import { progressBar } from "./progressbar";
 import { questions } from "./questions";
-import { go } from "./route";
+import { go, hashOf } from "./route";
 import { spread } from "./spread";
 import { OWN, table } from "./sql";
 import { colour } from "./theme";
@@ -65,9 +65,8 @@ async function overview(database: string, list: Database[], wanted: string | nul
   const backends = [...new Set(found.states.map((state) => state.state_backend).filter(Boolean))];
   const entry = list.find((one) => one.name === database);
   const own = list.find((one) => one.name === (entry?.alias_of ?? database));
-  const job = own && jobsOf(list).find((one) => one.databases.some(({ name }) => name === own.name));
-  const cards: [string, string, string?][] = [
-    ...(job ? [["Job", job.name] as [string, string]] : []),
+  const cards: [string, Child, string?][] = [
+    ...(own?.of ? [["Job", h("a", { class: "link", href: hashOf("jobs", { job: own.of.name }) }, own.of.title)] as [string, Child]] : []),
     ...(own?.created_at ? [["Written", age(own.created_at)] as [string, string]] : []),
     ["Checkpoint", String(listed[0]?.checkpoint_id ?? "–")],
     ["Size", bytes(sizes.reduce((sum, one) => sum + one.bytes, 0))],
@@ -108,6 +107,7 @@ async function overview(database: string, list: Database[], wanted: string | nul
         skewText(subtasks),
       ]),
     ),
+    own?.of ? growth(own.of, signal) : null,
     operators.length ? h("section", { "aria-label": "One operator" }, h("div", { class: "section-head" }, h("h2", {}, "Inside an operator"), picker), detail) : null,
   ];
 }

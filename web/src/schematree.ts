@@ -3,7 +3,7 @@ import { columns, contents, Database, factsOf, forget, operatorsOf, StateRow, Ta
 import { ApiError } from "./api";
 import { fill, h } from "./dom";
 import { bytes, plural } from "./format";
-import { describe, jobsOf, newestOf, shortName } from "./jobs";
+import { describe, Job, jobsOf, newestOf, shortName } from "./jobs";
 import { identifier, table } from "./sql";
 import { Tree, TreeNode } from "./tree";
 
@@ -72,15 +72,29 @@ function nodesOf(list: Database[], picks: Picks): DatabaseNode[] {
   const aliases = list.filter((one) => one.alias_of !== null).map((one) => node(one, one.name, [`→ ${one.alias_of}`]));
   const jobs = jobsOf(list).map(
     (job): DatabaseNode => ({
-      label: job.name,
+      label: job.title,
       kind: "job",
       warning: unreadable(job.databases),
       detail: `${plural(job.databases.length, "savepoint")}${describe(job.databases[0]) && ` · ${describe(job.databases[0])}`}`,
       title: job.folder,
-      children: job.databases.map((one) => node(one, shortName(one), [describe(one)])),
+      children: [...(job.databases.length > 1 ? [history(job, picks)] : []), ...job.databases.map((one) => node(one, shortName(one), [describe(one)]))],
     }),
   );
   return [...aliases, ...jobs];
+}
+
+/** The tables of all checkpoints of a job; the newest says which there are. */
+function history(job: Job, picks: Picks): DatabaseNode {
+  const newest = job.databases.find((one) => one.error === null);
+  return {
+    label: "history",
+    kind: "alias",
+    name: job.entry.history,
+    words: job.entry.history,
+    detail: "all checkpoints as tables",
+    title: `${job.entry.history}: the same tables, with _checkpoint_id in front`,
+    load: newest && (() => operators(newest.name, picks, job.entry.history)),
+  };
 }
 
 function unreadable(databases: Database[]): string | undefined {
@@ -88,8 +102,10 @@ function unreadable(databases: Database[]): string | undefined {
   return broken ? `${broken} unreadable` : undefined;
 }
 
-async function operators(database: string, picks: Picks): Promise<TreeNode[]> {
+/** What is in a database; `schema` has its tables, too, where it is the history of its job. */
+async function operators(database: string, picks: Picks, schema = database): Promise<TreeNode[]> {
   const found = await contents(database);
+  const place = { database, schema, picks };
   const own = operatorsOf(found).map(
     (operator): TreeNode => ({
       label: operator.label,
@@ -98,19 +114,25 @@ async function operators(database: string, picks: Picks): Promise<TreeNode[]> {
       title: `operator ${operator.id}`,
       load: () =>
         Promise.resolve([
-          ...operator.states.map((state) => stateNode(state, database, picks)),
-          ...viewsOf(operator, found).map((entry) => tableNode(entry, entry.name.slice(operator.table.length + 2), "view", database, picks)),
+          ...operator.states.map((state) => stateNode(state, place)),
+          ...viewsOf(operator, found).map((entry) => tableNode(entry, entry.name.slice(operator.table.length + 2), "view", place)),
           ...(operator.states.some((state) => state.table_name !== null && state.table_name !== "timers")
-            ? [tableNode({ name: operator.table, comment: "all states of the operator, told apart by state_name", size_bytes: 0 }, "all states", "table", database, picks)]
+            ? [tableNode({ name: operator.table, comment: "all states of the operator, told apart by state_name", size_bytes: 0 }, "all states", "table", place)]
             : []),
         ]),
     }),
   );
-  const facts = factsOf(found).map((entry) => tableNode(entry, entry.name, "table", database, picks));
+  const facts = factsOf(found).map((entry) => tableNode(entry, entry.name, "table", place));
   return [...own, ...facts];
 }
 
-function stateNode(state: StateRow, database: string, picks: Picks): TreeNode {
+interface Place {
+  database: string;
+  schema: string;
+  picks: Picks;
+}
+
+function stateNode(state: StateRow, place: Place): TreeNode {
   const name = state.table_name;
   const type = state.state_kind === "TIMER" ? "timers" : [state.map_key_type, state.value_type].filter(Boolean).join(" → ");
   const facts = [
@@ -128,19 +150,19 @@ function stateNode(state: StateRow, database: string, picks: Picks): TreeNode {
     detail: [state.state_kind, type, bytes(state.size_bytes)].filter(Boolean).join(" · "),
     warning: state.decode_status === "decoded" ? undefined : state.decode_status,
     title: facts.filter(Boolean).join("\n"),
-    ...(name === null ? {} : tableActions(name, database, picks)),
+    ...(name === null ? {} : tableActions(name, place)),
   };
 }
 
-function tableNode(entry: TableEntry, label: string, kind: string, database: string, picks: Picks): TreeNode {
-  return { label, kind, title: entry.comment, ...tableActions(entry.name, database, picks) };
+function tableNode(entry: TableEntry, label: string, kind: string, place: Place): TreeNode {
+  return { label, kind, title: entry.comment, ...tableActions(entry.name, place) };
 }
 
-function tableActions(name: string, database: string, picks: Picks): Pick<TreeNode, "load" | "act"> {
+function tableActions(name: string, { database, schema, picks }: Place): Pick<TreeNode, "load" | "act"> {
   return {
-    act: () => picks.query(`SELECT *\nFROM ${table(database, name)}\nLIMIT 100`, database),
+    act: () => picks.query(`SELECT *\nFROM ${table(schema, name)}\nLIMIT 100`, database),
     load: async () =>
-      (await columns(database, name)).map((column) => ({
+      (await columns(schema, name)).map((column) => ({
         label: column.name,
         kind: "column",
         detail: column.type,
