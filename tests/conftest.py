@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
+from tests.support.differing import write_after
 from tests.support.examples import examples
 from tests.support.paths import CORPUS
 
@@ -44,6 +45,12 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
         gc.freeze()
         atexit.register(gc.unfreeze)  # DuckDB complains of what is left at the end
+
+
+@pytest.fixture(scope="session")
+def after(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The later one of two savepoints that differ, as `tests.support.differing` says."""
+    return write_after(tmp_path_factory.mktemp("differing"))
 
 
 @pytest.fixture(scope="session")

@@ -71,6 +71,8 @@ class DifferenceSplit(Split):
     def _joined(self, counter: ScanCounter) -> Iterator[JoinedRows]:
         has_index = has_places(self.kind)
         for found in differing_rows(_compared(self.before, counter), _compared(self.after, counter)):
+            # Much may be compared before a row differs.
+            counter.check()
             yield JoinedRows(
                 before=_of_table(self.before, found.before, has_index=has_index),
                 after=_of_table(self.after, found.after, has_index=has_index),

@@ -9,12 +9,7 @@ from pathlib import Path
 import pytest
 
 import savepointdb
-from tests.support.differing import BEFORE, ROWS, write_after
-
-
-@pytest.fixture(scope="module")
-def after(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_after(tmp_path_factory.mktemp("differing"))
+from tests.support.differing import BEFORE, ROWS
 
 
 def test_a_diff_has_a_summary_and_rows(after: Path) -> None:
@@ -30,6 +25,7 @@ def test_a_diff_has_a_summary_and_rows(after: Path) -> None:
     assert json.loads(json.dumps(found.to_dict()))["before"] == "canonical"
 
 
+@pytest.mark.slow
 def test_a_session_shows_it(after: Path) -> None:
     found = savepointdb.diff(BEFORE, after)
 
@@ -40,6 +36,7 @@ def test_a_session_shows_it(after: Path) -> None:
     assert "<script" not in html
 
 
+@pytest.mark.slow
 def test_savepoints_of_one_name_get_other_names(tmp_path: Path) -> None:
     found = savepointdb.diff(BEFORE, shutil.copytree(BEFORE, tmp_path / "canonical"))
 
@@ -47,6 +44,7 @@ def test_savepoints_of_one_name_get_other_names(tmp_path: Path) -> None:
     assert found.to_dict()["before"] == "before"
 
 
+@pytest.mark.slow
 def test_two_databases_of_a_connection(after: Path) -> None:
     with savepointdb.connect({"then": BEFORE, "now": after}) as db:
         assert [state.table_name for state in db.diff("then", "now").summary.states if not state.is_equal][:1]
@@ -54,6 +52,7 @@ def test_two_databases_of_a_connection(after: Path) -> None:
             db.diff("then", "nwo")
 
 
+@pytest.mark.slow
 def test_what_is_not_there_is_named(after: Path, tmp_path: Path) -> None:
     with pytest.raises(savepointdb.SavepointError, match="nothing"):
         savepointdb.diff(after, tmp_path / "nothing")

@@ -14,7 +14,7 @@ from fastapi import FastAPI
 from catalog import Catalog, Root
 from service.app import create_app
 from service.settings import Settings
-from tests.support.differing import BEFORE, write_after
+from tests.support.differing import BEFORE
 
 TYPE = "VALUE(key String, namespace VoidNamespace, value Long)"
 
@@ -22,11 +22,11 @@ Serving = Callable[[FastAPI], AbstractContextManager[str]]
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory: pytest.TempPathFactory, after: Path) -> Path:
     made = tmp_path_factory.mktemp("differing")
     for name in ("before", "gone"):
         shutil.copytree(BEFORE, made / name)
-    write_after(made)
+    shutil.copytree(after, made / "after")
     return made
 
 
@@ -38,6 +38,7 @@ def client(serving: Serving, folder: Path) -> Iterator[httpx.Client]:
         yield made
 
 
+@pytest.mark.slow
 def test_operators_states_offsets_and_sizes(client: httpx.Client) -> None:
     answer = client.post("/api/diff", json={"before": "before", "after": "after"}).json()
 
@@ -65,6 +66,7 @@ def test_operators_states_offsets_and_sizes(client: httpx.Client) -> None:
     assert answer["sizes"]["before"] > 0
 
 
+@pytest.mark.slow
 def test_one_operator_alone(client: httpx.Client) -> None:
     body = {"before": "before", "after": "after", "operator": "mod7-no-uid"}
 
@@ -83,6 +85,7 @@ def test_one_operator_alone(client: httpx.Client) -> None:
         ({"before": "before"}, 400, "INVALID_REQUEST"),
         ({"before": "before", "after": "after", "max_byte": 1}, 400, "INVALID_REQUEST"),
         ({"before": "before", "after": "after", "max_bytes": 10}, 413, "LIMIT_EXCEEDED"),
+        ({"before": "before", "after": "after", "timeout_s": 1e-9}, 504, "EXCEEDED_TIME_LIMIT"),
     ],
 )
 def test_what_is_refused(client: httpx.Client, body: dict[str, object], status: int, code: str) -> None:
@@ -91,6 +94,7 @@ def test_what_is_refused(client: httpx.Client, body: dict[str, object], status: 
     assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
 
 
+@pytest.mark.slow
 def test_it_stands_in_the_history_as_a_query(client: httpx.Client) -> None:
     answer = client.post("/api/diff", json={"before": "before", "after": "after"}).json()
 
@@ -100,6 +104,7 @@ def test_it_stands_in_the_history_as_a_query(client: httpx.Client) -> None:
     assert [database["name"] for database in record["databases"]] == ["before", "after"]
 
 
+@pytest.mark.slow
 def test_a_savepoint_that_is_gone_is_named(client: httpx.Client, folder: Path) -> None:
     # What it has is known; its rows are not.
     client.get("/api/databases/gone/tables/aggregate__count").raise_for_status()

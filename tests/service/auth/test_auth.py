@@ -350,6 +350,7 @@ def test_errors_name_no_ungranted_database(door: Door) -> None:
     assert "canonical" not in answer.text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "pairs"),
     [

@@ -11,12 +11,7 @@ from pathlib import Path
 import pytest
 
 from service.cli import main
-from tests.support.differing import BEFORE, ROWS, write_after
-
-
-@pytest.fixture(scope="module")
-def after(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_after(tmp_path_factory.mktemp("differing"))
+from tests.support.differing import BEFORE, ROWS
 
 
 def diff(*words: object, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
@@ -50,6 +45,7 @@ def test_the_summary_says_which_states_differ_and_how(
     assert lines[-2:] == ["offsets", "         source words 2: 36445 → 24000  (-12,445)"]
 
 
+@pytest.mark.slow
 def test_equal_savepoints_end_with_0(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     shutil.copytree(BEFORE, tmp_path / "canonical")
 
@@ -69,6 +65,7 @@ def test_backends_and_formats_are_no_differences(capsys: pytest.CaptureFixture[s
     assert (code, out.splitlines()[-1]) == (0, "the same: 1 state, no row differs")
 
 
+@pytest.mark.slow
 def test_json_has_the_members_of_the_call_over_http(after: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = diff(f"a={BEFORE}", f"b={after}", "--format", "json", capsys=capsys)
 
@@ -85,6 +82,7 @@ def test_json_has_the_members_of_the_call_over_http(after: Path, capsys: pytest.
     ]
 
 
+@pytest.mark.slow
 def test_the_rows_of_a_state_come_in_every_format(
     after: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -114,6 +112,7 @@ def test_the_rows_of_a_key(after: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert unchanged[0] == 0
 
 
+@pytest.mark.slow
 def test_rows_of_a_table_without_keys(after: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = diff(BEFORE, after, "--state", "source_offsets", "--format", "jsonl", capsys=capsys)
 
@@ -126,6 +125,7 @@ def test_rows_of_a_table_without_keys(after: Path, capsys: pytest.CaptureFixture
     )
 
 
+@pytest.mark.slow
 def test_of_a_folder_the_newest_is_compared(capsys: pytest.CaptureFixture[str]) -> None:
     job = BEFORE.parent.parent / "wordcount-rocksdb-checkpoint-incremental" / "checkpoint"
 
@@ -136,6 +136,7 @@ def test_of_a_folder_the_newest_is_compared(capsys: pytest.CaptureFixture[str]) 
     assert "chk-2" in out.splitlines()[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
@@ -159,6 +160,7 @@ def test_what_is_wrong_with_the_command_line_is_said(
     assert message in err
 
 
+@pytest.mark.slow
 def test_what_cannot_be_read_ends_with_3(
     after: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,14 +17,14 @@ from service.errors import (
     TableNotFoundError,
 )
 from service.sql.dialects import planned
-from tests.support.differing import BEFORE, ROWS, write_after
+from tests.support.differing import BEFORE, ROWS
+from tests.support.paths import DATA
 
 COUNT = "diff('before', 'after', 'aggregate__count')"
 
 
 @pytest.fixture(scope="module")
-def catalog(tmp_path_factory: pytest.TempPathFactory) -> Catalog:
-    after = write_after(tmp_path_factory.mktemp("differing"))
+def catalog(after: Path) -> Catalog:
     return Catalog([Root(path=str(BEFORE), label="before"), Root(path=str(after), label="after")])
 
 
@@ -56,6 +57,7 @@ def test_a_condition_on_the_key_prunes(ask: Any) -> None:
     assert ask.rows(f"SELECT key FROM {COUNT} WHERE key = 'key_1'") == []
 
 
+@pytest.mark.slow
 def test_it_joins_and_stands_wherever_a_table_does(ask: Any) -> None:
     joined = ask.rows(
         f"WITH d AS (FROM {COUNT}) SELECT d.key, c.value FROM d JOIN before.aggregate c USING (key) ORDER BY ALL"
@@ -70,6 +72,7 @@ def test_it_joins_and_stands_wherever_a_table_does(ask: Any) -> None:
     assert twice == [(3,)]
 
 
+@pytest.mark.slow
 def test_parameters_may_be_names(ask: Any) -> None:
     rows = ask.rows(
         "SELECT key FROM diff(?, ?, ?) WHERE change = ?",
@@ -88,6 +91,7 @@ def test_the_answer_names_both_savepoints(ask: Any, catalog: Catalog) -> None:
     assert "key IN ('new')" in explained
 
 
+@pytest.mark.slow
 def test_names_are_found_in_any_case(ask: Any) -> None:
     assert ask.rows("SELECT count(*) FROM DIFF('BEFORE', 'After', 'AGGREGATE__count')") == [(3,)]
 
@@ -169,3 +173,21 @@ def test_only_what_the_caller_sees_is_compared(catalog: Catalog) -> None:
                 constants={},
             )
         assert raised.value.hint is None
+
+
+def test_a_history_is_no_savepoint() -> None:
+    jobs = DATA / "flink" / "2.3.0" / "wordcount-rocksdb-checkpoint-incremental"
+    catalog = Catalog([Root(path=str(jobs), label="jobs")])
+    history = catalog.jobs()[0].history
+
+    with pytest.raises(InvalidQueryError, match="which holds several") as raised:
+        planned(
+            f"SELECT * FROM diff('latest', '{history}')",
+            catalog,
+            dialect="duckdb",
+            max_sql_bytes=1000,
+            constants={},
+        )
+
+    assert raised.value.position is not None
+    assert raised.value.position.column == 30

@@ -70,6 +70,23 @@ def test_parameters(cursor: Any) -> None:
 
 
 @pytest.mark.slow
+def test_two_savepoints_are_compared_by_a_table_function(cursor: Any) -> None:
+    source = "TABLE(diff(?, ?, ?))"
+    names = ("canonical", "native", "aggregate__count")
+    joined = (
+        "SELECT count(*) FROM canonical.aggregate__count a FULL JOIN native.aggregate__count b ON a.key = b.key "
+        "WHERE a.value IS DISTINCT FROM b.value"
+    )
+
+    found = rows(cursor, f"SELECT count(*) FROM {source}", names)
+
+    assert found == rows(cursor, joined)
+    with pytest.raises(TrinoUserError) as raised:
+        rows(cursor, "SELECT *\nFROM TABLE(diff('canonical', 'nativ', 'timers'))")
+    assert (raised.value.error_name, raised.value.error_location) == ("SCHEMA_NOT_FOUND", (2, 31))
+
+
+@pytest.mark.slow
 def test_many_rows_come_whole_and_in_order(cursor: Any) -> None:
     assert rows(cursor, "SELECT * FROM range(100000)") == [[number] for number in range(100_000)]
 
