@@ -58,8 +58,10 @@ from catalog.jobs.facts import CheckpointFacts, JobFacts
 from catalog.jobs.grouping import Job
 from catalog.jobs.history import HistoryDatabase
 from catalog.keys import (
+    ENTRIES,
     Key,
     KeyedState,
+    entries_of,
     key_of,
     keyed_states,
     parse_key,
@@ -72,6 +74,7 @@ from catalog.scan import Scan, Split
 from catalog.table import FactsTable, PlannedTable, Table
 
 __all__ = [
+    "ENTRIES",
     "Catalog",
     "CatalogError",
     "CheckpointFacts",
@@ -101,6 +104,7 @@ __all__ = [
     "connect",
     "diff_summary",
     "diff_table",
+    "entries_of",
     "key_of",
     "keyed_states",
     "parse_key",

@@ -13,7 +13,7 @@ from catalog.cache.listings import ListedTable, listing_key
 from catalog.cache.states import StateCache
 from catalog.facts.statemeta import damaged_files
 from catalog.jobs.facts import NO_FACTS, CheckpointFacts, KnownFacts
-from catalog.labels import JobPlace, job_place
+from catalog.labels import JobPlace, folders_above, job_place
 from catalog.predicate import Predicate
 from catalog.references import SavepointReference, is_gone, open_savepoint
 from catalog.savepointtables import SavepointTables
@@ -108,6 +108,11 @@ class Database(TableOwner):
             return known.created_at
         seconds = self.modified_ns // _NANOSECONDS
         return datetime.fromtimestamp(seconds, UTC) if seconds else None
+
+    @property
+    def folder(self) -> str:
+        """The last folder of its path, such as `chk-41`."""
+        return (folders_above(self.path) or (self.name,))[-1]
 
     @property
     def checkpoint_facts(self) -> CheckpointFacts | None:

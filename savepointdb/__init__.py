@@ -6,7 +6,7 @@ limits and errors. To import this package loads none of that; the first name tha
 
 Reading order:
 
-    connection.py  connect; create; diff; check; convert; Connection: savepoints, opened together
+    connection.py  connect; create; diff; check; convert; history; Connection: savepoints, opened together
     processes.py   what a connection has open in this process, and what a fork leaves of it
     table.py       Table: one table of a database
     answer.py      Answer: a statement that runs when its rows are wanted
@@ -15,6 +15,7 @@ Reading order:
     compared.py    DiffResult: what differs between two savepoints
     checked.py     CheckResult: what a restore of a savepoint will do
     converted.py   ConvertResult: what was written anew for another job
+    timelines.py   KeyHistory: what each state of a job has of a key in each checkpoint
     stream.py      the rows of one running query
     values.py      Arrow → Python values, pandas, polars
     display.py     what a session shows: texts, and HTML in notebooks
@@ -38,10 +39,11 @@ if TYPE_CHECKING:
     from savepointdb.answer import Answer
     from savepointdb.checked import CheckResult
     from savepointdb.compared import DiffResult
-    from savepointdb.connection import Connection, check, connect, convert, create, diff
+    from savepointdb.connection import Connection, check, connect, convert, create, diff, history
     from savepointdb.converted import ConvertResult
     from savepointdb.errors import IncompleteWarning, MissingPackageError, QueryWarning
     from savepointdb.table import Table
+    from savepointdb.timelines import KeyHistory
     from savepointdb.written import WriteResult
     from service.errors import (
         ColumnNotFoundError,
@@ -49,6 +51,7 @@ if TYPE_CHECKING:
         DatabaseNotFoundError,
         InvalidQueryError,
         InvalidRequestError,
+        JobNotFoundError,
         QueryCancelledError,
         QueryError,
         QueryTimeoutError,
@@ -68,6 +71,8 @@ __all__ = [
     "IncompleteWarning",
     "InvalidQueryError",
     "InvalidRequestError",
+    "JobNotFoundError",
+    "KeyHistory",
     "MissingPackageError",
     "QueryCancelledError",
     "QueryError",
@@ -82,6 +87,7 @@ __all__ = [
     "convert",
     "create",
     "diff",
+    "history",
 ]
 
 _HOMES = {
@@ -91,6 +97,7 @@ _HOMES = {
     "ConvertResult": "savepointdb.converted",
     "DiffResult": "savepointdb.compared",
     "IncompleteWarning": "savepointdb.errors",
+    "KeyHistory": "savepointdb.timelines",
     "MissingPackageError": "savepointdb.errors",
     "QueryWarning": "savepointdb.errors",
     "Table": "savepointdb.table",
@@ -100,6 +107,7 @@ _HOMES = {
     "convert": "savepointdb.connection",
     "create": "savepointdb.connection",
     "diff": "savepointdb.connection",
+    "history": "savepointdb.connection",
 }
 
 

@@ -28,6 +28,7 @@ from savepointdb.display import html_list
 from savepointdb.errors import translated
 from savepointdb.processes import OpenSavepoints, Sources
 from savepointdb.table import Table
+from savepointdb.timelines import KeyHistory
 from savepointdb.written import WriteResult
 from service.checks.running import NEWEST, CheckOptions, findings_on, values_of
 from service.commands.compile import log_compilation
@@ -235,6 +236,25 @@ def convert(
         return connection.convert(target, against, flink, dry_run=dry_run, files=files)
 
 
+def history(
+    path: Path, key: str, *, job: str | None = None, last: int | None = None, **how: Any
+) -> KeyHistory:
+    """Return what each state of a job has of a key in each of its checkpoints.
+
+    Args:
+        path: the folder of a job, or one with several jobs.
+        key, job, last: as for `Connection.history`.
+        **how: the other arguments of `connect`, such as `path_map`, `uids`, `allow_http`.
+
+    Raises:
+        SavepointError: no checkpoint can be read.
+        InvalidRequestError: there are several jobs, and none is named.
+        JobNotFoundError: near names in the error.
+    """
+    with connect(path, **how) as connection:
+        return connection.history(key, job=job, last=last)
+
+
 class Connection:
     """Savepoints as a SQL database. Safe to share between threads; use it in `with`, or `close` it.
 
@@ -376,6 +396,26 @@ class Connection:
         """
         with translated():
             return DiffResult(self._opened, before, after, timeout_s)
+
+    def history(self, key: str, *, job: str | None = None, last: int | None = None) -> KeyHistory:
+        """Return what each state of a job has of a key in each of its checkpoints.
+
+        Args:
+            key: a text, read as the keys of each state are.
+            job: the name of the job; None for the only one.
+            last: only so many checkpoints, the newest; None for all.
+
+        Raises:
+            SavepointError: no checkpoint can be read.
+            InvalidRequestError: there are several jobs, and none is named, or an argument has a wrong value.
+            JobNotFoundError: near names in the error.
+        """
+        if not isinstance(key, str):
+            raise TypeError(f"expected a key as str, found {type(key).__name__}")
+        if last is not None and last < 1:
+            raise InvalidRequestError(f"last: expected 1 or more, found {last}")
+        with translated():
+            return KeyHistory(self._opened.history(key, job, last))
 
     def convert(
         self,

@@ -26,6 +26,7 @@ from service.errors import InvalidRequestError
 from service.queries.registry import Queries
 from service.queries.request import QueryRequest
 from service.settings import Settings, parts_of
+from service.timelines.timeline import KeyTimelines, chosen_job, timelines_of
 from service.writing.writing import Preview, WriteRequest, Writing
 
 
@@ -126,6 +127,18 @@ class OpenSavepoints:
         for warning in stream.assumptions:
             warn(f"{warning}; connect(…, database=…) names another", QueryWarning)
         return stream
+
+    def history(self, key: str, job: str | None, last: int | None) -> KeyTimelines:
+        """Return what each state of a job has of a key in each of its checkpoints; of the only job if none is named.
+
+        Raises:
+            QueryError: there are several jobs, or none of this name, or the connection is closed.
+            ReaderError: no checkpoint can be read.
+        """
+        catalog, queries = self.catalog, self._queries().queries
+        found = chosen_job(catalog, job)
+        request = QueryRequest(sql="", source="savepointdb")
+        return timelines_of(found, catalog.history(found), key, queries.start, request, last=last)
 
     def write(self, request: WriteRequest, target: str | None) -> Preview:
         """Write a new savepoint; without a target, only say what it would be.

@@ -1,4 +1,4 @@
-"""The command line: `savepointdb serve | query | inspect | lookup | diff | check | …`, as `_COMMANDS` lists them.
+"""The command line: `savepointdb serve | query | inspect | lookup | history | diff | check | …`, as `_COMMANDS` lists them.
 
 This module imports only what it needs to parse arguments; the module of a command is imported when the command is called.
 Results go to standard output, everything else to standard error; exit codes are in `service.commands.outcome`.
@@ -230,6 +230,25 @@ def _add_lookup(parser: argparse.ArgumentParser) -> None:
     _add_output(parser)
     _add_names(parser)
     settings.add_arguments(parser, _READING_SETTINGS)
+
+
+def _add_history(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "path", metavar="PATH", help=f"{_SOURCE} Of a folder with several jobs, --job names one."
+    )
+    parser.add_argument("key", metavar="KEY", help="Text, number, or JSON if the key has several fields.")
+    parser.add_argument(
+        "--job", metavar="NAME", help="Job whose checkpoints are read; if not given, the only one."
+    )
+    parser.add_argument("--operator", metavar="NAME", help="Only the states of this operator.")
+    parser.add_argument("--state", metavar="NAME", help="Only the states of this name.")
+    parser.add_argument(
+        "--last", type=int, metavar="N", help="Only the N newest checkpoints; if not given, all."
+    )
+    _add_output(parser)
+    _add_names(parser)
+    settings.add_arguments(parser, _QUERY_SETTINGS, settings.UNLIMITED)
+    _add_no_cache(parser)
 
 
 def _add_diff(parser: argparse.ArgumentParser) -> None:
@@ -547,6 +566,7 @@ _USAGES = {
     "inspect": "savepointdb inspect PATH [option …]",
     "lookup": "savepointdb lookup PATH KEY [option …]",
     "diff": "savepointdb diff BEFORE AFTER [--operator NAME] [--state NAME] [--key KEY] [--format FORMAT] [option …]",
+    "history": "savepointdb history PATH KEY [--last N] [option …]",
     "check": "savepointdb check SAVEPOINT [--against X] [--flink VERSION] [--backend NAME] [--format FORMAT] [option …]",
     "write": "savepointdb write SOURCE (SCRIPT | --file FILE) --to DIR [--dry-run] [option …]",
     "convert": "savepointdb convert SOURCE --to DIR [--flink VERSION] [--against X] [--dry-run] [option …]",
@@ -562,6 +582,7 @@ _COMMANDS = {
     ),
     "lookup": ("Show all states and timers of one key.", _add_lookup),
     "diff": ("Show what differs between two savepoints: states, rows, offsets, sizes.", _add_diff),
+    "history": ("Show all states and timers of one key in all checkpoints of a job.", _add_history),
     "check": (
         "Say whether a savepoint restores in a job, per operator and state, and what to do about it.",
         _add_check,

@@ -1,9 +1,15 @@
-"""`/api/jobs`: the databases by the jobs that wrote them."""
+"""`/api/jobs`: the databases by the jobs that wrote them, and the timeline of a key.
+
+The timeline asks one query a state, with the limits of all queries.
+"""
 
 from __future__ import annotations
 
-from fastapi import APIRouter
-from pydantic import BaseModel, Field
+from datetime import datetime
+
+from anyio import to_thread
+from fastapi import APIRouter, Request
+from pydantic import BaseModel, ConfigDict, Field
 
 from catalog import Catalog, Job
 from service.api.databases import FAILURES
@@ -11,6 +17,11 @@ from service.api.state import ServiceState, State, Visible
 from service.api.triggers import LiveEntry, live_entry
 from service.auth.principal import Principal
 from service.auth.user import Caller
+from service.queries.request import QueryRequest
+from service.timelines.timeline import KeyTimelines, timelines_of
+
+_LONGEST_KEY = 100_000
+_LONGEST_SOURCE = 200
 
 router = APIRouter(prefix="/api/jobs", tags=["catalog"], responses=FAILURES)
 
@@ -53,6 +64,80 @@ def list_jobs(catalog: Visible, service: State, caller: Caller) -> JobList:
 def describe_job(job: str, catalog: Visible, service: State, caller: Caller) -> JobEntry:
     """Return a job."""
     return _entry(catalog.job(job), catalog, service, caller)
+
+
+class TimelineBody(BaseModel):
+    """A key as a user writes it."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    key: str = Field(max_length=_LONGEST_KEY)
+    last: int | None = Field(None, ge=1, description="only so many checkpoints, the newest; all if not given")
+    timeout_s: float | None = Field(None, gt=0, description="seconds that each state may take")
+
+
+class EntryOfKey(BaseModel):
+    """An entry of a key."""
+
+    namespace: str | None = Field(description="JSON text")
+    map_key: str | None = Field(description="JSON text")
+    list_index: int | None
+    value: str | None = Field(description="JSON text")
+
+
+class PointEntry(BaseModel):
+    """What a state has of the key in one checkpoint."""
+
+    database: str
+    checkpoint_id: int | None
+    created_at: datetime | None
+    rows: list[EntryOfKey]
+    changed: bool = Field(description="whether the rows differ from those of the checkpoint before")
+    error: str | None = Field(description="why the checkpoint cannot be read")
+
+
+class TimelineEntry(BaseModel):
+    """What a state has of the key in all checkpoints."""
+
+    operator: str
+    state: str
+    kind: str
+    table_name: str = Field(description="the table in the history of the job")
+    is_cut: bool = Field(description="whether the key has more rows than these")
+    points: list[PointEntry] = Field(description="the oldest checkpoint first")
+
+
+class TimelineAnswer(BaseModel):
+    """The timelines of a key."""
+
+    job: str
+    key: str
+    states: list[TimelineEntry] = Field(
+        description="of the states that may have the key, whether or not they do"
+    )
+
+
+@router.post("/{job}/timeline")
+async def read_timeline(
+    job: str, body: TimelineBody, request: Request, service: State, caller: Caller, catalog: Visible
+) -> TimelineAnswer:
+    """Return what each state of a job has of a key in all its checkpoints."""
+    found = catalog.job(job)
+    asked = QueryRequest(
+        sql="",
+        user=caller.name,
+        principal=caller,
+        source=request.headers.get("user-agent", "")[:_LONGEST_SOURCE],
+        timeout_s=body.timeout_s,
+    )
+
+    def read() -> KeyTimelines:
+        return timelines_of(
+            found, catalog.history(found), body.key, service.queries.start, asked, last=body.last
+        )
+
+    timelines = await to_thread.run_sync(read)
+    return TimelineAnswer.model_validate(timelines.to_dict())
 
 
 def _entry(job: Job, catalog: Catalog, service: ServiceState, caller: Principal) -> JobEntry:

@@ -16,11 +16,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from catalog import (
+    ENTRIES,
     Database,
     Key,
     KeyedState,
     NotAKeyError,
     Predicate,
+    entries_of,
     keyed_states,
     shown_key,
     unread_operators,
@@ -35,17 +37,13 @@ from service.errors import query_error_of
 from service.sql.types import Column, sql_type
 
 _MOST_EXAMPLES = 4
-_TEXT = pa.string()
 _ANSWER = pa.schema(
     [
         ("database", pa.string()),
         ("operator", pa.string()),
         ("state", pa.string()),
         ("kind", pa.string()),
-        ("namespace", pa.string()),
-        ("map_key", pa.string()),
-        ("list_index", pa.int32()),
-        ("value", pa.string()),
+        *ENTRIES,
     ]
 )
 _AS_JSON = frozenset({"namespace", "map_key", "value"})
@@ -173,27 +171,6 @@ def _answer(database: Database, state: KeyedState, batch: pa.RecordBatch) -> pa.
     def repeated(text: str) -> pa.Array:
         return pa.repeat(pa.scalar(text, pa.string()), batch.num_rows)
 
-    def column(name: str, kind: pa.DataType = _TEXT) -> pa.Array:
-        if name not in batch.schema.names:
-            return pa.nulls(batch.num_rows, kind)
-        # Beside states with namespaces of other types, a namespace stands as JSON text already.
-        is_shown = kind != pa.string() or name in state.json_columns
-        return batch.column(name) if is_shown else json_text(batch.column(name))
-
-    def namespace() -> pa.Array:
-        # SQL's operators store of a window its end, in milliseconds.
-        if "namespace" in batch.schema.names and pa.types.is_int64(batch.schema.field("namespace").type):
-            return json_text(batch.column("namespace").cast(pa.timestamp("ms")))
-        return column("namespace")
-
-    arrays = [
-        repeated(database.name),
-        repeated(state.operator),
-        repeated(state.state),
-        repeated(state.kind),
-        namespace(),
-        column("map_key"),
-        column("list_index", pa.int32()),
-        column(state.value),
-    ]
-    return pa.RecordBatch.from_arrays(arrays, schema=_ANSWER)
+    names = (database.name, state.operator, state.state, state.kind)
+    entries = entries_of(batch, state.value, state.json_columns)
+    return pa.RecordBatch.from_arrays([*map(repeated, names), *entries.columns], schema=_ANSWER)

@@ -1,0 +1,49 @@
+"""`history` → `KeyHistory`: what each state of a job has of a key in each checkpoint."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from service.encode import printable, table_lines
+from service.sql.types import Column, sql_type
+from service.timelines.text import folded_rows, rows_of
+from service.timelines.timeline import KeyTimelines, StateTimeline
+
+
+class KeyHistory:
+    """What each state of a job has of a key in each checkpoint.
+
+    Args:
+        found: the timelines of all states that may have the key.
+    """
+
+    def __init__(self, found: KeyTimelines) -> None:
+        self._found = found
+
+    @property
+    def job(self) -> str:
+        """The name of the job."""
+        return self._found.job
+
+    @property
+    def states(self) -> tuple[StateTimeline, ...]:
+        """The states that have the key in any checkpoint, each with its `points`, the oldest checkpoint first."""
+        return tuple(state for state in self._found.states if state.has_rows)
+
+    def to_arrow(self) -> pa.Table:
+        """Return a row for each entry in each checkpoint, with `checkpoint_id`, `created_at` and `changed`."""
+        return pa.Table.from_batches([rows_of(self._found)])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as values that are JSON."""
+        return self._found.to_dict()
+
+    def __repr__(self) -> str:
+        rows = folded_rows(self._found)
+        title = f"savepointdb: {printable(self._found.key)} in job {printable(self.job)}"
+        if not rows.num_rows:
+            return f"{title}: no state has it"
+        columns = [Column(field.name, sql_type(field.type)) for field in rows.schema]
+        return "\n".join([title, *(f"  {line}" for line in table_lines(columns, rows.schema, [rows]))])

@@ -1,0 +1,83 @@
+"""`savepointdb history`: what each state of a job has of a key, in all its checkpoints."""
+
+from __future__ import annotations
+
+import os
+import sys
+from argparse import Namespace
+from contextlib import closing
+
+from catalog import KeyedState
+from readers import load_machine
+from service.commands.compile import log_compilation
+from service.commands.outcome import NothingFoundError, WrongUsageError, ended
+from service.commands.output import TABLE, check_output, write_rows
+from service.commands.sources import cache_of, catalog_of
+from service.encode.columns import JSON_TEXT
+from service.engines.registry import open_engines
+from service.errors import InvalidRequestError
+from service.queries.registry import Queries
+from service.queries.request import QueryRequest
+from service.settings import UNLIMITED, settings_of
+from service.sql.types import Column, sql_type
+from service.timelines.text import folded_rows, rows_of
+from service.timelines.timeline import KeyTimelines, chosen_job, timelines_of
+
+_JSON = frozenset({"namespace", "map_key", "value"})
+
+
+def main(options: Namespace) -> int:
+    """Show the timeline of the key; return the exit code."""
+    return ended(_history, options)
+
+
+def _history(options: Namespace) -> None:
+    check_output(options.format, options.output)
+    if options.last is not None and options.last < 1:
+        raise WrongUsageError(f"--last: expected 1 or more, found {options.last}")
+    settings = settings_of(vars(options), os.environ, UNLIMITED)
+    catalog = catalog_of([options.path], options, cache=cache_of(settings, writes=False))
+    try:
+        job = chosen_job(catalog, options.job)
+    except InvalidRequestError as error:
+        raise WrongUsageError(f"{error.message}; {error.hint} (--job)") from error
+    log_compilation()
+    load_machine()
+
+    def is_wanted(state: KeyedState) -> bool:
+        asked = ((options.operator, (state.operator, state.operator_id)), (options.state, (state.state,)))
+        return all(name is None or name.casefold() in map(str.casefold, names) for name, names in asked)
+
+    with closing(Queries(catalog, open_engines(settings), settings)) as queries:
+        found = timelines_of(
+            job,
+            catalog.history(job),
+            options.key,
+            queries.start,
+            QueryRequest(sql=""),
+            last=options.last,
+            is_wanted=is_wanted,
+        )
+    _tell(found)
+    if not any(state.has_rows for state in found.states):
+        reasons = f": {', or '.join(found.misses)}" if found.misses else ""
+        raise NothingFoundError(f"no state of job {job.name} has the key {options.key!r}{reasons}")
+    is_table = options.format == TABLE
+    rows = folded_rows(found) if is_table else rows_of(found)
+    columns = [
+        Column(field.name, JSON_TEXT if not is_table and field.name in _JSON else sql_type(field.type))
+        for field in rows.schema
+    ]
+    write_rows(columns, rows.schema, [rows], format_name=options.format, path=options.output)
+
+
+def _tell(found: KeyTimelines) -> None:
+    """Name on standard error what the timeline lacks."""
+    lacking = {
+        f"{point.database}: {point.error}" for state in found.states for point in state.points if point.error
+    }
+    for text in sorted(lacking):
+        print(f"savepointdb: not all of it can be read: {text}", file=sys.stderr)
+    for state in found.states:
+        if state.is_cut:
+            print(f"savepointdb: {state.table_name} has more rows of the key than are shown", file=sys.stderr)
