@@ -41,6 +41,11 @@ class Counts:
     before: int | None = 0
     after: int | None = 0
 
+    @property
+    def differing(self) -> int:
+        """How many rows differ in any way."""
+        return self.added + self.removed + self.changed
+
     def __add__(self, other: Counts) -> Counts:
         return Counts(
             added=self.added + other.added,

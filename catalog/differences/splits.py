@@ -68,6 +68,19 @@ class DifferenceSplit(Split):
         """
         return sum((joined.counts for joined in self._joined(counter or ScanCounter())), Counts())
 
+    def sampled(self, most_rows: int, counter: ScanCounter | None = None) -> tuple[Counts, pa.RecordBatch]:
+        """Return how many of its rows differ, and the first of these; reads hardly more than `counts`.
+
+        Raises:
+            ReaderError: a file is missing or contradicts its format.
+        """
+        counts, samples = Counts(), _Samples(self.columns.schema, most_rows)
+        for joined in self._joined(counter or ScanCounter()):
+            counts += joined.counts
+            if joined.counts.differing:
+                samples.add(joined.batches())
+        return counts, samples.batch()
+
     def _joined(self, counter: ScanCounter) -> Iterator[JoinedRows]:
         has_index = has_places(self.kind)
         for found in differing_rows(_compared(self.before, counter), _compared(self.after, counter)):
@@ -130,10 +143,45 @@ class OneSideSplit(Split):
         rows = sum(batch.num_rows for batch in self.rows.narrowed(()).read(counter))
         return Counts(removed=rows, before=rows) if self.is_before else Counts(added=rows, after=rows)
 
+    def sampled(self, most_rows: int, counter: ScanCounter | None = None) -> tuple[Counts, pa.RecordBatch]:
+        """Return how many rows it has, and the first of these.
+
+        Raises:
+            ReaderError: a file is missing or contradicts its format.
+        """
+        samples = _Samples(self.columns.schema, most_rows)
+        samples.add(self.narrowed(self.columns.schema.names).read(counter))
+        return self.counts(counter), samples.batch()
+
     def _own(self, counter: ScanCounter | None) -> Iterator[pa.RecordBatch]:
         has_index = has_places(self.kind)
         for batch in self.rows.read(counter):
             yield _without_index(batch, has_index=has_index)
+
+
+class _Samples:
+    """The first rows of some batches.
+
+    Args:
+        schema: of the batches.
+        most_rows: how many at most.
+    """
+
+    def __init__(self, schema: pa.Schema, most_rows: int) -> None:
+        self._schema = schema
+        self._left = most_rows
+        self._kept: list[pa.RecordBatch] = []
+
+    def add(self, batches: Iterator[pa.RecordBatch]) -> None:
+        """Keep the first rows of batches, as long as there is room; then no more batch is made."""
+        while self._left > 0 and (batch := next(batches, None)) is not None:
+            self._kept.append(batch.slice(0, self._left))
+            self._left -= self._kept[-1].num_rows
+
+    def batch(self) -> pa.RecordBatch:
+        """Return the rows that were kept."""
+        found = pa.Table.from_batches(self._kept, self._schema).combine_chunks().to_batches()
+        return found[0] if found else pa.RecordBatch.from_pylist([], self._schema)
 
 
 def has_places(kind: StateKind) -> bool:

@@ -6,7 +6,7 @@ read stands in `error`; then the counts are NULL. Of a query that needs neither 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -171,29 +171,23 @@ class SummarySplit(Split):
 
     def _counted(self, counter: ScanCounter | None) -> Mapping[str, Any]:
         counts = Counts()
+        samples: list[Mapping[str, Any]] = []
+        left = SAMPLES if "samples" in self.columns else 0
         for split in self.rows:
-            counts += split.counts(counter)
-            _check(counter)
-        differing = counts.added + counts.removed + counts.changed
-        change = self.row["change"]
+            found, rows = split.sampled(left - len(samples), counter)
+            counts += found
+            samples += _sample_rows(rows)
+            if counter is not None:
+                counter.check()
         return {
-            "change": change or (CHANGED if differing else SAME),
+            "change": self.row["change"] or (CHANGED if counts.differing else SAME),
             "added": counts.added,
             "removed": counts.removed,
             "changed": counts.changed,
             "rows_before": counts.before,
             "rows_after": counts.after,
-            "samples": self._samples(counter) if differing and "samples" in self.columns else [],
+            "samples": samples,
         }
-
-    def _samples(self, counter: ScanCounter | None) -> list[Mapping[str, Any]]:
-        """Return the first rows that differ, as texts."""
-        samples: list[Mapping[str, Any]] = []
-        for batch in _batches(self.rows, counter):
-            samples += _sample_rows(batch.slice(0, SAMPLES - len(samples)))
-            if len(samples) >= SAMPLES:
-                break
-        return samples
 
     def _check_savepoints(self, error: ReaderError) -> None:
         """Raise an error if a savepoint was removed: nothing is damaged then, and no row of the summary would be true."""
@@ -216,19 +210,6 @@ def _may_be_wanted(row: Mapping[str, Any], predicate: Predicate) -> bool:
         for column in ("operator_id", "operator", "state_name", "table_name")
         if (values := predicate.of(column)) is not None
     )
-
-
-def _batches(splits: Iterable[Split], counter: ScanCounter | None) -> Iterator[pa.RecordBatch]:
-    for split in splits:
-        for batch in split.read(counter):
-            _check(counter)
-            if batch.num_rows:
-                yield batch
-
-
-def _check(counter: ScanCounter | None) -> None:
-    if counter is not None:
-        counter.check()
 
 
 def _sample_rows(batch: pa.RecordBatch) -> list[Mapping[str, Any]]:
