@@ -42,7 +42,7 @@ from readers import (
 
 STATE_NAME = "state_name"
 # As much as the chunks of cache entries have (`CHUNK_BYTES`), so that a chunk and a split stand for each other.
-_SPLIT_BYTES = 32 << 20
+SPLIT_BYTES = 32 << 20
 _UNIFIED = (
     "key",
     "namespace",
@@ -465,9 +465,9 @@ def _extent_of(state: State) -> Extent:
 
 
 def divided(
-    sizes: list[tuple[int, int]] | None, wanted: frozenset[int] | None
+    sizes: list[tuple[int, int]] | None, wanted: frozenset[int] | None, split_bytes: int = SPLIT_BYTES
 ) -> Iterator[tuple[frozenset[int] | None, int]]:
-    """Yield (key groups, bytes) for splits of about `_SPLIT_BYTES`. `sizes` is None where there are no key groups."""
+    """Yield (key groups, bytes) for splits of about `split_bytes`. `sizes` is None where there are no key groups."""
     # Operator state has no key groups: each part is one split, and counts as no bytes.
     if sizes is None:
         yield None, 0
@@ -477,7 +477,7 @@ def divided(
     for group, size in sizes:
         if wanted is not None and group not in wanted:
             continue
-        if chosen and size_bytes + size > _SPLIT_BYTES:
+        if chosen and size_bytes + size > split_bytes:
             yield frozenset(chosen), size_bytes
             chosen, size_bytes = [], 0
         chosen.append(group)

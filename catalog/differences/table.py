@@ -24,6 +24,8 @@ from readers import KEY_GROUP, SUBTASK, State, StateKind
 
 _IDENTITY = frozenset({"key", "namespace", "map_key", "list_index", "timestamp"})
 # Names that no view has: a name with such a character would need quotes even there.
+# Of both sides: most bytes are compared and not decoded, so that a split of this size takes as long as one of a scan.
+_SPLIT_BYTES = 128 << 20
 _HIDDEN = "\0"
 _FACTS_IDENTITY = {
     "source_offsets": ("operator_id", "connector", "topic", "partition"),
@@ -158,7 +160,7 @@ def _divided_pair(
         old, new = replace(old, keys=None), replace(new, keys=None)
     sizes = old_sizes + new_sizes
     wanted = _both(old.key_groups, new.key_groups)
-    for groups, size_bytes in divided(sorted(sizes.items()), wanted):
+    for groups, size_bytes in divided(sorted(sizes.items()), wanted, _SPLIT_BYTES):
         yield replace(old, key_groups=groups), replace(new, key_groups=groups), size_bytes
 
 

@@ -12,6 +12,7 @@ UNITS = (
     "readers.decode.machine.execute",
     "readers.formats.full.layout",
     "readers.formats.full.lookup",
+    "readers.formats.full.lockstep",
     "readers.formats.changelog.log",
     "readers.formats.channelstate.layout",
     "readers.formats.rocksdb.sst.checksums",

@@ -31,7 +31,7 @@ from readers.errors import CorruptDataError, hex_window
 PAGE_ENTRIES = 1 << 15
 # A walk pauses after so many bytes, also without entries: walked bytes of a mapped file stay in memory until they are released.
 _STRETCH_BYTES = 4 << 20
-_MARK_BYTES = 2
+MARK_BYTES = 2
 NOWHERE = -1  # in place of a position: the state has no entries
 END_OF_KEY_GROUP = 0xFFFF
 META_FOLLOWS = 0x80
@@ -39,7 +39,7 @@ LENGTHS_BYTES = 8  # before key and value of an entry
 LEAST_ENTRY_BYTES = 9  # two lengths and the first byte of the key, which carries the flag
 _COUNT = -1  # count the entries, store none
 # Flink writes one range a state; a file with more ranges is read, too, but not remembered.
-_MOST_RANGES = 64
+MOST_RANGES = 64
 
 Release = Callable[[int, int], None]
 """Called with the start and end of bytes that are no longer needed; see `Stream.release`."""
@@ -107,7 +107,7 @@ def _walk(
                 return found, position, state, position, marked
             state = load_u2(data, position)
             position += 2
-            if marked < _MOST_RANGES:
+            if marked < MOST_RANGES:
                 store_8(marks, marked * 16, state)
                 store_8(marks, marked * 16 + 8, position)
             marked += 1
@@ -118,7 +118,7 @@ def _walk(
 class StateRanges:
     """The ranges of bytes that each state has in a key group.
 
-    They are known after a walk to the end of the key group, unless the state changes more than `_MOST_RANGES` times. A
+    They are known after a walk to the end of the key group, unless the state changes more than `MOST_RANGES` times. A
     lookup stops earlier: after it only the beginning of one state is known.
     """
 
@@ -152,7 +152,7 @@ class StateRanges:
         """Yield (state, start, end) of all ranges by position, each end before the mark behind the last entry."""
         assert self._marks is not None
         for (owner, begin), (_, end) in pairwise(self._marks.tolist()):
-            yield owner, begin, end - _MARK_BYTES
+            yield owner, begin, end - MARK_BYTES
 
     def of(self, state: int) -> Iterator[tuple[int, int]]:
         """Yield the ranges (start, end) of a state's entries, each with the mark behind its last entry."""
@@ -173,19 +173,24 @@ def is_key_group(data: NDArray[np.uint8], position: int, limit: int) -> bool:
 
 
 def runs_of(
-    data: NDArray[np.uint8], position: int, limit: int, path: str, ranges: StateRanges
+    data: NDArray[np.uint8],
+    position: int,
+    limit: int,
+    path: str,
+    ranges: StateRanges,
+    release: Release = _keep,
 ) -> tuple[tuple[int, int, int], ...] | None:
     """Return (state, start, end) of the entries of each state that follow each other; None if the state changes very often.
 
     Args:
-        data, position, limit, path: see `cut_key_group`.
+        data, position, limit, path, release: see `cut_key_group`.
         ranges: those of this key group, which become known.
 
     Raises:
         CorruptDataError: a length leads out of the key group, or it does not end with the end mark.
     """
     if not ranges.is_known:
-        for _ in _KeyGroupReader(data, position, limit, -1, path, _keep, ranges).steps(_no_room):
+        for _ in _KeyGroupReader(data, position, limit, -1, path, release, ranges).steps(_no_room):
             pass
     return tuple(ranges.all()) if ranges.is_known else None
 
@@ -266,11 +271,11 @@ class _KeyGroupReader:
         """
         if self.ranges is not None and self.ranges.is_known:
             for begin, end in self.ranges.of(self.state):
-                yield from self._stretches(page, begin, end, self.state, _NO_BOUNDS, _MOST_RANGES)
+                yield from self._stretches(page, begin, end, self.state, _NO_BOUNDS, MOST_RANGES)
             return
         if self.limit - self.position < 2:
             raise _corrupt(self.data, self.position, self.limit, self.path)
-        marks: NDArray[np.int64] = np.empty((_MOST_RANGES, 2), dtype=np.int64)
+        marks: NDArray[np.int64] = np.empty((MOST_RANGES, 2), dtype=np.int64)
         first, begin = _first_state(self.data, self.position), self.position + 2
         marks[0] = first, begin
         marked = yield from self._stretches(page, begin, self.limit, first, marks, 1)

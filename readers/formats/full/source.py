@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -16,10 +16,13 @@ from readers.decode.page import Page
 from readers.formats.beginning import first_offset, regions_of, small_or_header
 from readers.formats.composite import layout as composite
 from readers.formats.composite.source import CompositeSource
+from readers.formats.differing import DifferingPages
 from readers.formats.entry import StateKind
 from readers.formats.full import layout as full
+from readers.formats.full import lockstep
+from readers.formats.full.differences import Comparisons, Pages
 from readers.formats.full.lookup import LookupTarget, Search, in_rounds
-from readers.formats.keyedstream import KeyedStreamSource
+from readers.formats.keyedstream import KeyedStreamSource, KeyGroupBody
 from readers.formats.opener import Opener, OpeningContext
 from readers.formats.source import Selection, Source, StateName, StateRun, StoredGroup, StoredGroups, Tally
 from readers.formats.unpacked import UnpackedWindows
@@ -42,14 +45,8 @@ class FullSource(KeyedStreamSource, CompositeSource):
         if selection.keys is not None:
             yield from self._looked_up(self._targets(state, selection.keys), selection)
             return
-        number = self._id_of(state)
         for body in self._bodies(selection):
-            data, first, last = body.data, body.first, body.last
-            ranges = self._ranges[body.key_group]
-            for starts, ends, _ in full.cut_key_group(
-                data, first, last, number, body.path, body.release, ranges
-            ):
-                yield self._page(body, (starts, ends))
+            yield from self._group_pages(body, state)
 
     def counts(self, state: StateName, selection: Selection) -> Iterator[tuple[int, int]]:
         if selection.keys is not None:
@@ -80,6 +77,98 @@ class FullSource(KeyedStreamSource, CompositeSource):
                     )
                 if count:
                     yield Tally(state=state, key_group=body.key_group, entries=count, size_bytes=size)
+
+    def differing(
+        self, state: StateName, other: Source, other_state: StateName, selection: Selection
+    ) -> Iterator[DifferingPages] | None:
+        if not isinstance(other, FullSource) or self.max_parallelism != other.max_parallelism:
+            return None
+        groups, others = ([one[0] for one in side._chosen(selection)] for side in (self, other))
+        # Flink writes key groups in ascending order; who has written others does not gain.
+        return self._differing(state, other, other_state, selection) if groups == others else None
+
+    def _differing(
+        self, state: StateName, other: FullSource, other_state: StateName, selection: Selection
+    ) -> Iterator[DifferingPages]:
+        """Yield the entries that differ, some key groups together: of most only a few do."""
+        collected = Pages(self.subtask, other.subtask)
+        states = self._id_of(state), other._id_of(other_state)
+        selection = self._without_equal(other, states, selection, collected)
+        for old, new in zip(self._bodies(selection), other._bodies(selection), strict=True):
+            before, after = _side_of(old), _side_of(new)
+            found = self._compared(other, old.key_group, before, after, states)
+            if found is not None:
+                yield from collected.add(old.key_group, before, after, found)
+                continue
+            # A file whose states alternate: no writer of Flink makes one.
+            yield DifferingPages(
+                before=tuple(self._group_pages(old, state)), after=tuple(other._group_pages(new, other_state))
+            )
+        yield from collected.rest()
+
+    def _without_equal(
+        self, other: FullSource, states: tuple[int, int], selection: Selection, collected: Pages
+    ) -> Selection:
+        """Return the selection without key groups that are known to be equal: they are not read again."""
+        known = self._comparisons.groups if self._comparisons.other is other else {}
+        chosen = [region[0] for region in self._chosen(selection)]
+        equal = {
+            group for group in chosen if group in known and not known[group].get(states, lockstep.NOTHING)
+        }
+        for group in equal:
+            collected.add_equal(known[group].get(states, lockstep.NOTHING))
+        return replace(selection, key_groups=frozenset(chosen) - equal)
+
+    def _compared(
+        self,
+        other: FullSource,
+        key_group: int,
+        before: lockstep.Side,
+        after: lockstep.Side,
+        states: tuple[int, int],
+    ) -> lockstep.Found | None:
+        """Return what differs in a state of a key group; None if its states alternate.
+
+        The first question about a key group compares all of its states in one walk; the others find the answer here.
+        """
+        known = self._comparisons
+        if known.other is not other:
+            known = self.__dict__["_comparisons"] = Comparisons(other)
+        if key_group in known.groups:
+            return known.groups[key_group].get(states, lockstep.NOTHING)
+        ranges, others = self._ranges[key_group], other._ranges[key_group]
+        if not ranges.is_known or not others.is_known:
+            found = lockstep.compare_groups(
+                before, after, lambda one, two: self._name(one) == other._name(two)
+            )
+            if found is not None:
+                ranges.keep(found.before, len(found.before))
+                others.keep(found.after, len(found.after))
+                known.keep(key_group, found.states)
+                return found.states.get(states, lockstep.NOTHING)
+        runs = []
+        for side, own, number in ((before, ranges, states[0]), (after, others, states[1])):
+            if full.runs_of(side.data, side.first, side.last, side.path, own, side.release) is None:
+                return None
+            runs.append([begin for begin, _ in own.of(number)])
+        return lockstep.compare_runs(before, after, *runs)
+
+    @cached_property
+    def _comparisons(self) -> Comparisons:
+        """What was found by comparing key groups with those of another source, the last one."""
+        return Comparisons(None)
+
+    def _name(self, number: int) -> StateName | None:
+        """Return the name of a state; None for ids that the header does not have."""
+        return self._names[number] if number < len(self._names) else None
+
+    def _group_pages(self, body: KeyGroupBody, state: StateName) -> Iterator[Page]:
+        """Yield the entries of a state in a key group."""
+        ranges = self._ranges[body.key_group]
+        for starts, ends, _ in full.cut_key_group(
+            body.data, body.first, body.last, self._id_of(state), body.path, body.release, ranges
+        ):
+            yield self._page(body, (starts, ends))
 
     def stored_groups(self) -> StoredGroups:
         return FullGroups(self)
@@ -161,6 +250,12 @@ class FullSource(KeyedStreamSource, CompositeSource):
 
     def _regions(self) -> Iterator[tuple[int, int, int]]:
         return regions_of(self.handle, self.stream, absent=0)
+
+
+def _side_of(body: KeyGroupBody) -> lockstep.Side:
+    return lockstep.Side(
+        data=body.data, first=body.first, last=body.last, path=body.path, release=body.release
+    )
 
 
 class FullGroups(StoredGroups):

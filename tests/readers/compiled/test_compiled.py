@@ -402,7 +402,7 @@ def test_entries_of_a_key_group_are_those_of_their_source(
         data += b"\x00\x01" if switches else b""
     buffer = np.frombuffer(data + noise + bytes(64), dtype=np.uint8)
     found, expected = (np.zeros((2, 4, 2), dtype=np.int64) for _ in range(2))
-    marks, expected_marks = (np.zeros((full._MOST_RANGES, 2), dtype=np.int64) for _ in range(2))
+    marks, expected_marks = (np.zeros((full.MOST_RANGES, 2), dtype=np.int64) for _ in range(2))
 
     for room, stop in product((4, -1), (1, 30, len(data + noise) + 1)):
         first = (buffer, 0, len(data + noise), stop, 0, wanted)

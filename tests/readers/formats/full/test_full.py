@@ -97,7 +97,7 @@ def test_known_runs_give_what_a_walk_of_all_states_does(
 
 
 def test_where_states_change_too_often_a_key_group_is_walked_every_time() -> None:
-    rows = [(number % 2, b"k", b"v") for number in range(full._MOST_RANGES)]
+    rows = [(number % 2, b"k", b"v") for number in range(full.MOST_RANGES)]
     data, ranges = key_group(rows), full.StateRanges()
 
     found = [len(cut(data, 0, ranges)[0]) for _ in range(2)]
