@@ -10,6 +10,8 @@ ONCE    ?=
 DIR     ?= tests/data/flink
 # The tests of `make test-slow`; CI has run those of random cases already, with fewer of them.
 SLOW    ?= slow or hypothesis
+# If empty, tests of random cases take a quarter of them.
+ALL_EXAMPLES ?= 1
 # More arguments for pytest: make test ARGS='-k kafka -x'
 ARGS    ?=
 
@@ -35,7 +37,7 @@ test: $(INSTALLED) ## run the tests, without those marked slow, spark, flink or 
 	$(PY) -m pytest -n auto --dist worksteal $(ARGS)
 
 test-slow: $(INSTALLED) ## run the tests marked slow, and those of random cases with more of them
-	SAVEPOINTDB_ALL_EXAMPLES=1 $(PY) -m pytest -n auto --dist worksteal -m "($(SLOW)) and not (spark or flink or browser)" $(ARGS)
+	SAVEPOINTDB_ALL_EXAMPLES=$(ALL_EXAMPLES) $(PY) -m pytest -n auto --dist worksteal -m "($(SLOW)) and not (spark or flink or browser)" $(ARGS)
 
 test-spark: $(INSTALLED) ## run the tests marked spark, those on a cluster of three processes among them (needs Java 17 or newer)
 	$(PY) -m pytest -m spark $(ARGS) || [ $$? -eq 5 ] # 5: there was none to run
