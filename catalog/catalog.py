@@ -96,10 +96,16 @@ class Catalog:
         self._kept_aliases: dict[str, DatabaseSchema | None] | None = None
 
     @classmethod
-    def of(cls, databases: Iterable[Database]) -> Catalog:
-        """Return the catalog of databases that are known already, under their own names."""
+    def of(cls, databases: Iterable[Database], names: Mapping[str, Database | None] | None = None) -> Catalog:
+        """Return the catalog of databases that are known already, under their own names.
+
+        Args:
+            databases: the databases.
+            names: more databases by names in lower case that only this catalog has, None for a name without a database; they are
+                not listed, and hide databases and aliases of these names.
+        """
         made = cls()
-        made._source = KnownDatabases(databases)
+        made._source = KnownDatabases(databases, names or {})
         return made
 
     def known(self) -> list[Database]:

@@ -15,7 +15,7 @@ import os
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -342,10 +342,12 @@ class KnownDatabases(DatabaseSource):
 
     Args:
         databases: the databases, in the order in which they are listed.
+        names: more databases by names in lower case, None for a name that must have none; they are not listed.
     """
 
-    def __init__(self, databases: Iterable[Database]) -> None:
+    def __init__(self, databases: Iterable[Database], names: Mapping[str, Database | None]) -> None:
         self._databases = tuple(databases)
+        self._names = names
 
     def refresh(self) -> None:
         pass
@@ -374,8 +376,15 @@ class KnownDatabases(DatabaseSource):
         return tuple(database.name for database in self._databases)
 
     def find(self, name: str) -> list[Database]:
+        folded = name.casefold()
+        if folded in self._names:
+            named = self._names[folded]
+            if named is None:
+                # Not even an alias may have this name.
+                raise NoSuchDatabaseError(name, [])
+            return [named]
         own = [database for database in self._databases if database.name == name]
-        return own or [one for one in self._databases if one.name.casefold() == name.casefold()]
+        return own or [one for one in self._databases if one.name.casefold() == folded]
 
     def add(self, name: str, path: str) -> Database:
         raise DuplicateDatabaseError(f"expected only databases that are known, found {name!r} to add")

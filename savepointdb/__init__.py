@@ -16,6 +16,9 @@ Reading order:
     checked.py     CheckResult: what a restore of a savepoint will do
     converted.py   ConvertResult: what was written anew for another job
     timelines.py   KeyHistory: what each state of a job has of a key in each checkpoint
+    bisected.py    BisectResult: the first checkpoint for which a query returns a row
+    tested.py      TestResult: which rules hold on savepoints
+    questions.py   bisect; test: the same question to several savepoints
     stream.py      the rows of one running query
     values.py      Arrow → Python values, pandas, polars
     display.py     what a session shows: texts, and HTML in notebooks
@@ -37,12 +40,15 @@ from savepointdb.rooms import check_rooms
 
 if TYPE_CHECKING:
     from savepointdb.answer import Answer
+    from savepointdb.bisected import BisectResult
     from savepointdb.checked import CheckResult
     from savepointdb.compared import DiffResult
     from savepointdb.connection import Connection, check, connect, convert, create, diff, history
     from savepointdb.converted import ConvertResult
     from savepointdb.errors import IncompleteWarning, MissingPackageError, QueryWarning
+    from savepointdb.questions import bisect, test
     from savepointdb.table import Table
+    from savepointdb.tested import TestResult
     from savepointdb.timelines import KeyHistory
     from savepointdb.written import WriteResult
     from service.errors import (
@@ -61,6 +67,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Answer",
+    "BisectResult",
     "CheckResult",
     "ColumnNotFoundError",
     "ConflictError",
@@ -81,17 +88,21 @@ __all__ = [
     "SavepointError",
     "Table",
     "TableNotFoundError",
+    "TestResult",
     "WriteResult",
+    "bisect",
     "check",
     "connect",
     "convert",
     "create",
     "diff",
     "history",
+    "test",
 ]
 
 _HOMES = {
     "Answer": "savepointdb.answer",
+    "BisectResult": "savepointdb.bisected",
     "CheckResult": "savepointdb.checked",
     "Connection": "savepointdb.connection",
     "ConvertResult": "savepointdb.converted",
@@ -101,13 +112,16 @@ _HOMES = {
     "MissingPackageError": "savepointdb.errors",
     "QueryWarning": "savepointdb.errors",
     "Table": "savepointdb.table",
+    "TestResult": "savepointdb.tested",
     "WriteResult": "savepointdb.written",
+    "bisect": "savepointdb.questions",
     "check": "savepointdb.connection",
     "connect": "savepointdb.connection",
     "convert": "savepointdb.connection",
     "create": "savepointdb.connection",
     "diff": "savepointdb.connection",
     "history": "savepointdb.connection",
+    "test": "savepointdb.questions",
 }
 
 

@@ -12,7 +12,6 @@ import pathlib
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any
 
@@ -34,7 +33,7 @@ from service.checks.running import NEWEST, CheckOptions, findings_on, values_of
 from service.commands.compile import log_compilation
 from service.commands.sources import no_savepoint, storage_options
 from service.converting.running import convert as converted
-from service.encode import age_text, counted, printable, size_text, table_lines
+from service.encode import counted, dated, printable, size_text, table_lines
 from service.engines.registry import AUTO
 from service.errors import InvalidRequestError, QueryError
 from service.queries.request import QueryRequest
@@ -266,6 +265,11 @@ class Connection:
     def __init__(self, opened: OpenSavepoints, database: str | None = None) -> None:
         self._opened = opened
         self._database = database
+
+    @property
+    def opened(self) -> OpenSavepoints:
+        """The open savepoints, for the other modules of this package."""
+        return self._opened
 
     def sql(
         self,
@@ -621,7 +625,7 @@ def _database_lines(database: Database) -> Iterator[str]:
     facts = [f"{kind} {database.checkpoint_id}"]
     made = database.created_at
     if made is not None:
-        facts.append(f"{age_text(made, datetime.now(UTC))} ({made:%Y-%m-%d %H:%M:%S} UTC)")
+        facts.append(dated(made))
     if database.job.title:
         facts.append(f"job {printable(database.job.title)}")
     facts.append(f"written by Flink {database.savepoint.metadata.flink_versions}")

@@ -116,6 +116,15 @@ class OpenSavepoints:
                 self._catalog = self.sources.catalog()
             return self._catalog
 
+    @property
+    def queries(self) -> Queries:
+        """The queries of this process; the first look opens the engines.
+
+        Raises:
+            InvalidRequestError: the connection is closed.
+        """
+        return self._queries().queries
+
     def start(self, request: QueryRequest) -> Stream:
         """Start a query.
 

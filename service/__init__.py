@@ -18,6 +18,8 @@ packages above it, in this order (engines and spark are one level):
     comparing/   what differs between two savepoints: counts, samples, texts
     checks/      will it restore: findings as text, HTML, JUnit's XML
     writing/     a script of statements → a new savepoint
+    bisecting/   the checkpoints of a job and a query → the first one with a row
+    testing/     rules and savepoints → which rules hold
     converting/  a savepoint of one Flink → one for another
     writes/      the writes of clients, each in a process of its own
     flink/       the REST API of clusters of Flink: jobs, checkpoints, savepoints

@@ -111,7 +111,8 @@ def _interrupted(*_: object) -> NoReturn:
 def _loaded(command: str) -> ModuleType:
     if "pandas" not in sys.modules:
         import_module("service.process.arrow").load_without_pandas()
-    return import_module(f"service.commands.{command.replace('-', '_')}")
+    folder = "service.commands.jobs" if command in _OF_JOBS else "service.commands"
+    return import_module(f"{folder}.{command.replace('-', '_')}")
 
 
 class _Version(argparse.Action):
@@ -315,6 +316,85 @@ def _add_check(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--output", metavar="FILE", help="Output file; standard output if not given.")
     _add_names(parser)
     settings.add_arguments(parser, _STORAGE_SETTINGS)
+
+
+def _add_bisect(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("path", metavar="ROOT", help="Folder with the checkpoints of a job, or of several.")
+    parser.add_argument(
+        "sql", metavar="SQL", help="Query that returns a row if something is wrong; - reads it."
+    )
+    parser.add_argument("--job", metavar="NAME", help="Job, if ROOT has several.")
+    for option, end in (("start", "Oldest"), ("end", "Newest")):
+        parser.add_argument(
+            "--from" if option == "start" else "--to",
+            dest=option,
+            metavar="CHECKPOINT",
+            help=f"{end} checkpoint to ask: 42, chk-42 or 2026-09-01T12:00:00Z; the {end.lower()} of all if not given.",
+        )
+    parser.add_argument(
+        "--check-all",
+        action="store_true",
+        help="Ask every checkpoint; otherwise once a checkpoint has a row, all later ones are taken to have one.",
+    )
+    parser.add_argument("--format", default="text", choices=("text", "json"), help="Format of the output.")
+    _add_asking(parser)
+
+
+def _add_test(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "paths",
+        metavar="RULES PATH",
+        nargs="*",
+        help="Files of rules (.toml, .sql), and savepoints or folders with some; of a folder the newest one of each job is tested.",
+    )
+    parser.add_argument(
+        "--standard", action="store_true", help="Test the rules that come with savepointdb, too."
+    )
+    parser.add_argument("--print-standard", action="store_true", help="Show these rules, and test nothing.")
+    parser.add_argument(
+        "--rule", action="append", metavar="PATTERN", help="Test only rules of such names. May be repeated."
+    )
+    parser.add_argument(
+        "--param",
+        action="append",
+        metavar="NAME=VALUE",
+        help="Value of a parameter of rules. May be repeated.",
+    )
+    parser.add_argument(
+        "--previous", metavar="PATH", help="The savepoint before the only one that is tested."
+    )
+    parser.add_argument("--all", action="store_true", help="Test every savepoint of a folder.")
+    parser.add_argument(
+        "--fail-on",
+        default="error",
+        choices=("error", "warning", "info"),
+        help="Least severity of a violation that makes the exit code 1.",
+    )
+    parser.add_argument("--junit", metavar="FILE", help="File for a report as JUnit's XML.")
+    parser.add_argument("--json", metavar="FILE", help="File for a report as JSON; - for standard output.")
+    parser.add_argument("--watch", action="store_true", help="Go on with each new checkpoint, until Ctrl-C.")
+    parser.add_argument(
+        "--interval", type=float, default=10.0, metavar="SECONDS", help="Time between two looks with --watch."
+    )
+    parser.add_argument(
+        "--webhook",
+        metavar="URL",
+        help="URL that gets the report as JSON of each savepoint that fails, or is fine again.",
+    )
+    parser.add_argument(
+        "--webhook-header", metavar="FILE", help="File of headers for it, one a line: Authorization: Bearer …"
+    )
+    _add_asking(parser)
+
+
+def _add_asking(parser: argparse.ArgumentParser) -> None:
+    """Add the options of commands that ask several savepoints the same."""
+    parser.add_argument(
+        "--engine", default=registry.AUTO, choices=registry.choices(), help="Engine that runs the queries."
+    )
+    _add_names(parser)
+    settings.add_arguments(parser, _QUERY_SETTINGS, settings.UNLIMITED)
+    _add_no_cache(parser)
 
 
 def _add_create(parser: argparse.ArgumentParser) -> None:
@@ -568,11 +648,15 @@ _USAGES = {
     "diff": "savepointdb diff BEFORE AFTER [--operator NAME] [--state NAME] [--key KEY] [--format FORMAT] [option …]",
     "history": "savepointdb history PATH KEY [--last N] [option …]",
     "check": "savepointdb check SAVEPOINT [--against X] [--flink VERSION] [--backend NAME] [--format FORMAT] [option …]",
+    "bisect": "savepointdb bisect ROOT SQL [--job NAME] [--from CHECKPOINT] [--to CHECKPOINT] [option …]",
+    "test": "savepointdb test [--standard] RULES… PATH… [--junit FILE] [--json FILE] [--watch] [option …]",
     "write": "savepointdb write SOURCE (SCRIPT | --file FILE) --to DIR [--dry-run] [option …]",
     "convert": "savepointdb convert SOURCE --to DIR [--flink VERSION] [--against X] [--dry-run] [option …]",
     "savepoint": "savepointdb savepoint JOB --flink [LABEL=]URL [--format canonical|native] [--wait] [option …]",
     "create": "savepointdb create DIR (SCRIPT | --file FILE) [--dry-run] [option …]",
 }
+# Their modules are in a folder of their own.
+_OF_JOBS = frozenset({"history", "bisect", "test"})
 _COMMANDS = {
     "serve": ("Serve savepoints over HTTP.", _add_serve),
     "query": ("Run one SQL statement.", _add_query),
@@ -587,6 +671,8 @@ _COMMANDS = {
         "Say whether a savepoint restores in a job, per operator and state, and what to do about it.",
         _add_check,
     ),
+    "bisect": ("Find the first checkpoint of a job for which a query returns a row.", _add_bisect),
+    "test": ("Run tests for state: rules over savepoints, or over each new checkpoint.", _add_test),
     "create": ("Create a savepoint by SQL, from files and queries.", _add_create),
     "write": ("Change a savepoint by SQL, into a new savepoint that Flink restores.", _add_write),
     "convert": (

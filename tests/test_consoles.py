@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from contextlib import ExitStack
 from pathlib import Path
@@ -35,7 +36,7 @@ NOT_RUN = {
     "scale.md": ["it needs a Spark cluster"] * 2,
     "stateinfo.md": ["it needs the jar of your job", "it needs protoc and a bucket in S3"],
     "storage.md": ["it needs buckets in S3"],
-    "time.md": ["it needs a cluster"] * 2,
+    "time.md": [*["it needs a cluster"] * 2, "it needs a bucket in S3, and a server"],
     "writing.md": ["it needs a Spark cluster", "it needs a file of keys", "it needs savepoints of two jobs"],
 }
 
@@ -57,6 +58,9 @@ def folder(tmp_path: Path) -> Path:
     for name, pair, savepoint in CHECKED:
         shutil.copytree(pairs / pair / "savepoints" / savepoint, tmp_path / name)
     shutil.copy(pairs / "pojo-rename-field" / "jars" / "B-2.3.0.jar", tmp_path / "orders" / "next.jar")
+    rules = re.search(r"```toml\n(.*?)```", PAGES["time.md"], re.DOTALL)
+    assert rules is not None
+    (tmp_path / "rules.toml").write_text(rules[1], encoding="utf-8")
     (tmp_path / "etc").mkdir()
     counts = {"word": [f"word-{number}" for number in range(1000)], "n": list(range(1000))}
     parquet.write_table(pa.table(counts), tmp_path / "counts.parquet")

@@ -11,15 +11,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
-from xml.etree import ElementTree
 
 from doctor import CheckReport, Severity
 from service.checks.findings import Finding, Findings, advice, findings_of, headline, title_of
+from service.encode.junit import Case, Suite, junit_document
 
-# XML 1.0 has no way to write these, and names of states may have them.
-_NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _BAD = {
     Severity.FAILS: "failure",
     Severity.LOSES: "failure",
@@ -30,32 +27,16 @@ _BAD = {
 
 def junit_text(findings: Findings) -> str:
     """Return the document."""
-    root = ElementTree.Element("testsuites", name="savepointdb check")
-    for report in findings.reports:
-        root.append(_suite(report))
-    for name in ("tests", "failures", "errors"):
-        root.set(name, str(sum(int(suite.get(name, "0")) for suite in root)))
-    ElementTree.indent(root)
-    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
+    return junit_document("savepointdb check", [_suite(report) for report in findings.reports])
 
 
-def _suite(report: CheckReport) -> ElementTree.Element:
+def _suite(report: CheckReport) -> Suite:
     found = findings_of(report)
-    cases = [_case(report, *names, found) for names in _places(report, found)]
-    suite = ElementTree.Element(
-        "testsuite",
-        name=_clean(f"Flink {report.flink}, {report.backend}: {report.savepoint}"),
-        tests=str(len(cases)),
-        failures=str(sum(case.find("failure") is not None for case in cases)),
-        errors=str(sum(case.find("error") is not None for case in cases)),
-        skipped="0",
-        time="0",
+    return Suite(
+        name=f"Flink {report.flink}, {report.backend}: {report.savepoint}",
+        cases=[_case(report, *names, found) for names in _places(report, found)],
+        output=f"{headline(report)}\nWhat to do: {advice(report)}.",
     )
-    suite.extend(cases)
-    ElementTree.SubElement(suite, "system-out").text = _clean(
-        f"{headline(report)}\nWhat to do: {advice(report)}."
-    )
-    return suite
 
 
 def _places(report: CheckReport, found: Sequence[Finding]) -> Iterator[tuple[str, str]]:
@@ -70,24 +51,19 @@ def _places(report: CheckReport, found: Sequence[Finding]) -> Iterator[tuple[str
         yield from dict.fromkeys((title, state.state_name) for state in operator.states)
 
 
-def _case(report: CheckReport, operator: str, state: str, found: Sequence[Finding]) -> ElementTree.Element:
-    case = ElementTree.Element(
-        "testcase",
-        classname=_clean(f"{report.backend}.{operator or 'savepoint'}"),
-        name=_clean(state or "(itself)"),
-        time="0",
-    )
+def _case(report: CheckReport, operator: str, state: str, found: Sequence[Finding]) -> Case:
     own = [finding for finding in found if (finding.operator, finding.state) == (operator, state)]
     bad = next((finding for finding in own if finding.severity in _BAD), None)
-    if bad is not None:
-        problem = ElementTree.SubElement(
-            case, _BAD[bad.severity], message=_clean(bad.message), type=_clean(bad.rule)
-        )
-        problem.text = _clean(_told(bad))
     rest = [_told(finding) for finding in own if finding is not bad]
-    if rest:
-        ElementTree.SubElement(case, "system-out").text = _clean("\n\n".join(rest))
-    return case
+    return Case(
+        group=f"{report.backend}.{operator or 'savepoint'}",
+        name=state or "(itself)",
+        outcome="" if bad is None else _BAD[bad.severity],
+        message="" if bad is None else bad.message,
+        kind="" if bad is None else bad.rule,
+        text="" if bad is None else _told(bad),
+        output="\n\n".join(rest),
+    )
 
 
 def _told(finding: Finding) -> str:
@@ -99,7 +75,3 @@ def _told(finding: Finding) -> str:
         f"Evidence: {', '.join(finding.evidence)}" if finding.evidence else "",
     ]
     return "\n".join(filter(None, lines))
-
-
-def _clean(text: str) -> str:
-    return _NO_XML.sub("�", text)

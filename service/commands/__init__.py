@@ -5,8 +5,8 @@ query.py       run one statement
 inspect.py     show what is in a savepoint
 lookup.py      show all states and timers of one key
 diff.py        show what differs between two savepoints
-history.py     show all states and timers of one key in all checkpoints of a job
 check.py       say whether a savepoint restores in a job
+jobs/          ask several checkpoints of a job: history, bisect, test
 create.py      make a new savepoint, from queries and files
 write.py       change a savepoint, into a new savepoint
 convert.py     write a savepoint anew for another Flink, with equal values

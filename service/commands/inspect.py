@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from argparse import Namespace
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime
 
 import orjson
 import pyarrow as pa
@@ -17,7 +16,7 @@ from service.commands.compile import log_compilation
 from service.commands.outcome import ended
 from service.commands.output import screen_width
 from service.commands.sources import catalog_of
-from service.encode import age_text, fitting_columns, size_text, table_lines
+from service.encode import dated, fitting_columns, size_text, table_lines
 from service.sql.types import Column, sql_type
 
 
@@ -56,7 +55,7 @@ def _lines(database: Database) -> Iterator[str]:
     kind = (database.kind or "savepoint or checkpoint").lower()
     total = sum(operators["operator_total_size_in_bytes"].to_pylist())
     made = database.created_at
-    age = f"{age_text(made, datetime.now(UTC))} ({made:%Y-%m-%d %H:%M:%S} UTC), " if made else ""
+    age = f"{dated(made)}, " if made else ""
     job = f"job {database.job.title}, " if database.job.title else ""
     yield f"{database.name}: {kind} {database.checkpoint_id}, {age}{job}{size_text(total)}, {database.path}"
     yield f"\n{_counted(len(operators), 'operator')}"

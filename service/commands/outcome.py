@@ -8,7 +8,8 @@
 | 3 | a savepoint cannot be read |
 | 130 | Ctrl-C |
 
-`savepointdb check` has exit codes of its own (`service.checks.findings`).
+`savepointdb check` has exit codes of its own (`service.checks.findings`). Of `bisect` and `test` 1 is an answer, so that a query that
+fails ends them with 2.
 """
 
 from __future__ import annotations
@@ -54,6 +55,26 @@ def ended(command: Callable[[Namespace], None], options: Namespace) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OK
     return OK
+
+
+def answered(command: Callable[[Namespace], int], options: Namespace) -> int:
+    """Run a command that returns its exit code, of which 1 is an answer: no error ends it with 1."""
+    try:
+        return command(options)
+    except (WrongUsageError, InvalidSettingError) as error:
+        return reported(str(error), WRONG_USAGE, options)
+    except (QueryError, CatalogError, ReaderError) as error:
+        failure = query_error_of(error)
+        code = UNREADABLE if isinstance(failure, SavepointError) else WRONG_USAGE
+        return reported(failure.told, code, options)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return OK
+    except Exception as error:  # libraries raise anything
+        unexpected(error, verbose=options.verbose)
+        return WRONG_USAGE
 
 
 def unexpected(error: Exception, *, verbose: bool) -> int:

@@ -5,11 +5,12 @@ Modules:
     columns.py  an Arrow column → types that every format has; → JSON text; → plain text
     formats.py  batches → a stream of bytes, a function for each format
     table.py    batches → lines for people: a table, a value a line, a plan
+    junit.py    suites of test cases → XML as JUnit writes it
     sizes.py    sizes in bytes and numbers → text for people
     ages.py     times → how long ago that was, for people
 """
 
-from service.encode.ages import age_text
+from service.encode.ages import age_text, dated
 from service.encode.formats import FORMATS, SPREADSHEET_CSV, Format, json_rows
 from service.encode.sizes import counted, size_text
 from service.encode.table import fitting_columns, plan_lines, printable, table_lines, text_rows, value_lines
@@ -20,6 +21,7 @@ __all__ = [
     "Format",
     "age_text",
     "counted",
+    "dated",
     "fitting_columns",
     "json_rows",
     "plan_lines",

@@ -104,7 +104,7 @@ class Queries:
         # Before planning: the headers of a large savepoint take their time, too.
         started = time.monotonic()
         try:
-            visible = self.catalog.visible(request.principal.sees)
+            visible = (request.catalog or self.catalog).visible(request.principal.sees)
             plan = request.plan(visible, self._settings.queries.max_sql_bytes)
             if (request.explain or request.describe) and not plan.prefix:
                 plan = replace(plan, prefix="EXPLAIN" if request.explain else "DESCRIBE")

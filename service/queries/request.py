@@ -38,6 +38,7 @@ class QueryRequest:
         parameters: values for the `?` of the statement, or for its `$name` by name.
         allow_partial: whether the rows of files that cannot be read may be left out; the answer lists the files.
         query_id: the id of the query, hard to guess; None for a new one.
+        catalog: the databases that the statement may name; None for those of the service.
     """
 
     sql: str
@@ -58,6 +59,7 @@ class QueryRequest:
     parameters: Sequence[Any] | Mapping[str, Any] = ()
     allow_partial: bool = False
     query_id: str | None = None
+    catalog: Catalog | None = None
 
     @property
     def owner(self) -> Identity:

@@ -1,0 +1,69 @@
+"""`bisect` → `BisectResult`: the first checkpoint for which a query returns a row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from savepointdb.display import html_list
+from service.bisecting.bisection import Bisection, Question
+from service.bisecting.report import outcome_of, question_line, report_of, text_lines
+
+
+class BisectResult:
+    """What a bisection found.
+
+    Args:
+        found: the questions and their answers.
+    """
+
+    def __init__(self, found: Bisection) -> None:
+        self._found = found
+
+    @property
+    def outcome(self) -> str:
+        """`found`; `oldest` if all that were asked have a row, so that it may be older; `none` if the newest has none."""
+        return outcome_of(self._found)
+
+    @property
+    def first(self) -> str | None:
+        """The name of the first checkpoint with a row; None if there is none."""
+        return None if self._found.first is None else self._found.first.database.name
+
+    @property
+    def last(self) -> str | None:
+        """The name of the last checkpoint without a row before it, or of the newest if none has one; None if there is none."""
+        return None if self._found.last is None else self._found.last.database.name
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """The first rows of the first checkpoint that has some."""
+        first = self._found.first
+        return [] if first is None or first.rows is None else list(first.rows.batch.to_pylist())
+
+    @property
+    def questions(self) -> tuple[Question, ...]:
+        """The checkpoints that were asked, in this order, each with its `reply`, `rows` and `error`."""
+        return self._found.questions
+
+    @property
+    def unreadable(self) -> tuple[str, ...]:
+        """The names of checkpoints that are gone or broken, and were left out."""
+        return tuple(one.database.name for one in self._found.unreadable)
+
+    def to_dict(self) -> Mapping[str, Any]:
+        """Return everything as values that are JSON."""
+        return report_of(self._found)
+
+    def __repr__(self) -> str:
+        title, *lines = self._lines()
+        return "\n".join([f"savepointdb: {title}", *(f"  {line}".rstrip() for line in lines)])
+
+    def _repr_html_(self) -> str:
+        title, *lines = self._lines()
+        return html_list(f"savepointdb: {title}", lines)
+
+    def _lines(self) -> list[str]:
+        title, *rest = text_lines(self._found)
+        asked = (question_line(number, one) for number, one in enumerate(self._found.questions, start=1))
+        return [title, *asked, *rest]

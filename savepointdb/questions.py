@@ -1,0 +1,131 @@
+"""`bisect` and `test`: the same question to several savepoints."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from catalog import Database
+from savepointdb.bisected import BisectResult
+from savepointdb.connection import Path, connect
+from savepointdb.errors import translated
+from savepointdb.tested import TestResult
+from service.bisecting.bisection import bisect as bisected
+from service.bisecting.bisection import only_job
+from service.engines.registry import AUTO
+from service.errors import InvalidRequestError
+from service.queries.request import QueryRequest
+from service.testing.files import parse_rules, read_rules, with_params
+from service.testing.results import RunReport
+from service.testing.rules import Rule, Severity
+from service.testing.running import Runner
+from service.testing.selection import all_of, newest_ones
+from service.testing.standard import standard_rules
+
+
+def bisect(
+    root: Path,
+    sql: str,
+    *,
+    job: str | None = None,
+    start: str | int | None = None,
+    end: str | int | None = None,
+    check_all: bool = False,
+    parameters: Sequence[Any] | Mapping[str, Any] = (),
+    engine: str = AUTO,
+    **how: Any,  # as connect
+) -> BisectResult:
+    """Return the first checkpoint of a job for which a query returns a row; asks about log2 of the checkpoints.
+
+    Args:
+        root: a folder with the checkpoints of a job, or of several.
+        sql: the query; it returns a row if something is wrong.
+        job: the name of the job, if there are several.
+        start, end: the oldest and the newest checkpoint to ask: a number, a name or a time; None for all.
+        check_all: True to ask every checkpoint. Without it all later ones are taken to have a row once one has.
+        parameters, engine: as for `Connection.sql`.
+        **how: the other arguments of `connect`, such as `path_map`, `uids`, `threads`.
+
+    Raises:
+        InvalidRequestError: there are several jobs, no such job, or no such checkpoint.
+        SavepointError: no checkpoint can be read.
+        QueryError: the query means nothing, is not allowed, or fails.
+    """
+    if not isinstance(sql, str):
+        raise TypeError(f"expected a query as str, found {type(sql).__name__}")
+    with connect(root, **how) as connection, translated():
+        catalog, queries = connection.opened.catalog, connection.opened.queries
+        found = bisected(
+            queries,
+            catalog,
+            only_job(catalog, job, option="job=…"),
+            QueryRequest(sql=sql, parameters=parameters, engine=engine, source="savepointdb"),
+            start=None if start is None else str(start),
+            end=None if end is None else str(end),
+            asks_all=check_all,
+        )
+    return BisectResult(found)
+
+
+def test(
+    rules: Path | Sequence[Path] | None,
+    path: Path,
+    *,
+    standard: bool = False,
+    params: Mapping[str, Any] | None = None,
+    previous: Path | None = None,
+    all_savepoints: bool = False,
+    fail_on: str = "error",
+    engine: str = AUTO,
+    **how: Any,  # as connect
+) -> TestResult:
+    """Test rules on a savepoint, or on the newest one of each job of a folder.
+
+    Args:
+        rules: a file of rules, .toml or .sql, several of them, or the text of one in TOML; None for the standard ones.
+        path: a savepoint, or a folder with several.
+        standard: True to test the rules that come with savepointdb, too.
+        params: values of parameters of the rules, by name.
+        previous: the savepoint before, if `path` is one savepoint.
+        all_savepoints: True to test every savepoint of the folder.
+        fail_on: the least severity of a violation that fails: `error`, `warning`, `info`.
+        engine: as for `Connection.sql`.
+        **how: the other arguments of `connect`, such as `path_map`, `uids`, `threads`.
+
+    Raises:
+        InvalidRulesError: a file of rules is not as documented.
+        SavepointError: nothing is there, or no savepoint. Savepoints that cannot be read are in the result.
+        InvalidRequestError: an argument has a wrong value.
+    """
+    with translated():
+        chosen = with_params(_rules(rules, standard=standard), params or {})
+        if fail_on not in set(Severity):
+            raise InvalidRequestError(f"expected a severity of {', '.join(Severity)}, found {fail_on!r:.100}")
+    with connect(path, **how) as connection, translated():
+        catalog, queries = connection.opened.catalog, connection.opened.queries
+        before = None if previous is None else _single(previous, how)
+        if before is not None and (all_savepoints or len(catalog.databases) > 1):
+            raise InvalidRequestError(f"expected one savepoint with previous, found {len(catalog.databases)}")
+        subjects = all_of(catalog) if all_savepoints else newest_ones(catalog, before)
+        runner = Runner(queries=queries, rules=chosen, engine=engine)
+        report = RunReport(savepoints=tuple(map(runner.run, subjects)), fail_on=Severity(fail_on))
+    return TestResult(report)
+
+
+def _single(path: Path, how: Mapping[str, Any]) -> Database:
+    with connect(path, **how) as connection:
+        found = connection.opened.catalog.default
+    if found is None:
+        raise InvalidRequestError(f"expected one savepoint before, found several: {os.fspath(path)}")
+    return found
+
+
+def _rules(rules: Path | Sequence[Path] | None, *, standard: bool) -> list[Rule]:
+    own = standard_rules() if standard or rules is None else []
+    if rules is None:
+        return own
+    if isinstance(rules, str) and "\n" in rules:
+        return [*own, *parse_rules(rules, ".toml", "rules")]
+    paths = [rules] if isinstance(rules, str | os.PathLike) else rules
+    return read_rules([os.fspath(path) for path in paths], own)

@@ -1,0 +1,8 @@
+"""The checkpoints of a job and a query → the first checkpoint for which the query returns a row.
+
+Reading order:
+
+    search.py     which checkpoint to ask next
+    bisection.py  the checkpoints of one job; each question and its answer
+    report.py     what was found → lines for people, values that are JSON
+"""
