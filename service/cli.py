@@ -31,7 +31,7 @@ _SOURCE = "Savepoint, checkpoint (chk-N), _metadata file, or folder with several
 _STORAGE_SETTINGS = ("allow_http", "file_cache_directory", "file_cache_bytes")
 _FLINK_SETTINGS = (
     *("flink", "flink_token_file", "flink_ca_file", "flink_certificate", "flink_key", "flink_path_map"),
-    *("flink_timeout_s", "flink_savepoint_directory", "flink_savepoint_timeout_s"),
+    "flink_timeout_s",
 )
 _READING_SETTINGS = ("jar", *_STORAGE_SETTINGS)
 _QUERY_SETTINGS = (
@@ -512,7 +512,8 @@ def _add_savepoint(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--json", action="store_true", help="Show the request and the savepoint as a JSON object."
     )
-    settings.add_arguments(parser, (*_FLINK_SETTINGS, *_STORAGE_SETTINGS), first=("flink",))
+    own = ("flink_savepoint_directory", "flink_savepoint_timeout_s")
+    settings.add_arguments(parser, (*_FLINK_SETTINGS, *own, *_STORAGE_SETTINGS), first=("flink",))
 
 
 def _add_script(parser: argparse.ArgumentParser) -> None:
@@ -568,7 +569,7 @@ def _add_doctor(parser: argparse.ArgumentParser) -> None:
         help="Folder to check beside the roots of the settings file. May be repeated.",
     )
     _add_config(parser)
-    settings.add_arguments(parser, ["temp_directory", "keys_file", "oidc_issuer"])
+    settings.add_arguments(parser, ["temp_directory", "keys_file", "oidc_issuer", *_FLINK_SETTINGS])
 
 
 def _add_config(parser: argparse.ArgumentParser) -> None:

@@ -7,7 +7,7 @@ checkpoint was made, and whether it is still to be kept.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -37,7 +37,8 @@ class JobFacts:
     """What a cluster says of a job.
 
     Attributes:
-        job_id: 32 hexadecimal digits.
+        job_id: 32 hexadecimal digits. Clusters that run one job each all call it zeros.
+        cluster: the label of the cluster; jobs of two clusters are two jobs, also where they have one id.
         name: of the job.
         state: the word of the cluster, such as `RUNNING`.
         checkpoints: path, as this machine sees it → what the cluster says of the checkpoint there.
@@ -46,6 +47,7 @@ class JobFacts:
     """
 
     job_id: str
+    cluster: str = ""
     name: str | None = None
     state: str | None = None
     checkpoints: Mapping[str, CheckpointFacts] = field(default_factory=dict)
@@ -58,21 +60,33 @@ class KnownFacts:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._jobs: dict[str, JobFacts] = {}
-        # Path of a checkpoint → its job and what is known of it.
-        self._checkpoints: dict[str, tuple[str, CheckpointFacts]] = {}
+        # By cluster and id.
+        self._jobs: dict[tuple[str, str], JobFacts] = {}
+        # Path of a checkpoint → cluster and id of its job, and what is known of it.
+        self._checkpoints: dict[str, tuple[tuple[str, str], CheckpointFacts]] = {}
 
     def learn(self, facts: JobFacts) -> None:
         """Replace what was known of a job."""
-        found = {_place(path): (facts.job_id, one) for path, one in facts.checkpoints.items()}
+        key = facts.cluster, facts.job_id
+        found = {_place(path): (key, one) for path, one in facts.checkpoints.items()}
         with self._lock:
-            others = {path: one for path, one in self._checkpoints.items() if one[0] != facts.job_id}
+            others = {path: one for path, one in self._checkpoints.items() if one[0] != key}
+            self._jobs = self._jobs | {key: facts}
             self._checkpoints = others | found
-            self._jobs = self._jobs | {facts.job_id: facts}
 
-    def of_job(self, job_id: str | None) -> JobFacts | None:
-        """Return what is known of a job; None for nothing."""
-        return None if job_id is None else self._jobs.get(job_id)
+    def of_job(self, job_id: str | None, paths: Iterable[str] = ()) -> JobFacts | None:
+        """Return what is known of a job; None for nothing.
+
+        Args:
+            job_id: its id; it decides if no path does, and only one cluster has a job of this id.
+            paths: of its savepoints.
+        """
+        for path in paths if self._checkpoints else ():
+            known = self._checkpoints.get(_place(path))
+            if known is not None:
+                return self._jobs[known[0]]
+        found = [facts for facts in self._jobs.values() if facts.job_id == job_id]
+        return found[0] if len(found) == 1 else None
 
     def of_checkpoint(self, path: str) -> CheckpointFacts | None:
         """Return what is known of the checkpoint at a path; None for nothing."""
@@ -82,7 +96,7 @@ class KnownFacts:
     def job_id_of(self, path: str) -> str | None:
         """Return the id of the job that the cluster says made the checkpoint at a path; None for none."""
         known = self._checkpoints
-        return known[place][0] if known and (place := _place(path)) in known else None
+        return known[place][0][1] if known and (place := _place(path)) in known else None
 
     def operator_uids_of(self, path: str, job_id: str | None) -> Mapping[str, str]:
         """Return operator id → uid of the job that made the savepoint at a path.
@@ -91,7 +105,7 @@ class KnownFacts:
             path: of the savepoint.
             job_id: of the job, as far as the path says it.
         """
-        facts = self.of_job(self.job_id_of(path) or job_id)
+        facts = self.of_job(job_id, (path,)) if self._jobs else None
         return {} if facts is None else facts.operator_uids
 
 

@@ -15,6 +15,7 @@ from service.api.state import ServiceState, State, Visible
 from service.auth.principal import Principal
 from service.auth.user import Caller
 from service.flink.jobs import LiveJob
+from service.flink.poller import ClusterStatus
 from service.flink.trigger import SavepointFormat
 from service.flink.triggers import SavepointRecord
 from service.http.errors import ErrorBody, error_body
@@ -80,6 +81,15 @@ class SavepointList(BaseModel):
     savepoints: list[SavepointStatus]
 
 
+class UnservedEntry(BaseModel):
+    """A job whose checkpoints the service does not see."""
+
+    job_id: str
+    job_name: str
+    state: str
+    path: str = Field(description="of a checkpoint, after the path map")
+
+
 class ClusterEntry(BaseModel):
     """A cluster of Flink that the service follows."""
 
@@ -87,6 +97,9 @@ class ClusterEntry(BaseModel):
     version: str | None = Field(description="of Flink; null before its first answer")
     last_seen_at: datetime | None = Field(description="when it answered last")
     error: str | None = Field(description="why it does not answer; null if it does")
+    elsewhere: list[UnservedEntry] = Field(
+        description="jobs whose checkpoints are under no folder that is served; only for users who see all databases"
+    )
 
 
 class ClusterList(BaseModel):
@@ -96,7 +109,7 @@ class ClusterList(BaseModel):
 
 
 @router.get("/api/flink")
-async def list_clusters(service: State) -> ClusterList:
+async def list_clusters(service: State, caller: Caller) -> ClusterList:
     """List the clusters of Flink that the service follows, without their addresses."""
     return ClusterList(
         clusters=[
@@ -105,6 +118,7 @@ async def list_clusters(service: State) -> ClusterList:
                 version=status.version,
                 last_seen_at=status.last_seen_at,
                 error=status.error,
+                elsewhere=_elsewhere(status, service) if caller.sees_everything else [],
             )
             for status in service.clusters.statuses
         ]
@@ -136,6 +150,14 @@ def describe_taken_savepoint(
 ) -> SavepointStatus:
     """Return how far a savepoint is that a client has asked for, and its database once it is there."""
     return _status(service.triggers.find(savepoint_id, catalog.job(job)), caller)
+
+
+def _elsewhere(status: ClusterStatus, service: ServiceState) -> list[UnservedEntry]:
+    return [
+        UnservedEntry(job_id=job.job_id, job_name=job.name, state=job.state, path=max(job.paths))
+        for job in status.jobs
+        if not service.clusters.places.has_served(job.paths)
+    ]
 
 
 def live_entry(job: Job, service: ServiceState, caller: Principal) -> LiveEntry | None:

@@ -125,4 +125,4 @@ def _opened(path: str, settings: Settings) -> str:
         operators = database.savepoint.operators
     except ReaderError as error:
         return f"it cannot be opened from here: {error}; --flink-path-map OLD=NEW says where it is"
-    return f"checkpoint {database.checkpoint_id}, {len(operators)} operators with state"
+    return f"checkpoint {database.checkpoint_id}, {len(operators)} operators"

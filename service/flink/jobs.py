@@ -199,6 +199,7 @@ class Watch:
         plan = followed.plan or {}
         return JobFacts(
             job_id=followed.summary.job_id,
+            cluster=self._client.endpoint.label,
             name=followed.summary.name,
             state=followed.summary.state,
             checkpoints={

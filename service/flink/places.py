@@ -12,7 +12,7 @@ Nothing is opened by such a path: it is compared with the paths of savepoints th
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from catalog import Catalog
@@ -69,6 +69,10 @@ class Places:
         except ReaderError:
             return False
         return any(location.is_inside(root) for root in self.roots)
+
+    def has_served(self, paths: Collection[str]) -> bool:
+        """Return whether one of the paths of a job is below a root; True for a job that has none yet."""
+        return not paths or any(map(self.is_served, paths))
 
     def in_folder(self, path: str, job_id: str, folders: Mapping[str, Sequence[str]]) -> str:
         """Return the path of a checkpoint in the only folder that we know of its job; the same path if it is served already.

@@ -29,9 +29,14 @@ from readers import (
 )
 from service.encode.sizes import size_text
 from service.engines.registry import ENGINES, RegisteredEngine, Requirement, Role, loaded
-from service.errors import EngineUnavailableError
+from service.errors import EngineUnavailableError, FlinkError
+from service.flink.answers import RUNNING
+from service.flink.client import RestClient
+from service.flink.endpoint import endpoints_of
+from service.flink.jobs import Watch
+from service.flink.places import Places, folders_of
 from service.process import machine
-from service.settings import Settings
+from service.settings import InvalidSettingError, Settings
 from writers import COMPILED_UNITS
 
 OK, MISSING, WRONG = "ok", "missing", "wrong"
@@ -78,6 +83,7 @@ def checks(
     yield from _conflicts(roots)
     for root in roots:
         yield from _root(root, path_map, storage)
+    yield from _clusters(settings, roots, storage)
 
 
 def _requirement(engine: RegisteredEngine, requirement: Requirement) -> Check:
@@ -182,6 +188,37 @@ def _root(root: Root, path_map: Mapping[str, str] | None, storage: StorageOption
         yield Check(name="root", state=OK, found=f"{root.path}: {count}, all files are there")
     for found in faults:
         yield Check(name="savepoint", state=WRONG, found=found)
+
+
+def _clusters(settings: Settings, roots: Sequence[Root], storage: StorageOptions) -> Iterator[Check]:
+    """Yield a check of each cluster, then one for each of its jobs whose checkpoints are under no root."""
+    try:
+        endpoints = endpoints_of(settings)
+        places = Places.of(settings, [root.path for root in roots])
+    except InvalidSettingError as error:
+        yield Check(name="cluster", state=WRONG, found=str(error))
+        return
+    if not endpoints:
+        return
+    try:
+        folders = folders_of(Catalog(roots, options=storage, allow_missing_roots=True))
+    except (ReaderError, CatalogError, OSError):  # the checks of the roots say why
+        folders = {}
+    for endpoint in endpoints:
+        watch = Watch(RestClient(endpoint, settings.flink.timeout_s), places)
+        try:
+            watch.look()
+        except FlinkError as error:
+            yield Check(name="cluster", state=WRONG, found=error.told)
+            continue
+        jobs = watch.jobs(folders)
+        running = sum(job.state == RUNNING for job in jobs)
+        found = f"{endpoint.label}: Flink {watch.version}, {running} of {len(jobs)} jobs run"
+        yield Check(name="cluster", state=OK, found=found)
+        for job in jobs:
+            if not places.has_served(job.paths):
+                where = f"its checkpoints, such as {max(job.paths)}, are under no root: --root, or --flink-path-map"
+                yield Check(name="job", state=MISSING, found=f"{endpoint.label}: {job.name}: {where}")
 
 
 def _fault(database: Database) -> str:

@@ -7,10 +7,13 @@ import socket
 import ssl
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from service.errors import FlinkAnswerError, FlinkError, FlinkRefusalError, FlinkUnavailableError
 from service.flink import client as client_module
@@ -19,7 +22,7 @@ from service.flink.client import RestClient
 from service.flink.document import Document
 from service.flink.endpoint import endpoints_of
 from service.settings import InvalidSettingError, Settings
-from tests.support.flinkrest import RecordedFlink
+from tests.support.flinkrest import RECORDED, VERSIONS, RecordedFlink
 
 SECRET = "t0ken-of-a-cluster"
 
@@ -284,6 +287,45 @@ def test_recorded_answers_are_read(flink: RecordedFlink) -> None:
     assert failed.is_completed
     assert failed.path is None
     assert failed.failure
+
+
+ANYTHING = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text()
+    | st.sampled_from(["COMPLETED", "a" * 32]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=6,
+)
+READ: dict[str, Callable[[Document], Any]] = {
+    "config": version_in,
+    "jobs-overview": jobs_in,
+    "checkpoints": checkpoints_in,
+    "savepoint-done": savepoint_in,
+    "savepoint-failed": savepoint_in,
+}
+
+
+@given(data=st.data(), name=st.sampled_from(sorted(READ)), version=st.sampled_from(VERSIONS))
+def test_whatever_stands_in_an_answer_is_read_or_is_one_error(
+    data: st.DataObject, name: str, version: str
+) -> None:
+    body = json.loads((RECORDED / version / f"{name}.json").read_text())["body"]
+    place: Any = body
+    # Go down to some member, and put something else there.
+    while True:
+        keys = sorted(place) if isinstance(place, dict) else range(len(place))
+        key = data.draw(st.sampled_from(list(keys)))
+        below = place[key]
+        if not isinstance(below, dict | list) or not below or data.draw(st.booleans()):
+            place[key] = data.draw(ANYTHING)
+            break
+        place = below
+
+    with suppress(FlinkError):
+        READ[name](Document(body, name))
 
 
 def test_what_flink_refuses_carries_its_status(flink: RecordedFlink) -> None:

@@ -16,9 +16,13 @@ from catalog import Catalog
 from catalog.catalog import Root
 from readers import operator_id_of
 from service.app import create_app
+from service.auth.gate import Authenticator
+from service.auth.keys import KeyFile
+from service.cli import main
 from service.flink.clusters import Clusters
+from service.settings import Settings
 from tests.service.flink.conftest import MakeCheckpoint, settings_of
-from tests.support.flinkrest import RecordedFlink
+from tests.support.flinkrest import RecordedFlink, recorded_flink
 from tests.support.paths import DATA
 from tests.support.serving import listening
 from tests.support.waiting import awaited
@@ -113,6 +117,40 @@ def test_two_folders_of_one_job_id_are_not_mixed(
     assert live is not None
     assert {str(one.path) for one in jobs["checkpoints"].databases} <= live.paths
     assert not {str(one.path) for one in jobs["backup"].databases} & live.paths
+
+
+def test_jobs_of_two_clusters_with_one_id_are_told_apart_by_their_paths(
+    make_checkpoint: MakeCheckpoint, tmp_path: Path
+) -> None:
+    zeros = "0" * 32
+    with recorded_flink("2.3.0") as one, recorded_flink("2.3.0") as other:
+        for flink, name in ((one, "orders"), (other, "payments")):
+            for request, answer in [*flink.answers.items()]:
+                text = (
+                    json.dumps(answer).replace("/savepointdb-cluster/", f"/{name}/").replace("counting", name)
+                )
+                flink.set(request.replace(flink.job_id, zeros), json.loads(text.replace(flink.job_id, zeros)))
+        newest = numbers_of(one)[0]
+        checkpoint = make_checkpoint(zeros, newest)
+        for name in ("orders", "payments"):
+            shutil.copytree(checkpoint, tmp_path / name / "checkpoints" / zeros / checkpoint.name)
+        roots = [Root(path=str(tmp_path / name), label=name) for name in ("orders", "payments")]
+        catalog = Catalog(roots)
+        path_map = f"file:/tmp={tmp_path}"
+        settings = Settings.of(flink=f"{one.url};{other.url}", flink_path_map=path_map)
+        clusters = Clusters(settings, catalog, [root.path for root in roots])
+        clusters.look()
+
+        live = {job.label: clusters.live(job) for job in catalog.jobs()}
+        facts = {job.label: catalog.facts_of(job) for job in catalog.jobs()}
+    assert {label: one.name for label, one in live.items() if one} == {
+        "orders": "orders",
+        "payments": "payments",
+    }
+    assert {label: one.name for label, one in facts.items() if one} == {
+        "orders": "orders",
+        "payments": "payments",
+    }
 
 
 def test_latest_follows_a_checkpoint_that_completes(
@@ -274,6 +312,56 @@ def test_a_path_of_a_hostile_cluster_opens_nothing(
 
     assert catalog.known() == []
     assert catalog.jobs() == []
+
+
+def test_jobs_elsewhere_are_named_to_users_who_see_everything(
+    newest_flink: RecordedFlink, tmp_path: Path
+) -> None:
+    (tmp_path / "checkpoints").mkdir()
+    keys = KeyFile(tmp_path / "keys.json")
+    secrets = {grant: keys.create(f"user {grant[0]}", [grant]) for grant in ("*", "checkpoints/*")}
+    root = str(tmp_path / "checkpoints")
+    settings = settings_of(newest_flink, tmp_path, flink_path_map="file:/tmp=/mnt")
+    app = create_app(settings, Catalog([Root(path=root)]), roots=[root], authenticator=Authenticator(keys))
+    app.state.service.clusters.look()
+    found = {}
+    with listening(app, starts=False) as url, httpx.Client(base_url=url) as client:
+        for grant, secret in secrets.items():
+            answer = client.get("/api/flink", headers={"Authorization": f"Bearer {secret}"})
+            found[grant] = answer.json()["clusters"][0]["elsewhere"]
+    app.state.service.queries.close()
+
+    [job] = found["*"]
+    assert (job["job_id"], job["job_name"], job["state"]) == (newest_flink.job_id, "counting", "RUNNING")
+    assert job["path"].startswith("/mnt/savepointdb-cluster/")
+    assert found["checkpoints/*"] == []
+
+
+def test_the_doctor_asks_clusters_too(
+    newest_flink: RecordedFlink,
+    make_checkpoint: MakeCheckpoint,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    make_checkpoint(newest_flink.job_id, numbers_of(newest_flink)[0])
+    root = str(tmp_path / "checkpoints")
+
+    def said(*arguments: str) -> list[str]:
+        main(["doctor-env", "--flink", f"prod={newest_flink.url}", *arguments])
+        lines = capfd.readouterr().out.splitlines()
+        return [line for line in lines if line.split()[1] in ("cluster", "job")]
+
+    known = said("--root", root)
+    [cluster, job] = said()
+    newest_flink.set("GET /config", (500, {"errors": ["No leader."]}))
+    [down] = said("--root", root)
+
+    assert known == ["ok      cluster         prod: Flink 2.3.0, 1 of 1 jobs run"]
+    assert cluster == known[0]
+    assert job.startswith(
+        "missing job             prod: counting: its checkpoints, such as /tmp/savepointdb-cluster/"
+    )
+    assert down == "wrong   cluster         prod: GET /config: HTTP status 500: No leader."
 
 
 def test_the_service_says_what_is_live_and_goes_on_without_the_cluster(

@@ -270,7 +270,7 @@ def test_the_command_waits_and_prints_where_the_savepoint_is(
 
     assert codes == [0, 0, 0]
     assert {one.out for one in printed} == {f"{made}\n"}
-    assert {one.err for one in printed} == {"savepointdb: checkpoint 1, 3 operators with state\n"}
+    assert {one.err for one in printed} == {"savepointdb: checkpoint 1, 3 operators\n"}
 
 
 def test_the_command_says_what_is_wrong(
