@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,6 +15,9 @@ from catalog import Catalog, HistoryDatabase, NoSuchTableError, Root
 from catalog.errors import NoSuchDatabaseError
 from readers import ReaderError
 from tests.support.checkpoints import COUNTS, NOON, put
+
+SST_MAGIC = bytes.fromhex("f7cff485b741e288")
+"""The last bytes of an SST file."""
 
 
 @pytest.fixture
@@ -186,3 +190,22 @@ def test_the_histories_of_several_checkpoints_are_listed(root: Path) -> None:
         "latest",
         "prod_latest",
     ]
+
+
+def test_a_table_that_checkpoints_share_is_parsed_once(tmp_path: Path) -> None:
+    for number in (1, 2):
+        put(tmp_path / "job" / f"chk-{number}", 2)
+    of_both = catalog_of(tmp_path)
+
+    first = of_both.database("chk-1").scan("aggregate", key="key_662").to_arrow()
+    for file in (tmp_path / "job" / "shared").iterdir():
+        if file.read_bytes()[-8:] == SST_MAGIC:
+            # The same file by its size and its time, without the end that leads to its blocks.
+            status = file.stat()
+            with file.open("r+b") as opened:
+                opened.seek(-53, os.SEEK_END)
+                opened.write(bytes(53))
+            os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
+    second = of_both.database("chk-2").scan("aggregate", key="key_662").to_arrow()
+
+    assert first["value"].to_pylist() == second["value"].to_pylist() == [COUNTS[2]]

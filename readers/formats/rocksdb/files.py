@@ -18,7 +18,7 @@ import shutil
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
 from tempfile import mkdtemp
@@ -32,6 +32,7 @@ from readers.formats.rocksdb.sst.files import Files, LocalBytes, TableBytes
 from readers.metadata import StreamStateHandle
 from readers.storage.filesystems import Stream
 from readers.storage.location import SavepointLocation
+from readers.storage.sameness import file_identity
 
 _LEAST_TAIL_BYTES = 1 << 16
 _LARGEST_TAIL = 1 / 48  # of a table: a little more than the largest index that Flink's options give
@@ -112,6 +113,10 @@ class LocalFiles(HandleFiles):
             self._paths[name] = None if link is None else Path(link)
         path = self._paths[name]
         return StreamBytes(self._stream(name)) if path is None else LocalBytes(path)
+
+    def identity(self, name: str) -> Hashable | None:
+        handle = self._handle(name)
+        return None if handle.path is None else file_identity(self._storage, handle)
 
     def directory(self) -> Path:
         with self._lock:

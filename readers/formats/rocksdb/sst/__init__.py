@@ -11,6 +11,7 @@ for certain what the bytes mean it raises `NotReadHereError`, and RocksDB reads 
     manifest.py     CURRENT and MANIFEST: the files of each column family
     blocks.py       entries, index blocks
     table.py        a file: footer, properties, range tombstones, index
+    sharing.py      tables that several instances share
     merge.py        the entries of all files in order, the newest of each key
     scan.py         files → windows → merge → pages
     lockstep.py     pages of two instances → the entries that differ

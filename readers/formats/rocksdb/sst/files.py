@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from pathlib import Path
 from typing import TypeVar
 
@@ -76,6 +76,10 @@ class Files(ABC):
     @abstractmethod
     def open(self, name: str) -> TableBytes:
         """Open a table."""
+
+    def identity(self, name: str) -> Hashable | None:
+        """Return what the file of a table is known by in all instances that share it; None if it is not known."""
+        return None
 
     @property
     def has_log(self) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Self
 
@@ -22,6 +22,7 @@ from readers.formats.rocksdb.sst.compression import decompress_elsewhere
 from readers.formats.rocksdb.sst.errors import NotReadHereError
 from readers.formats.rocksdb.sst.files import Files
 from readers.formats.rocksdb.sst.manifest import DataFile, Manifest, read_manifest
+from readers.formats.rocksdb.sst.sharing import SHARED
 from readers.formats.rocksdb.sst.table import IndexBlocks, Table, TableFile, read_table
 from readers.formats.rocksdb.sst.words import SLACK_BYTES
 
@@ -209,9 +210,20 @@ class SstDatabase:
             raise NotReadHereError("entries newer than the last sequence number of the MANIFEST")
         table = self._tables.get(file.number)
         if table is None:
-            table = read_table(self._files, file.name, self._path, file, self._index_blocks)
-            self._tables[file.number] = table
+            table = self._tables[file.number] = self._shared(file)
         return table
+
+    def _shared(self, file: DataFile) -> Table:
+        """Return a table, as another instance that has the same file read it; reads it if there is none."""
+        identity = self._files.identity(file.name)
+        if identity is None:
+            return read_table(self._files, self._path, file, self._index_blocks)
+
+        def read() -> Table:
+            return read_table(self._files, self._path, file, SHARED.index_blocks, identity)
+
+        table = SHARED.table(identity, file, read)
+        return replace(table, name=file.name, path=f"{self._path}/{file.name}")
 
 
 def _block_bytes(table: Table, opened: TableFile, first: bytes, behind: bytes | None) -> int:

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -62,7 +62,7 @@ _BINARY_SEARCH, _TWO_LEVEL = 0, 2
 _MERGE_OPERATOR = b"StringAppendTESTOperator"
 _MAX_META_BYTES = 1 << 26  # of a block of the index or of metadata: hostile handles must not allocate more
 _WARM_GAP_BYTES = 1 << 17  # a request takes as long as so many bytes
-_INDEX_BLOCKS_BYTES = 8 << 20  # of an instance; RocksDB's own block cache takes as much by default
+_INDEX_BLOCKS_BYTES = 8 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,20 +157,32 @@ class IndexBlocks:
     """The plain index blocks that were read last; shared by the tables of an instance, and by threads.
 
     Without them each lookup reads, checks and decompresses the whole index of every table that may have the key.
+
+    Args:
+        most_bytes: of all blocks; of one instance, RocksDB's own block cache takes as much by default.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, most_bytes: int = _INDEX_BLOCKS_BYTES) -> None:
         self._lock = threading.Lock()
-        self._blocks: OrderedDict[tuple[str, int], tuple[NDArray[np.uint8], int]] = OrderedDict()
+        self._most_bytes = most_bytes
+        self._blocks: OrderedDict[tuple[Hashable, int], tuple[NDArray[np.uint8], int]] = OrderedDict()
         self._size_bytes = 0
 
-    def block(self, opened: TableFile, handle: BlockHandle, checksum: int) -> tuple[NDArray[np.uint8], int]:
+    def block(
+        self, identity: Hashable, opened: TableFile, handle: BlockHandle, checksum: int
+    ) -> tuple[NDArray[np.uint8], int]:
         """Return a block of the index, as `TableFile.block` does; it must not be written to.
+
+        Args:
+            identity: of the file: blocks of equal identities are the same.
+            opened: the file.
+            handle: of the block.
+            checksum: the kind of its checksum.
 
         Raises:
             ReaderError, NotReadHereError: as `TableFile.block`.
         """
-        key = opened.path, handle.offset
+        key = identity, handle.offset
         with self._lock:
             if key in self._blocks:
                 self._blocks.move_to_end(key)
@@ -180,7 +192,7 @@ class IndexBlocks:
             if key not in self._blocks:
                 self._blocks[key] = block, length
                 self._size_bytes += len(block)
-            while self._size_bytes > _INDEX_BLOCKS_BYTES:
+            while self._size_bytes > self._most_bytes:
                 _, (dropped, _) = self._blocks.popitem(last=False)
                 self._size_bytes -= len(dropped)
         return block, length
@@ -193,6 +205,7 @@ class Table:
     Attributes:
         name: the name of the file.
         path: the path for errors.
+        identity: of the file.
         size_bytes: the size of the file.
         first_key, last_key: its least and its greatest key.
         checksum: the kind of checksum of its blocks.
@@ -210,6 +223,7 @@ class Table:
 
     name: str
     path: str
+    identity: Hashable
     size_bytes: int
     first_key: bytes
     last_key: bytes
@@ -268,7 +282,7 @@ class Table:
         behind: bytes | None,
         keys: Keys | None,
     ) -> NDArray[np.int64]:
-        block, length = self.index_blocks.block(opened, handle, self.checksum)
+        block, length = self.index_blocks.block(self.identity, opened, handle, self.checksum)
         found = index_handles(
             block,
             length,
@@ -284,22 +298,37 @@ class Table:
         return found
 
 
-def read_table(files: Files, name: str, path: str, expected: DataFile, index_blocks: IndexBlocks) -> Table:
+def read_table(
+    files: Files,
+    path: str,
+    expected: DataFile,
+    index_blocks: IndexBlocks,
+    identity: Hashable | None = None,
+) -> Table:
     """Read footer, properties and range tombstones of a table.
+
+    Args:
+        files: opens the file.
+        path: of the instance, for errors.
+        expected: the file as the MANIFEST describes it.
+        index_blocks: keeps the blocks of the index.
+        identity: of the file; its path if None.
 
     Raises:
         NotReadHereError: anything that our reader does not know.
         CorruptDataError: the size differs from the MANIFEST's, or the bytes contradict the format.
         OSError: the file cannot be read.
     """
-    opened = TableFile(files, name, f"{path}/{name}")
+    opened = TableFile(files, expected.name, f"{path}/{expected.name}")
     try:
-        return _read_table(opened, name, expected, index_blocks)
+        return _read_table(opened, expected, index_blocks, identity)
     finally:
         opened.close()
 
 
-def _read_table(opened: TableFile, name: str, expected: DataFile, index_blocks: IndexBlocks) -> Table:
+def _read_table(
+    opened: TableFile, expected: DataFile, index_blocks: IndexBlocks, identity: Hashable | None
+) -> Table:
     # The size finds truncated copies before any of their bytes is interpreted.
     if opened.size_bytes != expected.size_bytes or opened.size_bytes < _FOOTER_BYTES:
         raise opened.corrupt(f"expected {expected.size_bytes} bytes, found {opened.size_bytes}", 0)
@@ -319,8 +348,9 @@ def _read_table(opened: TableFile, name: str, expected: DataFile, index_blocks: 
     if index_type not in (_BINARY_SEARCH, _TWO_LEVEL):
         raise NotReadHereError(f"an index of type {index_type}")
     return Table(
-        name=name,
+        name=expected.name,
         path=opened.path,
+        identity=opened.path if identity is None else identity,
         size_bytes=opened.size_bytes,
         first_key=expected.first_key,
         last_key=expected.last_key,
