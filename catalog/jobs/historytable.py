@@ -36,6 +36,8 @@ from readers import ReaderError, SavepointGoneError
 CHECKPOINT_ID = "_checkpoint_id"
 CHECKPOINT_AT = "_checkpoint_at"
 DATABASE = "_database"
+RANGED = (CHECKPOINT_ID, CHECKPOINT_AT)
+"""The columns of which ranges leave out checkpoints."""
 _OWN = pa.schema(
     [(CHECKPOINT_ID, pa.int64()), (CHECKPOINT_AT, pa.timestamp("us", "UTC")), (DATABASE, pa.string())]
 )
@@ -247,9 +249,12 @@ def history_schema(schemas: Sequence[pa.Schema]) -> pa.Schema:
 
 
 def _is_wanted(member: Member, predicate: Predicate) -> bool:
-    asked = [(name, predicate.of(name)) for name in _OWN.names]
-    facts = member.facts if any(values is not None for _, values in asked) else {}
-    return all(values is None or facts[name] in _comparable(values, facts[name]) for name, values in asked)
+    asked = {name: values for name in _OWN.names if (values := predicate.of(name)) is not None}
+    ranges = {name: one for name in RANGED if (one := predicate.ranges.get(name)) is not None}
+    facts = member.facts if asked or ranges else {}
+    return all(facts[name] in _comparable(values, facts[name]) for name, values in asked.items()) and all(
+        facts[name] in one for name, one in ranges.items()
+    )
 
 
 def _comparable(values: tuple[Any, ...], fact: Any) -> tuple[Any, ...]:

@@ -16,6 +16,7 @@ In: a statement in DuckDB's or Trino's dialect. Out: one query over resolved tab
     spellings.py           constants in an older spelling
     schemas/               databases, histories, and the tables that list them
     pruning.py             conditions that save reading → predicates
+    ranges.py              conditions that leave out checkpoints of a history → ranges
     constants.py           tables of constants in a statement
     literals.py            constants as values of a column
     plan.py                `Plan` and `TableReference`

@@ -9,6 +9,7 @@ A predicate may leave out only rows that the SELECT drops anyway. So a condition
 * All joins are inner, left, right, full or cross. In an ASOF join, another row matches if one is missing.
 * There is no sample: it would be taken of other rows.
 * Fields of a struct count together: `key.f0 = … AND key.f1 = …` is `key = …` if all fields of the key are there.
+* Of the columns that tell checkpoints of a history apart, `<`, `<=`, `>`, `>=` and BETWEEN count, too (see `ranges.py`).
 * The value is a constant that compares with the column without a conversion of the column (see `literals.py`). If the key is
   text, `key = 5` compares numbers, and `'05' = 5` is true.
 
@@ -32,6 +33,7 @@ from sqlglot import exp
 from catalog import Predicate
 from service.sql.constants import Constants, commons_of, constants_of
 from service.sql.literals import value_of
+from service.sql.ranges import ranges_of
 
 _SIDES = frozenset({"", "LEFT", "RIGHT", "FULL"})
 _KINDS = frozenset({"", "INNER", "OUTER", "CROSS"})
@@ -85,11 +87,16 @@ def predicates_of(
             sources = [select.args["from_"], *joins]
         _meet_constants(values, [*_equal_sides(conjuncts), *_merged_sides(select, joins)], constants, scope)
         _share(values, [*_equalities(conjuncts, scope), *scope.merged_pairs()], scope)
+    ranges, by_ranges = ranges_of(conjuncts, scope.find)
     predicates = {
-        alias: Predicate({name: known for (owner, name), known in values.items() if owner == alias})
+        alias: Predicate(
+            {name: known for (owner, name), known in values.items() if owner == alias},
+            {name: known for (owner, name), known in ranges.items() if owner == alias},
+        )
         for alias in schemas
     }
-    used = [conjunct for conjunct in conjuncts if _is_used(conjunct, scope) or conjunct in by_fields]
+    others = [*by_fields, *by_ranges]
+    used = [conjunct for conjunct in conjuncts if _is_used(conjunct, scope) or conjunct in others]
     return predicates, Grounds(used, sources, list(commons_of([*used, *sources])))
 
 

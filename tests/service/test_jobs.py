@@ -57,19 +57,44 @@ def test_the_value_of_a_key_in_all_checkpoints(engine: DuckDBEngine, catalog: Ca
         assert rows(engine, catalog, COUNT.format(name)) == list(COUNTS.items())
 
 
-def test_conditions_on_the_checkpoint_leave_out_the_others(catalog: Catalog) -> None:
-    for condition, names in (
-        ("_checkpoint_id = 2", ["prod__job__chk-2"]),
-        ("_checkpoint_id IN (1, 7)", ["prod__job__chk-1"]),
-        ("_database = 'prod__job__chk-1'", ["prod__job__chk-1"]),
-        ("_checkpoint_id = 1 AND _database = 'prod__job__chk-2'", []),
-        ("value > 1", ["prod__job__chk-2", "prod__job__chk-1"]),
-    ):
-        plan = planner.plan(f"SELECT * FROM job__history.aggregate__count WHERE {condition}", catalog)
+@pytest.mark.parametrize(
+    ("condition", "read", "kept"),
+    [
+        ("_checkpoint_id = 2", [2], [2]),
+        ("_checkpoint_id IN (1, 7)", [1], [1]),
+        ("_database = 'prod__job__chk-1'", [1], [1]),
+        ("_checkpoint_id = 1 AND _database = 'prod__job__chk-2'", [], []),
+        ("value > 1", [2, 1], [2, 1]),
+        ("_checkpoint_id >= 2", [2], [2]),
+        ("2 <= _checkpoint_id", [2], [2]),
+        ("_checkpoint_id < 2", [2, 1], [1]),
+        ("_checkpoint_id <= 1", [1], [1]),
+        ("_checkpoint_id BETWEEN 2 AND 9", [2], [2]),
+        ("_checkpoint_id NOT BETWEEN 2 AND 9", [2, 1], [1]),
+        ("_checkpoint_id > 0 AND _checkpoint_id < -1", [], []),
+        ("_checkpoint_id >= 2 OR value > 1", [2, 1], [2, 1]),
+        ("_checkpoint_id >= value - value + 2", [2, 1], [2]),
+        ("_checkpoint_at >= TIMESTAMPTZ '2026-09-01 12:00:02+00'", [2], [2]),
+        ("_checkpoint_at <= '2026-09-01T14:00:01+02:00'", [1], [1]),
+        ("_checkpoint_at = '2026-09-01 12:00:01Z'", [1], [1]),
+        ("_checkpoint_at > TIMESTAMP '2026-09-01 12:00:01'", [2, 1], [2]),
+        ("_checkpoint_at > '2026-10-01'", [], []),
+    ],
+)
+def test_conditions_on_the_checkpoint_leave_out_the_others(
+    engine: DuckDBEngine, catalog: Catalog, condition: str, read: list[int], kept: list[int]
+) -> None:
+    sql = (
+        f"SELECT DISTINCT _checkpoint_id FROM job__history.aggregate__count WHERE {condition} ORDER BY 1 DESC"
+    )
+    plan = planner.plan(sql, catalog)
 
-        assert [database.name for database in plan.databases] == names
-        read = {split.database for split in plan.tables[0].scan.splits if isinstance(split, HistorySplit)}
-        assert read == set(names)
+    assert [database.checkpoint_id for database in plan.databases] == read
+    splits = plan.tables[0].scan.splits
+    assert {split.database for split in splits if isinstance(split, HistorySplit)} == {
+        f"prod__job__chk-{number}" for number in read
+    }
+    assert rows(engine, catalog, sql) == [(number,) for number in kept]
 
 
 def test_what_a_history_lacks_is_named(engine: DuckDBEngine, catalog: Catalog, root: Path) -> None:
