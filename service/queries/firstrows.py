@@ -27,14 +27,12 @@ class FirstRows:
         batch: the rows that are kept.
         row_count: the rows that were counted.
         is_cut: True if there are more than were counted.
-        warnings: what the planner assumed, in sentences.
     """
 
     columns: tuple[Column, ...]
     batch: pa.RecordBatch
     row_count: int
     is_cut: bool
-    warnings: tuple[str, ...] = ()
 
     @property
     def count_text(self) -> str:
@@ -95,7 +93,6 @@ def first_rows(queries: Queries, request: QueryRequest, *, kept: int, counted: i
             batch=_one_batch(table),
             row_count=row_count,
             is_cut=query.truncated,
-            warnings=query.plan.skipped,
         )
 
 

@@ -7,7 +7,7 @@
 | 2 | a rule has an error, or the command line is wrong |
 | 3 | a savepoint, or a part of it that a rule needs, cannot be read |
 
-Of several the greater of 2 and 3 counts before 1: what was not tested may be violated, too.
+Of several the greatest counts: what was not tested may be violated, too.
 """
 
 from __future__ import annotations

@@ -176,76 +176,94 @@ def test_many_rows_are_counted_and_some_shown(check: _Command, tmp_path: Path) -
     assert f"            … and {count - 5:,} more" in text.splitlines()
 
 
+_VALUES = [
+    ("SELECT 3", "{ min = 3, max = 3 }", "passed", None),
+    ("SELECT 2.5::DECIMAL(5, 2)", "{ max = 2.5 }", "passed", None),
+    ("SELECT 3", "{ min = 4 }", "violated", "expected at least 4, found 3"),
+    ("SELECT NULL", "{ min = 4 }", "violated", "expected at least 4, found NULL"),
+    ("SELECT 'nan'::DOUBLE", "{ max = 4 }", "violated", "expected at most 4, found nan"),
+    ("SELECT DATE '2026-01-01'", "{ min = 2025-12-31T00:00:00Z }", "passed", None),
+    (
+        "SELECT TIMESTAMP '2025-01-01'",
+        "{ min = 2025-12-31 }",
+        "violated",
+        "expected at least 2025-12-31, found 2025-01-01 00:00:00",
+    ),
+    (
+        "SELECT 'x'",
+        "{ min = 4 }",
+        "error",
+        "expected a value that can be compared with at least 4, found VARCHAR",
+    ),
+    (
+        "SELECT TRUE",
+        "{ min = 0 }",
+        "error",
+        "expected a value that can be compared with at least 0, found BOOLEAN",
+    ),
+    ("SELECT 1, 2", "{ min = 0 }", "error", "expected one value, found 1 row of 2 columns"),
+    ("SELECT 1 WHERE FALSE", "{ min = 0 }", "error", "expected one value, found no row of 1 column"),
+    ("SELECT unnest([1, 2])", "{ min = 0 }", "error", "expected one value, found 2 rows of 1 column"),
+]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("sql", "expected", "status", "message"),
-    [
-        ("SELECT 3", "{ min = 3, max = 3 }", "passed", None),
-        ("SELECT 2.5::DECIMAL(5, 2)", "{ max = 2.5 }", "passed", None),
-        ("SELECT 3", "{ min = 4 }", "violated", "expected at least 4, found 3"),
-        ("SELECT NULL", "{ min = 4 }", "violated", "expected at least 4, found NULL"),
-        ("SELECT 'nan'::DOUBLE", "{ max = 4 }", "violated", "expected at most 4, found nan"),
-        ("SELECT DATE '2026-01-01'", "{ min = 2025-12-31T00:00:00Z }", "passed", None),
-        (
-            "SELECT TIMESTAMP '2025-01-01'",
-            "{ min = 2025-12-31 }",
-            "violated",
-            "expected at least 2025-12-31, found 2025-01-01 00:00:00",
-        ),
-        (
-            "SELECT 'x'",
-            "{ min = 4 }",
-            "error",
-            "expected a value that can be compared with at least 4, found VARCHAR",
-        ),
-        (
-            "SELECT TRUE",
-            "{ min = 0 }",
-            "error",
-            "expected a value that can be compared with at least 0, found BOOLEAN",
-        ),
-        ("SELECT 1, 2", "{ min = 0 }", "error", "expected one value, found 1 row of 2 columns"),
-        ("SELECT 1 WHERE FALSE", "{ min = 0 }", "error", "expected one value, found no row of 1 column"),
-        ("SELECT unnest([1, 2])", "{ min = 0 }", "error", "expected one value, found 2 rows of 1 column"),
-    ],
-)
-def test_one_value_must_be_within_bounds(
-    sql: str, expected: str, status: str, message: str | None, check: _Command, tmp_path: Path
-) -> None:
-    (tmp_path / "r.sql").write_text(f"-- rule: a\n-- expect: {expected}\n{sql}")
+def test_one_value_must_be_within_bounds(check: _Command, tmp_path: Path) -> None:
+    texts = (
+        f"-- rule: {number}\n-- expect: {expected}\n{sql}"
+        for number, (sql, expected, *_) in enumerate(_VALUES)
+    )
+    (tmp_path / "r.sql").write_text("\n".join(texts))
 
     report = check.json(tmp_path / "r.sql", WORDCOUNT)
 
-    (result,) = report["savepoints"][0]["results"]
-    assert (result["status"], result["message"]) == (status, message)
-    assert report["exit_code"] == {"passed": 0, "violated": 1, "error": 2}[status]
+    (savepoint,) = report["savepoints"]
+    assert [(one["status"], one["message"]) for one in savepoint["results"]] == [
+        (status, message) for _, _, status, message in _VALUES
+    ]
+    assert report["exit_code"] == 2
+
+
+_WRONG = [
+    "SELECT * FROM nothing",
+    "SELECT nothing FROM aggregate",
+    "SELECT * FROM previous.nothing",
+    "SELEC",
+    "DELETE FROM aggregate",
+    "SELECT $x",
+    "SELECT CAST('x' AS INTEGER)",
+    'SELECT * FROM "chk-2".aggregate',
+    "SELECT * FROM 'file.parquet'",
+]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "sql",
-    [
-        "SELECT * FROM nothing",
-        "SELECT nothing FROM aggregate",
-        "SELECT * FROM previous.nothing",
-        "SELEC",
-        "DELETE FROM aggregate",
-        "SELECT $x",
-        "SELECT CAST('x' AS INTEGER)",
-        'SELECT * FROM "chk-2".aggregate',
-        "SELECT * FROM 'file.parquet'",
-    ],
-)
-def test_a_rule_with_an_error_is_no_violation(sql: str, root: Path, check: _Command, tmp_path: Path) -> None:
-    (tmp_path / "r.sql").write_text(
-        f"-- rule: a\n{sql}\n-- rule: b\nSELECT key FROM aggregate WHERE value < 0"
-    )
+def test_a_rule_with_an_error_is_no_violation(root: Path, check: _Command, tmp_path: Path) -> None:
+    texts = [f"-- rule: {number}\n{sql}" for number, sql in enumerate(_WRONG)]
+    bad = "-- rule: bad\nSELECT key FROM aggregate WHERE value < 0"
+    (tmp_path / "r.sql").write_text("\n".join([*texts, bad]))
 
     report = check.json(tmp_path / "r.sql", root)
+    output = check(tmp_path / "r.sql", root)[1]
 
-    assert statuses(report) == {"a": "error", "b": "violated"}
+    assert statuses(report) == {**{str(number): "error" for number in range(len(_WRONG))}, "bad": "violated"}
     assert report["exit_code"] == 2
-    assert "ERROR       a: the rule itself fails" in check(tmp_path / "r.sql", root)[1].splitlines()
+    assert "ERROR       0: the rule itself fails" in output.splitlines()
+
+
+@pytest.mark.slow
+def test_a_rule_compares_two_checkpoints_by_diff(root: Path, check: _Command, tmp_path: Path) -> None:
+    sql = "SELECT change, count(*) FROM diff('previous', 'current', {table_name}) GROUP BY change"
+    (tmp_path / "r.sql").write_text(f"-- rule: changes\n-- state: [cs]*\n{sql}")
+
+    (savepoint,) = check.json(tmp_path / "r.sql", root)["savepoints"]
+    (alone,) = check.json(tmp_path / "r.sql", WORDCOUNT)["savepoints"]
+
+    assert [(one["table"], one["rows"] and one["rows"]["rows"]) for one in savepoint["results"]] == [
+        ("aggregate__count", [["changed", 2]]),
+        ("mod7-no-uid__seen", None),
+    ]
+    assert {one["status"] for one in alone["results"]} == {"skipped"}
 
 
 @pytest.mark.slow

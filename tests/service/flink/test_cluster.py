@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from math import ceil, log2
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ from tests.support.waiting import awaited
 pytestmark = pytest.mark.flink
 
 RETAINED = 10
+_NEGATIVE = "SELECT key, value FROM aggregate WHERE key = 'key_662' AND value < 0"
 
 
 @pytest.fixture(scope="module", params=[("1.20.3", "rocksdb"), ("2.3.0", "hashmap")], ids="-".join)
@@ -93,6 +96,14 @@ def test_a_live_job_from_its_first_checkpoint_to_its_fault(
     assert RETAINED <= len(history) <= RETAINED + 1
     assert [value < 0 for _, value in history] == [number >= first for number in numbers]
     assert numbers[0] < first < numbers[-1]
+    capfd.readouterr()
+    code = main(
+        ["bisect", str(cluster.directory / "checkpoints"), _NEGATIVE, "--job", job_id, "--format", "json"]
+    )
+    found = json.loads(capfd.readouterr().out)
+    last = numbers[numbers.index(first) - 1]
+    assert (code, found["first"]["checkpoint_id"], found["last"]["checkpoint_id"]) == (0, first, last), found
+    assert len(found["questions"]) <= ceil(log2(len(history))) + 1
 
 
 def job_of(client: httpx.Client, job_id: str) -> Any:
