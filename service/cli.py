@@ -96,9 +96,10 @@ def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     command = next((word for word in words if not word.startswith("-")), "")
     parser = parser_of(command)
     options, rest = parser.parse_known_args(words)
-    # argparse reads a script that may be missing only beside the argument before it, and not behind options.
-    if len(rest) == 1 and getattr(options, "sql", "") is None and (rest[0] == "-" or rest[0][0:1] != "-"):
-        options.sql = rest[0]
+    # argparse reads an argument that may be missing only beside the argument before it, and not behind options.
+    missing = next((name for name in ("sql", "after") if getattr(options, name, "") is None), None)
+    if len(rest) == 1 and missing is not None and (rest[0] == "-" or rest[0][0:1] != "-"):
+        setattr(options, missing, rest[0])
     elif rest:
         parser.error(f"unrecognized arguments: {' '.join(rest)}")
     return options
@@ -254,10 +255,12 @@ def _add_history(parser: argparse.ArgumentParser) -> None:
 
 def _add_diff(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "before", metavar="BEFORE", help=f"[NAME=]PATH. {_SOURCE} Of several the newest is compared."
+        "before",
+        metavar="BEFORE",
+        help=f"[NAME=]PATH. {_SOURCE} Of several the newest is compared; without AFTER, with the one before it in its job.",
     )
     parser.add_argument(
-        "after", metavar="AFTER", help="[NAME=]PATH of the other one, which may be of another job."
+        "after", metavar="AFTER", nargs="?", help="[NAME=]PATH of the other one, which may be of another job."
     )
     parser.add_argument(
         "--operator", metavar="NAME", help="Compare the states of this operator: its uid, name or id."
@@ -646,7 +649,7 @@ _USAGES = {
     "query": "savepointdb query SQL --savepoint [NAME=]PATH [--format FORMAT] [--output FILE] [option …]",
     "inspect": "savepointdb inspect PATH [option …]",
     "lookup": "savepointdb lookup PATH KEY [option …]",
-    "diff": "savepointdb diff BEFORE AFTER [--operator NAME] [--state NAME] [--key KEY] [--format FORMAT] [option …]",
+    "diff": "savepointdb diff BEFORE [AFTER] [--operator NAME] [--state NAME] [--key KEY] [--format FORMAT] [option …]",
     "history": "savepointdb history PATH KEY [--last N] [option …]",
     "check": "savepointdb check SAVEPOINT [--against X] [--flink VERSION] [--backend NAME] [--format FORMAT] [option …]",
     "bisect": "savepointdb bisect ROOT SQL [--job NAME] [--from CHECKPOINT] [--to CHECKPOINT] [option …]",

@@ -78,6 +78,14 @@ def jobs_of(databases: Sequence[Database], facts: KnownFacts) -> list[Job]:
     ]
 
 
+def earlier_than(database: Database, jobs: Iterable[Job]) -> tuple[Database, ...]:
+    """Return the databases before one in its job, the newest first; opens nothing."""
+    for job in jobs:
+        if database in job.databases:
+            return job.databases[job.databases.index(database) + 1 :]
+    return ()
+
+
 def newest_first(databases: Iterable[Database]) -> tuple[Database, ...]:
     """Return the databases of one job, the newest first; opens nothing."""
     found = list(databases)

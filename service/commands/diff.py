@@ -26,6 +26,7 @@ import pyarrow as pa
 
 from catalog import Catalog, CatalogError, Database, KeyedState, NoSuchTableError, Root
 from catalog.errors import near_names
+from catalog.jobs.grouping import earlier_than
 from readers import ReaderError, load_machine
 from service.commands.compile import log_compilation
 from service.commands.outcome import (
@@ -225,6 +226,8 @@ class _Diff:
 
 def _databases(options: Namespace) -> tuple[Database, Database]:
     """Return the two savepoints; of a folder with several the newest, which is said."""
+    if options.after is None:
+        return _newest_two(options)
     given = [options.before, options.after]
     found = [_newest(source, options) for source in given]
     if found[0].name.casefold() == found[1].name.casefold():
@@ -234,6 +237,24 @@ def _databases(options: Namespace) -> tuple[Database, Database]:
             for label, root in zip(_SIDES, roots, strict=True)
         ]
     return found[0], found[1]
+
+
+def _newest_two(options: Namespace) -> tuple[Database, Database]:
+    """Return the newest savepoint of a folder, and the one before it in its job."""
+    catalog = catalog_of([options.before], options)
+    after = catalog.newest
+    for before in () if after is None else earlier_than(after, catalog.jobs()):
+        try:
+            before.describe()
+        except ReaderError as error:
+            told = f"{before.path} cannot be read: {query_error_of(error).message}"
+            print(f"savepointdb: {printable(told)}; the one before it is compared", file=sys.stderr)
+        else:
+            assert after is not None
+            return before, after
+    raise WrongUsageError(
+        f"expected AFTER, or a folder with two savepoints of one job, found {options.before} alone"
+    )
 
 
 def _newest(source: str | Root, options: Namespace, *, is_told: bool = True) -> Database:

@@ -4,6 +4,7 @@
 |---|---|
 | `diff('a', 'b', 'op__state')` | the rows of the table that were added, removed or changed from a to b |
 | `diff('a', 'b')` | the summary: a row for each state |
+| `diff('previous', 'b', …)` | the same from the savepoint before b, in the job of b |
 | `TABLE(diff(…))` | the same, as Trino writes functions in FROM |
 
 The names of databases and tables are texts, so that they need no other quotes. In the tree the call becomes the name of a table that
@@ -22,6 +23,8 @@ from service.errors import InvalidQueryError, Position
 from service.sql.functions import DIFFERENCES
 from service.sql.parser import blanked, tokens_of
 
+# A database of this name goes before.
+PREVIOUS = "previous"
 _TABLE = "table"
 _FORM = f"{DIFFERENCES}('before', 'after') or {DIFFERENCES}('before', 'after', 'table')"
 

@@ -23,7 +23,9 @@ from sqlglot import exp
 from catalog import Catalog, CatalogError, Database, NoSuchTableError, Predicate, Table
 from catalog.differences.databases import ComparedDatabases
 from catalog.errors import near_names
+from catalog.jobs.grouping import earlier_than
 from catalog.predicate import ANYTHING
+from readers import ReaderError
 from service.errors import (
     DatabaseNotFoundError,
     ForbiddenError,
@@ -35,7 +37,7 @@ from service.errors import (
     query_error_of,
 )
 from service.sql.allowlist import check_table_function, check_tree
-from service.sql.differences import DifferenceCall, NameArgument, difference_call
+from service.sql.differences import PREVIOUS, DifferenceCall, NameArgument, difference_call
 from service.sql.edits import edited
 from service.sql.functions import DIFFERENCES
 from service.sql.names import TablesBySelect, is_common_table, rename_tables, used_columns, used_names
@@ -231,7 +233,8 @@ class Resolver:
         return TableReference(name=f"{number}: {database.name}.{table.name}", database=read, table=table)
 
     def _difference(self, call: DifferenceCall, number: int) -> TableReference:
-        before, after = self._one_database(call.before), self._one_database(call.after)
+        after = self._one_database(call.after)
+        before = self._before(call.before, after)
         compared = ComparedDatabases(before, after)
         wanted = call.table
         try:
@@ -244,6 +247,23 @@ class Resolver:
         names = [before.name, after.name, *([] if wanted is None else [table.name])]
         return TableReference(
             name=f"{number}: {DIFFERENCES}({', '.join(names)})", database=compared, table=table
+        )
+
+    def _before(self, argument: NameArgument, after: Database) -> Database:
+        """Return the database that a call compares with another one, which may be the one before it in its job."""
+        if argument.name.casefold() != PREVIOUS or PREVIOUS in map(str.casefold, self._catalog.databases):
+            return self._one_database(argument)
+        for earlier in earlier_than(after, self._catalog.jobs()):
+            try:
+                earlier.describe()
+            except ReaderError as error:
+                told = f'"{earlier.name}" is newer than "{PREVIOUS}", and cannot be read: {query_error_of(error).message}'
+                self.skipped = tuple(dict.fromkeys((*self.skipped, told)))
+            else:
+                return earlier
+        raise DatabaseNotFoundError(
+            f"there is no savepoint before {after.name!r} in its job that can be read",
+            position=argument.position,
         )
 
     def _one_database(self, argument: NameArgument) -> Database:

@@ -102,7 +102,7 @@ def test_the_rows_of_a_state_come_in_every_format(
 
 
 def test_the_rows_of_a_key(after: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = diff(BEFORE, after, "--key", "key_662", "--format", "jsonl", capsys=capsys)
+    code, out, _ = diff(BEFORE, "--key", "key_662", after, "--format", "jsonl", capsys=capsys)
     unchanged = diff(BEFORE, after, "--key", "key_1", "--state", "count", capsys=capsys)
 
     [row] = [json.loads(line) for line in out.splitlines()]
@@ -131,9 +131,15 @@ def test_of_a_folder_the_newest_is_compared(capsys: pytest.CaptureFixture[str]) 
 
     code, out, err = diff(job / "chk-1", job, "--operator", "source", capsys=capsys)
 
-    assert code == 1
+    both = diff(job, "--operator", "source", capsys=capsys)
+    alone = diff(job / "chk-1", capsys=capsys)
+
+    assert (code, both[0], both[2]) == (1, 1, "")
     assert "savepointdb: the newest of 2 is compared: " in err
     assert "chk-2" in out.splitlines()[1]
+    assert out.splitlines()[2:] == both[1].splitlines()[2:]
+    assert alone[0] == 2
+    assert "expected AFTER, or a folder with two savepoints of one job" in alone[2]
 
 
 @pytest.mark.slow

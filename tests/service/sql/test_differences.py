@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -191,3 +192,42 @@ def test_a_history_is_no_savepoint() -> None:
 
     assert raised.value.position is not None
     assert raised.value.position.column == 30
+
+
+@pytest.mark.slow
+def test_a_previous_savepoint_that_cannot_be_read_is_passed_over_and_named(tmp_path: Path) -> None:
+    job = DATA / "flink" / "2.3.0" / "wordcount-rocksdb-checkpoint-incremental" / "checkpoint"
+    shutil.copytree(job, tmp_path / "job")
+    shutil.copytree(job / "chk-2", tmp_path / "job" / "chk-3")
+    (tmp_path / "job" / "chk-2" / "_metadata").write_bytes(b"no metadata")
+    catalog = Catalog([Root(path=str(tmp_path / "job"), label="w")])
+
+    plan = planned(
+        "SELECT * FROM diff('previous', 'w__chk-3')", catalog, dialect="trino", max_sql_bytes=99, constants={}
+    )
+
+    assert [database.name for database in plan.databases] == ["w__chk-1", "w__chk-3"]
+    [skipped] = plan.skipped
+    assert skipped.startswith('"w__chk-2" is newer than "previous", and cannot be read: ')
+
+
+def test_previous_is_the_savepoint_before_in_its_job(ask_of: Callable[[Catalog], Any]) -> None:
+    job = DATA / "flink" / "2.3.0" / "wordcount-rocksdb-checkpoint-incremental" / "checkpoint"
+    catalog = Catalog([Root(path=str(job), label="w")])
+    asker = ask_of(catalog)
+    _, first = catalog.jobs()[0].databases
+
+    newest = asker.rows(
+        "SELECT change, count(*) FROM diff('Previous', 'latest', 'aggregate__count') GROUP BY ALL"
+    )
+
+    assert sorted(newest) == sorted(
+        asker.rows(
+            f"SELECT change, count(*) FROM diff('{first.name}', 'latest', 'aggregate__count') GROUP BY ALL"
+        )
+    )
+    assert dict(newest) == {"added": 4, "changed": 176, "removed": 20}
+    with pytest.raises(DatabaseNotFoundError, match="no savepoint before") as raised:
+        asker.rows(f"SELECT * FROM diff('previous', '{first.name}')")
+    assert raised.value.position is not None
+    assert raised.value.position.column == 20
