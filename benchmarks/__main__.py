@@ -35,6 +35,7 @@ from service.settings import Settings
 RUNS = 5
 LOOKUP_RUNS = 50
 EXPORT_RUNS = 2
+_CHECKPOINTS = 10
 
 
 def main() -> int:
@@ -185,6 +186,26 @@ def _query(sql: str) -> Callable[[Path], Callable[[], int]]:
     return prepare
 
 
+def _history(savepoint: Path) -> Callable[[], int]:
+    """Return a measurement of one key in ten checkpoints, which share all files of state: hard links."""
+    folder = tempfile.TemporaryDirectory(dir=savepoint.parent)
+    for number in range(1, _CHECKPOINTS + 1):
+        checkpoint = Path(folder.name, "job", f"chk-{number}")
+        checkpoint.mkdir(parents=True)
+        for file in savepoint.iterdir():
+            (checkpoint / file.name).hardlink_to(file)
+    settings = Settings()
+    queries = Queries(catalog.connect(folder.name), {"duckdb": DuckDBEngine(settings)}, settings)
+    sql = "SELECT _database, value FROM job__history.aggregate__count WHERE key = 'key_662'"
+
+    def once() -> int:
+        assert Path(folder.name).exists()  # removed with this function
+        with queries.start(QueryRequest(sql=sql)) as query:
+            return sum(batch.num_rows for batch in query.batches())
+
+    return once
+
+
 def _export(savepoint: Path) -> Callable[[], int]:
     """Return a measurement of every row of every state into a Parquet file for each state."""
     settings = Settings()
@@ -236,6 +257,7 @@ MEASUREMENTS: dict[str, tuple[Callable[[Path], Callable[[], int]], bool, int]] =
     ),
     "everything to Parquet": (_export, True, EXPORT_RUNS),
     "SQL: one key": (_query("SELECT value FROM aggregate__count WHERE key = 'key_662'"), False, LOOKUP_RUNS),
+    f"SQL: one key in {_CHECKPOINTS} checkpoints": (_history, False, LOOKUP_RUNS),
     "SQL: StateMeta": (_query("SELECT * FROM StateMeta"), False, LOOKUP_RUNS),
 }
 

@@ -1,0 +1,61 @@
+"""The history of a job on Spark and on DuckDB: the same rows, of checkpoints that share files, and of states that came later."""
+
+from __future__ import annotations
+
+import pytest
+
+from catalog import Catalog, Root
+from service.cli import main
+from service.engines.duckdb.engine import DuckDBEngine
+from service.engines.engine import Engine
+from service.engines.spark.engine import SparkEngine
+from service.sql.dialects import planned
+from tests.support.checkpoints import put
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(scope="module")
+def job(tmp_path_factory: pytest.TempPathFactory) -> Catalog:
+    root = tmp_path_factory.mktemp("root")
+    for number in (1, 2):
+        put(root / "job" / f"chk-{number}", number)
+    script = "CREATE TABLE aggregate__flags AS SELECT 'key_662' AS key, 7 AS value"
+    assert main(["write", str(root / "job" / "chk-2"), script, "--to", str(root / "job" / "chk-3")]) == 0
+    return Catalog([Root(path=str(root), label="prod")])
+
+
+def rows(engine: Engine, catalog: Catalog, sql: str, dialect: str) -> list[dict[str, object]]:
+    plan = planned(sql, catalog, dialect=dialect, max_sql_bytes=1 << 20, constants={})
+    execution = engine.execution(plan)
+    try:
+        found: list[dict[str, object]] = execution.open().read_all().to_pylist()
+    finally:
+        execution.close()
+    return found
+
+
+@pytest.mark.parametrize(
+    ("dialect", "sql"),
+    [
+        (
+            "duckdb",
+            "SELECT _checkpoint_id, _checkpoint_at, _database, value FROM job__history.aggregate__count "
+            "WHERE key = 'key_662' ORDER BY _database",
+        ),
+        (
+            "trino",
+            "SELECT _database, count(*) AS n, sum(value) AS total FROM job__history.aggregate__count "
+            "WHERE _checkpoint_id >= 2 GROUP BY _database ORDER BY _database",
+        ),
+        ("duckdb", "SELECT * FROM job__history.aggregate__flags ORDER BY _database"),
+        ("duckdb", "SELECT job, checkpoints, history FROM savepointdb.jobs"),
+    ],
+)
+def test_spark_finds_the_rows_that_duckdb_finds(
+    job: Catalog, spark_engine: SparkEngine, duckdb_engine: DuckDBEngine, dialect: str, sql: str
+) -> None:
+    found = rows(spark_engine, job, sql, dialect)
+
+    assert found
+    assert found == rows(duckdb_engine, job, sql, dialect)
