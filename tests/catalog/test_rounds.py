@@ -24,6 +24,9 @@ from tests.catalog.test_objectstore import texts
 from tests.support.objectstore import ObjectStore, Proxy, Request, Rounds
 from tests.support.waiting import wait_until
 
+# A store that answers late is waited for again and again.
+pytestmark = pytest.mark.slow
+
 KEYS = 3000
 UID = "aggregate"
 _TO_OPEN = 1 + 2 + 6 + 6  # requests, as `test_a_key_in_rocksdb_takes_seven_rounds_at_most` has them

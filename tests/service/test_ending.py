@@ -82,6 +82,7 @@ def test_a_savepoint_that_flink_removes_is_gone_and_others_are_not(
     assert (kept[0], kept[1]["rows"]) == (200, [[1000]])
 
 
+@pytest.mark.slow
 def test_a_file_that_is_missing_from_a_savepoint_that_is_there_is_missing(
     folder: Path, http: httpx.Client
 ) -> None:

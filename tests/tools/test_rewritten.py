@@ -13,6 +13,7 @@ from tools.rewritten import main
 FLINK = DATA / "flink/1.20.3"
 
 
+@pytest.mark.slow
 def test_rows_of_what_is_written_anew_are_the_same(capsys: pytest.CaptureFixture[str]) -> None:
     code = main([str(FLINK / "wordcount-hashmap-savepoints"), str(FLINK / "wordcount-rocksdb-savepoints")])
 

@@ -220,6 +220,7 @@ def divided(modulus: int, rest: int) -> Callable[[Row], bool]:
     ),
     in_memory=st.sampled_from([0, 1 << 20]),
 )
+@pytest.mark.slow
 def test_any_layers(
     layers: list[tuple[str, int]], in_memory: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -365,6 +366,7 @@ def test_a_source_that_another_process_does_not_see_is_its_error(tmp_path: Path)
     assert not (tmp_path / "new").exists()
 
 
+@pytest.mark.slow
 def test_in_a_store(store: ObjectStore, proxy: Proxy, tmp_path: Path) -> None:
     for key in store.contents(""):
         store.delete(key)

@@ -74,6 +74,7 @@ def test_metadata_comes_last(proxy: Proxy, outlined: Path) -> None:
     assert len(set(written)) == len(written) - 1
 
 
+@pytest.mark.slow
 def test_files_of_one_store_are_copied_inside_it(store: ObjectStore, proxy: Proxy, outlined: Path) -> None:
     source = SavepointLocation(proxy.url(store.upload(outlined, "source")))
     proxy.taken()
@@ -287,6 +288,7 @@ def test_a_file_that_is_not_written_to_its_end_leaves_nothing(store: ObjectStore
     assert store.uploads == []
 
 
+@pytest.mark.slow
 def test_a_failed_check_leaves_nothing_behind(store: ObjectStore, proxy: Proxy, outlined: Path) -> None:
     def refuse(savepoint: Savepoint) -> None:
         assert len(savepoint.operators) == 3

@@ -157,6 +157,7 @@ def test_a_jar_is_compared_with(client: httpx.Client, pair: Path) -> None:
     assert "/tmp" not in alone.text + both.text
 
 
+@pytest.mark.slow
 def test_a_user_compares_only_what_the_user_may_see(
     roots: list[Root], serving: Serving, tmp_path: Path
 ) -> None:
@@ -182,6 +183,7 @@ def test_a_user_compares_only_what_the_user_may_see(
     assert refused(foreign) == (403, "FORBIDDEN")
 
 
+@pytest.mark.slow
 def test_limits_hold(roots: list[Root], serving: Serving) -> None:
     body = {"database": "prod", "backend": "hashmap"}
     for settings, status, code in (

@@ -517,6 +517,7 @@ def test_a_process_leaves_no_files_of_its_own(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_failed_statement_ends_the_process_with_its_code() -> None:
     ended = subprocess.run(
         command("query", "SELECT nothing FROM aggregate", "--savepoint", NATIVE),

@@ -107,6 +107,7 @@ def test_without_a_file_a_slow_client_holds_its_query_back(tmp_path: Path) -> No
     assert buffer.put(batch_of(1, 100), 0)
 
 
+@pytest.mark.slow
 def test_a_query_of_a_slow_client_ends_and_loses_no_rows() -> None:
     with queries_of() as queries, queries.start(QueryRequest(sql=LONG)) as query:
         wait_until(lambda: query.state is QueryState.FINISHED)

@@ -186,6 +186,7 @@ def test_a_query_that_does_not_hear_its_deadline_is_killed(service: Service) -> 
     assert service.rows(LOOKUP) == [("key_1", 38)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT])
 def test_a_worker_that_ends_loses_only_its_query(number: signal.Signals, service: Service) -> None:
     with service.queries.start(QueryRequest(sql=LONG)) as other:

@@ -244,6 +244,7 @@ def test_a_query_that_is_not_read_ends(small: Any) -> None:
     wait_until(lambda: state(small, page["id"]) == "FAILED")
 
 
+@pytest.mark.slow
 def test_too_many_queries_get_a_time_to_retry(small: Any) -> None:
     pages = [small.post(ENDLESS).json() for _ in range(2)]
     wait_until(lambda: small.post("SELECT 1").status_code == 429)
