@@ -24,7 +24,6 @@ from service.commands.progress import ProgressLine
 from service.commands.sources import cache_of, catalog_of
 from service.encode import printable
 from service.engines.registry import open_engines
-from service.errors import query_error_of
 from service.queries.registry import Queries
 from service.settings import UNLIMITED, settings_of
 from service.testing.files import SUFFIXES, given_params, read_rules, with_params
@@ -75,9 +74,9 @@ def _watch(options: Namespace, catalog: Catalog, runner: Runner, output: _Output
         try:
             subjects = watch.look()
             failure = ""
-        except ReaderError as error:
+        except (ReaderError, OSError) as error:
             # A folder that cannot be listed for a moment is no reason to stop.
-            subjects, failure = [], query_error_of(error).told
+            subjects, failure = [], str(error)
         if failure and failure != told:
             _tell(failure)
         told = failure
