@@ -35,12 +35,16 @@ class KeyedStateEntry(BaseModel):
 
     operator_id: str
     operator: str = Field(description="name of the operator's table")
+    table_name: str = Field(description="name of the table that the query reads")
     state_name: str
     state_kind: str
     key_type: str = Field(description="SQL type of its keys")
     columns: list[str] = Field(description="columns of the query")
     sql: str | None = Field(
         default=None, description="query of the key's rows; null if the text is no key of this type"
+    )
+    condition: str | None = Field(
+        default=None, description="condition of that query, for others over the table, such as `diff`"
     )
     reason: str | None = Field(default=None, description="why the text is no key of this type")
     is_close: bool = Field(
@@ -85,6 +89,7 @@ def _entry(database: Database, state: KeyedState, text: str) -> KeyedStateEntry:
     entry = KeyedStateEntry(
         operator_id=state.operator_id,
         operator=state.operator,
+        table_name=state.table.name,
         state_name=state.state,
         state_kind=state.kind,
         key_type=sql_type(state.key_type),
@@ -96,5 +101,6 @@ def _entry(database: Database, state: KeyedState, text: str) -> KeyedStateEntry:
     except NotAKeyError as error:
         entry.reason, entry.is_close = str(error), error.is_close
     else:
-        entry.sql = f"SELECT * FROM {source} WHERE {' AND '.join([condition, *facts])}"
+        entry.condition = " AND ".join([condition, *facts])
+        entry.sql = f"SELECT * FROM {source} WHERE {entry.condition}"
     return entry

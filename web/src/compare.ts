@@ -1,7 +1,7 @@
-// The choice of several databases, to stand side by side.
-import type { Database } from "./catalog";
+// The choice of databases to compare: several that stand side by side, or one before and one after.
+import { Database, optionsOf } from "./catalog";
 import { kept } from "./context";
-import { h } from "./dom";
+import { h, select } from "./dom";
 import { describe, Job, jobOfName, jobsOf, shortName, titlesOf } from "./jobs";
 
 const MOST_AT_FIRST = 6;
@@ -82,6 +82,26 @@ export function compareBox(list: Database[], names: string[], onChange: (names: 
     ),
     jobs,
     others.length ? h("div", { class: "boxes" }, others) : null,
+  );
+}
+
+/** A database and the one before it, of one job; where nothing is before it, the one after it. */
+export function defaultPair(list: Database[], name: string | null): { before: string; after: string } | null {
+  const readable = jobOfName(list, name)?.databases.filter((database) => database.error === null) ?? [];
+  const own = list.find((one) => one.name === name)?.alias_of ?? name;
+  const at = Math.max(0, readable.findIndex((one) => one.name === own));
+  const from = at + 1 < readable.length ? at : at - 1;
+  return from < 0 ? null : { before: readable[from + 1].name, after: readable[from].name };
+}
+
+/** The choice of two. */
+export function pairBox(list: Database[], before: string, after: string, onChange: (before: string, after: string) => void): HTMLElement {
+  return h(
+    "div",
+    { class: "pair" },
+    select("Before", optionsOf(list, before), before, (name) => onChange(name, after)),
+    h("button", { type: "button", "aria-label": "Swap before and after", title: "Swap before and after", onclick: () => onChange(after, before) }, "⇄"),
+    select("After", optionsOf(list, after), after, (name) => onChange(before, name)),
   );
 }
 

@@ -8,7 +8,7 @@ export interface Chosen {
 }
 
 const chosen: Chosen = { db: null, dbs: null, key: null };
-const OF_VIEWS: Record<string, (keyof Chosen)[]> = { keys: ["db", "key", "dbs"], offsets: ["db", "dbs"], jobs: [] };
+const OF_VIEWS: Record<string, (keyof Chosen)[]> = { keys: ["db", "key", "dbs"], offsets: ["db", "dbs"], timeline: ["key"], jobs: [], diff: [] };
 const listeners: (() => void)[] = [];
 
 export function kept(): Readonly<Chosen> {

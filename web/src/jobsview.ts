@@ -88,7 +88,10 @@ function unreadableNote(job: Job, newest: Database | undefined, first: Database)
 /** What can be done with a job. */
 function links(job: Job): HTMLElement {
   const newest = newestOf(job);
+  const readable = job.databases.filter((one) => one.error === null);
   const all: [string, string | null][] = [
+    ["Timeline of a key", newest ? hashOf("timeline", { job: job.name }) : null],
+    ["Diff of the newest", readable.length > 1 ? hashOf("diff", { before: readable[1].name, after: readable[0].name }) : null],
     ["History", newest && job.entry.history ? hashOf("query", { db: newest.name, sql: historySql(job), run: "1" }) : null],
   ];
   return h("p", { class: "actions" }, all.map(([text, address]) => (address === null ? null : h("a", { class: "link", href: address }, text))));
@@ -142,11 +145,12 @@ function checkpoints(job: Job): Child {
       holder,
       plainTable(
         "Checkpoints",
-        ["Savepoint", "Kind", "Written"],
-        seen.map((one) => [
+        ["Savepoint", "Kind", "Written", "Compare"],
+        seen.map((one, at) => [
           one.error === null ? h("a", { class: "link", href: hashOf("overview", { db: one.name }), title: one.name }, shortName(one)) : h("span", { title: one.name }, shortName(one)),
           one.error === null ? (one.kind ?? "").toLowerCase() : h("span", { class: "bad", title: one.error }, "unreadable"),
           one.created_at ? h("span", { title: one.created_at }, age(one.created_at)) : "–",
+          compareLink(one, job.databases.find((other, place) => place > at && other.error === null)),
         ]),
       ),
       seen.length < job.databases.length ? h("p", {}, h("button", { type: "button", onclick: () => show(job.databases.length) }, `Show all ${count(job.databases.length)}`)) : null,
@@ -154,4 +158,9 @@ function checkpoints(job: Job): Child {
   };
   show(MOST);
   return [h("h2", {}, "Checkpoints and savepoints"), holder];
+}
+
+function compareLink(one: Database, before: Database | undefined): Child {
+  if (one.error !== null || !before) return "";
+  return h("a", { class: "link", href: hashOf("diff", { before: before.name, after: one.name }), "aria-label": `Diff of ${shortName(one)} with the one before` }, "with the one before");
 }

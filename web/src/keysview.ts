@@ -9,7 +9,7 @@ import { bytes, plural, utc } from "./format";
 import { Entry, exampleOf, Found, Keyed, lookup, MOST } from "./lookup";
 import { empty, lackingBox, leaveOutButton, plainTable, problem } from "./panel";
 import { progressBar } from "./progressbar";
-import { remember } from "./route";
+import { hashOf, remember } from "./route";
 
 export function keysView(main: HTMLElement, values: URLSearchParams, signal: AbortSignal): void {
   let list: Database[] = [];
@@ -108,7 +108,12 @@ function shown(all: Found[], compared: Compared, done: boolean, withoutThem: (()
   const nothing = isWhole && !fits ? "No operator has keys of a type that this text could be." : isWhole ? "No operator has state for this key." : "What could be read has no state for this key.";
   const others = othersOf(all);
   return [
-    h("p", { class: "note" }, total ? `${plural(total, "value")} in ${plural(all.filter((found) => found.entries.length).length, "savepoint")}; ${bytes(read)} read.` : ""),
+    h(
+      "p",
+      { class: "note" },
+      total ? `${plural(total, "value")} in ${plural(all.filter((found) => found.entries.length).length, "savepoint")}; ${bytes(read)} read. ` : "",
+      total ? [...new Set(compared.jobs.values())].filter(Boolean).map((job) => h("a", { class: "link", href: hashOf("timeline", { job, key: kept().key }) }, "Timeline")) : null,
+    ),
     errors.length
       ? h(
           "div",

@@ -31,12 +31,14 @@ export interface Found {
 export interface Keyed {
   operator_id: string;
   operator: string;
+  table_name: string;
   state_name: string;
   state_kind: string;
   key_type: string;
   columns: string[];
-  /** The query of the key's rows; null where the text is no key of this type. */
+  /** The query of the key's rows, and its condition; null where the text is no key of this type. */
   sql: string | null;
+  condition: string | null;
   reason: string | null;
   is_close: boolean;
   example_sql: string;
@@ -124,6 +126,17 @@ function nameOf(state: Keyed): string {
 
 function placeOf(state: Keyed): string {
   return `${state.operator} · ${nameOf(state)}`;
+}
+
+/** The condition that finds the rows of a key in a table of one of some databases; null where the text is none of its keys. */
+export async function conditionOf(databases: string[], table: string, key: string, signal: AbortSignal): Promise<string | null> {
+  for (const database of databases) {
+    const { states } = await post<Read>(`api/databases/${encodeURIComponent(database)}/keys`, { key }, signal);
+    const found = states.find((state) => state.table_name === table);
+    if (found) return found.condition;
+  }
+  // Not the table of a state: timers, and what lists facts.
+  return `key::VARCHAR = ${literal(key)}`;
 }
 
 /** A key of a state, as it may be typed; null where the state has none, or cannot be read. */

@@ -3,6 +3,7 @@ import "tabulator-tables/dist/css/tabulator_simple.min.css";
 import "./style.css";
 import { checkView } from "./checkview";
 import { hashOfView, keep, onKept } from "./context";
+import { diffView } from "./diffview";
 import { fill, h } from "./dom";
 import { jobsView } from "./jobsview";
 import { keysView } from "./keysview";
@@ -11,6 +12,7 @@ import { overviewView } from "./overview";
 import { queryView } from "./queryview";
 import { route } from "./route";
 import { applyTheme, mountTheme } from "./theme";
+import { timelineView } from "./timelineview";
 import { timersView } from "./timersview";
 import { writes } from "./writes";
 import { writeView } from "./writeview";
@@ -22,6 +24,8 @@ const VIEWS: Record<string, { title: string; show: View }> = {
   overview: { title: "Overview", show: overviewView },
   query: { title: "Query", show: queryView },
   keys: { title: "Key explorer", show: keysView },
+  timeline: { title: "Timeline", show: timelineView },
+  diff: { title: "Diff", show: diffView },
   timers: { title: "Timers", show: timersView },
   offsets: { title: "Source offsets", show: offsetsView },
   check: { title: "Check", show: checkView },

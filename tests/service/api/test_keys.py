@@ -110,11 +110,13 @@ def test_a_text_that_is_no_key_of_a_state_has_the_reason(all_states: httpx.Clien
     assert place == {
         "operator_id": place["operator_id"],
         "operator": "kinds-tuple2",
+        "table_name": "kinds-tuple2__val",
         "state_name": "val",
         "state_kind": "VALUE",
         "key_type": "STRUCT(f0 VARCHAR, f1 INTEGER)",
         "columns": ["key", "namespace", "value", "_key_group", "_subtask"],
         "sql": None,
+        "condition": None,
         "reason": "expected the fields f0, f1; f1 is missing",
         "is_close": True,
         "example_sql": 'SELECT key FROM "canonical"."kinds-tuple2__val" WHERE key IS NOT NULL LIMIT 1',
