@@ -21,6 +21,7 @@ from readers.formats.rocksdb.source import RocksSource
 from readers.formats.source import Selection, StateName
 from readers.savepoint import Savepoint
 from tests.support.examples import examples
+from tests.support.objectstore import ObjectStore, Proxy
 from tests.support.paths import DATA
 from tests.support.sstfiles import (
     STATES,
@@ -28,6 +29,7 @@ from tests.support.sstfiles import (
     Write,
     batch,
     checkpoint,
+    keys,
     lawful,
     rocks_sources,
     shapes,
@@ -53,7 +55,7 @@ def entries(pages: Iterator[Page] | tuple[Page, ...]) -> list[Pair]:
     return found
 
 
-def source_of(directory: Path) -> RocksSource:
+def source_of(directory: Path | str) -> RocksSource:
     """The first source of RocksDB of a savepoint."""
     operators = Savepoint(directory).operators
     parts = (part for operator in operators for state in operator.states for part in state.parts)
@@ -101,7 +103,10 @@ def expected(
     shape=shapes,
     between=st.integers(1, 4),
     compacted=st.integers(-1, 4),
+    deleted=st.one_of(st.none(), st.tuples(st.integers(0, 4), keys, keys)),
     groups=st.tuples(st.integers(0, 2), st.integers(1, 9)),
+    most=st.sampled_from([2, 1 << 13]),
+    share=st.sampled_from([4, 1 << 30]),
 )
 def test_differing_entries_are_those_of_both_read_whole(
     tmp_path: Path,
@@ -110,7 +115,10 @@ def test_differing_entries_are_those_of_both_read_whole(
     shape: Shape,
     between: int,
     compacted: int,
+    deleted: tuple[int, bytes, bytes] | None,
     groups: tuple[int, int],
+    most: int,
+    share: int,
 ) -> None:
     """Whatever is put, appended, deleted and compacted between two checkpoints of an instance."""
     directory = tmp_path / "db"
@@ -118,6 +126,9 @@ def test_differing_entries_are_those_of_both_read_whole(
     directory.mkdir()
     writer = RocksWriter(directory / "instance", STATES, options_file, shape.adjust)
     made = list(lawful(rounds))
+    if deleted is not None and deleted[0] < len(made):
+        first, behind = sorted(deleted[1:])
+        made[deleted[0]].append((DELETE_RANGE, first, behind + b"\x03"))
     between = min(between, len(made) - 1)
     for number, write in enumerate(made):
         if number == between:
@@ -130,11 +141,15 @@ def test_differing_entries_are_those_of_both_read_whole(
     before, after = source_of(directory / "before"), source_of(directory / "after")
 
     common = Selection(key_groups=frozenset(range(groups[0], groups[0] + groups[1])))
-    for name in STATES:
-        state = StateName(name=name)
-        assert differing(before, after, state) == expected(before, after, state, common)
-        assert differing(after, before, state) == expected(after, before, state, common)
-        assert differing(after, after, state) == ([], [])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("readers.formats.rocksdb.differences._MAX_KEYS", most)
+        patch.setattr("readers.formats.rocksdb.differences._LEAST_SHARE", share)
+        patch.setattr("readers.formats.rocksdb.sst.kept._KEPT_BYTES", 300 * most)
+        for name in STATES:
+            state = StateName(name=name)
+            assert differing(before, after, state) == expected(before, after, state, common)
+            assert differing(after, before, state) == expected(after, before, state, common)
+            assert differing(after, after, state) == ([], [])
 
 
 def compact(writer: RocksWriter) -> None:
@@ -315,6 +330,76 @@ def test_selection_leaves_out_other_key_groups(tmp_path: Path, options_file: Pat
     found = differing(before, after, COUNT, Selection(key_groups=frozenset({2, 5})))
 
     assert [key for key, _ in found[1]] == [number(2), number(10), number(5), number(13)]
+
+
+@pytest.mark.slow
+def test_ingested_table_is_compared_through_rocksdb(tmp_path: Path, options_file: Path) -> None:
+    """The sequence number of its entries stands outside of their keys."""
+    writer = filled(tmp_path / "db", options_file, 2_000)
+    before = source_of(checkpoint(writer, tmp_path / "before"))
+    table = rocksdict.SstFileWriter(writer.family_options)
+    table.open(str(tmp_path / "ingested.sst"))
+    table[number(8)] = b"ingested"
+    table.finish()
+    database = writer.open()
+    database.get_column_family("count").ingest_external_file([str(tmp_path / "ingested.sst")])
+    database.close()
+    after = source_of(checkpoint(writer, tmp_path / "after"))
+
+    found = differing(before, after, COUNT)
+
+    assert found == expected(before, after, COUNT)
+    assert found[1] == [(number(8), b"ingested")]
+
+
+# --- in an object store ---
+
+
+def moved(directory: Path, tables: str) -> None:
+    """Move the tables of a checkpoint into another folder, under their own names there, as Flink shares them."""
+    data = (directory / "_metadata").read_bytes()
+    for file in directory.glob("*.sst"):
+        name, size = file.name.encode(), file.stat().st_size
+        path = f"{tables}/{file.name}".encode()
+        relative = b"\x06" + struct.pack(">H", len(name)) + name + struct.pack(">q", size)
+        absolute = b"\x02" + struct.pack(">q", size) + struct.pack(">H", len(path)) + path
+        assert data.count(relative) == 1
+        data = data.replace(relative, absolute)
+        file.unlink()
+    (directory / "_metadata").write_bytes(data)
+
+
+@pytest.mark.slow
+def test_shared_tables_in_an_object_store_are_not_fetched(
+    tmp_path: Path, options_file: Path, store: ObjectStore, proxy: Proxy
+) -> None:
+    writer = filled(tmp_path / "db", options_file, 60_000)
+    checkpoint(writer, tmp_path / "before")
+    writes = [(PUT, number(key), b"new") for key in (1, 30_000, 59_999)]
+    writer.write(iter([batch([*writes, (DELETE, number(777), b"")])]))
+    checkpoint(writer, tmp_path / "after")
+    tables = {file.name: file.read_bytes() for file in (tmp_path / "after").glob("*.sst")}
+    wanted = expected(source_of(tmp_path / "before"), source_of(tmp_path / "after"), COUNT)
+    for name, content in tables.items():
+        store.put(f"job/shared/{name}", content)
+    for side in ("before", "after"):
+        moved(tmp_path / side, proxy.url("job/shared").partition("?")[0])
+        store.upload(tmp_path / side, f"job/chk-{side}")
+    before, after = (source_of(proxy.url(f"job/chk-{side}")) for side in ("before", "after"))
+    proxy.taken()
+
+    found = differing(before, after, COUNT)
+
+    assert found == wanted
+    fetched = sum(
+        int(end) - int(start) + 1
+        for one in proxy.taken()
+        if one.method == "GET" and one.key.endswith(".sst") and one.byte_range
+        for start, end in [one.byte_range.removeprefix("bytes=").split("-")]
+    )
+    largest = max(map(len, tables.values()))
+    assert largest > 4_000_000
+    assert 0 < fetched < largest / 5
 
 
 # --- what Flink wrote ---
