@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import catalog
-from benchmarks.rocksdb import FLINK, write_native_savepoint
+from benchmarks.rocksdb import FLINK, write_native_savepoint, write_next_checkpoint
 from benchmarks.savepoints import STATES, write_savepoint
 from readers.formats.source import Selection
 from readers.savepoint import Savepoint
@@ -67,11 +67,19 @@ def main() -> int:
             savepoint = directory / f"{layout}-{arguments.keys}"
             if not savepoint.exists():
                 write(savepoint, arguments.keys)
+            if layout in CHANGERS and not _changed(savepoint).exists():
+                keys = range(0, arguments.keys, max(1, arguments.keys // CHANGED_KEYS))
+                CHANGERS[layout](savepoint, _changed(savepoint), keys)
             _report(layout, savepoint, arguments.keys)
     finally:
         if arguments.directory is None:
             shutil.rmtree(directory)
     return 0
+
+
+def _changed(savepoint: Path) -> Path:
+    """Return the place of the savepoint that a job makes later."""
+    return savepoint.with_name(f"{savepoint.name}-changed")
 
 
 def _report(layout: str, savepoint: Path, keys: int) -> None:
@@ -84,7 +92,8 @@ def _report(layout: str, savepoint: Path, keys: int) -> None:
     print("| what | median (least – most) | rows/s | MB/s | peak memory |")
     print("|---|---|---|---|---|")
     _in_process("SQL: count and sum of `count`", savepoint)  # compiles, if that has to be
-    for name in MEASUREMENTS:
+    names = [*MEASUREMENTS, *(DIFFERENCES if _changed(savepoint).exists() else ())]
+    for name in names:
         found = _in_process(name, savepoint)
         seconds = statistics.median(found.seconds)
         spread = f"{_time(seconds)} ({_time(min(found.seconds))} – {_time(max(found.seconds))})"
@@ -120,7 +129,7 @@ def _whole_process(sql: str, savepoint: Path) -> float:
 
 
 def _measure(name: str, savepoint: Path) -> Measured:
-    run, whole, runs = MEASUREMENTS[name]
+    run, whole, runs = (MEASUREMENTS | DIFFERENCES)[name]
     once = run(savepoint)
     seconds = []
     rows = 0
@@ -206,6 +215,20 @@ def _history(savepoint: Path) -> Callable[[], int]:
     return once
 
 
+def _diff(table: str) -> Callable[[Path], Callable[[], int]]:
+    """Return a measurement of the rows of a table that differ in the later savepoint."""
+
+    def prepare(savepoint: Path) -> Callable[[], int]:
+        before, after = (catalog.connect(path).default for path in (savepoint, _changed(savepoint)))
+        assert before is not None
+        assert after is not None
+        return lambda: sum(
+            batch.num_rows for batch in catalog.diff_table(before, after, table).scan().to_reader()
+        )
+
+    return prepare
+
+
 def _export(savepoint: Path) -> Callable[[], int]:
     """Return a measurement of every row of every state into a Parquet file for each state."""
     settings = Settings()
@@ -259,6 +282,20 @@ MEASUREMENTS: dict[str, tuple[Callable[[Path], Callable[[], int]], bool, int]] =
     "SQL: one key": (_query("SELECT value FROM aggregate__count WHERE key = 'key_662'"), False, LOOKUP_RUNS),
     f"SQL: one key in {_CHECKPOINTS} checkpoints": (_history, False, LOOKUP_RUNS),
     "SQL: StateMeta": (_query("SELECT * FROM StateMeta"), False, LOOKUP_RUNS),
+}
+
+CHANGED_KEYS = 1000
+
+CHANGERS: dict[str, Callable[[Path, Path, range], object]] = {"native": write_next_checkpoint}
+"""Write a savepoint as it is after some keys of `count` got other values."""
+
+DIFFERENCES: dict[str, tuple[Callable[[Path], Callable[[], int]], bool, int]] = {
+    f"diff of `count`, {CHANGED_KEYS:,} keys changed": (_diff("aggregate__count"), False, RUNS),
+    f"diff of `account`, {CHANGED_KEYS:,} keys of `count` changed": (
+        _diff("aggregate__account"),
+        False,
+        RUNS,
+    ),
 }
 
 PROCESSES: dict[str, tuple[str, Path | None]] = {

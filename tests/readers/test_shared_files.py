@@ -69,7 +69,7 @@ def test_a_file_of_its_own_is_read(canonical: Path, tmp_path: Path) -> None:
     after = linked(canonical, tmp_path / "after")
     data = (after / "subtask-1").read_bytes()
     (after / "subtask-1").unlink()
-    (after / "subtask-1").write_bytes(data.replace(b"name 7", b"name 8"))
+    (after / "subtask-1").write_bytes(data.replace(b"holder 16", b"holder 26"))
 
     rows, read = compared(canonical, after)
 

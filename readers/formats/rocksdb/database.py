@@ -52,7 +52,7 @@ _LONGEST_KEY_GROUP_BYTES = 2
 
 
 class RocksDatabase:
-    """One RocksDB instance, for reading.
+    """One RocksDB instance, for reading: its `files`, and our reader of its `tables`.
 
     `entries` is the only place that chooses a reader. Our reader of SST files (`sst/`) reads every range; RocksDB itself, which
     needs all files in one local folder, is opened only when our reader refuses one (`NotReadHereError`).
@@ -64,9 +64,9 @@ class RocksDatabase:
     """
 
     def __init__(self, files: Files, path: str) -> None:
-        self._files = files
+        self.files = files
+        self.tables = SstDatabase(files, path)
         self._path = path
-        self._tables = SstDatabase(files, path)
         self._lock = threading.Lock()
         self._database: rocksdict.Rdict | None = None
 
@@ -76,7 +76,7 @@ class RocksDatabase:
             if self._database is not None:
                 self._database.close()
                 self._database = None
-        self._files.close()
+        self.files.close()
 
     def entries(
         self, family: str, first: bytes, behind: bytes | None, *, keys_only: bool = False
@@ -93,7 +93,7 @@ class RocksDatabase:
         rest = first
         try:
             with storage_errors(self._path):
-                for data, starts, ends in self._tables.entries(
+                for data, starts, ends in self.tables.entries(
                     family, first, behind, few=few, keys_only=keys_only
                 ):
                     yield data, starts, ends
@@ -112,7 +112,7 @@ class RocksDatabase:
         """
         try:
             with storage_errors(self._path):
-                return list(self._tables.shares(family, bounds))
+                return list(self.tables.shares(family, bounds))
         except NotReadHereError:
             return None
 
@@ -148,7 +148,7 @@ class RocksDatabase:
         with self._lock:
             if self._database is None:
                 try:
-                    directory = str(self._files.directory())
+                    directory = str(self.files.directory())
                     options, families = rocksdb.Options.load_latest(directory)
                     self._families = frozenset(families)
                     self._database = rocksdb.Rdict(

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Hashable
+from contextlib import closing
 from functools import partial
+from weakref import WeakKeyDictionary
 
-from readers.errors import ReaderError
+import numpy as np
+
+from readers.errors import MissingFileError, ReaderError
 from readers.formats.rocksdb.database import RocksDatabase, files_of, read_only_copy
 from readers.formats.rocksdb.files import LocalFiles, RemoteFiles
-from readers.formats.rocksdb.sst import Files
+from readers.formats.rocksdb.sst import Files, TableBytes
 from readers.formats.rocksdb.sst.errors import NotReadHereError
 from readers.formats.rocksdb.sst.manifest import read_manifest
 from readers.metadata import IncrementalRemoteKeyedStateHandle
 from readers.storage.location import SavepointLocation
+from readers.storage.sameness import file_identity
+
+_COMPARED_BYTES = 1 << 20
 
 
 class RocksInstance:
@@ -33,6 +41,10 @@ class RocksInstance:
         # Several threads read splits of one savepoint and share this instance.
         self._lock = threading.Lock()
         self._database: RocksDatabase | None = None
+        self._identities: dict[str, Hashable] = {}
+        self._comparing = threading.Lock()
+        # Splits of one comparison ask again and again.
+        self._copies: WeakKeyDictionary[RocksInstance, dict[tuple[str, str], bool]] = WeakKeyDictionary()
 
     def family_bytes(self) -> dict[str, int] | None:
         """Return the size of each column family's tables; None if it is not known, or only another machine knows it.
@@ -40,7 +52,7 @@ class RocksInstance:
         It is for show: nothing that it reads is checked against checksums, which would load the machine.
         """
         try:
-            files = self.files()
+            files = self._files()
             if not files.is_local:
                 return None
             families = read_manifest(files, self.path, verify=False).families
@@ -55,14 +67,14 @@ class RocksInstance:
     def is_local(self) -> bool:
         """Return whether no file is on another machine; False if one is missing."""
         try:
-            return self.files().is_local
+            return self._files().is_local
         except ReaderError:
             return False
 
     def missing(self) -> ReaderError | None:
         """Return the error of a file that is not there, or is too short; None if all are there."""
         try:
-            files = self.files()
+            files = self._files()
         except ReaderError as error:
             return error
         damaged = [] if files.is_local else self.location.damaged(files_of(self.handle).values())
@@ -76,7 +88,7 @@ class RocksInstance:
         """
         with self._lock:
             if self._database is None:
-                self._database = RocksDatabase(self.files(), self.path)
+                self._database = RocksDatabase(self._files(), self.path)
             return self._database
 
     def close(self) -> None:
@@ -86,12 +98,57 @@ class RocksInstance:
                 self._database.close()
                 self._database = None
 
-    def files(self) -> Files:
-        """Return the files, for reading.
+    def has_same(
+        self, name: str, other: RocksInstance, other_name: str, account: Callable[[int], None]
+    ) -> bool:
+        """Return whether a file is the same as one of another instance, or a copy of it.
+
+        Only files of this machine are compared byte by byte, from their ends on: there is what tells one table from another.
 
         Raises:
             ReaderError: a file is missing.
+            OSError: it cannot be read.
         """
+        if self.identity(name) == other.identity(other_name):
+            return True
+        one, two = self.database().files, other.database().files
+        if not (one.is_local and two.is_local):
+            return False
+        with self._comparing:
+            known = self._copies.setdefault(other, {})
+            if (name, other_name) not in known:
+                known[name, other_name] = _has_same_bytes(one.open(name), two.open(other_name), account)
+            return known[name, other_name]
+
+    def identity(self, name: str) -> Hashable:
+        """Return the identity of a file.
+
+        Raises:
+            ReaderError: it is missing.
+        """
+        if name not in self._identities:
+            handle = files_of(self.handle).get(name)
+            if handle is None:
+                raise MissingFileError("expected a file of the handle, found none of this name", path=name)
+            self._identities[name] = file_identity(self.location, handle)
+        return self._identities[name]
+
+    def _files(self) -> Files:
         handles = files_of(self.handle)
         kind = RemoteFiles if self.location.is_remote(handles.values()) else LocalFiles
         return kind(self.location, handles, partial(read_only_copy, self.location, self.handle))
+
+
+def _has_same_bytes(one: TableBytes, other: TableBytes, account: Callable[[int], None]) -> bool:
+    """Compare two files, from their ends on, and close them."""
+    buffers = np.empty((2, _COMPARED_BYTES), dtype=np.uint8)
+    with closing(one), closing(other):
+        if one.size_bytes != other.size_bytes:
+            return False
+        for end in range(one.size_bytes, 0, -_COMPARED_BYTES):
+            start = max(0, end - _COMPARED_BYTES)
+            parts = buffers[0, : end - start], buffers[1, : end - start]
+            account(one.read_into(parts[0], start) + other.read_into(parts[1], start))
+            if not np.array_equal(*parts):
+                return False
+    return True

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from bisect import bisect_right, insort
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
@@ -97,37 +97,38 @@ class KeptFiles(Files):
         files: the files.
         name: of the instance among those that share `ranges`.
         ranges: what was read of them, and of those of the other instance.
+        shared: the names of files that are the same as some of the other instance, each with the name of that.
+        other: the files of the other instance: files that are the same are read there.
     """
 
-    def __init__(self, files: Files, name: str, ranges: KeptRanges) -> None:
+    def __init__(
+        self,
+        files: Files,
+        name: str,
+        ranges: KeptRanges,
+        shared: Mapping[str, str] | None = None,
+        other: KeptFiles | None = None,
+    ) -> None:
         self._files = files
         self._name = name
         self._ranges = ranges
-        self._shared: Mapping[str, str] = {}
-        self._other: KeptFiles | None = None
-
-    def share(self, shared: Mapping[str, str], other: KeptFiles) -> None:
-        """Open files from here on as those of another instance: `shared` has their names here, each with the name there."""
-        self._shared = shared
+        self._shared = shared or {}
         self._other = other
-
-    def opened(self, name: str) -> TableBytes:
-        """Open a file whose ranges are not kept."""
-        return self._files.open(name)
 
     @property
     def is_local(self) -> bool:
         return self._files.is_local
 
     def read(self, name: str) -> bytes:
-        data = self._files.read(name)
-        self._ranges.account(len(data))
-        return data
+        return self._files.read(name)
 
     def open(self, name: str) -> TableBytes:
         if self._other is not None and name in self._shared:
             return self._other.open(self._shared[name])
         return KeptBytes(self._files.open(name), f"{self._name}/{name}", self._ranges)
+
+    def identity(self, name: str) -> Hashable | None:
+        return self._files.identity(name)
 
     @property
     def has_log(self) -> bool:
@@ -144,9 +145,6 @@ class KeptFiles(Files):
 
     def directory(self) -> Path:
         return self._files.directory()
-
-    def close(self) -> None:
-        self._files.close()
 
 
 class KeptBytes(TableBytes):

@@ -142,6 +142,18 @@ class SstDatabase:
             finally:
                 opened.close()
 
+    def through(self, files: Files) -> SstDatabase:
+        """Return the same database, whose files are read in another way; what is known of its tables is shared.
+
+        Raises:
+            NotReadHereError, CorruptDataError, OSError: see `entries`.
+        """
+        found = SstDatabase(files, self._path)
+        found._manifest = self._known()
+        found._tables = self._tables
+        found._index_blocks = self._index_blocks
+        return found
+
     def tables(self, family: str, first: bytes, behind: bytes | None) -> list[DataFile]:
         """Return the tables of a column family that may have keys from `first` to `behind` (excluded).
 
