@@ -31,6 +31,10 @@ _FACTS_IDENTITY = {
     "source_offsets": ("operator_id", "connector", "topic", "partition"),
     "operators": ("operator_uid_hash",),
     "statemeta": ("operator_id", "state_name", "state_kind"),
+    "xray": ("level", "operator_id", "state_name", "state_kind", "subtask", "key_group"),
+    "xray_keys": ("operator_id", "state_name", "state_kind"),
+    "xray_largest": ("operator_id", "state_name", "state_kind", "key"),
+    "xray_orphan_timers": ("operator_id", "time_domain", "timer_service", "key"),
 }
 # What people call an operator, and which of its subtasks reads a split, may be known of one savepoint only.
 _NOT_COMPARED = frozenset({"operator_uid", "operator_name", "checkpoint_id", "subtask", KEY_GROUP})
@@ -219,8 +223,8 @@ def _role(output: Output) -> Role:
     return Role.IDENTITY if is_identity else Role.CONTENT
 
 
-def _facts_differences(name: str, before: FactsTable | None, after: FactsTable | None) -> FactsTable:
-    """Return the rows of a table of facts that two databases do not share."""
+def _facts_differences(name: str, before: Table | None, after: Table | None) -> FactsTable:
+    """Return the rows of a table that is not of states that two databases do not share."""
     tables = [table for table in (before, after) if table is not None]
     folded = name.casefold()
     schemas = [table.schema for table in tables]
@@ -228,7 +232,7 @@ def _facts_differences(name: str, before: FactsTable | None, after: FactsTable |
     # Of a table of which nobody says what tells its rows apart, everything does.
     identity = _FACTS_IDENTITY.get(folded, tuple(names))
     roles = {column: Role.IDENTITY if column in identity else Role.CONTENT for column in names}
-    roles |= dict.fromkeys(names & _NOT_COMPARED, Role.FACT)
+    roles |= dict.fromkeys((names & _NOT_COMPARED) - set(_FACTS_IDENTITY.get(folded, ())), Role.FACT)
     columns = compared_columns(schemas[0], schemas[-1], roles)
 
     def rows() -> pa.RecordBatch:
@@ -267,8 +271,7 @@ def diff_table(before: Database, after: Database, table: str) -> Table:
     if isinstance(known, StatesTable):
         states = [table if isinstance(table, StatesTable) else None for table in (old, new)]
         return StateDifferences(known.name, *states)
-    facts = [table if isinstance(table, FactsTable) else None for table in (old, new)]
-    return _facts_differences(known.name, *facts)
+    return _facts_differences(known.name, old, new)
 
 
 def _find(database: Database, name: str) -> Table | None:

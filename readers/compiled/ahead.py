@@ -13,6 +13,7 @@ UNITS = (
     "readers.formats.full.layout",
     "readers.formats.full.lookup",
     "readers.formats.full.lockstep",
+    "readers.formats.heap.lockstep",
     "readers.formats.changelog.log",
     "readers.formats.channelstate.layout",
     "readers.formats.rocksdb.sst.checksums",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from readers.decode.page import Page
 from readers.formats.beginning import first_offset, regions_of, small_or_header
 from readers.formats.composite import layout as composite
 from readers.formats.composite.source import CompositeSource
-from readers.formats.differing import DifferingPages
+from readers.formats.differing import DifferingPages, PagesAnew
 from readers.formats.entry import StateKind
 from readers.formats.full import layout as full
 from readers.formats.full import lockstep
@@ -101,8 +101,10 @@ class FullSource(KeyedStreamSource, CompositeSource):
                 yield from collected.add(old.key_group, before, after, found)
                 continue
             # A file whose states alternate: no writer of Flink makes one.
+            alone = Selection(key_groups=frozenset({old.key_group}))
             yield DifferingPages(
-                before=tuple(self._group_pages(old, state)), after=tuple(other._group_pages(new, other_state))
+                before=PagesAnew(partial(self.pages, state, alone)),
+                after=PagesAnew(partial(other.pages, other_state, alone)),
             )
         yield from collected.rest()
 

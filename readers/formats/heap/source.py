@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Self
 
 import numpy as np
@@ -17,9 +17,11 @@ from readers.decode.page import Page
 from readers.decode.program import Program
 from readers.errors import ReaderError, UnsupportedSerializerError
 from readers.formats.beginning import first_offset, regions_of, small_or_header
+from readers.formats.differing import CollectedPages, DifferingPages, PagesAnew
 from readers.formats.entry import Entry, EntryLayout, StateKind
 from readers.formats.full.source import FullSource
 from readers.formats.heap import layout as heap
+from readers.formats.heap import lockstep
 from readers.formats.heap import maps as heapmaps
 from readers.formats.keybounds import KeyBounds
 from readers.formats.keyedstream import KeyedStreamSource, KeyGroupBody
@@ -76,6 +78,71 @@ class HeapSource(KeyedStreamSource):
                     elif len(cut.starts):
                         page = self._page(body, (cut.starts, cut.ends))
                         yield replace(page, undivided=cut.undivided)
+
+    def differing(
+        self, state: StateName, other: Source, other_state: StateName, selection: Selection
+    ) -> Iterator[DifferingPages] | None:
+        if not isinstance(other, HeapSource) or self.max_parallelism != other.max_parallelism:
+            return None
+        if not (self._divides(state) and other._divides(other_state)):
+            return None
+        groups, others = ([one[0] for one in side._chosen(selection)] for side in (self, other))
+        return self._differing(state, other, other_state, selection) if groups == others else None
+
+    def _divides(self, state: StateName) -> bool:
+        """Return whether the ends of the entries of a state are certain."""
+        return not self._by_namespace and not self.described and heap.is_plain(self.entries[state])
+
+    def _differing(
+        self, state: StateName, other: HeapSource, other_state: StateName, selection: Selection
+    ) -> Iterator[DifferingPages]:
+        """Yield the entries that differ; all of a key group together, since their keys are not known here."""
+        collected = CollectedPages()
+        is_alike = self._names == other._names and self.entries == other.entries
+        for (old, reader), (new, other_reader) in zip(
+            self._read_bodies(selection), other._read_bodies(selection), strict=True
+        ):
+            if is_alike and lockstep.is_same(old.data[old.first : old.last], new.data[new.first : new.last]):
+                yield from collected.add((), (), None)
+                continue
+            with _located(old):
+                before = self._entries_of(old, reader, state)
+            with _located(new):
+                after = other._entries_of(new, other_reader, other_state)
+            if before is None or after is None:
+                alone = Selection(key_groups=frozenset({old.key_group}))
+                # A list or map of many megabytes comes in parts, which are copies.
+                yield DifferingPages(
+                    before=PagesAnew(partial(self.pages, state, alone)),
+                    after=PagesAnew(partial(other.pages, other_state, alone)),
+                )
+                continue
+            left, others = lockstep.without_equal(before, after)
+            yield from collected.add(
+                self._pages_of(old, left), other._pages_of(new, others), len(before) - len(left)
+            )
+        yield from collected.rest()
+
+    def _entries_of(
+        self,
+        body: KeyGroupBody,
+        reader: heap.HeapKeyGroupReader | heapmaps.HeapMapsKeyGroupReader,
+        state: StateName,
+    ) -> lockstep.Entries | None:
+        """Return where a key group has the entries of a state; None if one is so large that it comes in parts."""
+        starts, ends = [], []
+        for cut in reader.cuts(body.data, body.first, body.last, self._id_of(state), body.key_group):
+            if cut.partial is not None or cut.undivided:
+                return None
+            starts.append(cut.starts)
+            ends.append(cut.ends)
+        none = np.empty((0, 1), dtype=np.int64)
+        return lockstep.Entries(
+            data=body.data, starts=np.concatenate([none, *starts]), ends=np.concatenate([none, *ends])
+        )
+
+    def _pages_of(self, body: KeyGroupBody, entries: lockstep.Entries) -> tuple[Page, ...]:
+        return (self._page(body, (entries.starts, entries.ends)),) if len(entries) else ()
 
     def counts(self, state: StateName, selection: Selection) -> Iterator[tuple[int, int]]:
         number = self._id_of(state)

@@ -314,6 +314,48 @@ def test_every_layout_of_key_groups_is_compared_alike(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    "path",
+    [
+        FLINK / "kinds-hashmap-savepoints" / "canonical",
+        FLINK / "everything-hashmap-savepoints" / "native",
+        FLINK / "everything-rocksdb-savepoints" / "native",
+    ],
+    ids=["canonical", "heap", "rocksdb"],
+)
+def test_edits_are_found_from_every_format(
+    path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = WriteCommand(path, tmp_path / "new", capsys)
+    ended = write(SCRIPT)
+    assert ended.code == 0, ended
+    assert sum(compared_both_ways(path, write.target, "kinds", monkeypatch).values()) == 12
+    assert sum(compared_both_ways(path, write.target, "timers", monkeypatch).values()) == 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("case", "before", "after"),
+    [
+        ("1.20.3/wordcount-hashmap-checkpoint-full", "checkpoint/chk-1", "checkpoint/chk-2"),
+        ("1.20.3/wordcount-hashmap-rescaled-3", "checkpoint/chk-2", "checkpoint/chk-3"),
+        ("1.20.3/allstates-hashmap-compressed", "checkpoint/chk-3", "native"),
+        ("2.3.0/async-v2-hashmap", "checkpoint/chk-1", "checkpoint/chk-2"),
+        ("2.3.0/alltypes-hashmap", "checkpoint/chk-1", "checkpoint/chk-4"),
+    ],
+)
+def test_checkpoints_of_the_hashmap_backend_are_compared_alike(
+    case: str, before: str, after: str, corpus: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old, new = corpus / case / before, corpus / case / after
+    known = database(old)
+    for table in [
+        name for name in known.tables if "__" not in name and isinstance(known.table(name), StatesTable)
+    ]:
+        compared_both_ways(old, new, table, monkeypatch)
+
+
+@pytest.mark.slow
 def test_facts_are_compared_by_what_they_are_about(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import shutil
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from itertools import pairwise
 from pathlib import Path
 
@@ -46,7 +46,7 @@ def options_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return flink_options(FLINK, tmp_path_factory.mktemp("options"))
 
 
-def entries(pages: Iterator[Page] | tuple[Page, ...]) -> list[Pair]:
+def entries(pages: Iterable[Page]) -> list[Pair]:
     found = []
     for page in pages:
         memory = page.data.tobytes()
