@@ -209,8 +209,10 @@ class RestClient:
     def _reason(self, error: Exception, is_late: threading.Event) -> str:
         if is_late.is_set() or isinstance(error, TimeoutError):
             return f"expected an answer within {self._timeout_s:g} s, found none"
+        if isinstance(error, ssl.SSLCertVerificationError):
+            return f"expected a certificate that we trust, found: {error.verify_message}"
         if isinstance(error, ssl.SSLError):
-            return f"expected a certificate that we trust, found {getattr(error, 'verify_message', '') or error.reason}"
+            return f"expected TLS, found {error.reason or type(error).__name__}"
         if isinstance(error, OSError):
             return f"expected Flink's REST API, found {error.strerror or type(error).__name__}"
         return f"expected an answer in HTTP, found {type(error).__name__}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import ssl
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -90,15 +91,17 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def recorded_flink(version: str) -> Iterator[RecordedFlink]:
-    """Serve the answers of a version."""
+def recorded_flink(version: str, tls: ssl.SSLContext | None = None) -> Iterator[RecordedFlink]:
+    """Serve the answers of a version, over TLS if it is given."""
     flink = RecordedFlink(version)
     handler = type("Handler", (_Handler,), {"flink": flink})
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         server.daemon_threads = True
+        if tls is not None:
+            server.socket = tls.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
         server.block_on_close = False
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-        flink.url = f"http://127.0.0.1:{server.server_address[1]}"
+        flink.url = f"http{'s' if tls else ''}://127.0.0.1:{server.server_address[1]}"
         try:
             yield flink
         finally:

@@ -26,10 +26,8 @@ import httpx
 import jwt
 import pytest
 import trino
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
-from cryptography.x509.oid import NameOID
 from fastapi import FastAPI
 from fastapi.routing import iter_route_contexts
 
@@ -43,6 +41,7 @@ from service.auth.tokens import Provider, TokenVerifier
 from service.cli import main
 from service.http.hosts import certificate_names
 from service.settings import Settings
+from tests.support.certificates import certificate
 from tests.support.paths import DATA
 from tests.support.thorough import thorough
 from tests.support.waiting import wait_until
@@ -537,35 +536,6 @@ def test_a_name_that_is_allowed_is_repeated_and_no_other_is(
 
     assert answers[0].json()["nextUri"].startswith("http://savepoints.example:443/v1/statement/")
     assert answers[1].status_code == 403
-
-
-def certificate(directory: Path) -> tuple[Path, Path]:
-    """A self-signed certificate of 127.0.0.1, and its key."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
-    now = datetime.now(UTC)
-    signed = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(
-            x509.SubjectAlternativeName([x509.DNSName("localhost"), x509.DNSName("*.example")]),
-            critical=False,
-        )
-        .sign(key, hashes.SHA256())
-    )
-    paths = directory / "certificate.pem", directory / "key.pem"
-    paths[0].write_bytes(signed.public_bytes(serialization.Encoding.PEM))
-    paths[1].write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        )
-    )
-    return paths
 
 
 @pytest.fixture

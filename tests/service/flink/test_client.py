@@ -22,13 +22,14 @@ from service.flink.client import RestClient
 from service.flink.document import Document
 from service.flink.endpoint import endpoints_of
 from service.settings import InvalidSettingError, Settings
-from tests.support.flinkrest import RECORDED, VERSIONS, RecordedFlink
+from tests.support.certificates import certificate
+from tests.support.flinkrest import RECORDED, VERSIONS, RecordedFlink, recorded_flink
 
 SECRET = "t0ken-of-a-cluster"
 
 
-def client_of(flink: RecordedFlink, timeout_s: float = 5, **values: Any) -> RestClient:
-    [endpoint] = endpoints_of(Settings.of(**{"flink": f"prod={flink.url}"} | values))
+def client_of(served: RecordedFlink, timeout_s: float = 5, **values: Any) -> RestClient:
+    [endpoint] = endpoints_of(Settings.of(**{"flink": f"prod={served.url}"} | values))
     return RestClient(endpoint, timeout_s)
 
 
@@ -135,10 +136,36 @@ def test_a_tls_handshake_has_the_same_deadline(newest_flink: RecordedFlink) -> N
             RestClient(endpoint, 0.3).get("/config")
 
 
+def test_tls_checks_the_cluster_and_shows_it_our_certificate(tmp_path: Path) -> None:
+    own, key = certificate(tmp_path)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(own, key)
+    context.load_verify_locations(own)
+    context.verify_mode = ssl.CERT_REQUIRED
+    trusted: dict[str, Any] = {"flink_ca_file": str(own)}
+    shown = trusted | {"flink_certificate": str(own), "flink_key": str(key)}
+    with recorded_flink(VERSIONS[-1], context) as flink:
+        address = flink.url.replace("127.0.0.1", "localhost")
+
+        assert version_in(client_of(flink, flink=address, **shown).get("/config")) == "2.3.0"
+        with pytest.raises(
+            FlinkUnavailableError, match="expected a certificate that we trust, found: self-signed"
+        ):
+            client_of(flink, flink=address).get("/config")
+        with pytest.raises(
+            FlinkUnavailableError, match="expected a certificate that we trust, found: IP address mis"
+        ):
+            client_of(flink, **shown).get("/config")
+        with pytest.raises(
+            FlinkUnavailableError, match="expected TLS, found TLSV13_ALERT_CERTIFICATE_REQUIRED"
+        ):
+            client_of(flink, flink=address, **trusted).get("/config")
+
+
 def test_plain_http_where_tls_was_expected_is_an_error(newest_flink: RecordedFlink) -> None:
     [endpoint] = endpoints_of(Settings.of(flink=newest_flink.url.replace("http:", "https:")))
 
-    with pytest.raises(FlinkUnavailableError, match="expected a certificate that we trust, found"):
+    with pytest.raises(FlinkUnavailableError, match="expected TLS, found"):
         RestClient(endpoint, 5).get("/config")
 
 

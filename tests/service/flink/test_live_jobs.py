@@ -314,6 +314,7 @@ def test_a_path_of_a_hostile_cluster_opens_nothing(
     assert catalog.jobs() == []
 
 
+@pytest.mark.slow
 def test_jobs_elsewhere_are_named_to_users_who_see_everything(
     newest_flink: RecordedFlink, tmp_path: Path
 ) -> None:
@@ -337,6 +338,7 @@ def test_jobs_elsewhere_are_named_to_users_who_see_everything(
     assert found["checkpoints/*"] == []
 
 
+@pytest.mark.slow
 def test_the_doctor_asks_clusters_too(
     newest_flink: RecordedFlink,
     make_checkpoint: MakeCheckpoint,

@@ -140,6 +140,7 @@ def test_a_savepoint_outside_of_the_roots_is_not_opened(
     assert not any(TAKEN in name for name in names)
 
 
+@pytest.mark.slow
 def test_a_refusal_of_flink_is_the_answer(
     newest_flink: RecordedFlink, make_checkpoint: MakeCheckpoint, tmp_path: Path
 ) -> None:
@@ -163,6 +164,7 @@ def test_a_refusal_of_flink_is_the_answer(
     assert listed == {"savepoints": []}
 
 
+@pytest.mark.slow
 def test_an_answer_that_was_lost_is_found_by_our_id(
     newest_flink: RecordedFlink, make_checkpoint: MakeCheckpoint, tmp_path: Path
 ) -> None:
@@ -186,6 +188,7 @@ def test_an_answer_that_was_lost_is_found_by_our_id(
     assert [method for method, _, _, _ in newest_flink.requests].count("POST") == 1
 
 
+@pytest.mark.slow
 def test_a_job_has_one_open_savepoint(
     newest_flink: RecordedFlink, make_checkpoint: MakeCheckpoint, tmp_path: Path
 ) -> None:
@@ -244,6 +247,7 @@ def test_a_service_takes_no_savepoints_unless_it_is_told_to(
     assert "POST" not in [method for method, _, _, _ in newest_flink.requests]
 
 
+@pytest.mark.slow
 def test_a_job_that_has_ended_gives_no_savepoint(
     newest_flink: RecordedFlink, make_checkpoint: MakeCheckpoint, tmp_path: Path
 ) -> None:
