@@ -19,6 +19,7 @@ from types import ModuleType
 from typing import NoReturn
 
 from service import settings
+from service.commands.parser import CommandParser, VersionAction
 from service.engines import registry
 from service.process import memory
 
@@ -116,37 +117,17 @@ def _loaded(command: str) -> ModuleType:
     return import_module(f"{folder}.{command.replace('-', '_')}")
 
 
-class _Version(argparse.Action):
-    """`--version`: reads the version when it is asked for, because reading it takes longer than parsing."""
-
-    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        """Print the version and exit."""
-        print(f"{parser.prog} {import_module('service.version').installed_version()}")
-        parser.exit()
-
-
-class _Parser(argparse.ArgumentParser):
-    """A parser that ends with the exit code of its command where the arguments are wrong: 2 says "fails" of a check."""
-
-    wrong_usage = 2
-
-    def error(self, message: str) -> NoReturn:
-        """Print the usage and the message, and exit."""
-        self.print_usage(sys.stderr)
-        self.exit(self.wrong_usage, f"{self.prog}: error: {message}\n")
-
-
 def parser_of(only: str | None = None) -> argparse.ArgumentParser:
     """Return the parser of all commands.
 
     Args:
         only: the command that needs its arguments, because adding those of all takes 6 ms; None for all.
     """
-    parser = _Parser(
+    parser = CommandParser(
         prog="savepointdb", description="SQL over Apache Flink savepoints and checkpoints, without Flink."
     )
     parser.wrong_usage = _WRONG_USAGE.get(only or "", parser.wrong_usage)
-    parser.add_argument("--version", action=_Version, nargs=0, help="Show the version and exit.")
+    parser.add_argument("--version", action=VersionAction, nargs=0, help="Show the version and exit.")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name, (summary, add_arguments) in _COMMANDS.items():
         command = commands.add_parser(name, help=summary, description=summary)
@@ -224,6 +205,12 @@ def _add_inspect(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--format", default="table", choices=("table", "json"), help="Format of the output.")
     _add_names(parser)
     settings.add_arguments(parser, _READING_SETTINGS)
+
+
+def _add_xray(parser: argparse.ArgumentParser) -> None:
+    _add_inspect(parser)
+    more = "Leave out what reads every entry: distinct keys, garbage, the largest keys, orphan timers, times of updates."
+    parser.add_argument("--quick", action="store_true", help=more)
 
 
 def _add_lookup(parser: argparse.ArgumentParser) -> None:
@@ -648,6 +635,7 @@ _USAGES = {
     "serve": "savepointdb serve --root [LABEL=]DIR [--port PORT] [option …]",
     "query": "savepointdb query SQL --savepoint [NAME=]PATH [--format FORMAT] [--output FILE] [option …]",
     "inspect": "savepointdb inspect PATH [option …]",
+    "xray": "savepointdb xray PATH [option …]",
     "lookup": "savepointdb lookup PATH KEY [option …]",
     "diff": "savepointdb diff BEFORE [AFTER] [--operator NAME] [--state NAME] [--key KEY] [--format FORMAT] [option …]",
     "history": "savepointdb history PATH KEY [--last N] [option …]",
@@ -668,6 +656,7 @@ _COMMANDS = {
         "Show the operators and states of a savepoint: types, sizes, and states that do not decode.",
         _add_inspect,
     ),
+    "xray": ("Show how much state there is, where, and what of it nobody needs; of the newest.", _add_xray),
     "lookup": ("Show all states and timers of one key.", _add_lookup),
     "diff": ("Show what differs between two savepoints: states, rows, offsets, sizes.", _add_diff),
     "history": ("Show all states and timers of one key in all checkpoints of a job.", _add_history),

@@ -123,7 +123,7 @@ class StateOfOperatorSplit(OperatorSplit):
     ) -> Iterator[pa.RecordBatch]:
         state = self.reference.operator().states[self.number]
         named = {**self.reference.values, "state_name": state.name, "state_kind": state.kind.value}
-        rows = [named | row for row in self.rows(state, Selection(account=counter.add), failed)]
+        rows = [named | row for row in self.rows(state, Selection(account=self.account(counter)), failed)]
         yield pa.RecordBatch.from_pylist(rows, schema=self.schema).select(list(self.columns))
 
     @abstractmethod
@@ -235,7 +235,7 @@ class OrphansSplit(OperatorSplit):
         self, counter: ScanCounter, failed: Callable[[ReaderError], None]
     ) -> Iterator[pa.RecordBatch]:
         states = self.reference.operator().states
-        selection = Selection(key_groups=self.key_groups, account=counter.add)
+        selection = Selection(key_groups=self.key_groups, account=self.account(counter))
         rows: list[dict[str, Any]] = []
         try:
             rows.extend(self._rows(states, selection))

@@ -84,6 +84,16 @@ class OperatorSplit(Split):
         except ReaderError as error:
             counter.add_failure(error)
 
+    @staticmethod
+    def account(counter: ScanCounter) -> Callable[[int], None]:
+        """Return what counts bytes that are read, and ends the split if nobody wants its rows: it reads long without one."""
+
+        def add(bytes_read: int) -> None:
+            counter.check()
+            counter.add(bytes_read)
+
+        return add
+
     @abstractmethod
     def batches(
         self, counter: ScanCounter, failed: Callable[[ReaderError], None]

@@ -180,8 +180,9 @@ class SizesSplit(OperatorSplit):
         self, operator: Operator, counter: ScanCounter, failed: Callable[[ReaderError], None]
     ) -> Iterator[dict[str, Any]]:
         totals = [_StateTotals(state) for state in operator.states]
-        selection = Selection(account=counter.add)
+        selection = Selection(account=self.account(counter))
         for source, numbers in _sources(operator.states).values():
+            counter.check()
             by_name = {name: totals[number] for name, number in numbers.items()}
             for found in by_name.values():
                 found.subtasks.setdefault(source.subtask, _Total())

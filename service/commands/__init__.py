@@ -3,6 +3,7 @@
 serve.py       run the HTTP service
 query.py       run one statement
 inspect.py     show what is in a savepoint
+xray.py        show how much state there is, and where
 lookup.py      show all states and timers of one key
 diff.py        show what differs between two savepoints
 check.py       say whether a savepoint restores in a job
@@ -15,6 +16,7 @@ stateinfo.py   describe the states of a savepoint in a file beside it
 compile.py     compile the decoder
 keys.py        create, list and revoke API keys
 doctor_env.py  check the environment
+parser.py      what the parsers of all commands share
 outcome.py     exit codes, and errors as one line
 sources.py     `[name=]PATH` → a catalog
 output.py      rows → standard output or a file

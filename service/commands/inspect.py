@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import orjson
 import pyarrow as pa
@@ -16,8 +16,7 @@ from service.commands.compile import log_compilation
 from service.commands.outcome import ended
 from service.commands.output import screen_width
 from service.commands.sources import catalog_of
-from service.encode import dated, fitting_columns, size_text, table_lines
-from service.sql.types import Column, sql_type
+from service.encode import dated, section_lines, size_text
 
 
 def main(options: Namespace) -> int:
@@ -59,17 +58,17 @@ def _lines(database: Database) -> Iterator[str]:
     job = f"job {database.job.title}, " if database.job.title else ""
     yield f"{database.name}: {kind} {database.checkpoint_id}, {age}{job}{size_text(total)}, {database.path}"
     yield f"\n{_counted(len(operators), 'operator')}"
-    yield from _table(operators, _OPERATORS)
+    yield from section_lines(operators, _OPERATORS, screen_width(None))
     yield f"\n{_counted(len(states), 'state')}"
-    yield from _table(states, _STATES)
+    yield from section_lines(states, _STATES, screen_width(None))
     odd = states.filter(pc.not_equal(states["decode_status"], "decoded"))
     if len(odd):
         yield f"\n{_counted(len(odd), 'state')} not decoded, or not all of it"
-        yield from _table(odd, _NOTES)
+        yield from section_lines(odd, _NOTES, screen_width(None))
     missing = _missing_files(database)
     if len(missing):
         yield f"\n{_counted(len(missing), 'file')} missing or cut: what needs them cannot be read"
-        yield from _table(missing, _FILES)
+        yield from section_lines(missing, _FILES, screen_width(None))
     if not len(odd) and not len(missing):
         yield "\nall of it decodes"
 
@@ -82,37 +81,6 @@ def _missing_files(database: Database) -> pa.Table:
 
 def _rows(database: Database, table: str) -> pa.Table:
     return database.table(table).scan().to_arrow()
-
-
-def _table(rows: pa.Table, titles: dict[str, str]) -> Iterator[str]:
-    shown = pa.table({title: _shown(rows[name], title) for name, title in titles.items()})
-    columns = [Column(field.name, sql_type(field.type)) for field in shown.schema]
-    batches = shown.combine_chunks().to_batches()
-    width = screen_width(None)
-    if width is None:
-        yield from _indented(table_lines(columns, shown.schema, batches))
-        return
-    width -= len(_INDENT)
-    numbers = fitting_columns(columns, shown.schema, batches, width)
-    left_out = [name for number, name in enumerate(shown.column_names) if number not in numbers]
-    shown = shown.select(numbers)
-    fitting = [columns[number] for number in numbers]
-    yield from _indented(table_lines(fitting, shown.schema, shown.combine_chunks().to_batches(), width))
-    if left_out:
-        yield f"{_INDENT}left out, for lack of room: {', '.join(left_out)}"
-
-
-def _indented(lines: Iterable[str]) -> Iterator[str]:
-    return (_INDENT + line for line in lines)
-
-
-def _shown(column: pa.ChunkedArray, title: str) -> pa.Array:
-    array = column.combine_chunks()
-    if title == "size":
-        return pa.array(
-            ["-" if value is None else size_text(value) for value in array.to_pylist()], pa.string()
-        )
-    return pc.fill_null(array, "-") if pa.types.is_string(array.type) else array
 
 
 def _as_json(database: Database) -> str:
@@ -144,7 +112,6 @@ def _counted(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
-_INDENT = "  "
 _OPERATORS = {
     "operator_uid": "uid",
     "operator_name": "name",

@@ -127,6 +127,14 @@ class _Queue:
         return self._taken_bytes + size_bytes <= self._room_bytes
 
 
+class _NobodyReadsError(Exception):
+    """Ends the thread of a split whose rows nobody takes."""
+
+
+def _end() -> None:
+    raise _NobodyReadsError
+
+
 class _ParallelRead:
     def __init__(
         self, scan: Scan, splits: list[Split], threads: int, check: Callable[[], None], count: SplitCount
@@ -149,6 +157,8 @@ class _ParallelRead:
             yield from self._items()
         finally:
             self._queue.stop()
+            # A split may read long before its next batch: that ends, too.
+            self._scan.counter.on_check(_end)
             for thread in self._threads:
                 thread.join()
 

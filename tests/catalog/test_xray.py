@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import pickle
 from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from benchmarks.rocksdb import write_native_savepoint
 from catalog import Catalog, Database, Root, connect
-from readers import Selection, State, is_keyed
+from readers import Selection, State, is_keyed, json_text
 from tests.support.checkpoints import put
 from tests.support.paths import DATA
 from tests.support.unpacked import unpacked
@@ -127,7 +127,7 @@ def check_keys(database: Database) -> None:
                 continue
             keys: Counter[str] = Counter()
             for batch in state.read(["key"]):
-                keys.update(shown(row["key"]) for row in batch.to_pylist())
+                keys.update(shown(batch.column(0)))
             keys_of[state.name, state.kind.value] = keys
         found = rows(database, "xray_keys", operator_id=operator.operator_id)
         assert {(row["state_name"], row["state_kind"]): row["distinct_keys"] for row in found} == {
@@ -163,8 +163,8 @@ def check_keys(database: Database) -> None:
         } == orphans
 
 
-def shown(key: Any) -> str:
-    return key if isinstance(key, str) else json.dumps(key, separators=(",", ":"), default=str)
+def shown(keys: pa.Array) -> list[str]:
+    return list((keys if pa.types.is_string(keys.type) else json_text(keys)).to_pylist())
 
 
 def test_sizes_are_those_of_the_states(database: Database) -> None:
@@ -310,3 +310,17 @@ def test_a_split_can_be_read_by_another_process() -> None:
         assert [row for split in sent for batch in split.read() for row in batch.to_pylist()] == (
             scan.to_arrow().to_pylist()
         )
+
+
+@pytest.mark.parametrize("name", ["xray", "xray_keys", "xray_largest", "xray_orphan_timers"])
+def test_a_cancelled_query_ends_a_split_that_has_no_rows_yet(name: str) -> None:
+    scan = opened(FLINK / "everything-hashmap-savepoints" / "canonical").table(name).scan()
+
+    def refuse() -> None:
+        raise InterruptedError
+
+    scan.counter.on_check(refuse)
+
+    for split in scan.splits:
+        with pytest.raises(InterruptedError):
+            next(split.read(scan.counter))
