@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 from contextlib import ExitStack
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -54,6 +56,12 @@ def folder(tmp_path: Path) -> Path:
         shutil.copytree(JOB / "chk-1", tmp_path / job / "chk-41")
         shutil.copytree(JOB / "chk-2", tmp_path / job / "chk-42")
         shutil.copytree(JOB / "shared", tmp_path / job / "shared")
+    retained = tmp_path / "checkpoints" / "jobA"
+    shutil.copytree(JOB / "shared", retained / "shared")
+    for number in range(38, 45):
+        shutil.copytree(JOB / ("chk-1" if number < 41 else "chk-2"), retained / f"chk-{number}")
+        made = datetime(2026, 9, 1, 12, 0, number, tzinfo=UTC).timestamp()
+        os.utime(retained / f"chk-{number}" / "_metadata", (made, made))
     pairs = unpack_pairs(tmp_path / "pairs", ["pojo-rename-field", "kryo-type-arraylist"])
     for name, pair, savepoint in CHECKED:
         shutil.copytree(pairs / pair / "savepoints" / savepoint, tmp_path / name)

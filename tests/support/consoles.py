@@ -28,7 +28,7 @@ from typing import Final
 from tests.support.terminal import run_on_terminal
 
 COLUMNS: Final = 160
-FOLDERS: Final = ("/savepoints", "/archive", "/copy", "/etc/savepointdb")
+FOLDERS: Final = ("/savepoints", "/checkpoints", "/archive", "/copy", "/etc/savepointdb")
 VOLATILE: Final = {
     r"(?:[\d,]+ \w+ ago|just now) \(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC\)": "AGE",
     r"\bspdb_(?:[\w-]{40,}|…)": "KEY",

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from catalog import Catalog, Root
 from service.errors import (
@@ -231,3 +234,50 @@ def test_previous_is_the_savepoint_before_in_its_job(ask_of: Callable[[Catalog],
         asker.rows(f"SELECT * FROM diff('previous', '{first.name}')")
     assert raised.value.position is not None
     assert raised.value.position.column == 20
+
+
+WORDS = [
+    "'before'",
+    "'after'",
+    "'aggregate__count'",
+    "'timers'",
+    "''",
+    "'it''s'",
+    "before",
+    '"after"',
+    "1",
+    "NULL",
+    "(",
+    ")",
+]
+WORDS += [
+    ",",
+    ",",
+    "||",
+    "=>",
+    "diff",
+    "TABLE(",
+    "SELECT",
+    "-- c\n",
+    "/* ) */",
+    "AS",
+    "d",
+    ".",
+    "*",
+    "'",
+    "$$x$$",
+    "LATERAL",
+]
+
+
+@pytest.mark.slow
+@given(words=st.lists(st.sampled_from(WORDS), max_size=9), dialect=st.sampled_from(["duckdb", "trino"]))
+def test_whatever_stands_in_a_call_is_a_plan_or_an_error_of_the_service(
+    catalog: Catalog, words: list[str], dialect: str
+) -> None:
+    sql = f"SELECT * FROM diff({' '.join(words)}"
+
+    for text in (sql, f"{sql})", f"{sql}) AS d WHERE d.change = 'added'"):
+        with contextlib.suppress(QueryError):
+            found = planned(text, catalog, dialect=dialect, max_sql_bytes=1000, constants={})
+            assert {database.name for database in found.databases} <= {"before", "after"}
