@@ -346,3 +346,18 @@ def test_tools_see_what_a_restore_does(trino: Any) -> None:
     assert rows[-2:] == [["2.3.0", "rocksdb", "as-is"], ["2.3.0", "rocksdb", "restores"]]
     assert ["2.3.0", "hashmap", "fails"] in rows
     assert trino.rows("SELECT count(*) FROM required_classes") == [[0]]
+
+
+def test_tools_see_how_much_state_there_is_and_where(trino: Any) -> None:
+    sizes = "SELECT level, count(*), sum(entries) FROM canonical.xray WHERE operator_uid = 'aggregate' GROUP BY level ORDER BY level"
+    keys = "SELECT state_name, distinct_keys, oldest_update FROM canonical.xray_keys WHERE operator_uid = 'aggregate'"
+
+    assert trino.rows(sizes) == [
+        ["key_group", 128, 1000],
+        ["operator", 1, 1000],
+        ["state", 1, 1000],
+        ["subtask", 2, 1000],
+    ]
+    assert trino.rows(keys) == [["count", 1000, None]]
+    assert trino.rows("SELECT max(bytes) FROM canonical.xray_largest WHERE state_name = 'count'") == [[18]]
+    assert trino.rows("SELECT count(*) FROM canonical.xray_orphan_timers") == [[0]]
