@@ -106,7 +106,15 @@ class RestClient:
                     return response.status, _headers(response), self._read(response, path)
         except (OSError, HTTPException, ValueError) as error:
             # A socket that the deadline shut fails in several ways, or seems to end.
-            raise FlinkUnavailableError(f"{self._at(path)}: {self._reason(error, is_late)}") from error
+            # A cluster that misses our certificate says so only after the handshake, if its word comes through at all.
+            may_miss = isinstance(error, OSError) and self.endpoint.is_secure and not is_late.is_set()
+            is_doubtful = may_miss and not isinstance(error, ssl.SSLCertVerificationError)
+            raise FlinkUnavailableError(
+                f"{self._at(path)}: {self._reason(error, is_late)}",
+                hint="a cluster that asks for a certificate needs --flink-certificate"
+                if is_doubtful
+                else None,
+            ) from error
         finally:
             connection.close()
 

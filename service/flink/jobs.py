@@ -3,13 +3,14 @@
 A look costs a request for the list of jobs, one for each job that runs, and one more for each job that was not seen before (its
 plan). Jobs that have ended are asked once more, and then no more.
 
-What Flink has said stays known: its history holds the last ten checkpoints only, and it forgets ended jobs after an hour.
+What Flink has said of a savepoint that is still there stays known: its history holds the last ten checkpoints only, and it forgets
+ended jobs after an hour.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
@@ -69,7 +70,7 @@ class _Followed:
         summary: of the list of jobs.
         last_seen_at: when the list had it.
         answer: about its checkpoints; None before the first.
-        checkpoints: number → what Flink has ever said of it.
+        checkpoints: number → what Flink has said of it, now or before.
         plan: of its operators; None before it was asked for.
         error: why the last request about it failed.
         is_done: whether the job has ended, and was asked since.
@@ -130,6 +131,19 @@ class Watch:
     def facts(self, folders: Mapping[str, Sequence[str]]) -> list[JobFacts]:
         """Return what the catalog may learn of the jobs; `folders` is of `folders_of`."""
         return [self._facts(followed, folders) for followed in self._jobs.values()]
+
+    def keep(self, places: Collection[str], folders: Mapping[str, Sequence[str]]) -> None:
+        """Forget the checkpoints of which Flink says nothing any more, and which are at none of these places.
+
+        Otherwise a job with a checkpoint each second would make every look slower than the last one.
+        """
+        for followed in self._jobs.values():
+            told = set() if followed.answer is None else {one.number for one in followed.answer.checkpoints}
+            by_path = self._by_path(followed, folders).items()
+            kept = told | {one.number for path, one in by_path if path in places}
+            followed.checkpoints = {
+                number: one for number, one in followed.checkpoints.items() if number in kept
+            }
 
     def _ask(self, followed: _Followed) -> None:
         """Ask for the checkpoints of a job, and for its plan if that is not known.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -91,8 +91,10 @@ class Poller:
             self._watch.look()
         except FlinkError as failure:
             error = failure.message
-        self._tell(error)
-        self._learn()
+        folders = folders_of(self._catalog)
+        self._watch.keep(self._known_places(), folders)
+        self._tell(error, folders)
+        self._learn(folders)
         self._observer(self.status.label, error is None)
 
     def _run(self) -> None:
@@ -106,7 +108,7 @@ class Poller:
             longer = min(_LONGEST_PAUSE_S, 2 * max(pause_s, self._pause_s))
             pause_s = self._pause_s if self.status.error is None else max(longer, self._pause_s)
 
-    def _tell(self, error: str | None) -> None:
+    def _tell(self, error: str | None, folders: Mapping[str, Sequence[str]]) -> None:
         """Keep the new status, and log a cluster that stops to answer, or answers again."""
         before = self.status
         if error is not None and error != before.error:
@@ -118,11 +120,11 @@ class Poller:
             version=self._watch.version,
             last_seen_at=datetime.now(UTC) if error is None else before.last_seen_at,
             error=error,
-            jobs=tuple(self._watch.jobs(folders_of(self._catalog))),
+            jobs=tuple(self._watch.jobs(folders)),
         )
 
-    def _learn(self) -> None:
-        facts = self._watch.facts(folders_of(self._catalog))
+    def _learn(self, folders: Mapping[str, Sequence[str]]) -> None:
+        facts = self._watch.facts(folders)
         for one in facts:
             if self._learned.get(one.job_id) != one:
                 self._catalog.learn(one)
@@ -137,7 +139,6 @@ class Poller:
 
     def _new_paths(self, facts: Sequence[JobFacts]) -> list[str]:
         """Return the paths of checkpoints that were not there at the last look, and of which the catalog knows nothing."""
-        known = {place_of(database.path) for database in self._catalog.known()}
         before = {path for one in self._learned.values() for path in one.checkpoints}
         now = {
             path
@@ -145,4 +146,7 @@ class Poller:
             for path, checkpoint in one.checkpoints.items()
             if path not in before and checkpoint.status == COMPLETED and self._places.is_served(path)
         }
-        return sorted(now - known)
+        return sorted(now - self._known_places())
+
+    def _known_places(self) -> set[str]:
+        return {place_of(database.path) for database in self._catalog.known()}

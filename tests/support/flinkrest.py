@@ -90,16 +90,22 @@ class _Handler(BaseHTTPRequestHandler):
         pass
 
 
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False
+
+    def handle_error(self, *_: Any) -> None:
+        """Say nothing: clients that are refused, and those that give up, are part of the tests."""
+
+
 @contextmanager
 def recorded_flink(version: str, tls: ssl.SSLContext | None = None) -> Iterator[RecordedFlink]:
     """Serve the answers of a version, over TLS if it is given."""
     flink = RecordedFlink(version)
     handler = type("Handler", (_Handler,), {"flink": flink})
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        server.daemon_threads = True
+    with _Server(("127.0.0.1", 0), handler) as server:
         if tls is not None:
             server.socket = tls.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
-        server.block_on_close = False
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         flink.url = f"http{'s' if tls else ''}://127.0.0.1:{server.server_address[1]}"
         try:

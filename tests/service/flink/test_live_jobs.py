@@ -177,6 +177,27 @@ def test_latest_follows_a_checkpoint_that_completes(
     assert catalog.newest.path.endswith(f"chk-{newest + 1}")
 
 
+def test_what_flink_and_the_storage_have_forgotten_is_forgotten(
+    newest_flink: RecordedFlink, make_checkpoint: MakeCheckpoint, tmp_path: Path
+) -> None:
+    newest, *older = numbers_of(newest_flink)
+    kept = make_checkpoint(newest_flink.job_id, older[-1])
+    catalog, clusters = served(newest_flink, tmp_path)
+    clusters.look()
+    before = clusters.statuses[0].jobs[0].paths
+
+    def only_newest(body: Any) -> None:
+        body["history"] = [one for one in body["history"] if one["id"] == newest]
+        body["latest"].update(savepoint=None)
+
+    newest_flink.answer("checkpoints", only_newest)
+    clusters.look()
+
+    assert len(before) > 5
+    assert clusters.statuses[0].jobs[0].paths == {str(kept), str(kept.with_name(f"chk-{newest}"))}
+    assert catalog.known()[0].checkpoint_facts is not None
+
+
 def test_a_look_without_news_looks_at_no_root(
     newest_flink: RecordedFlink, make_checkpoint: MakeCheckpoint, tmp_path: Path
 ) -> None:
