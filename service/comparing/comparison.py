@@ -103,6 +103,7 @@ class Comparison:
     Attributes:
         before, after: the databases.
         states: all states of both, by operator; those of one operator may be only a part of them.
+        moved: id of an operator that only one of them has → `added` or `removed`.
         offsets: of sources, that moved.
         offsets_error: why some offsets cannot be compared; None if they can.
         size_before, size_after: bytes of the savepoints.
@@ -111,6 +112,7 @@ class Comparison:
     before: Database
     after: Database
     states: tuple[StateComparison, ...]
+    moved: Mapping[str, str]
     offsets: tuple[OffsetDifference, ...]
     offsets_error: str | None
     size_before: int
@@ -135,7 +137,8 @@ class Comparison:
             "before": self.before.name,
             "after": self.after.name,
             "operators": [
-                _operator(list(states)) for _, states in groupby(self.states, lambda state: state.operator_id)
+                _operator(list(states), self.moved)
+                for _, states in groupby(self.states, lambda state: state.operator_id)
             ],
             "offsets": [asdict(offset) for offset in self.offsets],
             "offsets_error": self.offsets_error,
@@ -187,6 +190,7 @@ def comparison_of(
         states=tuple(
             sorted(states, key=lambda one: (order.get(one.operator_id, len(order)), one.state_name or ""))
         ),
+        moved={one.operator_id: one.change for one in known.operators if one.change in _ONE_SIDED},
         offsets=tuple(
             offset
             for offset in sorted(known.offsets, key=_place_of)
@@ -228,13 +232,14 @@ def _place_of(offset: OffsetDifference) -> tuple[str, str, int]:
     return offset.operator, offset.topic or "", -1 if offset.partition is None else offset.partition
 
 
-def _operator(states: list[StateComparison]) -> dict[str, Any]:
+def _operator(states: list[StateComparison], moved: Mapping[str, str]) -> dict[str, Any]:
     changes = {state.change for state in states}
-    change = changes.pop() if len(changes) == 1 else "changed"
+    # What is not known is no change, unless another state has one.
+    change = "changed" if changes - {SAME, None} else None if None in changes else SAME
     return {
         "operator_id": states[0].operator_id,
         "name": states[0].operator,
-        "change": change,
+        "change": moved.get(states[0].operator_id, change),
         "states": [_state(state) for state in states if state.state_name is not None],
     }
 

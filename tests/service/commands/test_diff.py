@@ -179,6 +179,10 @@ def test_what_cannot_be_read_ends_with_3(
 
     code, out, _ = diff(BEFORE, damaged, capsys=capsys)
 
+    shown = diff(BEFORE, damaged, "--format", "json", capsys=capsys)[1]
+    changes = {one["name"]: one["change"] for one in json.loads(shown)["operators"]}
+
+    assert changes["aggregate"] is None
     assert nothing[0] == 3
     assert "nothing" in nothing[2]
     assert code == 3
