@@ -271,9 +271,12 @@ def test_a_job_has_its_checkpoints_and_how_it_grew(visit: Opened) -> None:
     page = visit("#/jobs")
     page.get_by_role("link", name="billing", exact=True).click()
 
+    sizes = page.get_by_role("region", name="Checkpoints").get_by_role("cell", name="70 kB")
+    expect(sizes).to_have_count(2)
     head, rows = table(page, "Checkpoints")
-    assert head[:2] == ["Savepoint", "Kind"]
+    assert head == ["Savepoint", "Kind", "Written", "Size", "Compare"]
     assert [row[:2] for row in rows] == [["chk-30", "savepoint"], ["chk-7", "savepoint"]]
+    assert [row[4] for row in rows] == ["with the one before", ""]
     expect(page.get_by_role("img", name="Growth from 70 kB to 70 kB")).to_be_visible()
     expect(page.get_by_role("button", name="Take a savepoint")).to_have_count(0)
     page.get_by_role("link", name="All jobs").click()

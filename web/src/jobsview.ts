@@ -1,19 +1,27 @@
 // The jobs: how old their newest checkpoints are, what can be read, and each checkpoint of one of them.
 import { ApiError } from "./api";
+import { reading, records } from "./asking";
 import { Database, schemas } from "./catalog";
 import { keep } from "./context";
 import { Child, fill, h } from "./dom";
-import { age, count, plural } from "./format";
+import { age, bytes, count, plural } from "./format";
 import { growth } from "./growth";
 import { Job, jobsOf, shortName } from "./jobs";
-import { plainTable, problem } from "./panel";
+import { measure, plainTable, problem } from "./panel";
 import { hashOf } from "./route";
 import { savepointButton } from "./savepointbutton";
-import { identifier } from "./sql";
+import { identifier, literal } from "./sql";
 
 const VIEW = "jobs";
 /** So many checkpoints of a job, and jobs, are listed at first. */
 const MOST = 100;
+
+/** What the table of all checkpoints says of one. */
+interface Fact {
+  database: string;
+  status: string | null;
+  size_bytes: number | null;
+}
 
 export function jobsView(main: HTMLElement, values: URLSearchParams, signal: AbortSignal): void {
   const wanted = values.get("job");
@@ -131,33 +139,52 @@ function jobDetail(job: Job, signal: AbortSignal): Child {
     h("dl", { class: "cards" }, cards.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value)))),
     links(job),
     growth(job, signal),
-    checkpoints(job),
+    checkpoints(job, signal),
     h("p", {}, h("a", { class: "link", href: hashOf(VIEW, {}) }, "All jobs")),
   ];
 }
 
-/** Its checkpoints, the newest first. */
-function checkpoints(job: Job): Child {
+/** Its checkpoints, the newest first; sizes, and what a cluster says of them, come a little later. */
+function checkpoints(job: Job, signal: AbortSignal): Child {
   const holder = h("div", {});
-  const show = (most: number) => {
+  let most = MOST;
+  let facts = new Map<string, Fact>();
+  const show = () => {
     const seen = job.databases.slice(0, most);
+    const statuses = [...facts.values()].some((fact) => fact.status !== null);
     fill(
       holder,
       plainTable(
         "Checkpoints",
-        ["Savepoint", "Kind", "Written", "Compare"],
+        ["Savepoint", "Kind", "Written", ...(statuses ? ["Status"] : []), "Size", "Compare"],
         seen.map((one, at) => [
           one.error === null ? h("a", { class: "link", href: hashOf("overview", { db: one.name }), title: one.name }, shortName(one)) : h("span", { title: one.name }, shortName(one)),
           one.error === null ? (one.kind ?? "").toLowerCase() : h("span", { class: "bad", title: one.error }, "unreadable"),
           one.created_at ? h("span", { title: one.created_at }, age(one.created_at)) : "–",
+          ...(statuses ? [(facts.get(one.name)?.status ?? "–").toLowerCase()] : []),
+          sizeText(facts.get(one.name)?.size_bytes ?? null),
           compareLink(one, job.databases.find((other, place) => place > at && other.error === null)),
         ]),
       ),
-      seen.length < job.databases.length ? h("p", {}, h("button", { type: "button", onclick: () => show(job.databases.length) }, `Show all ${count(job.databases.length)}`)) : null,
+      seen.length < job.databases.length ? h("p", {}, h("button", { type: "button", onclick: () => ((most = job.databases.length), show()) }, `Show all ${count(job.databases.length)}`)) : null,
     );
   };
-  show(MOST);
+  show();
+  void records<Fact>(`SELECT database, status, size_bytes FROM savepointdb.checkpoints WHERE job = ${literal(job.name)}`, reading(signal)).then(
+    (found) => {
+      facts = new Map(found.map((fact) => [fact.database, fact]));
+      if (!signal.aborted) show();
+    },
+    (error: unknown) => {
+      if (!(error instanceof ApiError)) throw error;
+      if (!signal.aborted) holder.append(problem(error));
+    },
+  );
   return [h("h2", {}, "Checkpoints and savepoints"), holder];
+}
+
+function sizeText(size: number | null): Child {
+  return size === null ? "–" : measure(bytes(size));
 }
 
 function compareLink(one: Database, before: Database | undefined): Child {
