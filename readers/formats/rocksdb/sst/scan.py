@@ -34,6 +34,8 @@ PAGE_BYTES = 1 << 22
 _WINDOW_BYTES = 1 << 18
 _ALL_WINDOWS_BYTES = 1 << 24
 _LEAST_WINDOW_BYTES = 1 << 14
+# Of a remote table: to look up keys in more bytes takes longer than to download it.
+_MOST_WARM_BYTES = 1 << 20
 # To begin with: these grow where a block, a key or the operands of a key need more.
 _PLAIN_BYTES = 1 << 15
 _KEY_BYTES = 1 << 10
@@ -192,15 +194,23 @@ class SstDatabase:
             self._files.fetch(file.name for file in files)
         last_sequence = self._known().last_sequence
 
+        whole: list[str] = []
+
         def table_of(file: DataFile) -> Table:
             table = self._table(file, last_sequence)
             if few and not self._files.is_local:
-                table.warm(TableFile(self._files, table.name, table.path), first, behind, keys)
+                opened = TableFile(self._files, table.name, table.path)
+                if keys is not None and _block_bytes(table, opened, first, behind, keys) > _MOST_WARM_BYTES:
+                    whole.append(table.name)
+                else:
+                    table.warm(opened, first, behind, keys)
             return table
 
         found = {
             file.name: table for file, table in zip(files, self._files.each(table_of, files), strict=True)
         }
+        # Not in the threads above: they are those that download.
+        self._files.fetch(whole)
         tables = [[found[file.name] for file in run] for run in runs]
         if any(table.has_tombstone(first, behind) for run in tables for table in run):
             raise NotReadHereError("a range tombstone")
@@ -238,9 +248,11 @@ class SstDatabase:
         return replace(table, name=file.name, path=f"{self._path}/{file.name}")
 
 
-def _block_bytes(table: Table, opened: TableFile, first: bytes, behind: bytes | None) -> int:
-    """Return the bytes of the data blocks that may hold keys of a range."""
-    return sum(int(handles[:, 1].sum()) for handles in table.handles(opened, first, behind))
+def _block_bytes(
+    table: Table, opened: TableFile, first: bytes, behind: bytes | None, keys: Keys | None = None
+) -> int:
+    """Return the bytes of the data blocks that may hold keys of a range, or some of these."""
+    return sum(int(handles[:, 1].sum()) for handles in table.handles(opened, first, behind, keys))
 
 
 def written_keys(runs: list[Run], first: bytes, behind: bytes | None, max_keys: int) -> Iterator[Keys]:

@@ -21,7 +21,7 @@ from readers.formats.rocksdb.source import RocksSource
 from readers.formats.source import Selection, StateName
 from readers.savepoint import Savepoint
 from tests.support.examples import examples
-from tests.support.objectstore import ObjectStore, Proxy
+from tests.support.objectstore import ObjectStore, Proxy, Request
 from tests.support.paths import DATA
 from tests.support.sstfiles import (
     STATES,
@@ -370,37 +370,61 @@ def moved(directory: Path, tables: str) -> None:
     (directory / "_metadata").write_bytes(data)
 
 
+def compared_remotely(
+    directory: Path, options_file: Path, store: ObjectStore, proxy: Proxy, writes: list[Write]
+) -> tuple[int, list[Request]]:
+    """Compare two checkpoints in an object store, between which are some writes.
+
+    Returns the size of the largest shared table, and the requests for tables.
+    """
+    writer = filled(directory / "db", options_file, 60_000)
+    checkpoint(writer, directory / "before")
+    writer.write(iter([batch(writes)]))
+    checkpoint(writer, directory / "after")
+    tables = {file.name: file.read_bytes() for file in (directory / "after").glob("*.sst")}
+    wanted = expected(source_of(directory / "before"), source_of(directory / "after"), COUNT)
+    for name, content in tables.items():
+        store.put(f"{directory.name}/shared/{name}", content)
+    for side in ("before", "after"):
+        moved(directory / side, proxy.url(f"{directory.name}/shared").partition("?")[0])
+        store.upload(directory / side, f"{directory.name}/chk-{side}")
+    before, after = (source_of(proxy.url(f"{directory.name}/chk-{side}")) for side in ("before", "after"))
+    proxy.taken()
+
+    assert differing(before, after, COUNT) == wanted
+
+    asked = [one for one in proxy.taken() if one.method == "GET" and one.key.endswith(".sst")]
+    return max(map(len, tables.values())), asked
+
+
 @pytest.mark.slow
 def test_shared_tables_in_an_object_store_are_not_fetched(
     tmp_path: Path, options_file: Path, store: ObjectStore, proxy: Proxy
 ) -> None:
-    writer = filled(tmp_path / "db", options_file, 60_000)
-    checkpoint(writer, tmp_path / "before")
     writes = [(PUT, number(key), b"new") for key in (1, 30_000, 59_999)]
-    writer.write(iter([batch([*writes, (DELETE, number(777), b"")])]))
-    checkpoint(writer, tmp_path / "after")
-    tables = {file.name: file.read_bytes() for file in (tmp_path / "after").glob("*.sst")}
-    wanted = expected(source_of(tmp_path / "before"), source_of(tmp_path / "after"), COUNT)
-    for name, content in tables.items():
-        store.put(f"job/shared/{name}", content)
-    for side in ("before", "after"):
-        moved(tmp_path / side, proxy.url("job/shared").partition("?")[0])
-        store.upload(tmp_path / side, f"job/chk-{side}")
-    before, after = (source_of(proxy.url(f"job/chk-{side}")) for side in ("before", "after"))
-    proxy.taken()
 
-    found = differing(before, after, COUNT)
-
-    assert found == wanted
-    fetched = sum(
-        int(end) - int(start) + 1
-        for one in proxy.taken()
-        if one.method == "GET" and one.key.endswith(".sst") and one.byte_range
-        for start, end in [one.byte_range.removeprefix("bytes=").split("-")]
+    size, asked = compared_remotely(
+        tmp_path, options_file, store, proxy, [*writes, (DELETE, number(777), b"")]
     )
-    largest = max(map(len, tables.values()))
-    assert largest > 4_000_000
-    assert 0 < fetched < largest / 5
+
+    fetched = sum(one.size_bytes for one in asked)
+    assert size > 4_000_000
+    assert 0 < fetched < size / 5
+
+
+@pytest.mark.slow
+def test_shared_table_in_an_object_store_that_is_needed_all_over_is_fetched_whole(
+    tmp_path: Path, options_file: Path, store: ObjectStore, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else each of many small sets of keys would send requests of its own."""
+    monkeypatch.setattr("readers.formats.rocksdb.differences._MAX_KEYS", 200)
+    monkeypatch.setattr("readers.formats.rocksdb.sst.scan._MOST_WARM_BYTES", 20_000)
+    writes = [(PUT, number(key), b"new") for key in range(0, 60_000, 6)]
+
+    size, asked = compared_remotely(tmp_path, options_file, store, proxy, writes)
+
+    assert sum(one.size_bytes for one in asked) < 1.5 * size
+    assert len(asked) < 20
 
 
 # --- what Flink wrote ---
