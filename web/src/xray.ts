@@ -199,7 +199,7 @@ function pictures(parts: Part[], wholes: Part[], operator: Operator, cells: numb
     spreadOverGroups ? h("figure", {}, h("figcaption", {}, "By state and key group; dark is more than the mean"), byGroup) : null,
     plainTable(
       "States of the operator",
-      ["State", "Entries", ...(keys ? ["Keys"] : []), "Bytes", "Largest subtask", "Largest key group", ...(garbage ? ["Garbage"] : []), "Known from"],
+      ["State", "Entries", ...(keys ? ["Keys"] : []), "Bytes", "Largest subtask", "Largest key group", ...(garbage ? ["Deleted"] : []), "Known from"],
       wholes.map((whole, at) => [
         whole.state_name,
         about(whole, whole.entries, count),
