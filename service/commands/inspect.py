@@ -90,7 +90,10 @@ def _as_json(database: Database) -> str:
         "kind": database.kind,
         "checkpoint_id": database.checkpoint_id,
         "created_at": database.created_at,
+        "age_s": None if database.age is None else database.age.total_seconds(),
+        "readable": database.readable,
         "job": database.job.title,
+        "lineage": database.lineage,
     }
     head = orjson.dumps(facts, option=orjson.OPT_UTC_Z).decode().removesuffix("}")
     return (

@@ -231,6 +231,7 @@ def test_a_user_sees_the_jobs_of_what_is_visible(tmp_path: Path) -> None:
             some.schema(f"{name}__history")
 
 
+@pytest.mark.slow
 def test_jobs_of_three_thousand_checkpoints_open_nothing(tmp_path: Path) -> None:
     for number in range(3000):
         folder = tmp_path / f"job-{number % 3}" / f"chk-{number}"

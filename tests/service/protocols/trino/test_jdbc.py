@@ -56,7 +56,9 @@ def test_database_metadata(answers: dict[str, list[str]]) -> None:
     assert answers["version is known"] == ["true"]
     assert answers["catalogs"] == ["flink; system"]
     assert answers["schemas"] == ["native,flink"]
-    assert answers["all schemas"] == ["canonical,flink; information_schema,flink; latest,flink; native,flink"]
+    assert answers["all schemas"] == [
+        "canonical,flink; information_schema,flink; latest,flink; native,flink; savepointdb,flink"
+    ]
     assert answers["table types"] == ["TABLE; VIEW"]
     assert answers["tables"] == ["flink,native,aggregate,TABLE; flink,native,aggregate__count,TABLE"]
     columns = [column.split(",") for column in answers["columns"][0].split("; ")]
