@@ -23,6 +23,7 @@ from pathlib import Path
 import catalog
 from benchmarks.rocksdb import FLINK, write_native_savepoint, write_next_checkpoint
 from benchmarks.savepoints import STATES, write_savepoint
+from catalog.references import open_savepoint
 from readers.formats.source import Selection
 from readers.savepoint import Savepoint
 from service.encode import FORMATS
@@ -229,6 +230,27 @@ def _diff(table: str) -> Callable[[Path], Callable[[], int]]:
     return prepare
 
 
+def _summary(savepoint: Path) -> Callable[[], int]:
+    """Return a measurement of what differs in all states, in two threads, of savepoints that are opened for it."""
+
+    def once() -> int:
+        open_savepoint.cache_clear()
+        before, after = (catalog.connect(path).default for path in (savepoint, _changed(savepoint)))
+        assert before is not None
+        assert after is not None
+        found = catalog.diff_summary(before, after)
+        return sum(state.changed or 0 for operator in found.operators for state in operator.states)
+
+    return once
+
+
+def _write_edited(savepoint: Path, directory: Path, keys: range) -> None:
+    """Write a savepoint in which `keys` have other counts."""
+    script = f"UPDATE aggregate__count SET value = value + 1 WHERE CAST(substr(key, 5) AS BIGINT) % {keys.step} = 0"
+    command = [sys.executable, "-m", "service.cli", "write", str(savepoint), script, "--to", str(directory)]
+    subprocess.run(command, check=True, capture_output=True)
+
+
 def _export(savepoint: Path) -> Callable[[], int]:
     """Return a measurement of every row of every state into a Parquet file for each state."""
     settings = Settings()
@@ -286,7 +308,10 @@ MEASUREMENTS: dict[str, tuple[Callable[[Path], Callable[[], int]], bool, int]] =
 
 CHANGED_KEYS = 1000
 
-CHANGERS: dict[str, Callable[[Path, Path, range], object]] = {"native": write_next_checkpoint}
+CHANGERS: dict[str, Callable[[Path, Path, range], object]] = {
+    "canonical": _write_edited,
+    "native": write_next_checkpoint,
+}
 """Write a savepoint as it is after some keys of `count` got other values."""
 
 DIFFERENCES: dict[str, tuple[Callable[[Path], Callable[[], int]], bool, int]] = {
@@ -296,6 +321,7 @@ DIFFERENCES: dict[str, tuple[Callable[[Path], Callable[[], int]], bool, int]] = 
         False,
         RUNS,
     ),
+    f"diff of all states, {CHANGED_KEYS:,} keys of `count` changed, two threads": (_summary, False, RUNS),
 }
 
 PROCESSES: dict[str, tuple[str, Path | None]] = {

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import groupby
 
 import numpy as np
+from numpy.typing import NDArray
 
 from readers.decode.page import Page
 from readers.formats.differing import DifferingPages
 from readers.formats.full.layout import PAGE_ENTRIES
-from readers.formats.full.lockstep import Found, Positions, Side, bounds
+from readers.formats.full.lockstep import Found, Positions, Side, bounds, copied
 
+_MOST_COPIED_BYTES = 4 << 20
 _MOST_KEPT = 1 << 12  # entries of a key group that differ, whose places are remembered
 
 
@@ -34,7 +35,68 @@ class Comparisons:
             self.groups[key_group] = found
 
 
-@dataclass(slots=True)
+class _Entries:
+    """Entries of one side, collected.
+
+    They are copied, unless they are large: to look at an entry of a mapped file again, after its pages were given back, brings 64
+    KiB of the file into memory.
+    """
+
+    def __init__(self, subtask: int) -> None:
+        self._subtask = subtask
+        self._clear()
+
+    def _clear(self) -> None:
+        self._large: list[Page] = []
+        self._bytes: list[NDArray[np.uint8]] = []
+        self._starts: list[Positions] = []
+        self._ends: list[Positions] = []
+        self._groups: list[NDArray[np.int32]] = []
+        self._path = ""
+        self.size_bytes = 0
+
+    def add(self, side: Side, positions: Positions, key_group: int) -> None:
+        """Add entries of a key group."""
+        starts, ends = bounds(side.data, positions)
+        groups = np.full(len(positions), key_group, dtype=np.int32)
+        if int((ends[:, 1] - starts[:, 0]).sum()) > _MOST_COPIED_BYTES:
+            self._large.append(
+                Page(
+                    data=side.data,
+                    starts=starts,
+                    ends=ends,
+                    key_groups=groups,
+                    subtask=self._subtask,
+                    path=side.path,
+                )
+            )
+            return
+        data = copied(side.data, starts, ends)
+        self._bytes.append(data)
+        self._starts.append(starts + self.size_bytes)
+        self._ends.append(ends + self.size_bytes)
+        self._groups.append(groups)
+        self._path = f"{side.path}, entries that differ"
+        self.size_bytes += len(data)
+
+    def taken(self) -> tuple[Page, ...]:
+        """Return what was collected, and begin anew."""
+        pages = list(self._large)
+        if self._bytes:
+            pages.append(
+                Page(
+                    data=np.concatenate(self._bytes),
+                    starts=np.concatenate(self._starts),
+                    ends=np.concatenate(self._ends),
+                    key_groups=np.concatenate(self._groups),
+                    subtask=self._subtask,
+                    path=self._path,
+                )
+            )
+        self._clear()
+        return tuple(pages)
+
+
 class Pages:
     """Entries that differ, collected until they are worth decoding: of most key groups only a few are.
 
@@ -42,25 +104,29 @@ class Pages:
         before, after: indexes of the subtasks of either side.
     """
 
-    before: int
-    after: int
-    _old: list[tuple[Side, Positions, int]] = field(default_factory=list)
-    _new: list[tuple[Side, Positions, int]] = field(default_factory=list)
-    _entries: int = 0
-    _equal: int = 0
+    def __init__(self, before: int, after: int) -> None:
+        self._old = _Entries(before)
+        self._new = _Entries(after)
+        self._entries = 0
+        self._equal = 0
 
     def add(self, key_group: int, before: Side, after: Side, found: Found) -> Iterator[DifferingPages]:
         """Add what differs in a key group; yield what has come together."""
         self._equal += found.equal
-        for start in range(0, len(found.changed_before), PAGE_ENTRIES):
-            end = start + PAGE_ENTRIES
-            yield from self._keep(
-                key_group, (before, found.changed_before[start:end]), (after, found.changed_after[start:end])
-            )
-        for start in range(0, len(found.removed), PAGE_ENTRIES):
-            yield from self._keep(key_group, (before, found.removed[start : start + PAGE_ENTRIES]), None)
-        for start in range(0, len(found.added), PAGE_ENTRIES):
-            yield from self._keep(key_group, None, (after, found.added[start : start + PAGE_ENTRIES]))
+        changed = found.changed_before, found.changed_after
+        for old, new in (changed, (found.removed, _NONE), (_NONE, found.added)):
+            for start in range(0, max(len(old), len(new)), PAGE_ENTRIES):
+                for entries, side, positions in ((self._old, before, old), (self._new, after, new)):
+                    chosen = positions[start : start + PAGE_ENTRIES]
+                    if len(chosen):
+                        entries.add(side, chosen, key_group)
+                        self._entries += len(chosen)
+                if self._entries >= PAGE_ENTRIES or self._size_bytes > _MOST_COPIED_BYTES:
+                    yield from self.rest()
+
+    @property
+    def _size_bytes(self) -> int:
+        return self._old.size_bytes + self._new.size_bytes
 
     def add_equal(self, found: Found) -> None:
         """Count the entries of a key group of which all are equal."""
@@ -69,34 +135,8 @@ class Pages:
     def rest(self) -> Iterator[DifferingPages]:
         """Yield what was collected and not yielded yet."""
         if self._entries or self._equal:
-            yield DifferingPages(
-                before=tuple(_pages(self._old, self.before)),
-                after=tuple(_pages(self._new, self.after)),
-                equal_entries=self._equal,
-            )
-        self._old, self._new, self._entries, self._equal = [], [], 0, 0
-
-    def _keep(
-        self, key_group: int, old: tuple[Side, Positions] | None, new: tuple[Side, Positions] | None
-    ) -> Iterator[DifferingPages]:
-        for kept, found in ((self._old, old), (self._new, new)):
-            if found is not None:
-                kept.append((*found, key_group))
-                self._entries += len(found[1])
-        if self._entries >= PAGE_ENTRIES:
-            yield from self.rest()
+            yield DifferingPages(before=self._old.taken(), after=self._new.taken(), equal_entries=self._equal)
+        self._entries = self._equal = 0
 
 
-def _pages(found: list[tuple[Side, Positions, int]], subtask: int) -> Iterator[Page]:
-    """Yield a page for each buffer."""
-    for _, pieces in groupby(found, key=lambda piece: id(piece[0].data)):
-        own = list(pieces)
-        side = own[0][0]
-        positions = np.concatenate([piece[1] for piece in own])
-        starts, ends = bounds(side.data, positions)
-        groups = np.repeat(
-            np.array([piece[2] for piece in own], dtype=np.int32), [len(piece[1]) for piece in own]
-        )
-        yield Page(
-            data=side.data, starts=starts, ends=ends, key_groups=groups, subtask=subtask, path=side.path
-        )
+_NONE: Positions = np.empty(0, dtype=np.int64)

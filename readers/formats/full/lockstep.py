@@ -25,7 +25,16 @@ from numpy.typing import NDArray
 
 from readers.compiled.kernel import kernel
 from readers.compiled.routines import subroutine
-from readers.decode.loads import load_i4, load_le_i4, load_le_i8, load_u1, stack_memory, store_4, store_8
+from readers.decode.loads import (
+    load_i4,
+    load_le_i4,
+    load_le_i8,
+    load_u1,
+    stack_memory,
+    store_1,
+    store_4,
+    store_8,
+)
 from readers.errors import CorruptDataError, hex_window
 from readers.formats.full.layout import (
     END_OF_KEY_GROUP,
@@ -375,6 +384,28 @@ def _bounds(data: int, positions: int, count: int, starts: int, ends: int) -> No
         store_8(ends, number * 16 + 8, value + load_i4(data, position + 4 + key_length))
 
 
+@kernel
+def _copy(data: int, starts: int, ends: int, count: int, target: int) -> None:
+    """Copy entries, each from the start of its key to the end of its value, one behind the other, and store their new bounds."""
+    at = 0
+    for number in range(count):
+        begin = load_le_i8(starts, number * 16)
+        end = load_le_i8(ends, number * 16 + 8)
+        shift = at - begin
+        position = begin
+        while end - position >= 8:
+            store_8(target, position + shift, load_le_i8(data, position))
+            position += 8
+        while position < end:
+            store_1(target, position + shift, load_u1(data, position))
+            position += 1
+        store_8(starts, number * 16, begin + shift)
+        store_8(ends, number * 16, load_le_i8(ends, number * 16) + shift)
+        store_8(starts, number * 16 + 8, load_le_i8(starts, number * 16 + 8) + shift)
+        store_8(ends, number * 16 + 8, end + shift)
+        at = end + shift
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
     """A key group on one side.
@@ -574,6 +605,13 @@ def bounds(data: NDArray[np.uint8], positions: Positions) -> tuple[Positions, Po
     starts, ends = (np.empty((len(positions), 2), dtype=np.int64) for _ in range(2))
     _bounds(data, positions, len(positions), starts, ends)
     return starts, ends
+
+
+def copied(data: NDArray[np.uint8], starts: Positions, ends: Positions) -> NDArray[np.uint8]:
+    """Return the bytes of entries, one behind the other; the bounds become those in them."""
+    target = np.empty(int((ends[:, 1] - starts[:, 0]).sum()), dtype=np.uint8)
+    _copy(data, starts, ends, len(starts), target)
+    return target
 
 
 def _corrupt(side: Side, position: int) -> CorruptDataError:
