@@ -64,6 +64,11 @@ class FlinkCluster:
             pass
         awaited(lambda: self.get(f"/jobs/{job_id}")["state"] == "CANCELED")
 
+    def newest(self, job_id: str) -> int:
+        """Return the number of the newest checkpoint in the storage; the REST API may be three seconds behind."""
+        found = (self.directory / "checkpoints" / job_id).glob("chk-*/_metadata")
+        return max((int(path.parent.name[4:]) for path in found), default=0)
+
     def completed(self, job_id: str) -> int:
         """Return how many checkpoints of a job are complete."""
         return int(self.get(f"/jobs/{job_id}/checkpoints")["counts"]["completed"])

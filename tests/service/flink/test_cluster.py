@@ -79,8 +79,8 @@ def test_a_live_job_from_its_first_checkpoint_to_its_fault(
 
         awaited(lambda: cluster.completed(job_id) >= RETAINED)
         cluster.spoil()
-        spoiled_at = cluster.completed(job_id)
-        awaited(lambda: cluster.completed(job_id) >= spoiled_at + 5)
+        spoiled_at = cluster.newest(job_id)
+        awaited(lambda: cluster.newest(job_id) >= spoiled_at + 4)
         cluster.cancel(job_id)
         awaited(lambda: (job_of(client, job_id) or {"live": {}})["live"].get("state") == "CANCELED")
         catalog.refresh()
