@@ -72,7 +72,8 @@ export function operatorXray(database: string, operator: Operator, signal: Abort
   const spreads = h("div", {});
   const cells = Math.min(operator.states[0].max_parallelism, MOST_CELLS);
   const own = `operator_id = ${literal(operator.id)}`;
-  const sizes = new Question<Part>({
+  const told = new Told();
+  const sizes = told.add(new Question<Part>({
     holder: spreads,
     label: "Count its entries",
     what: "count",
@@ -83,13 +84,13 @@ export function operatorXray(database: string, operator: Operator, signal: Abort
       `FROM ${table(database, "xray")} WHERE ${own} AND level IN ('state', 'subtask', 'key_group') GROUP BY ALL ORDER BY ALL`,
     show: (parts) => statesOf(parts, operator, cells, signal),
     signal,
-  });
+  }, told));
   sizes.start(inTables || size <= SMALL);
   if (!operator.states.some((state) => state.key_type !== null)) return spreads;
   const passes: [HTMLElement, Question<never>][] = [];
   const pass = <T>(label: string, what: string, sql: string, show: (rows: T[]) => Child) => {
     const holder = h("div", {});
-    passes.push([holder, new Question<T>({ holder, label, what, size, sql, show, signal }) as Question<never>]);
+    passes.push([holder, told.add(new Question<T>({ holder, label, what, size, sql, show, signal }, told)) as Question<never>]);
   };
   const from = (name: string) => `FROM ${table(database, name)} WHERE ${own}`;
   pass<LargestKey>(
@@ -121,9 +122,37 @@ interface Asked<T> {
   signal: AbortSignal;
 }
 
+/** What the questions about one operator have told already: all read the same files, so what one cannot read the others cannot. */
+class Told {
+  private readonly questions: Question<never>[] = [];
+  private readonly messages = new Set<string>();
+
+  add<T>(question: Question<T>): Question<T> {
+    this.questions.push(question as Question<never>);
+    return question;
+  }
+
+  isNew(message: string): boolean {
+    const known = this.messages.has(message);
+    this.messages.add(message);
+    return !known;
+  }
+
+  /** Asks all that have failed for what can be read. */
+  withoutThem(): void {
+    this.messages.clear();
+    for (const question of this.questions) if (question.failed) void question.ask(true);
+  }
+}
+
 /** What is asked at once where it reads little, else by a button, with progress and an end. */
 class Question<T> {
-  constructor(private readonly asked: Asked<T>) {}
+  failed = false;
+
+  constructor(
+    private readonly asked: Asked<T>,
+    private readonly told: Told,
+  ) {}
 
   start(atOnce: boolean): void {
     if (atOnce) void this.ask();
@@ -135,23 +164,27 @@ class Question<T> {
     fill(holder, h("p", {}, h("button", { type: "button", onclick: () => void this.ask() }, label), ` reads about ${bytes(size)}`));
   }
 
-  private async ask(partial = false): Promise<void> {
+  async ask(partial = false): Promise<void> {
     const { holder, sql, show, signal, what } = this.asked;
-    const told = (status: Status) => bar.show(status.progress.bytes_read, status.progress.bytes_total, `${bytes(status.progress.bytes_read)} of ${bytes(status.progress.bytes_total)}`);
-    const run = new Run({ sql: OWN + sql, database: null, allow_partial: partial }, told);
+    this.failed = false;
+    const progress = (status: Status) => bar.show(status.progress.bytes_read, status.progress.bytes_total, `${bytes(status.progress.bytes_read)} of ${bytes(status.progress.bytes_total)}`);
+    const run = new Run({ sql: OWN + sql, database: null, allow_partial: partial }, progress);
     const cancel = () => run.cancel();
     const bar = progressBar(`Progress of the ${what}`, cancel);
     fill(holder, bar.element);
     signal.addEventListener("abort", cancel);
     try {
       const answer = await run.answer();
-      const lacking: Unread[] = answer.incomplete ?? [];
+      const lacking: Unread[] = (answer.incomplete ?? []).filter(({ message }) => this.told.isNew(message));
       if (!signal.aborted) fill(holder, lackingBox(lacking), show(recordsOf<T>(answer)));
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
       if (signal.aborted) return;
       if (error.code === "CANCELLED") this.offer();
-      else fill(holder, problem(error, partial ? undefined : () => void this.ask(true)));
+      else {
+        this.failed = true;
+        fill(holder, this.told.isNew(error.message) ? problem(error, partial ? undefined : () => this.told.withoutThem()) : null);
+      }
     } finally {
       signal.removeEventListener("abort", cancel);
     }
