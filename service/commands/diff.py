@@ -31,13 +31,10 @@ from readers import ReaderError, load_machine
 from service.commands.compile import log_compilation
 from service.commands.outcome import (
     FAILED,
-    INTERRUPTED,
     OK,
     UNREADABLE,
-    WRONG_USAGE,
     WrongUsageError,
-    reported,
-    unexpected,
+    answered,
 )
 from service.commands.output import (
     ROWS_ON_SCREEN,
@@ -61,11 +58,11 @@ from service.comparing.keys import KEY_COLUMNS, KEY_SCHEMA, compared_key, states
 from service.comparing.text import text_lines
 from service.encode import printable, size_text
 from service.engines.registry import open_engines
-from service.errors import QueryError, SavepointError, near_names_hint, query_error_of
+from service.errors import QueryError, near_names_hint, query_error_of
 from service.queries.query import Query
 from service.queries.registry import Queries
 from service.queries.request import QueryRequest
-from service.settings import UNLIMITED, InvalidSettingError, settings_of
+from service.settings import UNLIMITED, settings_of
 
 _SIDES = ("before", "after")
 _MORE = "--state {}"
@@ -73,24 +70,8 @@ _MORE = "--state {}"
 
 def main(options: Namespace) -> int:
     """Compare, show what differs, and return the exit code."""
-    try:
-        return _Diff(options).run()
-    except (WrongUsageError, InvalidSettingError) as error:
-        return reported(str(error), WRONG_USAGE, options)
-    except (QueryError, CatalogError, ReaderError) as error:
-        failure = query_error_of(error)
-        # 0 and 1 say how savepoints compare.
-        code = UNREADABLE if isinstance(failure, SavepointError) else WRONG_USAGE
-        return reported(failure.told, code, options)
-    except KeyboardInterrupt:
-        return INTERRUPTED
-    except BrokenPipeError:
-        # A reader such as `head` has seen enough, and it saw that something differs.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return FAILED
-    except Exception as error:  # 1 would say that they differ
-        unexpected(error, verbose=options.verbose)
-        return UNREADABLE
+    # A reader such as `head` that has seen enough saw that they differ; after an unknown error 1 would say so, too.
+    return answered(lambda options: _Diff(options).run(), options, cut=FAILED, unknown=UNREADABLE)
 
 
 class _Diff:

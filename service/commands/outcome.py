@@ -38,43 +38,49 @@ class NothingFoundError(Exception):
 
 def ended(command: Callable[[Namespace], None], options: Namespace) -> int:
     """Run a command and return its exit code. Errors go to standard error, with `--verbose` after a traceback."""
-    try:
+
+    def run(options: Namespace) -> int:
         command(options)
-    except (WrongUsageError, InvalidSettingError) as error:
-        return reported(str(error), WRONG_USAGE, options)
+        return OK
+
+    try:
+        return _run(run, options, failed=FAILED, cut=OK)
     except NothingFoundError as error:
         return reported(str(error), FAILED, options)
-    except (QueryError, CatalogError, ReaderError) as error:
-        failure = query_error_of(error)
-        code = UNREADABLE if isinstance(failure, SavepointError) else FAILED
-        return reported(failure.told, code, options)
-    except KeyboardInterrupt:
-        return INTERRUPTED
-    except BrokenPipeError:
-        # A reader such as `head` has seen enough. Python would report the broken pipe again when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return OK
-    return OK
 
 
-def answered(command: Callable[[Namespace], int], options: Namespace) -> int:
-    """Run a command that returns its exit code, of which 1 is an answer: no error ends it with 1."""
+def answered(
+    command: Callable[[Namespace], int], options: Namespace, *, cut: int = OK, unknown: int = WRONG_USAGE
+) -> int:
+    """Run a command that returns its exit code, of which 1 is an answer: no error ends it with 1.
+
+    Args:
+        command: the command.
+        options: of the command line.
+        cut: the code if a reader of the output, such as `head`, has seen enough.
+        unknown: the code after an error that no command expects.
+    """
+    try:
+        return _run(command, options, failed=WRONG_USAGE, cut=cut)
+    except Exception as error:  # libraries raise anything
+        unexpected(error, verbose=options.verbose)
+        return unknown
+
+
+def _run(command: Callable[[Namespace], int], options: Namespace, *, failed: int, cut: int) -> int:
     try:
         return command(options)
     except (WrongUsageError, InvalidSettingError) as error:
         return reported(str(error), WRONG_USAGE, options)
     except (QueryError, CatalogError, ReaderError) as error:
         failure = query_error_of(error)
-        code = UNREADABLE if isinstance(failure, SavepointError) else WRONG_USAGE
-        return reported(failure.told, code, options)
+        return reported(failure.told, UNREADABLE if isinstance(failure, SavepointError) else failed, options)
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
+        # Python would report the broken pipe again when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return OK
-    except Exception as error:  # libraries raise anything
-        unexpected(error, verbose=options.verbose)
-        return WRONG_USAGE
+        return cut
 
 
 def unexpected(error: Exception, *, verbose: bool) -> int:

@@ -15,7 +15,6 @@ from service.commands.outcome import WrongUsageError, ended
 from service.commands.progress import ProgressLine
 from service.commands.sources import storage_options
 from service.encode import printable
-from service.errors import FlinkError, FlinkUnavailableError, SavepointFailedError
 from service.flink.answers import RUNNING, JobSummary, jobs_in
 from service.flink.client import RestClient
 from service.flink.endpoint import endpoints_of
@@ -24,7 +23,6 @@ from service.flink.trigger import SavepointFormat, Trigger, TriggerProgress
 from service.settings import Settings, settings_of
 
 _ID_PREFIX = re.compile(r"[0-9a-f]{6,32}")
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 2.0
 _MOST_NAMED = 10
 
 
@@ -87,25 +85,17 @@ def _awaited(trigger: Trigger, job: JobSummary, timeout_s: float) -> str:
     Raises:
         FlinkError: Flink made none, does not answer, or takes too long.
     """
-    deadline, pause_s = time.monotonic() + timeout_s, _FIRST_PAUSE_S
     progress = TriggerProgress()
     with ProgressLine(lambda: f"savepoint of {printable(job.name)}{_counted(progress)}"):
-        while True:
-            time.sleep(pause_s)
-            pause_s = min(_LONGEST_PAUSE_S, pause_s * 1.5)
-            try:
-                progress = trigger.look()
-            except FlinkUnavailableError:
-                # A cluster may be away for a moment; it goes on meanwhile.
-                if time.monotonic() >= deadline:
-                    raise
-                continue
-            if progress.failure is not None:
-                raise SavepointFailedError(f"Flink made no savepoint: {progress.failure}")
+        for progress in trigger.looks(timeout_s, _paused):
             if progress.path is not None:
                 return progress.path
-            if time.monotonic() >= deadline:
-                raise FlinkError(f"expected a savepoint within {timeout_s:g} s; Flink may still make it")
+    raise AssertionError("expected the last look to have a path")
+
+
+def _paused(seconds: float) -> bool:
+    time.sleep(seconds)
+    return True
 
 
 def _counted(progress: TriggerProgress) -> str:

@@ -12,14 +12,18 @@ twice. The job goes on.
 
 from __future__ import annotations
 
+import time
 import uuid
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from service.errors import FlinkError, FlinkUnavailableError
+from service.errors import FlinkError, FlinkUnavailableError, SavepointFailedError
 from service.flink.answers import IN_PROGRESS, checkpoints_in, savepoint_in
 from service.flink.client import RestClient
+
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 2.0
 
 
 class SavepointFormat(StrEnum):
@@ -105,3 +109,32 @@ class Trigger:
             return TriggerProgress()
         newest = max(open_, key=lambda one: one.number)
         return TriggerProgress(acknowledged=newest.acknowledged, subtasks=newest.subtasks)
+
+    def looks(self, timeout_s: float, pauses: Callable[[float], bool]) -> Iterator[TriggerProgress]:
+        """Yield how far the savepoint is, again and again; the last one has its path.
+
+        Args:
+            timeout_s: seconds after which nobody waits any more.
+            pauses: waits for some seconds; False ends the looks, without a path.
+
+        Raises:
+            SavepointFailedError: Flink made none.
+            FlinkError: Flink does not answer as it should, or not in time.
+        """
+        deadline, pause_s = time.monotonic() + timeout_s, _FIRST_PAUSE_S
+        while pauses(pause_s):
+            pause_s = min(_LONGEST_PAUSE_S, pause_s * 1.5)
+            try:
+                progress = self.look()
+            except FlinkUnavailableError:
+                # A cluster may be away for a moment; it goes on meanwhile.
+                if time.monotonic() >= deadline:
+                    raise
+                continue
+            if progress.failure is not None:
+                raise SavepointFailedError(f"Flink made no savepoint: {progress.failure}")
+            yield progress
+            if progress.path is not None:
+                return
+            if time.monotonic() >= deadline:
+                raise FlinkError(f"expected a savepoint within {timeout_s:g} s; Flink may still make it")

@@ -19,8 +19,6 @@ from readers import ReaderError, given_location
 from service.auth.principal import Identity, Principal
 from service.errors import (
     ConflictError,
-    FlinkError,
-    FlinkUnavailableError,
     ForbiddenError,
     QueryError,
     SavepointFailedError,
@@ -36,7 +34,6 @@ from service.queries.state import QueryState
 from service.settings import Settings
 
 _RETRY_AFTER_S = 10
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 2.0
 # A checkpoint that is finished may come to a mounted folder a little later.
 _LOOKS_FOR_IT = 5
 _REMEMBERED = 100
@@ -203,7 +200,7 @@ class Triggers:
         error: QueryError | None = None
         database = None
         try:
-            path = self._awaited(trigger, record.id, begun + self._settings.savepoint_timeout_s)
+            path = self._awaited(trigger, record.id)
             database = self._found(path)
         except QueryError as failure:
             error = failure
@@ -223,25 +220,18 @@ class Triggers:
         for observer in self._observers:
             observer(ended)
 
-    def _awaited(self, trigger: Trigger, trigger_id: str, deadline: float) -> str:
+    def _awaited(self, trigger: Trigger, trigger_id: str) -> str:
         """Return the path of a savepoint, as Flink sees it, when it is there.
 
         Raises:
             SavepointFailedError: Flink made none.
             FlinkError: Flink does not answer as it should, or not in time.
         """
-        begun, pause_s = time.monotonic(), _FIRST_PAUSE_S
-        while not self._ended.wait(pause_s):
-            pause_s = min(_LONGEST_PAUSE_S, pause_s * 1.5)
-            try:
-                progress = trigger.look()
-            except FlinkUnavailableError:
-                # A cluster may be away for a moment; it goes on meanwhile.
-                if time.monotonic() >= deadline:
-                    raise
-                continue
-            if progress.failure is not None:
-                raise SavepointFailedError(f"Flink made no savepoint: {progress.failure}")
+        begun = time.monotonic()
+        looks = trigger.looks(
+            self._settings.savepoint_timeout_s, lambda seconds: not self._ended.wait(seconds)
+        )
+        for progress in looks:
             if progress.path is not None:
                 return progress.path
             with self._lock:
@@ -250,10 +240,6 @@ class Triggers:
                     acknowledged=progress.acknowledged,
                     subtasks=progress.subtasks,
                     elapsed_ms=(time.monotonic() - begun) * 1000,
-                )
-            if time.monotonic() >= deadline:
-                raise FlinkError(
-                    f"expected a savepoint within {self._settings.savepoint_timeout_s:g} s; Flink may still make it"
                 )
         raise ServiceEndingError("the service is about to end; Flink may still make the savepoint")
 

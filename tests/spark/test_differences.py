@@ -6,9 +6,8 @@ import pytest
 
 from catalog import Catalog, Root
 from service.engines.duckdb.engine import DuckDBEngine
-from service.engines.engine import Engine
 from service.engines.spark.engine import SparkEngine
-from service.sql.dialects import planned
+from tests.support.engines import rows_by
 from tests.support.paths import DATA
 
 pytestmark = pytest.mark.spark
@@ -25,16 +24,6 @@ def compared() -> Catalog:
         "c": FLINK / "wordcount-hashmap-savepoints" / "canonical",
     }
     return Catalog([Root(path=str(path), label=label) for label, path in roots.items()])
-
-
-def rows(engine: Engine, catalog: Catalog, sql: str, dialect: str) -> list[dict[str, object]]:
-    plan = planned(sql, catalog, dialect=dialect, max_sql_bytes=1 << 20, constants={})
-    execution = engine.execution(plan)
-    try:
-        found: list[dict[str, object]] = execution.open().read_all().to_pylist()
-    finally:
-        execution.close()
-    return found
 
 
 @pytest.mark.parametrize(
@@ -58,7 +47,7 @@ def rows(engine: Engine, catalog: Catalog, sql: str, dialect: str) -> list[dict[
 def test_spark_finds_the_rows_that_duckdb_finds(
     compared: Catalog, spark_engine: SparkEngine, duckdb_engine: DuckDBEngine, dialect: str, sql: str
 ) -> None:
-    found = rows(spark_engine, compared, sql, dialect)
+    found = rows_by(spark_engine, compared, sql, dialect)
 
     assert found
-    assert sorted(map(repr, found)) == sorted(map(repr, rows(duckdb_engine, compared, sql, dialect)))
+    assert sorted(map(repr, found)) == sorted(map(repr, rows_by(duckdb_engine, compared, sql, dialect)))

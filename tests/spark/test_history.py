@@ -7,10 +7,9 @@ import pytest
 from catalog import Catalog, Root
 from service.cli import main
 from service.engines.duckdb.engine import DuckDBEngine
-from service.engines.engine import Engine
 from service.engines.spark.engine import SparkEngine
-from service.sql.dialects import planned
 from tests.support.checkpoints import put
+from tests.support.engines import rows_by
 
 pytestmark = pytest.mark.spark
 
@@ -23,16 +22,6 @@ def job(tmp_path_factory: pytest.TempPathFactory) -> Catalog:
     script = "CREATE TABLE aggregate__flags AS SELECT 'key_662' AS key, 7 AS value"
     assert main(["write", str(root / "job" / "chk-2"), script, "--to", str(root / "job" / "chk-3")]) == 0
     return Catalog([Root(path=str(root), label="prod")])
-
-
-def rows(engine: Engine, catalog: Catalog, sql: str, dialect: str) -> list[dict[str, object]]:
-    plan = planned(sql, catalog, dialect=dialect, max_sql_bytes=1 << 20, constants={})
-    execution = engine.execution(plan)
-    try:
-        found: list[dict[str, object]] = execution.open().read_all().to_pylist()
-    finally:
-        execution.close()
-    return found
 
 
 @pytest.mark.parametrize(
@@ -55,7 +44,7 @@ def rows(engine: Engine, catalog: Catalog, sql: str, dialect: str) -> list[dict[
 def test_spark_finds_the_rows_that_duckdb_finds(
     job: Catalog, spark_engine: SparkEngine, duckdb_engine: DuckDBEngine, dialect: str, sql: str
 ) -> None:
-    found = rows(spark_engine, job, sql, dialect)
+    found = rows_by(spark_engine, job, sql, dialect)
 
     assert found
-    assert found == rows(duckdb_engine, job, sql, dialect)
+    assert found == rows_by(duckdb_engine, job, sql, dialect)
