@@ -19,27 +19,26 @@ from types import ModuleType
 from typing import NoReturn
 
 from service import settings
-from service.commands.parser import CommandParser, VersionAction
+from service.commands.jobs import arguments
+from service.commands.parser import (
+    FLINK_SETTINGS,
+    QUERY_SETTINGS,
+    READING_SETTINGS,
+    SOURCE,
+    STORAGE_SETTINGS,
+    CommandParser,
+    VersionAction,
+    add_names,
+    add_no_cache,
+    add_output,
+    add_path_map,
+)
 from service.engines import registry
 from service.process import memory
 
-# Written out, because importing the formats would import Arrow.
-_FORMATS = ("table", "line", "json", "jsonl", "csv", "arrow", "parquet")
 # `service.commands.outcome` and `service.checks.findings` have the same codes, and import Arrow.
 _INTERRUPTED = 130
 _WRONG_USAGE = {"check": 4}
-_SOURCE = "Savepoint, checkpoint (chk-N), _metadata file, or folder with several savepoints; local or remote."
-_STORAGE_SETTINGS = ("allow_http", "file_cache_directory", "file_cache_bytes")
-_FLINK_SETTINGS = (
-    *("flink", "flink_token_file", "flink_ca_file", "flink_certificate", "flink_key", "flink_path_map"),
-    "flink_timeout_s",
-)
-_READING_SETTINGS = ("jar", *_STORAGE_SETTINGS)
-_QUERY_SETTINGS = (
-    *("timeout_s", "temp_directory"),
-    *_READING_SETTINGS,
-    *settings.keys_of("cache", *registry.names()),
-)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -139,24 +138,18 @@ def parser_of(only: str | None = None) -> argparse.ArgumentParser:
     return parser
 
 
-def _add_no_cache(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--no-cache", dest="cache", action="store_const", const="off", help="Short for --cache off."
-    )
-
-
 def _add_serve(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--root",
         action="append",
         metavar="[LABEL=]DIR",
-        help=f"{_SOURCE} The label, or else the name of the folder, begins the names of its databases. "
+        help=f"{SOURCE} The label, or else the name of the folder, begins the names of its databases. "
         "May be repeated; if not given, the roots of the settings file are served.",
     )
-    _add_names(parser)
+    add_names(parser)
     settings.add_arguments(parser, settings.keys_of(), first=("port", "host", "keys_file"))
     _add_config(parser)
-    _add_no_cache(parser)
+    add_no_cache(parser)
 
 
 def _add_query(parser: argparse.ArgumentParser) -> None:
@@ -170,9 +163,9 @@ def _add_query(parser: argparse.ArgumentParser) -> None:
         required=True,
         action="append",
         metavar="[NAME=]PATH",
-        help=f"{_SOURCE} May be repeated.",
+        help=f"{SOURCE} May be repeated.",
     )
-    _add_output(parser)
+    add_output(parser)
     parser.add_argument(
         "--max-rows",
         type=int,
@@ -195,16 +188,16 @@ def _add_query(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="Leave out the rows of files that cannot be read, and list the files; otherwise the query fails.",
     )
-    _add_names(parser)
-    settings.add_arguments(parser, _QUERY_SETTINGS, settings.UNLIMITED)
-    _add_no_cache(parser)
+    add_names(parser)
+    settings.add_arguments(parser, QUERY_SETTINGS, settings.UNLIMITED)
+    add_no_cache(parser)
 
 
 def _add_inspect(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("path", metavar="PATH", help=_SOURCE)
+    parser.add_argument("path", metavar="PATH", help=SOURCE)
     parser.add_argument("--format", default="table", choices=("table", "json"), help="Format of the output.")
-    _add_names(parser)
-    settings.add_arguments(parser, _READING_SETTINGS)
+    add_names(parser)
+    settings.add_arguments(parser, READING_SETTINGS)
 
 
 def _add_xray(parser: argparse.ArgumentParser) -> None:
@@ -214,61 +207,15 @@ def _add_xray(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_lookup(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("path", metavar="PATH", help=_SOURCE)
+    parser.add_argument("path", metavar="PATH", help=SOURCE)
     parser.add_argument("key", metavar="KEY", help="Text, number, or JSON if the key has several fields.")
-    _add_output(parser)
-    _add_names(parser)
-    settings.add_arguments(parser, _READING_SETTINGS)
-
-
-def _add_history(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "path", metavar="PATH", help=f"{_SOURCE} Of a folder with several jobs, --job names one."
-    )
-    parser.add_argument("key", metavar="KEY", help="Text, number, or JSON if the key has several fields.")
-    parser.add_argument(
-        "--job", metavar="NAME", help="Job whose checkpoints are read; if not given, the only one."
-    )
-    parser.add_argument("--operator", metavar="NAME", help="Only the states of this operator.")
-    parser.add_argument("--state", metavar="NAME", help="Only the states of this name.")
-    parser.add_argument(
-        "--last", type=int, metavar="N", help="Only the N newest checkpoints; if not given, all."
-    )
-    _add_output(parser)
-    _add_names(parser)
-    settings.add_arguments(parser, _QUERY_SETTINGS, settings.UNLIMITED)
-    _add_no_cache(parser)
-
-
-def _add_diff(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "before",
-        metavar="BEFORE",
-        help=f"[NAME=]PATH. {_SOURCE} Of several the newest is compared; without AFTER, with the one before it in its job.",
-    )
-    parser.add_argument(
-        "after", metavar="AFTER", nargs="?", help="[NAME=]PATH of the other one, which may be of another job."
-    )
-    parser.add_argument(
-        "--operator", metavar="NAME", help="Compare the states of this operator: its uid, name or id."
-    )
-    parser.add_argument(
-        "--state",
-        metavar="NAME",
-        help="Show the rows of this state that differ; also a table such as timers.",
-    )
-    parser.add_argument(
-        "--key",
-        metavar="KEY",
-        help="Show the rows of this key that differ: text, number, or JSON if the key has several fields.",
-    )
-    _add_output(parser)
-    _add_names(parser)
-    settings.add_arguments(parser, _QUERY_SETTINGS, settings.UNLIMITED)
+    add_output(parser)
+    add_names(parser)
+    settings.add_arguments(parser, READING_SETTINGS)
 
 
 def _add_check(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("path", metavar="SAVEPOINT", help=f"{_SOURCE} Of several the newest is checked.")
+    parser.add_argument("path", metavar="SAVEPOINT", help=f"{SOURCE} Of several the newest is checked.")
     parser.add_argument(
         "--against",
         action="append",
@@ -304,87 +251,8 @@ def _add_check(parser: argparse.ArgumentParser) -> None:
         "--format", default="text", choices=("text", "json", "html", "junit"), help="Format of the report."
     )
     parser.add_argument("--output", metavar="FILE", help="Output file; standard output if not given.")
-    _add_names(parser)
-    settings.add_arguments(parser, _STORAGE_SETTINGS)
-
-
-def _add_bisect(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("path", metavar="ROOT", help="Folder with the checkpoints of a job, or of several.")
-    parser.add_argument(
-        "sql", metavar="SQL", help="Query that returns a row if something is wrong; - reads it."
-    )
-    parser.add_argument("--job", metavar="NAME", help="Job, if ROOT has several.")
-    for option, end in (("start", "Oldest"), ("end", "Newest")):
-        parser.add_argument(
-            "--from" if option == "start" else "--to",
-            dest=option,
-            metavar="CHECKPOINT",
-            help=f"{end} checkpoint to ask: 42, chk-42 or 2026-09-01T12:00:00Z; the {end.lower()} of all if not given.",
-        )
-    parser.add_argument(
-        "--check-all",
-        action="store_true",
-        help="Ask every checkpoint; otherwise once a checkpoint has a row, all later ones are taken to have one.",
-    )
-    parser.add_argument("--format", default="text", choices=("text", "json"), help="Format of the output.")
-    _add_asking(parser)
-
-
-def _add_test(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "paths",
-        metavar="RULES PATH",
-        nargs="*",
-        help="Files of rules (.toml, .sql), and savepoints or folders with some; of a folder the newest one of each job is tested.",
-    )
-    parser.add_argument(
-        "--standard", action="store_true", help="Test the rules that come with savepointdb, too."
-    )
-    parser.add_argument("--print-standard", action="store_true", help="Show these rules, and test nothing.")
-    parser.add_argument(
-        "--rule", action="append", metavar="PATTERN", help="Test only rules of such names. May be repeated."
-    )
-    parser.add_argument(
-        "--param",
-        action="append",
-        metavar="NAME=VALUE",
-        help="Value of a parameter of rules. May be repeated.",
-    )
-    parser.add_argument(
-        "--previous", metavar="PATH", help="The savepoint before the only one that is tested."
-    )
-    parser.add_argument("--all", action="store_true", help="Test every savepoint of a folder.")
-    parser.add_argument(
-        "--fail-on",
-        default="error",
-        choices=("error", "warning", "info"),
-        help="Least severity of a violation that makes the exit code 1.",
-    )
-    parser.add_argument("--junit", metavar="FILE", help="File for a report as JUnit's XML.")
-    parser.add_argument("--json", metavar="FILE", help="File for a report as JSON; - for standard output.")
-    parser.add_argument("--watch", action="store_true", help="Go on with each new checkpoint, until Ctrl-C.")
-    parser.add_argument(
-        "--interval", type=float, default=10.0, metavar="SECONDS", help="Time between two looks with --watch."
-    )
-    parser.add_argument(
-        "--webhook",
-        metavar="URL",
-        help="URL that gets the report as JSON of each savepoint that fails, or is fine again.",
-    )
-    parser.add_argument(
-        "--webhook-header", metavar="FILE", help="File of headers for it, one a line: Authorization: Bearer …"
-    )
-    _add_asking(parser)
-
-
-def _add_asking(parser: argparse.ArgumentParser) -> None:
-    """Add the options of commands that ask several savepoints the same."""
-    parser.add_argument(
-        "--engine", default=registry.AUTO, choices=registry.choices(), help="Engine that runs the queries."
-    )
-    _add_names(parser)
-    settings.add_arguments(parser, _QUERY_SETTINGS, settings.UNLIMITED)
-    _add_no_cache(parser)
+    add_names(parser)
+    settings.add_arguments(parser, STORAGE_SETTINGS)
 
 
 def _add_create(parser: argparse.ArgumentParser) -> None:
@@ -418,8 +286,8 @@ def _add_create(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="Key groups of each operator, unless its WITH says it.",
     )
-    _add_names(parser)
-    settings.add_arguments(parser, _QUERY_SETTINGS, settings.UNLIMITED)
+    add_names(parser)
+    settings.add_arguments(parser, QUERY_SETTINGS, settings.UNLIMITED)
 
 
 def _add_write(parser: argparse.ArgumentParser) -> None:
@@ -453,8 +321,8 @@ def _add_write(parser: argparse.ArgumentParser) -> None:
         metavar="TABLE=ROWS",
         help="Write only if so many rows of the table change. May be repeated.",
     )
-    _add_names(parser)
-    settings.add_arguments(parser, _QUERY_SETTINGS, settings.UNLIMITED)
+    add_names(parser)
+    settings.add_arguments(parser, QUERY_SETTINGS, settings.UNLIMITED)
 
 
 def _add_convert(parser: argparse.ArgumentParser) -> None:
@@ -482,8 +350,8 @@ def _add_convert(parser: argparse.ArgumentParser) -> None:
         choices=("link", "copy", "reference"),
         help="How files of states that stay come along, as with write.",
     )
-    _add_names(parser)
-    settings.add_arguments(parser, _READING_SETTINGS)
+    add_names(parser)
+    settings.add_arguments(parser, READING_SETTINGS)
 
 
 def _add_savepoint(parser: argparse.ArgumentParser) -> None:
@@ -503,7 +371,7 @@ def _add_savepoint(parser: argparse.ArgumentParser) -> None:
         "--json", action="store_true", help="Show the request and the savepoint as a JSON object."
     )
     own = ("flink_savepoint_directory", "flink_savepoint_timeout_s")
-    settings.add_arguments(parser, (*_FLINK_SETTINGS, *own, *_STORAGE_SETTINGS), first=("flink",))
+    settings.add_arguments(parser, (*FLINK_SETTINGS, *own, *STORAGE_SETTINGS), first=("flink",))
 
 
 def _add_script(parser: argparse.ArgumentParser) -> None:
@@ -548,7 +416,7 @@ def _add_stateinfo(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="Descriptors of Protobuf messages, from protoc --descriptor_set_out.",
     )
-    _add_path_map(write)
+    add_path_map(write)
 
 
 def _add_doctor(parser: argparse.ArgumentParser) -> None:
@@ -559,7 +427,7 @@ def _add_doctor(parser: argparse.ArgumentParser) -> None:
         help="Folder to check beside the roots of the settings file. May be repeated.",
     )
     _add_config(parser)
-    settings.add_arguments(parser, ["temp_directory", "keys_file", "oidc_issuer", *_FLINK_SETTINGS])
+    settings.add_arguments(parser, ["temp_directory", "keys_file", "oidc_issuer", *FLINK_SETTINGS])
 
 
 def _add_config(parser: argparse.ArgumentParser) -> None:
@@ -598,38 +466,6 @@ def _add_compile(parser: argparse.ArgumentParser) -> None:
     """Add nothing: the command has no arguments."""
 
 
-def _add_names(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("names of operators, places of files")
-    group.add_argument(
-        "--uids",
-        metavar="FILE",
-        help="File of operator uids, one per line, for savepoints that record only ids.",
-    )
-    group.add_argument(
-        "--state-info", metavar="FILE", help="stateInfo file to use instead of the one beside the savepoint."
-    )
-    _add_path_map(group)
-
-
-def _add_path_map(parser: argparse._ActionsContainer) -> None:
-    parser.add_argument(
-        "--path-map",
-        action="append",
-        metavar="OLD=NEW",
-        help="Moved files: what savepoints refer to below OLD is below NEW, in any file system. May be repeated.",
-    )
-
-
-def _add_output(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--format",
-        default="table",
-        choices=_FORMATS,
-        help="Format of the rows; line shows each value on a line of its own.",
-    )
-    parser.add_argument("--output", metavar="FILE", help="Output file; standard output if not given.")
-
-
 # For the commands with many options: what every call needs.
 _USAGES = {
     "serve": "savepointdb serve --root [LABEL=]DIR [--port PORT] [option …]",
@@ -658,14 +494,14 @@ _COMMANDS = {
     ),
     "xray": ("Show how much state there is, where, and what of it nobody needs; of the newest.", _add_xray),
     "lookup": ("Show all states and timers of one key.", _add_lookup),
-    "diff": ("Show what differs between two savepoints: states, rows, offsets, sizes.", _add_diff),
-    "history": ("Show all states and timers of one key in all checkpoints of a job.", _add_history),
+    "diff": ("Show what differs between two savepoints: states, rows, offsets, sizes.", arguments.add_diff),
+    "history": ("Show all states and timers of one key in all checkpoints of a job.", arguments.add_history),
     "check": (
         "Say whether a savepoint restores in a job, per operator and state, and what to do about it.",
         _add_check,
     ),
-    "bisect": ("Find the first checkpoint of a job for which a query returns a row.", _add_bisect),
-    "test": ("Run tests for state: rules over savepoints, or over each new checkpoint.", _add_test),
+    "bisect": ("Find the first checkpoint of a job for which a query returns a row.", arguments.add_bisect),
+    "test": ("Run tests for state: rules over savepoints, or over each new checkpoint.", arguments.add_test),
     "create": ("Create a savepoint by SQL, from files and queries.", _add_create),
     "write": ("Change a savepoint by SQL, into a new savepoint that Flink restores.", _add_write),
     "convert": (

@@ -16,7 +16,7 @@ stateinfo.py   describe the states of a savepoint in a file beside it
 compile.py     compile the decoder
 keys.py        create, list and revoke API keys
 doctor_env.py  check the environment
-parser.py      what the parsers of all commands share
+parser.py      what the parsers of commands share
 outcome.py     exit codes, and errors as one line
 sources.py     `[name=]PATH` → a catalog
 output.py      rows → standard output or a file

@@ -1,4 +1,4 @@
-"""What the parsers of all commands share: exit codes of wrong usage, and `--version`."""
+"""What the parsers of commands share: exit codes of wrong usage, `--version`, and the arguments of several commands."""
 
 from __future__ import annotations
 
@@ -6,6 +6,24 @@ import argparse
 import sys
 from importlib import import_module
 from typing import NoReturn
+
+from service import settings
+from service.engines import registry
+
+# Written out, because importing the formats would import Arrow.
+FORMATS = ("table", "line", "json", "jsonl", "csv", "arrow", "parquet")
+SOURCE = "Savepoint, checkpoint (chk-N), _metadata file, or folder with several savepoints; local or remote."
+STORAGE_SETTINGS = ("allow_http", "file_cache_directory", "file_cache_bytes")
+FLINK_SETTINGS = (
+    *("flink", "flink_token_file", "flink_ca_file", "flink_certificate", "flink_key", "flink_path_map"),
+    "flink_timeout_s",
+)
+READING_SETTINGS = ("jar", *STORAGE_SETTINGS)
+QUERY_SETTINGS = (
+    *("timeout_s", "temp_directory"),
+    *READING_SETTINGS,
+    *settings.keys_of("cache", *registry.names()),
+)
 
 
 class VersionAction(argparse.Action):
@@ -26,3 +44,45 @@ class CommandParser(argparse.ArgumentParser):
         """Print the usage and the message, and exit."""
         self.print_usage(sys.stderr)
         self.exit(self.wrong_usage, f"{self.prog}: error: {message}\n")
+
+
+def add_names(parser: argparse.ArgumentParser) -> None:
+    """Add the options that name operators and find files."""
+    group = parser.add_argument_group("names of operators, places of files")
+    group.add_argument(
+        "--uids",
+        metavar="FILE",
+        help="File of operator uids, one per line, for savepoints that record only ids.",
+    )
+    group.add_argument(
+        "--state-info", metavar="FILE", help="stateInfo file to use instead of the one beside the savepoint."
+    )
+    add_path_map(group)
+
+
+def add_path_map(parser: argparse._ActionsContainer) -> None:
+    """Add the option for files that were moved."""
+    parser.add_argument(
+        "--path-map",
+        action="append",
+        metavar="OLD=NEW",
+        help="Moved files: what savepoints refer to below OLD is below NEW, in any file system. May be repeated.",
+    )
+
+
+def add_output(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say how rows look, and where they go."""
+    parser.add_argument(
+        "--format",
+        default="table",
+        choices=FORMATS,
+        help="Format of the rows; line shows each value on a line of its own.",
+    )
+    parser.add_argument("--output", metavar="FILE", help="Output file; standard output if not given.")
+
+
+def add_no_cache(parser: argparse.ArgumentParser) -> None:
+    """Add the short form of `--cache off`."""
+    parser.add_argument(
+        "--no-cache", dest="cache", action="store_const", const="off", help="Short for --cache off."
+    )
