@@ -106,7 +106,10 @@ from readers.metadata import (
     OperatorState,
     StateObject,
 )
+from readers.metadata.model import first_flink
 from readers.metadata.reader import MAGIC
+from readers.metadata.reader import NEWEST_VERSION as NEWEST_METADATA
+from readers.metadata.reader import OLDEST_VERSION as OLDEST_METADATA
 from readers.offsets import SCHEMA as SOURCE_OFFSETS
 from readers.offsets import OffsetPlace, offset_places, source_offsets
 from readers.operators import Operator
@@ -195,8 +198,10 @@ __all__ = [
     "MAPS",
     "METADATA_FILE_NAME",
     "NESTED_MAGIC",
+    "NEWEST_METADATA",
     "NO_COLUMN",
     "OBJECT",
+    "OLDEST_METADATA",
     "OPTIONAL_MAP_MAGIC",
     "OUT_OF_RANGE",
     "PRIMITIVES",
@@ -316,6 +321,7 @@ __all__ = [
     "conform",
     "differing_rows",
     "file_system_of",
+    "first_flink",
     "garbage_share",
     "given_location",
     "has_snapshot",

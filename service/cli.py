@@ -126,7 +126,9 @@ def parser_of(only: str | None = None) -> argparse.ArgumentParser:
         prog="savepointdb", description="SQL over Apache Flink savepoints and checkpoints, without Flink."
     )
     parser.wrong_usage = _WRONG_USAGE.get(only or "", parser.wrong_usage)
-    parser.add_argument("--version", action=VersionAction, nargs=0, help="Show the version and exit.")
+    parser.add_argument(
+        "--version", action=VersionAction, nargs=0, help="Show version, commit and formats, and exit."
+    )
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name, (summary, add_arguments) in _COMMANDS.items():
         command = commands.add_parser(name, help=summary, description=summary)

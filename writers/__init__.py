@@ -78,6 +78,8 @@ from writers.hashes import key_groups_of
 from writers.keyed.rewrite import RewriteKeyedState, merged_edits
 from writers.keyed.trial import try_types
 from writers.kryo.targets import holds_older_objects, needed_type
+from writers.metadata import NEWEST_VERSION as NEWEST_WRITTEN_METADATA
+from writers.metadata import OLDEST_VERSION as OLDEST_WRITTEN_METADATA
 from writers.operatorheaders import AlterOperatorStates
 from writers.operatorstate.connectors import is_of_sink
 from writers.operatorstate.offsets import SetOffsets
@@ -99,6 +101,8 @@ __all__ = [
     "FIRST_ADDED",
     "GROUP",
     "MOST_KEY_GROUPS",
+    "NEWEST_WRITTEN_METADATA",
+    "OLDEST_WRITTEN_METADATA",
     "ROW",
     "AddedField",
     "AddedRows",

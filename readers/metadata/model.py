@@ -511,6 +511,11 @@ class SavepointMetadata(StateObject):
             yield from operator.streams()
 
 
+def first_flink(version: int) -> str:
+    """Return the first version of Flink that wrote a version of `_metadata`."""
+    return _FLINK_VERSIONS[version].split()[0]
+
+
 _FLINK_VERSIONS = {
     1: "1.2",
     2: "1.3 – 1.10",

@@ -27,11 +27,11 @@ QUERY_SETTINGS = (
 
 
 class VersionAction(argparse.Action):
-    """`--version`: reads the version when it is asked for, because reading it takes longer than parsing."""
+    """`--version`: reads what it shows when it is asked for, because reading that takes longer than parsing."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        """Print the version and exit."""
-        print(f"{parser.prog} {import_module('service.version').installed_version()}")
+        """Print the version, the commit and the formats, and exit."""
+        print(import_module("service.operations.release").release_text(parser.prog))
         parser.exit()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -313,7 +314,13 @@ def test_version(run: Any) -> None:
     code, output, errors = run("--version")
 
     assert (code, errors) == (0, "")
-    assert output.startswith(b"savepointdb ")
+    assert re.fullmatch(
+        rb"savepointdb [0-9.]+\n"
+        rb"(commit  [0-9a-f]{12}(\+changes)?\n)?"
+        rb"reads   Flink 1\.2 \xe2\x80\x93 2\.3 \(_metadata versions 1 \xe2\x80\x93 6\)\n"
+        rb"writes  Flink 1\.11 \xe2\x80\x93 2\.3 \(_metadata versions 3 \xe2\x80\x93 6\)\n",
+        output,
+    )
 
 
 def test_help_loads_no_engine() -> None:
