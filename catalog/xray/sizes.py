@@ -48,7 +48,7 @@ XRAY = pa.schema(
         ("bytes", pa.int64()),
         ("is_estimate", pa.bool_()),
         ("distinct_keys", pa.int64()),
-        ("garbage_share", pa.float64()),
+        ("deleted_share", pa.float64()),
         ("source", pa.string()),
     ]
 )
@@ -82,7 +82,7 @@ class _Total:
             "entries": self.entries,
             "bytes": self.size_bytes,
             "is_estimate": self.is_estimate,
-            "garbage_share": self.deleted / self.stored if self.stored else None,
+            "deleted_share": self.deleted / self.stored if self.stored else None,
             "source": ", ".join(sorted(self.origins)) or _METADATA,
         }
 

@@ -196,7 +196,7 @@ def test_a_state_has_its_entries_where_they_are() -> None:
         "operator_name": "aggregate",
     }
     state = {"state_name": "count", "state_kind": "VALUE"}
-    exact = {"is_estimate": False, "garbage_share": None, "source": "scan"}
+    exact = {"is_estimate": False, "deleted_share": None, "source": "scan"}
     nowhere = {"subtask": None, "key_group": None}
     sizes = [row for row in found if row["level"] == "key_group"]
     assert found[:2] == [
@@ -210,7 +210,7 @@ def test_a_state_has_its_entries_where_they_are() -> None:
             "bytes": found[0]["bytes"],
             "is_estimate": False,
             "distinct_keys": None,
-            "garbage_share": None,
+            "deleted_share": None,
             "source": "metadata, scan",
         },
         {
@@ -257,7 +257,7 @@ def test_overwritten_and_deleted_entries_are_garbage(tmp_path: Path) -> None:
     # Twice the entries, the deleted ones with a byte more, and the deletions, which have no value.
     stored = 2 * live + (live + 800) + (live + 800 - 800 * VALUE_BYTES)
     assert keys["perDay"]["garbage_share"] == pytest.approx(1 - live / stored)
-    assert {name: (row["entries"], row["garbage_share"]) for name, row in sizes.items()} == {
+    assert {name: (row["entries"], row["deleted_share"]) for name, row in sizes.items()} == {
         "count": (400, 0.0),
         "perDay": (1600, 0.5),
     }

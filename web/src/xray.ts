@@ -20,7 +20,7 @@ interface Part {
   bytes: number | null;
   is_estimate: boolean;
   distinct_keys: number | null;
-  garbage_share: number | null;
+  deleted_share: number | null;
   source: string;
 }
 interface LargestKey {
@@ -80,7 +80,7 @@ export function operatorXray(database: string, operator: Operator, signal: Abort
     size: inTables ? 0 : size,
     sql:
       `SELECT level, state_name, CASE WHEN level = 'subtask' THEN subtask END AS subtask, key_group * ${cells} // ${operator.states[0].max_parallelism} AS bucket, ` +
-      "sum(entries)::BIGINT AS entries, sum(bytes)::BIGINT AS bytes, bool_or(is_estimate) AS is_estimate, max(distinct_keys) AS distinct_keys, max(garbage_share) AS garbage_share, any_value(source) AS source " +
+      "sum(entries)::BIGINT AS entries, sum(bytes)::BIGINT AS bytes, bool_or(is_estimate) AS is_estimate, max(distinct_keys) AS distinct_keys, max(deleted_share) AS deleted_share, any_value(source) AS source " +
       `FROM ${table(database, "xray")} WHERE ${own} AND level IN ('state', 'subtask', 'key_group') GROUP BY ALL ORDER BY ALL`,
     show: (parts) => statesOf(parts, operator, cells, signal),
     signal,
@@ -225,14 +225,14 @@ function pictures(parts: Part[], wholes: Part[], operator: Operator, cells: numb
     spread(bySubtask, `${of} by state and subtask`, names, subtasks, "subtask", told, charts, signal);
     if (spreadOverGroups) spread(byGroup, `${of} by state and key group`, names, groups, unit, told, charts, signal);
   });
-  const garbage = wholes.some((whole) => whole.garbage_share !== null);
+  const deleted = wholes.some((whole) => whole.deleted_share !== null);
   const keys = wholes.some((whole) => whole.distinct_keys !== null);
   return [
     h("figure", {}, h("figcaption", {}, "By state and subtask; dark is more than the mean"), bySubtask),
     spreadOverGroups ? h("figure", {}, h("figcaption", {}, "By state and key group; dark is more than the mean"), byGroup) : null,
     plainTable(
       "States of the operator",
-      ["State", "Entries", ...(keys ? ["Keys"] : []), "Bytes", "Largest subtask", "Largest key group", ...(garbage ? ["Deleted"] : []), "Known from"],
+      ["State", "Entries", ...(keys ? ["Keys"] : []), "Bytes", "Largest subtask", "Largest key group", ...(deleted ? ["Deleted"] : []), "Known from"],
       wholes.map((whole, at) => [
         whole.state_name,
         about(whole, whole.entries, count),
@@ -240,7 +240,7 @@ function pictures(parts: Part[], wholes: Part[], operator: Operator, cells: numb
         about(whole, whole.bytes, bytes),
         skewText(subtasks[at]),
         groups[at].some(Boolean) ? `${skew(groups[at]).toFixed(2)} × the mean` : "–",
-        ...(garbage ? [share(whole.garbage_share)] : []),
+        ...(deleted ? [share(whole.deleted_share)] : []),
         h("span", { class: "note" }, whole.source),
       ]),
     ),
