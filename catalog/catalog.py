@@ -307,6 +307,13 @@ class Catalog:
             raise AmbiguousDatabaseError(name, [one.name for one in found])
         return Schema(found[0].name, found[0]) if found else None
 
+    def claims(self, name: str) -> bool:
+        """Return whether a name in any case is that of a database, or kept for none, so that it can mean nothing else; opens none."""
+        try:
+            return bool(self._source.find(name))
+        except NoSuchDatabaseError:
+            return True
+
     def near(self, name: str) -> tuple[str, ...]:
         """Return the names most like this one; if there are none, those of databases whose last folder is like it."""
         near = near_names(name, self.all_schema_names)

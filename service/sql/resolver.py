@@ -251,7 +251,7 @@ class Resolver:
 
     def _before(self, argument: NameArgument, after: Database) -> Database:
         """Return the database that a call compares with another one, which may be the one before it in its job."""
-        if argument.name.casefold() != PREVIOUS or PREVIOUS in map(str.casefold, self._catalog.databases):
+        if argument.name.casefold() != PREVIOUS or self._catalog.claims(PREVIOUS):
             return self._one_database(argument)
         for earlier in earlier_than(after, self._catalog.jobs()):
             try:
