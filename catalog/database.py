@@ -146,9 +146,11 @@ class Database(TableOwner):
             ReaderError: it cannot be opened.
         """
         if self._description is None:
-            metadata = self.savepoint.metadata
+            # Asked once: other threads may have it closed by the second time, and it would be read again.
+            savepoint = self.savepoint
+            metadata = savepoint.metadata
             kind = str(metadata.properties.kind) if metadata.properties else None
-            self._lineage, self._size_bytes = _lineage_of(self.savepoint), metadata.size_bytes
+            self._lineage, self._size_bytes = _lineage_of(savepoint), metadata.size_bytes
             self._description = metadata.checkpoint_id, kind
         return self._description
 
