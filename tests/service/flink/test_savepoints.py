@@ -235,6 +235,25 @@ def test_only_users_with_the_grant_may_have_savepoints_taken(
     }
 
 
+def test_the_name_of_a_savepoint_gives_no_right_to_the_job_with_its_digits(
+    newest_flink: RecordedFlink, make_checkpoint: MakeCheckpoint, tmp_path: Path
+) -> None:
+    make_checkpoint(newest_flink.job_id, 1)
+    named = tmp_path / "savepoints" / f"savepoint-{newest_flink.job_id[:6]}-000000000000"
+    shutil.copytree(SAVEPOINT, named)
+    keys = KeyFile(tmp_path / "keys.json")
+    secret = keys.create("user", ["checkpoints/*", "write:savepoints/*", "savepoints:savepoints/*"])
+    with service(newest_flink, tmp_path, keys) as client:
+        client.headers["Authorization"] = f"Bearer {secret}"
+        [job] = client.get("/api/jobs").json()["jobs"]
+        answer = client.post(f"/api/jobs/{newest_flink.job_id}/savepoints", json={})
+
+    assert f"savepoints__{named.name}" in job["databases"]
+    assert job["live"]["may_savepoint"] is False
+    assert (answer.status_code, answer.json()["error"]["code"]) == (403, "FORBIDDEN")
+    assert "POST" not in [method for method, _, _, _ in newest_flink.requests]
+
+
 def test_a_service_takes_no_savepoints_unless_it_is_told_to(
     newest_flink: RecordedFlink, make_checkpoint: MakeCheckpoint, tmp_path: Path
 ) -> None:
