@@ -13,21 +13,24 @@ from anyio import CancelScope, to_thread
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
 
-from catalog import CatalogError, Database
+from catalog import Catalog, CatalogError, Database
 from readers import ReaderError
 from service.api.answers import FAILURES
 from service.api.state import ServiceState, State
 from service.auth.principal import Principal
 from service.auth.user import Caller
 from service.comparing.comparison import comparison_of, gone_or, summary_statement
-from service.errors import QueryError, query_error_of
+from service.errors import DatabaseNotFoundError, QueryError, query_error_of
 from service.queries.query import Query
 from service.queries.request import QueryRequest
 from service.queries.waiting import cancelled_on_disconnect, wait_until_ready
+from service.sql.differences import PREVIOUS, one_before
 
 router = APIRouter(prefix="/api", tags=["diff"], responses=FAILURES)
 
 _LONGEST_SOURCE = 200
+# The databases before and after, the id of the only operator, and what is told of savepoints between the two.
+_Chosen = tuple[Database, Database, str | None, tuple[str, ...]]
 _Name = Annotated[str, Field(max_length=1000)]
 
 
@@ -37,7 +40,9 @@ class DiffBody(BaseModel):
     # A misspelt limit must not be ignored.
     model_config = ConfigDict(extra="forbid")
 
-    before: _Name = Field(description="name or alias of the database before")
+    before: _Name = Field(
+        description="name or alias of the database before; `previous` is the one before `after` in its job"
+    )
     after: _Name = Field(description="name or alias of the database after")
     operator: _Name | None = Field(None, description="uid, name or id of the only operator to compare")
     max_bytes: int | None = Field(None, ge=0, description="most bytes of savepoints to read")
@@ -111,13 +116,16 @@ class DiffAnswer(BaseModel):
     offsets: list[OffsetDifferenceBody] = Field(description="positions of sources that moved")
     offsets_error: str | None = Field(description="why some positions cannot be compared")
     sizes: SizesBody
+    skipped: list[str] = Field(
+        description="savepoints of the job that are newer than `previous`, and cannot be read"
+    )
 
 
 @router.post("/diff")
 async def diff_savepoints(body: DiffBody, request: Request, service: State, caller: Caller) -> DiffAnswer:
     """Compare two savepoints: operators and states that came and went, types, counts of rows, offsets, sizes."""
     databases = await to_thread.run_sync(_databases, service, caller, body)
-    before, after, operator_id = databases
+    before, after, operator_id, skipped = databases
     query = await to_thread.run_sync(_started, request, service, caller, body, databases)
     batches: list[pa.RecordBatch] = []
     try:
@@ -131,21 +139,32 @@ async def diff_savepoints(body: DiffBody, request: Request, service: State, call
         # Starlette cancels this task when the client disconnects; the query must be closed nevertheless.
         with CancelScope(shield=True):
             await to_thread.run_sync(query.close)
-    return DiffAnswer(query_id=query.id, is_equal=found.is_equal, **found.to_dict())
+    return DiffAnswer(query_id=query.id, is_equal=found.is_equal, skipped=list(skipped), **found.to_dict())
 
 
-def _databases(
-    service: ServiceState, caller: Principal, body: DiffBody
-) -> tuple[Database, Database, str | None]:
-    """Return the databases and the id of the operator; names that the caller may not see are unknown."""
+def _databases(service: ServiceState, caller: Principal, body: DiffBody) -> _Chosen:
+    """Return what is compared; names that the caller may not see are unknown."""
     visible = service.catalog.visible(caller.sees)
-    before, after = visible.database(body.before), visible.database(body.after)
+    after = visible.database(body.after)
+    before, skipped = _before(visible, body.before, after)
     if body.operator is None:
-        return before, after, None
+        return before, after, None, skipped
     try:
-        return before, after, after.operator_of(body.operator)
+        return before, after, after.operator_of(body.operator), skipped
     except CatalogError:
-        return before, after, before.operator_of(body.operator)
+        return before, after, before.operator_of(body.operator), skipped
+
+
+def _before(visible: Catalog, name: str, after: Database) -> tuple[Database, tuple[str, ...]]:
+    """Return the database of a name, which may be that of the one before another, as in SQL."""
+    if name.casefold() != PREVIOUS or PREVIOUS in map(str.casefold, visible.databases):
+        return visible.database(name), ()
+    before, skipped = one_before(after, visible.jobs())
+    if before is None:
+        raise DatabaseNotFoundError(
+            f"there is no savepoint before {after.name!r} in its job that can be read"
+        )
+    return before, skipped
 
 
 def _started(
@@ -153,9 +172,9 @@ def _started(
     service: ServiceState,
     caller: Principal,
     body: DiffBody,
-    databases: tuple[Database, Database, str | None],
+    databases: _Chosen,
 ) -> Query:
-    before, after, operator_id = databases
+    before, after, operator_id, _ = databases
     return service.queries.start(
         QueryRequest(
             sql=summary_statement(before.name, after.name, operator_id),

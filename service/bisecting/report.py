@@ -73,7 +73,10 @@ def _headline(found: Bisection) -> str:
             which = "none of them has a row" if found.asked_all else "the newest has no row"
             return f"{asked}: {which}"
         case "oldest":
-            return f"{asked}: the oldest has a row already; it may be older than what is retained"
+            # What is before the checkpoints that were asked is gone, or was left out by the caller.
+            is_oldest = found.databases[0] is found.job.databases[-1]
+            older = "what is retained" if is_oldest else "what was asked"
+            return f"{asked}: the oldest has a row already; it may be older than {older}"
         case _:
             assert found.first is not None
             return f"{asked}: it begins with {found.first.database.name}"

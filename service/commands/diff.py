@@ -162,6 +162,9 @@ class _Diff:
             for batch in compared_key(self._before, self._after, state, self._options.key)
         )
         first = next(found, None)
+        if first is None:
+            told = f"the key {self._options.key!r} differs in nothing: both have the same of it, or neither has it"
+            print(f"savepointdb: {printable(told)}", file=sys.stderr)
         rows: Iterable[pa.RecordBatch] = () if first is None else chain([first], found)
         write_rows(KEY_COLUMNS, KEY_SCHEMA, rows, format_name=self._options.format, path=self._options.output)
         return OK if first is None else FAILED

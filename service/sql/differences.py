@@ -13,13 +13,16 @@ spans the whole call, so all that holds for tables holds for it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
-from service.errors import InvalidQueryError, Position
+from catalog import Database, Job
+from catalog.jobs.grouping import earlier_than
+from readers import ReaderError
+from service.errors import InvalidQueryError, Position, query_error_of
 from service.sql.functions import DIFFERENCES
 from service.sql.parser import blanked, tokens_of
 
@@ -84,6 +87,29 @@ def difference_call(node: exp.Table, sql: str) -> DifferenceCall | None:
         name.meta["end"] = _end_of_call(sql, outer.meta["start"])
     node.set("this", name)
     return DifferenceCall(before=before, after=after, table=table[0] if table else None, position=position)
+
+
+def one_before(after: Database, jobs: Iterable[Job]) -> tuple[Database | None, tuple[str, ...]]:
+    """Return the savepoint before one in its job, and a sentence for each newer one that cannot be read.
+
+    Args:
+        after: the savepoint.
+        jobs: of the catalog.
+
+    Returns:
+        The newest one before it that can be read; None if there is none.
+    """
+    skipped: list[str] = []
+    for earlier in earlier_than(after, jobs):
+        try:
+            earlier.describe()
+        except ReaderError as error:
+            skipped.append(
+                f'"{earlier.name}" is newer than "{PREVIOUS}", and cannot be read: {query_error_of(error).message}'
+            )
+        else:
+            return earlier, tuple(skipped)
+    return None, tuple(skipped)
 
 
 def _is_call_of(name: str, node: object) -> bool:

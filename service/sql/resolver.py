@@ -23,9 +23,7 @@ from sqlglot import exp
 from catalog import Catalog, CatalogError, Database, NoSuchTableError, Predicate, Table
 from catalog.differences.databases import ComparedDatabases
 from catalog.errors import near_names
-from catalog.jobs.grouping import earlier_than
 from catalog.predicate import ANYTHING
-from readers import ReaderError
 from service.errors import (
     DatabaseNotFoundError,
     ForbiddenError,
@@ -37,7 +35,7 @@ from service.errors import (
     query_error_of,
 )
 from service.sql.allowlist import check_table_function, check_tree
-from service.sql.differences import PREVIOUS, DifferenceCall, NameArgument, difference_call
+from service.sql.differences import PREVIOUS, DifferenceCall, NameArgument, difference_call, one_before
 from service.sql.edits import edited
 from service.sql.functions import DIFFERENCES
 from service.sql.names import TablesBySelect, is_common_table, rename_tables, used_columns, used_names
@@ -253,14 +251,10 @@ class Resolver:
         """Return the database that a call compares with another one, which may be the one before it in its job."""
         if argument.name.casefold() != PREVIOUS or self._catalog.claims(PREVIOUS):
             return self._one_database(argument)
-        for earlier in earlier_than(after, self._catalog.jobs()):
-            try:
-                earlier.describe()
-            except ReaderError as error:
-                told = f'"{earlier.name}" is newer than "{PREVIOUS}", and cannot be read: {query_error_of(error).message}'
-                self.skipped = tuple(dict.fromkeys((*self.skipped, told)))
-            else:
-                return earlier
+        earlier, skipped = one_before(after, self._catalog.jobs())
+        self.skipped = tuple(dict.fromkeys((*self.skipped, *skipped)))
+        if earlier is not None:
+            return earlier
         raise DatabaseNotFoundError(
             f"there is no savepoint before {after.name!r} in its job that can be read",
             position=argument.position,

@@ -7,7 +7,7 @@ import sys
 from argparse import Namespace
 from contextlib import closing
 
-from catalog import KeyedState
+from catalog import CatalogError, KeyedState
 from readers import load_machine
 from service.commands.compile import log_compilation
 from service.commands.outcome import NothingFoundError, WrongUsageError, ended
@@ -15,7 +15,7 @@ from service.commands.output import TABLE, check_output, write_rows
 from service.commands.sources import cache_of, catalog_of
 from service.encode.columns import JSON_TEXT
 from service.engines.registry import open_engines
-from service.errors import InvalidRequestError
+from service.errors import InvalidRequestError, query_error_of
 from service.queries.registry import Queries
 from service.queries.request import QueryRequest
 from service.settings import UNLIMITED, settings_of
@@ -23,6 +23,7 @@ from service.sql.types import Column, sql_type
 from service.timelines.text import folded_rows, rows_of
 from service.timelines.timeline import KeyTimelines, chosen_job, timelines_of
 
+_LISTED = 5
 _JSON = frozenset({"namespace", "map_key", "value"})
 
 
@@ -41,12 +42,20 @@ def _history(options: Namespace) -> None:
         job = chosen_job(catalog, options.job)
     except InvalidRequestError as error:
         raise WrongUsageError(f"{error.message}; {error.hint} (--job)") from error
+    except CatalogError as error:
+        told = query_error_of(error)
+        raise WrongUsageError(told.told) from error
     log_compilation()
     load_machine()
 
+    known: dict[str, bool] = {}
+
     def is_wanted(state: KeyedState) -> bool:
         asked = ((options.operator, (state.operator, state.operator_id)), (options.state, (state.state,)))
-        return all(name is None or name.casefold() in map(str.casefold, names) for name, names in asked)
+        known[f"{state.operator} › {state.state}"] = is_asked = all(
+            name is None or name.casefold() in map(str.casefold, names) for name, names in asked
+        )
+        return is_asked
 
     with closing(Queries(catalog, open_engines(settings), settings)) as queries:
         found = timelines_of(
@@ -57,6 +66,11 @@ def _history(options: Namespace) -> None:
             QueryRequest(sql=""),
             last=options.last,
             is_wanted=is_wanted,
+        )
+    if known and not any(known.values()):
+        more = f" and {len(known) - _LISTED} more" if len(known) > _LISTED else ""
+        raise WrongUsageError(
+            f"--operator and --state leave no state; job {job.name} has {', '.join(list(known)[:_LISTED])}{more}"
         )
     _tell(found)
     if not any(state.has_rows for state in found.states):

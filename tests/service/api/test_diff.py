@@ -66,6 +66,25 @@ def test_operators_states_offsets_and_sizes(client: httpx.Client) -> None:
     assert answer["sizes"]["before"] > 0
 
 
+def test_the_one_before_in_its_job_is_previous(serving: Serving, tmp_path: Path, after: Path) -> None:
+    for name, savepoint in (("chk-1", BEFORE), ("chk-3", after)):
+        shutil.copytree(savepoint, tmp_path / "job" / name)
+    (tmp_path / "job" / "chk-2").mkdir()
+    (tmp_path / "job" / "chk-2" / "_metadata").write_bytes(b"broken")
+    app = create_app(Settings(), Catalog([Root(path=str(tmp_path / "job"))]))
+
+    with serving(app) as address, httpx.Client(base_url=address, timeout=60) as client:
+        found = client.post("/api/diff", json={"before": "previous", "after": "latest"}).json()
+        alone = client.post("/api/diff", json={"before": "previous", "after": "job__chk-1"})
+
+    assert (found["before"], found["after"]) == ("job__chk-1", "job__chk-3")
+    assert [
+        '"job__chk-2" is newer than "previous", and cannot be read' in text for text in found["skipped"]
+    ] == [True]
+    assert alone.status_code == 404
+    assert "no savepoint before 'job__chk-1' in its job" in alone.json()["error"]["message"]
+
+
 @pytest.mark.slow
 def test_one_operator_alone(client: httpx.Client) -> None:
     body = {"before": "before", "after": "after", "operator": "mod7-no-uid"}

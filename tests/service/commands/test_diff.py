@@ -110,6 +110,7 @@ def test_the_rows_of_a_key(after: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert (row["operator"], row["state"], row["change"]) == ("aggregate", "count", "changed")
     assert (row["value_before"], row["value_after"]) == (11290, 11291)
     assert unchanged[0] == 0
+    assert "the key 'key_1' differs in nothing: both have the same of it, or neither has it" in unchanged[2]
 
 
 @pytest.mark.slow
