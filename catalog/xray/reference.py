@@ -12,7 +12,7 @@ from catalog.predicate import ANYTHING, Predicate
 from catalog.references import SavepointReference, open_savepoint
 from catalog.scan import Scan, ScanCounter, Split
 from catalog.table import Table
-from readers import Operator, ReaderError, SavepointGoneError
+from readers import MissingFileError, Operator, ReaderError, SavepointGoneError
 
 _TEXT = pa.string()
 OPERATOR_COLUMNS = (("operator_id", _TEXT), ("operator_uid", _TEXT), ("operator_name", _TEXT))
@@ -27,21 +27,31 @@ class OperatorReference:
         savepoint: that it is in.
         operator_id: of the operator.
         uid, name: of the operator; None if unknown.
+        parts: how many its states have together; None where nothing was planned yet.
     """
 
     savepoint: SavepointReference
     operator_id: str
     uid: str | None
     name: str | None
+    parts: int | None = None
 
     def operator(self) -> Operator:
         """Return the operator.
 
         Raises:
-            ReaderError: the savepoint cannot be opened.
+            ReaderError: the savepoint cannot be opened, or less of the operator than before: on another machine, or later.
         """
         operators = open_savepoint(self.savepoint).operators
-        return next(one for one in operators if one.operator_id == self.operator_id)
+        found = next(one for one in operators if one.operator_id == self.operator_id)
+        if self.parts is None or _parts_of(found) == self.parts:
+            return found
+        for handle in found.unread:
+            raise handle.error
+        raise MissingFileError(
+            f"expected the operator {self.operator_id} in {self.parts} parts, found another",
+            path=self.savepoint.path,
+        )
 
     @property
     def values(self) -> dict[str, str | None]:
@@ -113,6 +123,10 @@ def _raised(error: ReaderError) -> None:
     raise error
 
 
+def _parts_of(operator: Operator) -> int:
+    return sum(len(state.parts) for state in operator.states)
+
+
 class OperatorsTable(Table):
     """A table whose rows come from operators, a split each.
 
@@ -141,7 +155,7 @@ class OperatorsTable(Table):
 
     def plan(self, predicate: Predicate = ANYTHING, *, allow_partial: bool = False) -> Scan:
         wanted = [
-            (operator, reference)
+            (operator, replace(reference, parts=_parts_of(operator)))
             for operator, reference in self._find()
             if all(
                 (values := predicate.of(name)) is None or value in values
