@@ -93,6 +93,20 @@ class Database(TableOwner):
         return is_gone(self.reference)
 
     @property
+    def version(self) -> str | None:
+        """A text that changes with the savepoint and with what decides on its rows; None where the storage does not say.
+
+        Asks the storage for the times of `_metadata` and of what lies beside it.
+
+        Raises:
+            ReaderError: the savepoint cannot be opened.
+        """
+        # What the jars of a `stateInfo` hold now is not known without reading them.
+        if self.savepoint.state_info.jars:
+            return None
+        return listing_key(self.reference, self.modified_ns, tuple(self.uids.items()))
+
+    @property
     def path(self) -> str:
         """Its directory."""
         return self.reference.path

@@ -16,6 +16,7 @@ from service.api import (
     health,
     jobs,
     keys,
+    links,
     queries,
     query,
     savepoints,
@@ -122,7 +123,21 @@ def create_app(
     )
     app.add_middleware(Gate, authenticator=authenticator, hosts=hosts)
     install_error_handlers(app)
-    routers = (query, queries, databases, diff, jobs, triggers, keys, checks, savepoints, docs, health, trino)
+    routers = (
+        query,
+        queries,
+        databases,
+        diff,
+        jobs,
+        triggers,
+        keys,
+        checks,
+        savepoints,
+        links,
+        docs,
+        health,
+        trino,
+    )
     for module in routers:
         app.include_router(module.router)
     app.include_router(page_router())

@@ -7,6 +7,8 @@ In reading order:
     queries.py    /api/queries: queries that run while their client does something else
     answers.py    the rows of a query → an HTTP answer
     buffer.py     the rows of a JSON answer, until it is sent
+    links.py      GET /db/…: databases, tables, keys and statements as links
+    linktags.py   the ETag of a link
     databases.py  /api/databases: the catalog
     jobs.py       /api/jobs: the databases by their jobs
     diff.py       POST /api/diff: what differs between two savepoints

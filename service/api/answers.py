@@ -159,6 +159,11 @@ def _with_parameters(known: Format | None, parameters: Sequence[str]) -> Format 
     return known
 
 
+def formulas_escaped(how: str) -> Format:
+    """Return CSV with texts `exact` as they are, or with formulas made texts (`escape`)."""
+    return _FORMULAS[how]
+
+
 def max_rows_of(requested: int | None, wanted: Format, settings: Settings) -> int | None:
     """Return the row limit of an answer in a format; None for no limit."""
     # Only JSON is limited by a setting: it is collected before it is sent, the other formats stream.

@@ -4,6 +4,7 @@
 |---|---|---|
 | host | unknown host names, if no credentials are needed | a foreign page whose name resolves to this service (DNS rebinding) |
 | origin | POST and DELETE from pages of other origins | a foreign page that uses credentials of the browser (CSRF) |
+| site | links (`/db`) that a page of another site loads or opens by itself | an image or a script that costs queries |
 | credentials | requests without valid credentials, if they are needed | |
 
 Credentials are `Authorization: Bearer key-or-token`, or Basic with a key as the password, as Trino's clients send it; the
@@ -33,6 +34,7 @@ from service.http.hosts import THIS_MACHINE, name_of
 PRINCIPAL = "principal"
 _OPEN_PATHS = frozenset({"/", "/healthz", "/readyz", "/v1/info"})
 _OPEN_FOLDERS = ("/static/",)
+_LINKS = ("/db/", "/db.")
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
@@ -110,6 +112,7 @@ class Gate:
         try:
             self._check_host(headers)
             _check_origin(scope, headers)
+            _check_site(scope, headers)
             principal = ANYBODY if _is_open(scope["path"]) else await self._authenticator.principal(headers)
         except QueryError as error:
             response = error_response(error)
@@ -149,6 +152,25 @@ def _check_origin(scope: Scope, headers: Headers) -> None:
     # Programs send no Origin, browsers send it with every POST and DELETE.
     if _authority_of(origin) != headers.get("host", "").casefold():
         raise ForbiddenError("expected a request of this service's own page, found one from another origin")
+
+
+def _check_site(scope: Scope, headers: Headers) -> None:
+    """Refuse a link that a page of another site loads; a link that its reader follows is answered."""
+    path = scope["path"]
+    if path != "/db" and not path.startswith(_LINKS):
+        return
+    # Scripts send Origin with a request that they want to read, browsers send Sec-Fetch over https and to this machine.
+    origin = headers.get("origin")
+    is_foreign = origin is not None and _authority_of(origin) != headers.get("host", "").casefold()
+    if headers.get("sec-fetch-site") in ("cross-site", "same-site"):
+        is_foreign = is_foreign or not (
+            headers.get("sec-fetch-dest") == "document" and headers.get("sec-fetch-user") == "?1"
+        )
+    if is_foreign:
+        raise ForbiddenError(
+            "expected a link that somebody follows, found one that a page of another site loads",
+            hint="open the address itself, or read it with a program",
+        )
 
 
 def _authority_of(origin: str) -> str | None:

@@ -181,3 +181,27 @@ def test_a_hostile_key_finds_nothing(all_states: httpx.Client, key: str) -> None
     assert response.status_code in (200, 400)
     for place in response.json().get("states", []):
         assert not place["sql"] or ask(all_states, place["sql"]) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "key"), [("uuid-kryo", UUID), ("tuple2", "(t1,1)"), ("row", "+I[r1, 1]"), ("bigdec", "0.01")]
+)
+def test_a_link_reads_a_key_as_the_queries_do(all_states: httpx.Client, kind: str, key: str) -> None:
+    operator = f"kinds-{kind}"
+    own = [one for one in places(all_states, key) if one["operator"] == operator and one["sql"]]
+
+    answer = all_states.get(f"/db/canonical/{operator}__val", params={"key": key, "columns": "key,value"})
+    timers = all_states.get("/db/canonical/timers", params={"key": key})
+    wrong = all_states.get(f"/db/canonical/{operator}__val", params={"key": '{"no": "key"'})
+
+    [sql] = [one["sql"] for one in own if one["table_name"] == f"{operator}__val"]
+    assert len(answer.json()["rows"]) == len(ask(all_states, sql)) > 0
+    names = [column["name"] for column in timers.json()["columns"]]
+    mine = [row for row in timers.json()["rows"] if row[names.index("operator_id")] == own[0]["operator_id"]]
+    assert len(mine) == found(all_states, key, operator)[True]
+    if kind in ("uuid-kryo", "bigdec"):
+        assert wrong.json()["rows"] == []  # the column holds texts
+        return
+    assert (wrong.status_code, wrong.json()["error"]["code"]) == (400, "INVALID_VALUE")
+    assert "look like" in wrong.json()["error"]["hint"]

@@ -63,7 +63,7 @@ def address(serving: Serving) -> Iterator[str]:
 
 def make_sensible(case: Any) -> None:
     """Replace generated names by existing ones, so that requests reach more than the answer 404."""
-    there = {"database": "latest", "table": "aggregate"}
+    there = {"database": "latest", "table": "aggregate", "place": "latest/aggregate"}
     for name in there.keys() & (case.path_parameters or {}).keys():
         case.path_parameters[name] = there[name]
     if isinstance(case.body, dict) and {"before", "after"} <= case.body.keys():

@@ -312,6 +312,42 @@ def test_others_are_not_served_without_keys(host: str, capsys: pytest.CaptureFix
 # ---- grants ----
 
 
+@pytest.mark.parametrize(
+    ("name", "native", "canonical"),
+    [("owner", 200, 200), ("analyst", 200, 404), ("guest", 404, 404), (None, 401, 401)],
+)
+def test_links_have_the_grants_of_their_reader(
+    door: Door, name: str | None, native: int, canonical: int
+) -> None:
+    credentials = None if name is None else f"Bearer {door.keys[name]}"
+    tags = {}
+    for database, status in (("native", native), ("canonical", canonical)):
+        links = [
+            f"/db/{database}/aggregate.csv?key=key_662&columns=value",
+            f"/db/{database}.csv?sql=SELECT value FROM aggregate WHERE key = 'key_662'",
+            f"/db.csv?sql=SELECT value FROM {database}.aggregate WHERE key = 'key_662'",
+        ]
+        for link in links:
+            answer = door.ask("GET", link, credentials)
+            assert answer.status_code == status, (link, answer.text)
+            assert door.ask("HEAD", link, credentials).status_code == status
+            tags[link] = door.ask("GET", link, f"Bearer {door.keys['owner']}").headers["etag"]
+            unchanged = door.ask("GET", link, credentials, headers={"if-none-match": tags[link]})
+            assert unchanged.status_code == (304 if status == 200 else status)
+            if status == 200:
+                assert answer.text.split() == ['"value"', "11290"]
+            else:
+                other = door.ask("GET", link.replace(database, "nothing"), credentials)
+                refusal, expected = (one.json()["error"] for one in (answer, other))
+                assert refusal["code"] == expected["code"]
+                assert refusal["message"].replace(database, "nothing") == expected["message"]
+                assert refusal.get("hint") == expected.get("hint")
+    listed = door.ask("GET", "/db", credentials)
+    if listed.is_success:
+        seen = {row[0] for row in listed.json()["rows"]}
+        assert ("native" in seen, "canonical" in seen) == (native == 200, canonical == 200)
+
+
 @pytest.mark.slow
 def test_ungranted_databases_are_invisible_everywhere(door: Door) -> None:
     assert [row[0] for row in door.rows("owner", "SHOW SCHEMAS")] == [
