@@ -141,6 +141,7 @@ class _Output:
         self._fail_on = Severity(options.fail_on)
         self._notices = Notices(self._fail_on)
         self._webhook: Webhook | None = None
+        self._has_shown = False
         if options.webhook is not None:
             self._webhook = webhook_of(options.webhook, options.webhook_header)
 
@@ -149,6 +150,10 @@ class _Output:
         found: list[SavepointResult] = []
         is_text = self._json != _STDOUT
         width = screen_width(None)
+        if is_text and self._has_shown:
+            # The report of the next look begins a paragraph of its own.
+            print()
+        self._has_shown = True
         for subject in subjects:
             told = f"testing {printable(subject.database.name)}"
             with ProgressLine(told.__str__):

@@ -86,6 +86,7 @@ def test_the_program_watches_until_it_is_stopped(tmp_path: Path) -> None:
 
     assert program.returncode == 130
     assert re.findall(r"^(?:VIOLATED|passed)\b", output, re.MULTILINE) == ["passed", "VIOLATED"]
+    assert len(re.findall(r"^1 savepoint: .*\n\nroot__", output, re.MULTILINE)) == 1, output
     assert "the report of root__" in errors
     assert "was not sent: 127.0.0.1: expected an answer, found" in errors
 
