@@ -76,7 +76,7 @@ def _folded(state: StateTimeline) -> Iterator[dict[str, Any]]:
             "state": state.state,
             "checkpoints": first.folder if first is last else f"{first.folder} … {last.folder}",
             "since": None if first.created_at is None else f"{first.created_at:%Y-%m-%d %H:%M:%S}",
-            "value": first.error or _value(first.rows),
+            "value": f"cannot be read: {first.error}" if first.error else _value(first.rows),
         }
 
 

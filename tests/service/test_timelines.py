@@ -44,7 +44,7 @@ def test_unchanged_checkpoints_are_folded(job: Path, capsys: pytest.CaptureFixtu
     lines = [line.split("  ") for line in printed.out.splitlines()]
     assert [[cell.strip() for cell in line if cell.strip()] for line in lines[2:]] == [
         ["aggregate", "count", "chk-41 … chk-42", "2026-09-01 12:00:41", "6774"],
-        ["aggregate", "count", "chk-43", "2026-09-01 12:00:43", BROKEN],
+        ["aggregate", "count", "chk-43", "2026-09-01 12:00:43", f"cannot be read: {BROKEN}"],
         ["aggregate", "count", "chk-44 … chk-45", "2026-09-01 12:00:44", "11290"],
     ]
     assert "not all of it can be read: job__chk-43: " in printed.err
