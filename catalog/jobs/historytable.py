@@ -219,7 +219,9 @@ class HistoryTable(Table):
             {
                 name: values
                 for name, values in predicate.values.items()
-                if name in own.names and _is_kept(own.field(name).type, self.schema.field(name).type)
+                if name not in _OWN.names
+                and name in own.names
+                and _is_kept(own.field(name).type, self.schema.field(name).type)
             }
         )
 

@@ -227,6 +227,24 @@ def test_a_compiled_plan_names_operator_keys_and_accumulators(
     assert set(notes) == {None}
 
 
+def test_a_key_column_with_the_name_of_a_column_of_the_history_hides_no_rows(
+    opened: Callable[[str], tuple[Database, Snapshot]], tmp_path: Path
+) -> None:
+    database, snapshot = opened("sql-groupagg-distinct-hashmap")
+    plan = read_job_plan(json.dumps(PLAN).replace("`k`", "`_database`").encode())
+    path = tmp_path / "stateInfo"
+    path.write_text(write_state_info(database.savepoint, plan), encoding="utf-8")
+    known = catalog.Catalog([catalog.Root(path=str(snapshot.directory))], state_info=path)
+    [job] = known.jobs()
+    [name] = known.databases
+
+    table = known.history(job).table("4_group-aggregate__aggregate")
+    assert known.database(name).table("4_group-aggregate__aggregate").schema.names[0] == "_database"
+    rows = table.scan(_database=name).to_arrow()
+    assert rows.num_rows == table.scan().to_arrow().num_rows > 0
+    assert set(rows["_database"].to_pylist()) == {name}
+
+
 def test_a_compiled_plan_names_both_sides_of_a_join() -> None:
     left, right = ("id", "k", "d"), ("k", "big`")
     plan = {
