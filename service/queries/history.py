@@ -73,7 +73,8 @@ def refused_record(request: QueryRequest, error: QueryError) -> QueryRecord:
         id=request.query_id or secrets.token_hex(16),
         owner=request.owner,
         source=request.source,
-        sql=request.sql[:LISTED_SQL],
+        # Half a surrogate pair may come in JSON, but not go out: a list with one statement of it would fail.
+        sql=request.sql[:LISTED_SQL].encode(errors="replace").decode(),
         database=request.schema,
         state=QueryState.FAILED,
         engine=request.engine,

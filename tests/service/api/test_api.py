@@ -221,6 +221,7 @@ def test_a_body_that_is_no_query_is_refused(client: httpx.Client, content: bytes
 
     assert response.status_code == 400, response.text
     assert response.json()["error"]["code"]
+    assert client.get("/api/queries").status_code == 200
 
 
 def test_addresses_and_methods_that_are_not_there(client: httpx.Client) -> None:
