@@ -23,7 +23,7 @@ export PYTHON
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install run test test-slow test-spark test-web test-flink test-all lint format web bench bench-load bench-peers bench-storage bench-spark bench-encode bench-write fidelity roundtrip rewritten compat support reference docs fixtures lock clean
+.PHONY: help install run test test-slow test-spark test-web test-flink test-all lint format web bench bench-load bench-peers bench-storage bench-spark bench-encode bench-write fidelity roundtrip rewritten compat support reference docs release fixtures lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -104,6 +104,9 @@ reference: $(INSTALLED) ## write the reference of the documentation
 
 docs: $(INSTALLED) ## build the documentation into dist/site
 	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build
+
+release: $(INSTALLED) ## build the wheel and the sdist into dist/, and try them on each Python that is here (ARGS='--tag v0.2.0')
+	$(PY) scripts/try-release $(ARGS)
 
 fixtures: ## write tests/data anew with real Flink (needs Java and Maven)
 	tests/flink/generate.sh $(ARGS)

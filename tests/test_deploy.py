@@ -66,3 +66,27 @@ def test_the_image_gets_every_package_of_the_wheel() -> None:
     kept = {line[1:] for line in (PROJECT / ".dockerignore").read_text().split() if line.startswith("!")}
 
     assert set(re.findall(r'"(\w+)"', wheel[1])) <= kept
+
+
+def test_the_workflow_runs_ci_and_publishes_what_was_tried() -> None:
+    workflow = yaml.safe_load((PROJECT / ".github" / "workflows" / "ci.yml").read_text())
+    triggers = workflow[True]  # YAML 1.1 takes the word `on` for a boolean
+    test, build, publish = (workflow["jobs"][name] for name in ("test", "build", "publish"))
+    commands = [step.get("run", "") for step in build["steps"]]
+
+    assert set(triggers) == {"push", "pull_request"}
+    assert triggers["push"]["tags"] == ["v*"]
+    assert ".ci/run" in [step.get("run") for step in test["steps"]]
+    assert any("scripts/try-release" in command for command in commands)
+    assert not any("${{" in command for command in commands)
+    assert publish["needs"] == ["test", "build"]
+    assert "refs/tags/v" in publish["if"]
+    assert (workflow["permissions"], publish["permissions"]) == ({"contents": "read"}, {"id-token": "write"})
+    assert not any("run" in step for step in publish["steps"])
+
+
+def test_the_changelog_has_a_section_of_what_is_unreleased() -> None:
+    headings = re.findall(r"^## (.*)$", (PROJECT / "CHANGELOG.md").read_text(), re.MULTILINE)
+
+    assert headings[0] == "[Unreleased]"
+    assert all(re.fullmatch(r"\[\d+\.\d+\.\d+\] - \d{4}-\d\d-\d\d", heading) for heading in headings[1:])
