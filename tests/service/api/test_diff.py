@@ -104,7 +104,6 @@ def test_one_operator_alone(client: httpx.Client) -> None:
         ({"before": "before"}, 400, "INVALID_REQUEST"),
         ({"before": "before", "after": "after", "max_byte": 1}, 400, "INVALID_REQUEST"),
         ({"before": "before", "after": "after", "max_bytes": 10}, 413, "LIMIT_EXCEEDED"),
-        ({"before": "before", "after": "after", "timeout_s": 1e-9}, 504, "EXCEEDED_TIME_LIMIT"),
     ],
 )
 def test_what_is_refused(client: httpx.Client, body: dict[str, object], status: int, code: str) -> None:
