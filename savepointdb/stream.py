@@ -6,6 +6,7 @@ also while a lock is held that ending the query needs: a thread of the connectio
 
 from __future__ import annotations
 
+import atexit
 import os
 import threading
 import weakref
@@ -23,15 +24,21 @@ from service.sql.types import Column
 Close = Callable[[], None]
 
 
+# A query that does not hear of its end must not keep the process for ever.
+_LONGEST_END_S = 5.0
+
+
 class Closer:
     """A thread that closes what was dropped. It ends with its owner."""
 
     def __init__(self) -> None:
         # Its `put` may be called from anywhere, also by the garbage collector within itself.
         self._dropped: SimpleQueue[Close | None] = SimpleQueue()
-        threading.Thread(
+        thread = threading.Thread(
             target=_close_all, args=(self._dropped,), name="savepointdb-closer", daemon=True
-        ).start()
+        )
+        _CLOSERS[thread] = self._dropped
+        thread.start()
 
     def on_drop(self, owner: object, close: Close, *, is_last: bool = False) -> weakref.finalize[..., object]:
         """Close something when its owner is dropped, unless the result is detached before.
@@ -142,6 +149,20 @@ class Stream:
 def _close_all(dropped: SimpleQueue[Close | None]) -> None:
     while (close := dropped.get()) is not None:
         close()
+    _CLOSERS.pop(threading.current_thread(), None)
+
+
+def _end_all() -> None:
+    """Wait for the threads that close: one that holds an engine at the very end is taken for a leak, and said to be one."""
+    threads = list(_CLOSERS.items())
+    for _, dropped in threads:
+        dropped.put(None)
+    for thread, _ in threads:
+        thread.join(_LONGEST_END_S)
+
+
+_CLOSERS: dict[threading.Thread, SimpleQueue[Close | None]] = {}
+atexit.register(_end_all)
 
 
 def _put(dropped: SimpleQueue[Close | None], close: Close, is_last: bool) -> None:

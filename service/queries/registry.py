@@ -87,6 +87,9 @@ class Queries:
         self._open: dict[str, Query] = {}
         self._watch: threading.Thread | None = None
         self._none_is_open = threading.Event()
+        # The garbage collector may close what is being closed by the same thread.
+        self._closing = threading.RLock()
+        self._is_closed = False
         # An engine that is still open when the interpreter ends complains on standard error.
         atexit.register(self.close)
 
@@ -262,17 +265,24 @@ class Queries:
             query.cancel(_ending())
 
     def close(self) -> None:
-        """End all queries and close the engines."""
+        """End all queries and close the engines; where another thread does, wait for it.
+
+        The interpreter must not end while a thread closes an engine: it would abort the process.
+        """
+        with self._closing:
+            if self._is_closed:
+                return
+            self._is_closed = True
+            with self._lock:
+                left = list(self._open.values())
+            # All are cancelled before the first is waited for.
+            for query in left:
+                query.cancel()
+            for query in left:
+                query.close()
+            for engine in self._engines.values():
+                engine.close()
         atexit.unregister(self.close)
-        with self._lock:
-            left = list(self._open.values())
-        # All are cancelled before the first is waited for.
-        for query in left:
-            query.cancel()
-        for query in left:
-            query.close()
-        for engine in self._engines.values():
-            engine.close()
 
     def _keep(self, query: Query) -> None:
         with self._lock:

@@ -82,6 +82,21 @@ def test_nothing_is_said_at_the_end_of_a_process_that_closes_nothing() -> None:
     assert output_of('rows = iter(db["aggregate"].scan()); print(next(rows)[0])') == ["count"]
 
 
+@pytest.mark.slow
+def test_a_process_ends_well_while_its_connection_is_closed_behind_it() -> None:
+    # The connection is dropped with the last statement, and a thread closes it while the interpreter ends.
+    code = f"print(savepointdb.connect({str(WORDCOUNT)!r}).sql('SELECT count(*) FROM aggregate').fetchall())"
+    for _ in range(10):
+        done = subprocess.run(
+            [sys.executable, "-c", f"import savepointdb; {code}"],
+            capture_output=True,
+            text=True,
+            cwd=PROJECT,
+            check=False,
+        )
+        assert (done.returncode, done.stdout, done.stderr) == (0, "[(1000,)]\n", "")
+
+
 def test_threads_share_a_connection(db: savepointdb.Connection) -> None:
     def total(_: int) -> object:
         return db.sql("SELECT sum(value) FROM aggregate").fetchone()
