@@ -12,6 +12,8 @@ DIR     ?= tests/data/flink
 SLOW    ?= slow or hypothesis
 # If empty, tests of random cases take a quarter of them.
 ALL_EXAMPLES ?= 1
+# Processes of `make test`: one more than there are processors, as tests wait for servers to start.
+WORKERS ?= $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) + 1 )))
 # More arguments for pytest: make test ARGS='-k kafka -x'
 ARGS    ?=
 
@@ -34,7 +36,7 @@ run: $(RUNNABLE) ## serve the sample savepoints and show the first answers (PORT
 	@$(PY) examples/first_answers.py --root "$(ROOT)" --port $(PORT) $(if $(filter 1,$(ONCE)),--once)
 
 test: $(INSTALLED) ## run the tests, without those marked slow, spark, flink or browser
-	$(PY) -m pytest -n auto --dist worksteal $(ARGS)
+	$(PY) -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
 test-slow: $(INSTALLED) ## run the tests marked slow, and those of random cases with more of them
 	SAVEPOINTDB_ALL_EXAMPLES=$(ALL_EXAMPLES) $(PY) -m pytest -n auto --dist worksteal -m "($(SLOW)) and not (spark or flink or browser)" $(ARGS)
