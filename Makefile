@@ -12,7 +12,7 @@ DIR     ?= tests/data/flink
 SLOW    ?= slow or hypothesis
 # If empty, tests of random cases take a quarter of them.
 ALL_EXAMPLES ?= 1
-# Processes of `make test`: one more than there are processors, as tests wait for servers to start.
+# Processes of `make test` and `make test-slow`: one more than there are processors, as tests wait for servers to start.
 WORKERS ?= $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) + 1 )))
 # More arguments for pytest: make test ARGS='-k kafka -x'
 ARGS    ?=
@@ -39,7 +39,7 @@ test: $(INSTALLED) ## run the tests, without those marked slow, spark, flink or 
 	$(PY) -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
 test-slow: $(INSTALLED) ## run the tests marked slow, and those of random cases with more of them
-	SAVEPOINTDB_ALL_EXAMPLES=$(ALL_EXAMPLES) $(PY) -m pytest -n auto --dist worksteal -m "($(SLOW)) and not (spark or flink or browser)" $(ARGS)
+	SAVEPOINTDB_ALL_EXAMPLES=$(ALL_EXAMPLES) $(PY) -m pytest -n $(WORKERS) --dist worksteal -m "($(SLOW)) and not (spark or flink or browser)" $(ARGS)
 
 test-spark: $(INSTALLED) ## run the tests marked spark, those on a cluster of three processes among them (needs Java 17 or newer)
 	$(PY) -m pytest -m spark $(ARGS) || [ $$? -eq 5 ] # 5: there was none to run
