@@ -115,7 +115,7 @@ fixtures: ## write tests/data anew with real Flink (needs Java and Maven)
 
 lock: $(INSTALLED) ## resolve the dependencies anew (UPGRADE=1: to their newest versions)
 	$(LOCK) --output-file requirements.lock pyproject.toml
-	$(LOCK) --output-file requirements-dev.lock --extra connect --extra spark --extra oidc --extra s3 --group dev --group docs --constraint requirements.lock pyproject.toml
+	$(LOCK) --output-file requirements-dev.lock --extra connect --extra delta --extra iceberg --extra mcp --extra oidc --extra s3 --extra spark --group dev --group docs --constraint requirements.lock pyproject.toml
 
 LOCK = $(PY) -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	--custom-compile-command 'make lock' $(if $(UPGRADE),--upgrade)
