@@ -85,6 +85,18 @@ def test_the_workflow_runs_ci_and_publishes_what_was_tried() -> None:
     assert not any("run" in step for step in publish["steps"])
 
 
+def test_a_tag_gives_its_minor_version_a_site_beside_those_of_others() -> None:
+    docs = yaml.safe_load((PROJECT / ".github" / "workflows" / "ci.yml").read_text())["jobs"]["docs"]
+    site = (PROJECT / "mkdocs.yml").read_text()
+    commands = "\n".join(step.get("run", "") for step in docs["steps"])
+
+    # Only a tag is published, and what is not published has no site.
+    assert docs["needs"] == "publish"
+    assert "mike deploy --push --update-aliases" in commands
+    assert "provider: mike" in site
+    assert "${{" not in commands
+
+
 def test_the_changelog_has_a_section_of_what_is_unreleased() -> None:
     headings = re.findall(r"^## (.*)$", (PROJECT / "CHANGELOG.md").read_text(), re.MULTILINE)
 
