@@ -27,6 +27,9 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # Each client of httpx reads all authorities that sign certificates, which takes 20 ms, a thousand times. Here one is enough.
 os.environ["SSL_CERT_FILE"] = str(Path(__file__).parent / "support" / "authority.pem")
 
+# Python's own (700, 10, 10) cost a tenth of the time of all tests: most of what they make is gone without a collector.
+_GARBAGE_THRESHOLDS = (20_000, 20, 50)
+
 # The first example of a type waits for the compiler, and machines differ: no deadlines.
 settings.register_profile("tests", deadline=None, max_examples=examples(50))
 settings.load_profile("tests")
@@ -44,6 +47,7 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.enable()
         gc.freeze()
+        gc.set_threshold(*_GARBAGE_THRESHOLDS)
         atexit.register(gc.unfreeze)  # DuckDB complains of what is left at the end
 
 

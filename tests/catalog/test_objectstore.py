@@ -125,7 +125,7 @@ def outline(metadata: Path) -> None:
     metadata.write_bytes(write_metadata(changed(read_metadata(metadata.read_bytes()))))
 
 
-@pytest.mark.parametrize("folder", thorough(FOLDERS, FOLDERS[:4]))
+@pytest.mark.parametrize("folder", thorough(FOLDERS, FOLDERS[1:3]))
 def test_rows_are_those_of_the_local_savepoint(
     store: ObjectStore, proxy: Proxy, outlined: Callable[[str], Path], at_home: Path, folder: str
 ) -> None:

@@ -13,6 +13,7 @@ from readers.states import DECODED, RAW, State
 from tests.support.expected import Comparison, Snapshot, Treatment, shown_name, snapshots_of
 from tests.support.paths import CORPUS, DATA
 from tests.support.snapshots import COPIED, needs_corpus
+from tests.support.thorough import thorough
 
 # The classes of all these jobs.
 JOBS = DATA / "classes" / "jobs.jar"
@@ -44,6 +45,16 @@ UNDESCRIBED_STATES = (
     "*/everything-hashmap-savepoints/*/v_pojo_subclasses",
 )
 
+# One of each layout; the others differ in their version of Flink, or in their job.
+FAST = {
+    "1.20.3/allstates-hashmap-compressed/canonical",
+    "1.20.3/alltypes-hashmap/native",
+    "1.20.3/sql-window-hashmap/canonical",
+    "1.20.3/wordcount-rocksdb-checkpoint-incremental/chk-2",
+    "2.3.0/everything-hashmap-savepoints/canonical",
+    "2.3.0/everything-rocksdb-savepoints/native",
+}
+
 # RocksDB jobs with timers on the heap: Flink leaves them out of native savepoints.
 WITHOUT_TIMERS = ("*/allstates-rocksdb-heaptimers/native",)
 
@@ -65,7 +76,7 @@ def _matches(name: str, patterns: tuple[str, ...]) -> bool:
     return any(fnmatch(name, pattern) for pattern in patterns)
 
 
-@pytest.mark.parametrize("snapshot", _listed(COPIED), ids=lambda snapshot: snapshot.name)
+@pytest.mark.parametrize("snapshot", thorough(_listed(COPIED), FAST), ids=lambda snapshot: snapshot.name)
 def test_a_copied_savepoint_holds_what_its_job_put_in(snapshot):
     check(snapshot)
 

@@ -26,7 +26,13 @@ def expected_rows(snapshot: Path, state_name: str) -> list[dict[str, Any]]:
     return [row for row in map(json.loads, lines) if row["state_name"] == state_name]
 
 
-@pytest.fixture(params=SNAPSHOTS, ids=lambda path: str(path.relative_to(FLINK)))
+# Every format once in every run, the other version of Flink beside the slow tests.
+@pytest.fixture(
+    params=[
+        pytest.param(path, marks=() if "2.3.0" in path.parts else pytest.mark.slow) for path in SNAPSHOTS
+    ],
+    ids=lambda path: str(path.relative_to(FLINK)),
+)
 def snapshot(request: pytest.FixtureRequest) -> Path:
     path: Path = request.param
     return path

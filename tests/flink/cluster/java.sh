@@ -5,10 +5,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 version=$1
 shift
 [ -s "$here/target/$version/classpath" ] || "$here/build.sh" "$version" >&2
-opens=
-for package in java.lang java.lang.invoke java.lang.reflect java.io java.net java.nio java.math java.text java.time java.util java.util.concurrent java.util.concurrent.atomic java.util.concurrent.locks; do
-    opens="$opens --add-opens=java.base/$package=ALL-UNNAMED"
-done
+. "$here/../opens.sh"
 # shellcheck disable=SC2086
 exec java -Xmx256m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Duser.timezone=UTC \
     -Dorg.slf4j.simpleLogger.defaultLogLevel="${LOG_LEVEL:-warn}" $opens \

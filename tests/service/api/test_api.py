@@ -317,7 +317,7 @@ def test_a_link_that_leads_out_of_the_roots_cannot_be_registered(serving: Servin
 
     with serving(app) as address:
         body = {"name": "outside", "path": str(root / "link")}
-        response = httpx.post(f"{address}/api/databases", json=body)
+        response = httpx.post(f"{address}/api/databases", json=body, timeout=60)
 
     assert response.status_code == 403
 

@@ -144,7 +144,7 @@ def test_an_operator_of_which_no_file_can_be_opened_is_listed(serving: Serving, 
         file.unlink()
 
     with serving(create_app(Settings(), connect(savepoint))) as address:
-        response = httpx.post(f"{address}/api/databases/savepoint/keys", json={"key": "5"})
+        response = httpx.post(f"{address}/api/databases/savepoint/keys", json={"key": "5"}, timeout=60)
 
     answer = response.json()
     assert [(one["operator"], one["code"]) for one in answer["unread"]] == [("aggregate", "MISSING_FILE")]

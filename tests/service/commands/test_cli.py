@@ -11,7 +11,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ from service.commands.sources import roots_of
 from tests.support.damaged import write_in_files
 from tests.support.objectstore import ObjectStore, Proxy
 from tests.support.paths import DATA
+from tests.support.waiting import PATIENCE_S, awaited
 
 FLINK = DATA / "flink"
 NATIVE = str(FLINK / "2.3.0" / "wordcount-rocksdb-savepoints" / "native")
@@ -294,7 +294,7 @@ def test_a_reader_that_has_seen_enough_is_no_error() -> None:
         running.stdout.read(100)
         running.stdout.close()
 
-        assert running.wait(30) == 0
+        assert running.wait(PATIENCE_S) == 0
         assert running.stderr.read() == b""
 
 
@@ -347,6 +347,14 @@ def test_serve_logs_savepoints_that_cannot_be_read(broken_neighbour: Path) -> No
     assert "chk-2" in said
 
 
+def answered(address: str) -> httpx.Response | None:
+    """The answer of a service, if it listens."""
+    try:
+        return httpx.get(address, timeout=60)
+    except httpx.TransportError:
+        return None
+
+
 @pytest.mark.slow
 def test_serve_answers_and_ends_at_a_signal() -> None:
     serve = command("serve", "--root", f"job={Path(NATIVE).parent}", "--port", "0")
@@ -355,14 +363,8 @@ def test_serve_answers_and_ends_at_a_signal() -> None:
         assert running.stdout is not None
         told = running.stderr.readline()
         address = next(word for word in told.split() if word.startswith("http://")).removesuffix("/")
-        deadline = time.monotonic() + 20
-        while time.monotonic() < deadline:
-            try:
-                health = httpx.get(f"{address}/healthz")
-                break
-            except httpx.TransportError:
-                time.sleep(0.05)
-        databases = httpx.get(f"{address}/api/databases").json()["databases"]
+        health = awaited(lambda: answered(f"{address}/healthz"))
+        databases = httpx.get(f"{address}/api/databases", timeout=60).json()["databases"]
         running.send_signal(signal.SIGTERM)
 
         assert told.startswith("savepointdb serves 2 savepoints at ")
@@ -370,7 +372,7 @@ def test_serve_answers_and_ends_at_a_signal() -> None:
         assert {one["name"] for one in databases if one["alias_of"] is None} == {
             f"job__{name}" for name in ("canonical", "native")
         }
-        assert running.wait(20) in (0, -signal.SIGTERM)
+        assert running.wait(PATIENCE_S) in (0, -signal.SIGTERM)
         assert running.stdout.read() == ""
         assert running.stderr.read() == ""
 

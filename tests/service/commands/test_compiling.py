@@ -113,7 +113,7 @@ def test_the_service_answers_while_it_compiles(serving: tuple[subprocess.Popen[s
     assert [warning for warning in waiting["warnings"] if "compiled for this processor" in warning]
     assert (answer["rows"], ended["warnings"], "warnings" in answer) == ([[1000]], [], False)
     assert "compiled for this processor" in _line(running.stderr)
-    assert json.loads(httpx.get(f"{address}/readyz").content) == {"status": "ok"}
+    assert json.loads(httpx.get(f"{address}/readyz", timeout=60).content) == {"status": "ok"}
 
 
 @pytest.mark.slow

@@ -347,7 +347,7 @@ def test_jobs_elsewhere_are_named_to_users_who_see_everything(
     app = create_app(settings, Catalog([Root(path=root)]), roots=[root], authenticator=Authenticator(keys))
     app.state.service.clusters.look()
     found = {}
-    with listening(app, starts=False) as url, httpx.Client(base_url=url) as client:
+    with listening(app, starts=False) as url, httpx.Client(base_url=url, timeout=60) as client:
         for grant, secret in secrets.items():
             answer = client.get("/api/flink", headers={"Authorization": f"Bearer {secret}"})
             found[grant] = answer.json()["clusters"][0]["elsewhere"]

@@ -167,7 +167,7 @@ def test_an_address_with_all_its_connections_in_use_is_refused_and_others_are_no
 
 def running(address: str) -> float:
     """Number of queries that run."""
-    lines = httpx.get(f"{address}/metrics").text.splitlines()
+    lines = httpx.get(f"{address}/metrics", timeout=60).text.splitlines()
     return sum(float(line.split()[1]) for line in lines if 'queries_open{state="running"}' in line)
 
 

@@ -202,7 +202,7 @@ def ends(connection: socket.socket) -> int:
 def codes(address: str, sql: str) -> list[tuple[str, str | None]]:
     return [
         (query["state"], query["error"] and query["error"]["code"])
-        for query in httpx.get(f"{address}/api/queries").json()["queries"]
+        for query in httpx.get(f"{address}/api/queries", timeout=60).json()["queries"]
         if query["sql"] == sql
     ]
 
@@ -214,7 +214,7 @@ def test_a_stalled_client_of_a_stream_is_disconnected_and_the_history_has_the_re
         wait_until(lambda: codes(impatient, sql) == [("cancelled", "STALLED")])
         wait_until(lambda: not lives(connection))
         size_bytes = ends(connection)
-    metrics = httpx.get(f"{impatient}/metrics").text
+    metrics = httpx.get(f"{impatient}/metrics", timeout=60).text
 
     assert size_bytes < 50_000_000
     assert 'code="STALLED"' in metrics
@@ -230,7 +230,7 @@ def test_a_stalled_client_of_a_long_json_answer_is_disconnected(impatient: str) 
         size_bytes = ends(connection)
 
     assert size_bytes < 30_000_000
-    wait_until(lambda: "savepointdb_spooled_bytes 0.0" in httpx.get(f"{impatient}/metrics").text)
+    wait_until(lambda: "savepointdb_spooled_bytes 0.0" in httpx.get(f"{impatient}/metrics", timeout=60).text)
 
 
 def lives(connection: socket.socket) -> bool:

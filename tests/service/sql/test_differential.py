@@ -18,6 +18,7 @@ from service.errors import QueryError, QuerySyntaxError
 from service.queries.request import QueryRequest
 from service.sql.parser import parsed
 from tests.support.answers import Answer, comparable
+from tests.support.examples import examples
 from tests.support.expressions import Expressions
 
 _TABLES = ("aggregate", "mod7-no-uid__seen")
@@ -39,7 +40,7 @@ def plain(native: Any) -> Iterator[duckdb.DuckDBPyConnection]:
         yield connection
 
 
-_SEEDS = [14, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(100, 130))]
+_SEEDS = [14, *range(100, 100 + examples(30))]
 
 
 @pytest.mark.slow

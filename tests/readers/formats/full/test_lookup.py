@@ -22,14 +22,13 @@ from readers.formats.full.lookup import LookupTarget, Search, in_rounds
 from readers.formats.source import Selection
 from readers.formats.unpacked import UnpackedWindows
 from readers.jsontext import json_text
-from readers.savepoint import Savepoint
 from readers.states import State
 from readers.storage import filesystems
 from readers.storage.filesystems import BufferStream, ReadCounter, Windows
 from tests.readers.formats.full.test_full import Framed, key_group
 from tests.support.expected import Snapshot, snapshots_of
 from tests.support.paths import CORPUS
-from tests.support.snapshots import COPIED, PACKED, needs_corpus
+from tests.support.snapshots import COPIED, PACKED, needs_corpus, states_of
 from tests.support.thorough import thorough
 from tests.support.unpacked import unpacked as unpacked_snapshot
 
@@ -270,8 +269,7 @@ def lookups_of(state: State) -> Iterator[dict[str, Any]]:
 def check(snapshot: Snapshot) -> Counter[str]:
     """How many rows were looked up, by the kind of source and state."""
     checked: Counter[str] = Counter()
-    savepoint = Savepoint(snapshot.directory)
-    for state in (state for operator in savepoint.operators for state in operator.states):
+    for state in states_of(snapshot):
         if "key" not in state.schema.names:
             continue
         try:
@@ -291,7 +289,6 @@ def check(snapshot: Snapshot) -> Counter[str]:
             }, state.name
             kind = type(state.parts[0].source).__name__
             checked[f"{kind} {state.kind.name}"] += sum(rows[name].total() for name in wanted if name in rows)
-    savepoint.close()
     return checked
 
 

@@ -19,6 +19,7 @@ from service.errors import QueryError
 from service.settings import Settings
 from service.sql.planner import plan
 from tests.support.answers import Answer, comparable
+from tests.support.examples import examples
 from tests.support.lookups import Lookups
 from tests.support.paths import DATA
 
@@ -67,7 +68,7 @@ def plain(savepoint: Catalog) -> Iterator[duckdb.DuckDBPyConnection]:
         yield connection
 
 
-_SEEDS = [(14, 10), *(pytest.param(seed, 30, marks=pytest.mark.slow) for seed in range(200, 210))]
+_SEEDS = [(14, 10), *((seed, 30) for seed in range(200, 200 + examples(10)))]
 
 
 @pytest.mark.slow

@@ -18,8 +18,9 @@ from service.errors import QueryError
 from service.queries.request import QueryRequest
 from tests.support.answers import comparable
 from tests.support.dialects import Pairs
+from tests.support.examples import examples
 
-_SEEDS = [14, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(400, 420))]
+_SEEDS = [14, *range(400, 400 + examples(20))]
 
 
 @pytest.fixture(scope="module")
