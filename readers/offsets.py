@@ -25,7 +25,8 @@ import pyarrow as pa
 
 from readers.connectors import kafka
 from readers.connectors.layout import SourceOffset, expect_end, versioned
-from readers.connectors.recognition import READER_STATE, is_candidate
+from readers.connectors.names import READER_STATE
+from readers.connectors.recognition import is_candidate
 from readers.connectors.source import ConnectorSource, bytes_of
 from readers.cursor import Cursor
 from readers.errors import ReaderError

@@ -6,18 +6,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
-from readers.connectors.layout import Layout
-from readers.connectors.recognition import MAX_BYTES, is_candidate, recognised
-from readers.connectors.source import ConnectorSource, bytes_of
 from readers.errors import ReaderError
 from readers.formats.channelstate.layout import InFlightRecords
 from readers.formats.entry import Entry, StateKind
 from readers.formats.opener import OpeningContext
 from readers.formats.opening import opener_of
 from readers.formats.source import Selection, Source, StateName
-from readers.jobclasses.jobclasses import JobClasses
-from readers.jobclasses.subclasses import MAX_SUBCLASSES
 from readers.keygroups import operator_id_of
 from readers.metadata import OperatorState, StateObject, StateRole, SubtaskState
 from readers.serializers.base import Serializer
@@ -27,8 +23,13 @@ from readers.stateinfo.refinement import Contradiction, Knowledge
 from readers.states import State, StatePart, UnreadHandle
 from readers.storage.location import SavepointLocation
 
+if TYPE_CHECKING:
+    from readers.connectors.layout import Layout
+    from readers.jobclasses.jobclasses import JobClasses
+
 # Up to so many subtasks the files that lead to the entries (MANIFEST) are fetched with the headers: a lookup waits twice less.
 _FEW_SUBTASKS = 8
+_OF_CONNECTORS = frozenset({StateKind.OPERATOR_LIST, StateKind.COORDINATOR})
 _TRIED_ENTRIES = 1_000  # of a state, before the classes of jars are believed
 
 
@@ -72,7 +73,10 @@ class Operator:
     @cached_property
     def states(self) -> tuple[State, ...]:
         """All states, in the order of their first registration; reads the headers of all state files of the operator."""
-        return _with_connectors(self._collected.states())
+        return tuple(
+            _with_layout(state, self._layouts[state.name]) if state.name in self._layouts else state
+            for state in self._collected.states()
+        )
 
     @cached_property
     def sources(self) -> tuple[Source, ...]:
@@ -83,6 +87,11 @@ class Operator:
     def unread(self) -> tuple[UnreadHandle, ...]:
         """The handles that cannot be opened; reads the headers of all state files of the operator."""
         return tuple(self._collected.unread)
+
+    @cached_property
+    def _layouts(self) -> dict[str, Layout]:
+        """The layouts of the states of connectors whose layout is recognised."""
+        return _recognised(self._collected.states())
 
     @cached_property
     def _collected(self) -> StateCollector:
@@ -203,6 +212,8 @@ class StateCollector:
 
     def complete(self, jars: JobClasses) -> None:
         """Give every POJO the subclasses that the jars have and the savepoint does not describe."""
+        from readers.jobclasses.subclasses import MAX_SUBCLASSES  # loaded with the jars
+
         trees = (tree for parts in self.parts.values() for part in parts for tree in part.entry.serializers())
         completion = jars.completion(self.knowledge.kryo, trees)
 
@@ -330,8 +341,12 @@ class StateCollector:
         )
 
 
-def _with_connectors(states: tuple[State, ...]) -> tuple[State, ...]:
-    """Return the states of an operator; those of connectors whose layout is recognised have typed values."""
+def _recognised(states: tuple[State, ...]) -> dict[str, Layout]:
+    """Return name → layout for the states of an operator that are of connectors and whose layout is recognised."""
+    if not any(state.kind in _OF_CONNECTORS for state in states):
+        return {}
+    from readers.connectors.recognition import MAX_BYTES, is_candidate, recognised  # knows all connectors
+
     values: dict[str, list[bytes]] = {}
     for state in states:
         if (
@@ -340,20 +355,21 @@ def _with_connectors(states: tuple[State, ...]) -> tuple[State, ...]:
             and state.size_bytes <= MAX_BYTES
         ):
             values[state.name] = [value for part in state.parts for value in _readable_values(part)]
-    layouts = recognised(values)
-    return tuple(
-        _with_layout(state, layouts[state.name]) if state.name in layouts else state for state in states
-    )
+    return recognised(values)
 
 
 def _readable_values(part: StatePart) -> Iterator[bytes]:
     """Yield the values of a part up to the first that cannot be read: whoever reads the part gets the error."""
+    from readers.connectors.source import bytes_of
+
     with suppress(ReaderError):
         for page in part.source.pages(part.name, Selection()):
             yield from bytes_of(page, part.entry)
 
 
 def _with_layout(state: State, layout: Layout) -> State:
+    from readers.connectors.source import ConnectorSource
+
     sources = [(part.name, ConnectorSource.open(part.source, part.name, layout)) for part in state.parts]
     parts = tuple(StatePart(source=source, name=name, entry=source.entries[name]) for name, source in sources)
     return replace(state, parts=parts)

@@ -17,29 +17,32 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
-from readers.classfiles.jar import Jar
 from readers.errors import MissingFileError, ReaderError
 from readers.formats.channelstate.layout import InFlightRecords
 from readers.formats.entry import StateKind
 from readers.formats.opener import OpeningContext
 from readers.formats.opening import opener_of
 from readers.formats.source import Source
-from readers.jobclasses.jobclasses import JobClasses
 from readers.metadata import MasterState, OperatorState, SavepointMetadata, StateRole, read_metadata
 from readers.operators import Operator
+from readers.recognition import STATE_INFO_FILE_NAME
 from readers.serializers.base import Serializer
 from readers.serializers.named import serializer_named
 from readers.stateinfo.file import (
     MAX_STATE_INFO_BYTES,
     NOTHING,
-    STATE_INFO_FILE_NAME,
     SavepointInfo,
     read_state_info,
 )
 from readers.stateinfo.refinement import Contradiction, Knowledge, kryo_of
 from readers.states import State, StatePart
 from readers.storage.location import DEFAULT_OPTIONS, ReadCounter, SavepointLocation, StorageOptions
+
+if TYPE_CHECKING:
+    from readers.classfiles.jar import Jar
+    from readers.jobclasses.jobclasses import JobClasses
 
 # Less than what a person needs to ask again, more than a query needs from its first file to the last.
 _MOMENT_S = 1.0
@@ -112,7 +115,9 @@ class Savepoint:
             problems=problems,
         )
         self.operators = tuple(
-            Operator(operator, self.location, in_flight, replace(known, operator=info))
+            Operator(
+                operator, self.location, in_flight, known if info is None else replace(known, operator=info)
+            )
             for operator in self.metadata.operators
             for info in [state_info.operators.get(operator.operator_id)]
         )
@@ -121,6 +126,10 @@ class Savepoint:
         self, info: SavepointInfo, given: JobClasses | None
     ) -> tuple[JobClasses | None, tuple[Contradiction, ...]]:
         """Return the classes of the jars that `stateInfo` names, behind those that are given, and why some are not used."""
+        from readers.jobclasses.jobclasses import (
+            JobClasses,  # heavy, and most savepoints are read without jars
+        )
+
         jars, problems = [], []
         for name in info.jars:
             try:
@@ -135,6 +144,8 @@ class Savepoint:
             return given, (*problems, Contradiction(f"its jars are not used: {error}"))
 
     def _jar_beside(self, info: SavepointInfo, name: str) -> Jar:
+        from readers.classfiles.jar import Jar  # as above
+
         if info.folder:
             return Jar.open(os.path.join(info.folder, name))
         with self.location.open_beside(name, _MAX_JAR_BYTES) as stream:
@@ -214,6 +225,8 @@ def _state_info_beside(location: SavepointLocation) -> tuple[SavepointInfo, tupl
 
 def _named(metadata: SavepointMetadata, info: SavepointInfo) -> SavepointMetadata:
     """Return the metadata with the uids and names of `stateInfo` where it records none."""
+    if not info.operators:
+        return metadata
 
     def named(operator: OperatorState) -> OperatorState:
         known = info.operators.get(operator.operator_id)

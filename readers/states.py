@@ -9,19 +9,19 @@ from typing import Any
 
 import pyarrow as pa
 
+from readers.columnnames import OUT_OF_RANGE, ROW
 from readers.decode.columns import ColumnTree
 from readers.decode.decoder import Batch, Decoder
 from readers.decode.page import Page
 from readers.decode.program import Code
 from readers.decode.versions import VersionedDecoder
 from readers.errors import ClassMismatchError, CorruptDataError, ReaderError, UnsupportedSerializerError
-from readers.formats.entry import OUT_OF_RANGE, Entry, EntryLayout, StateKind, emit_undivided
+from readers.formats.entry import Entry, EntryLayout, StateKind, emit_undivided
 from readers.formats.source import Selection, Source, StateName
 from readers.keygroups import key_group_of
 from readers.metadata import KeyGroupRange
 from readers.rows import (
     COUNTED,
-    ROW,
     RowNumbers,
     counted_rows,
     entry_columns,

@@ -19,7 +19,7 @@ from readers.formats.channelstate.source import ChannelSource
 from readers.formats.full.source import FullSource
 from readers.formats.heap.source import HeapSource
 from readers.formats.opaque import BytesSource
-from readers.formats.opening import OPENERS
+from readers.formats.opening import openers
 from readers.formats.operatorstate.source import OperatorSource
 from readers.formats.rawtimers.source import RawTimerSource
 from readers.formats.rocksdb.source import RocksSource
@@ -59,7 +59,7 @@ def with_support(text: str) -> str:
 def _types() -> Iterable[str]:
     yield "| types | Flink 1.8 – 2.3 | Flink 1.3 – 1.7 |"
     yield "|---|---|---|"
-    for title, snapshots in registry.FAMILIES.items():
+    for title, snapshots in registry.families():
         names = list(dict.fromkeys(map(_type_name, snapshots)))
         old = [name for name in names if name in _LEGACY]
         before = "all" if old == names else ", ".join(old) or "–"
@@ -159,7 +159,12 @@ _LEGACY = frozenset(
             *CONFIG_SNAPSHOTS,
             *JAVA_SERIALIZERS,
             *PLAIN_SERIALIZERS,
-            *(name for name in registry.SNAPSHOTS if name.endswith("ConfigSnapshot")),
+            *(
+                name
+                for _, snapshots in registry.families()
+                for name in snapshots
+                if name.endswith("ConfigSnapshot")
+            ),
         ),
     )
 )
@@ -201,7 +206,7 @@ def main(paths: list[str]) -> int:
 
 def uncovered() -> set[str]:
     """Return the classes of sources that have no row, or a row and no opener: none of either."""
-    sources = {source for opener in OPENERS.values() for source in opener.sources}
+    sources = {source for opener in openers() for source in opener.sources}
     return {source.__name__ for source in sources ^ set(BACKENDS)}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
 from importlib import import_module
@@ -11,6 +12,9 @@ from typing import Any
 import numpy as np
 
 from readers.compiled.routines import Subroutine
+
+logger = logging.getLogger("readers.compiled")
+"""Logs what is compiled, and why compiled code cannot be kept."""
 
 
 class Kernel(Subroutine):

@@ -17,7 +17,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import logging
 import os
 import stat
 import tempfile
@@ -28,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from readers.compiled.identity import identity_of
+from readers.compiled.kernel import logger
 from readers.compiled.loading import ObjectCode, Signature, load
 from readers.compiled.routines import Subroutine
 from readers.storage.cachefolder import CACHE_VARIABLE, cache_directory
@@ -38,9 +38,6 @@ _KEPT_FILES = 8
 _UNFINISHED = ".unfinished-"
 _UNFINISHED_S = 3600
 _ROOT = 0
-
-logger = logging.getLogger(__name__)
-"""Logs what is compiled, and why compiled code cannot be kept."""
 
 
 def functions_of(unit: str, kernels: Mapping[str, Subroutine]) -> dict[str, Callable[..., Any]]:

@@ -16,6 +16,7 @@ bytes.
     pulsar.py       PulsarSource
     committer.py    the committables of every sink
     stateless.py    enumerators without state
+    names.py        the names of the states that connectors have
     recognition.py  state name → the layout that fits
     source.py       a `Source` whose values are read with a layout
 """

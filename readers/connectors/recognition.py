@@ -29,12 +29,11 @@ from readers.connectors import (
     stateless,
 )
 from readers.connectors.layout import Layout
+from readers.connectors.names import COORDINATOR_STATE, READER_STATE
 from readers.errors import ReaderError
 from readers.formats.entry import Entry, StateKind
 from readers.serializers.primitives import BytePrimitiveArraySerializer
 
-COORDINATOR_STATE = "coordinator state"
-READER_STATE = "SourceReaderState"
 MAX_BYTES = 64 << 20  # values are read when states are listed: larger states stay bytes
 
 LAYOUTS: dict[str, tuple[Layout, ...]] = {

@@ -24,6 +24,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from readers.columnnames import UNDECODED
 from readers.decode.columns import NO_COLUMN, ColumnTree
 from readers.decode.decoder import Decoder
 from readers.decode.program import Code, Program
@@ -39,18 +40,12 @@ from readers.headers.metainfo import (
 )
 from readers.serializers.base import OpaqueSerializer, Problem, Serializer
 from readers.serializers.containers import ListSerializer, MapSerializer
-from readers.serializers.kryo.serializer import in_older_version
+from readers.serializers.kryo.trees import in_older_version
 from readers.serializers.operators import TimerSerializer, TtlSerializer
 from readers.serializers.primitives import VoidNamespaceSerializer
 
 WHOLE_MAP = "map"
 """Column of entries that are whole maps."""
-
-UNDECODED = "_undecoded"
-"""Column with the bytes of values whose class the savepoint does not describe; the value is null."""
-
-OUT_OF_RANGE = "_out_of_range"
-"""Column with JSON text of the values that their own columns cannot hold; those are null."""
 
 
 class StateKind(Enum):

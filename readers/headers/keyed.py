@@ -16,7 +16,7 @@ from readers.cursor import Cursor
 from readers.headers.metainfo import KEYED_READERS, StateMetaInfo, check_version, read_states
 from readers.headers.recovery import read_resynchronised
 from readers.serializers.base import Serializer
-from readers.snapshots.java import read_serializer_proxy, serializer_of
+from readers.snapshots.proxies import read_serializer_proxy, serializer_of
 from readers.snapshots.reading import UnknownSnapshot, read_block, read_pairs, refuse
 
 _FIRST_WITH_COMPRESSION = 4

@@ -29,7 +29,7 @@ from readers.errors import UnsupportedVersionError
 from readers.javaio import read_object
 from readers.serializers.base import Serializer
 from readers.serializers.containers import ListSerializer
-from readers.snapshots.java import read_serializer_proxy, serializer_of
+from readers.snapshots.proxies import read_serializer_proxy, serializer_of
 from readers.snapshots.reading import CONFIG_SNAPSHOT, UnknownSnapshot, read_block, read_pairs, refuse
 
 KEYED_STATE_TYPE = "KEYED_STATE_TYPE"

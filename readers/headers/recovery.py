@@ -16,7 +16,6 @@ from readers.cursor import Cursor
 from readers.errors import ReaderError, UnsupportedSerializerError, hex_window
 from readers.headers.metainfo import DISTRIBUTION_MODE, KEYED_STATE_TYPE, SERIALIZER_KEYS, VALUE
 from readers.serializers.base import OpaqueSerializer, Serializer
-from readers.snapshots.legacy import config_snapshot_body
 from readers.snapshots.reading import (
     ADAPTER_VERSION,
     COMPOSITE_MAGIC,
@@ -24,8 +23,8 @@ from readers.snapshots.reading import (
     SnapshotReader,
     UnknownSnapshot,
     UnsupportedError,
+    body_of,
 )
-from readers.snapshots.registry import snapshot_body
 
 # Limits of the search: it takes at most a few seconds on any bytes.
 _MAX_ATTEMPTS = 500
@@ -249,7 +248,7 @@ def _is_snapshot(window: bytes, at: int, is_known: bool) -> bool:
     if end + 4 > len(window) or not (0 < version <= _MAX_SNAPSHOT_VERSION or version == ADAPTER_VERSION):
         return False
     name = window[at + 2 : end].decode("ascii", "replace")
-    if (config_snapshot_body(name) or snapshot_body(name)) is not None:
+    if body_of(name) is not None:
         return is_known
     return not is_known and _SNAPSHOT_NAME.fullmatch(name) is not None
 

@@ -47,7 +47,7 @@ from readers.metadata.model import (
     SubtaskChannels,
     SubtaskState,
 )
-from readers.metadata.reader import FULLY_FINISHED, MAGIC, MASTER_STATE_MAGIC, read_metadata
+from readers.metadata.reader import FULLY_FINISHED, MASTER_STATE_MAGIC, read_metadata
 from readers.metadata.streams import (
     ByteStreamStateHandle,
     CheckpointedStateScope,
@@ -59,6 +59,7 @@ from readers.metadata.streams import (
     StateObject,
     StreamStateHandle,
 )
+from readers.recognition import MAGIC
 
 __all__ = [
     "FULLY_FINISHED",

@@ -50,11 +50,11 @@ from readers.metadata.model import (
 from readers.metadata.streams import (
     StreamStateHandle,
 )
+from readers.recognition import MAGIC
 
 if TYPE_CHECKING:
     from readers.cursor import Cursor
 
-MAGIC = 0x4960672D
 HEADER_BYTES = 8
 OLDEST_VERSION = 1
 NEWEST_VERSION = 6

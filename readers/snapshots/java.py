@@ -2,11 +2,6 @@
 
 1.2 stored nothing else of a type. Later they stand beside a snapshot, and determine the type where the class of the
 snapshot is not known.
-
-| serializer proxy (`TypeSerializerSerializationProxy`) | |
-|---|---|
-| i4 | version, 1 |
-| i4 n, n bytes | a Java object stream |
 """
 
 from __future__ import annotations
@@ -16,7 +11,7 @@ from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
 
 from readers.cursor import Cursor
-from readers.errors import CorruptDataError, UnsupportedSerializerError, UnsupportedVersionError
+from readers.errors import CorruptDataError, UnsupportedSerializerError
 from readers.javaio import (
     STREAM_HEADER,
     JavaArray,
@@ -62,7 +57,6 @@ from readers.serializers.transactions import KAFKA_SERIALIZERS, TWO_PHASE_COMMIT
 from readers.serializers.tuples import RUNTIME, EitherSerializer, RowSerializer, TupleSerializer
 from readers.serializers.values import CopyableValueSerializer, ValueSerializer, value_serializer
 
-_PROXY_VERSION = 1
 _FLINK = "org.apache.flink."
 
 # Java objects may share objects and refer in circles: a small stream can be an endless tree.
@@ -79,25 +73,6 @@ _OBJECT_OF_CLASS = STREAM_HEADER + b"sr"
 
 _T = TypeVar("_T")
 JavaReader: TypeAlias = "Callable[[_Conversion, JavaObject], Serializer]"
-
-
-def read_serializer_proxy(cursor: Cursor) -> Cursor:
-    """Return a cursor at the Java stream of a serializer proxy; `cursor` moves behind it.
-
-    Flink: TypeSerializerSerializationUtil$TypeSerializerSerializationProxy#read (since 1.2)
-
-    Raises:
-        UnsupportedVersionError: a version other than 1.
-    """
-    start = cursor.position
-    version = cursor.i4()
-    if version != _PROXY_VERSION:
-        raise UnsupportedVersionError(
-            f"expected a serializer proxy of version {_PROXY_VERSION}, found {version}",
-            path=cursor.path,
-            position=start,
-        )
-    return cursor.sub(cursor.i4(), "Java-serialised serializer")
 
 
 def as_stored(stream: Cursor, described: Serializer) -> Serializer:

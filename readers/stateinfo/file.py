@@ -27,7 +27,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from readers.errors import (
     CorruptDataError,
@@ -37,12 +37,13 @@ from readers.errors import (
     UnsupportedVersionError,
 )
 from readers.formats.entry import StateKind
-from readers.serializers.kryo.settings import KryoClass
 from readers.serializers.named import serializer_named
-from readers.serializers.protobuf.descriptors import Descriptors, read_descriptors
 from readers.serializers.tuples import ROW_KIND
 
-STATE_INFO_FILE_NAME = "stateInfo"
+if TYPE_CHECKING:
+    from readers.serializers.kryo.settings import KryoClass
+    from readers.serializers.protobuf.descriptors import Descriptors
+
 VERSION = 1
 MAX_STATE_INFO_BYTES = 16 << 20  # the file comes from a user: it must not fill the memory
 _MAX_TEXT = 65_536
@@ -300,7 +301,7 @@ def _savepoint(value: _Value) -> SavepointInfo:
     _check_unique(value, "jars", jars)
     return SavepointInfo(
         operators={operator.operator_id: operator for operator in operators},
-        classes={name: known for name, known in classes if isinstance(known, KryoClass)},
+        classes={name: known for name, known in classes if not isinstance(known, PojoSubclass)},
         subclasses=tuple(known for _, known in classes if isinstance(known, PojoSubclass)),
         descriptors=descriptors,
         jars=jars,
@@ -315,6 +316,8 @@ def _file_name(value: _Value) -> str:
 
 
 def _descriptors(value: _Value) -> Descriptors:
+    from readers.serializers.protobuf.descriptors import read_descriptors  # few files have any
+
     if not isinstance(value.value, str):
         raise value.wrong("base64 text")
     try:
@@ -377,6 +380,8 @@ def _type(value: _Value) -> TypeInfo:
 
 
 def _class(value: _Value) -> tuple[str, KryoClass | PojoSubclass]:
+    from readers.serializers.kryo.settings import KryoClass  # as above
+
     members = value.members(MEMBERS["class"], OPTIONAL_MEMBERS["class"])
     name, extends = members.required("name", _Value.text), members.optional("extends", _Value.text)
     fields = members.all("fields", _class_field)

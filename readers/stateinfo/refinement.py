@@ -8,21 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from readers.formats.entry import Entry, StateKind
-from readers.jobclasses.jobclasses import JobClasses
 from readers.serializers.base import RecordSerializer, Serializer, rebuild
-from readers.serializers.kryo.serializer import inform
-from readers.serializers.kryo.settings import KRYO_2_24, KRYO_5, KryoClass
+from readers.serializers.kryo.trees import inform
+from readers.serializers.kryo.versions import KRYO_2_24, KRYO_5
 from readers.serializers.named import serializer_named
 from readers.serializers.operators import TtlSerializer
 from readers.serializers.pojo import PojoField, PojoSerializer, with_subclasses
 from readers.serializers.primitives import BytePrimitiveArraySerializer
-from readers.serializers.protobuf.descriptors import Descriptors
-from readers.serializers.protobuf.serializer import ProtobufSerializer
-from readers.serializers.table.rowdata import RowDataSerializer
 from readers.stateinfo.file import OperatorInfo, PojoSubclass, StateInfo, TypeInfo
+
+if TYPE_CHECKING:
+    from readers.jobclasses.jobclasses import JobClasses
+    from readers.serializers.kryo.settings import KryoClass
+    from readers.serializers.protobuf.descriptors import Descriptors
 
 _FIRST_WITH_KRYO_5 = 5  # version of `_metadata`: Flink 2.0
 _REFINED_KINDS = frozenset({StateKind.REDUCING, StateKind.AGGREGATING, StateKind.FOLDING})
@@ -110,6 +111,8 @@ class Knowledge:
         if self.descriptors is None or message not in self.descriptors.messages:
             contradictions.append(Contradiction(f"expected a descriptor of {message}, found none"))
             return tree
+        from readers.serializers.protobuf.serializer import ProtobufSerializer  # few savepoints need it
+
         serializer = ProtobufSerializer(message, self.descriptors)
         changed = rebuild(
             tree, lambda node: serializer if isinstance(node, BytePrimitiveArraySerializer) else node
@@ -175,6 +178,8 @@ def _refined_tree(
 
 def record_of(tree: Serializer, width: int) -> RecordSerializer | None:
     """Return the record of a type tree that names are for; None if none has this number of fields."""
+    from readers.serializers.table.rowdata import RowDataSerializer  # few savepoints need it
+
     records: list[RecordSerializer] = []
 
     def note(node: Serializer) -> Serializer:

@@ -19,11 +19,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from readers.columnnames import SUBTASK
 from readers.cursor import Cursor
 from readers.errors import ReaderError
 from readers.formats.heap import maps as heapmaps
 from readers.offsets import source_offsets
-from readers.rows import SUBTASK
 from readers.savepoint import Savepoint
 from readers.serializers.base import Serializer
 from readers.serializers.kryo.serializer import inform

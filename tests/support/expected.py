@@ -19,7 +19,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from readers.formats.entry import UNDECODED, Entry, StateKind
+from readers.columnnames import UNDECODED
+from readers.formats.entry import Entry, StateKind
 from readers.keygroups import operator_id_of
 from readers.operators import Operator
 from readers.savepoint import Savepoint

@@ -25,12 +25,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from readers.columnnames import UNDECODED
 from readers.decode.columns import ColumnTree
 from readers.decode.decoder import walker
 from readers.decode.page import Page
 from readers.decode.program import Code, Program
 from readers.formats.entry import (
-    UNDECODED,
     Entry,
     EntryLayout,
     StateKind,

@@ -28,13 +28,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from readers.columnnames import UNDECODED
 from readers.cursor import Cursor
 from readers.decode.decoder import Decoder, walker
 from readers.decode.page import Page
 from readers.decode.program import Program
 from readers.errors import CorruptDataError, ReaderError, UnsupportedSerializerError
 from readers.formats.entry import (
-    UNDECODED,
     WHOLE_MAP,
     Entry,
     EntryLayout,

@@ -19,20 +19,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from readers.columnnames import UNDECODED
 from readers.cursor import Cursor
 from readers.decode.columns import ColumnTree
 from readers.decode.decoder import walker
 from readers.decode.program import Code, Program
 from readers.errors import CorruptDataError, UnsupportedSerializerError
-from readers.formats.entry import (
-    UNDECODED,
-    Entry,
-    EntryLayout,
-    StateKind,
-    column_type,
-    emit_undescribed,
-    value_type,
-)
+from readers.formats.entry import Entry, EntryLayout, StateKind, column_type, emit_undescribed, value_type
 from readers.formats.snappy import decompress
 
 

@@ -35,7 +35,7 @@ from readers.formats.entry import Entry, EntryLayout, StateKind, column_type, em
 from readers.formats.keybounds import KeyBounds
 from readers.javaio import STREAM_HEADER, read_object
 from readers.serializers.base import Serializer
-from readers.snapshots.java import serializer_of
+from readers.snapshots.proxies import serializer_of
 from readers.snapshots.reading import read_pairs, read_versioned
 
 MAGIC = bytes.fromhex("F1CD859F")

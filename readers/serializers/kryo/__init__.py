@@ -2,6 +2,8 @@
 
 Reading order:
 
+    trees.py         type trees that may have such a serializer
+    versions.py      the versions of Kryo
     serializer.py    the serializer and its snapshot
     plain.py         the classes whose values are numbers or plain text
     objects.py       the classes whose objects can be read

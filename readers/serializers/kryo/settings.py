@@ -15,11 +15,9 @@ from functools import cached_property, lru_cache
 from typing import Protocol
 
 from readers.serializers.kryo.classes import ARRAY_CODES, ARRAY_COMPONENTS, REGISTERED
+from readers.serializers.kryo.versions import KRYO_2_24 as KRYO_2_24
+from readers.serializers.kryo.versions import KRYO_5 as KRYO_5
 from readers.serializers.protobuf.descriptors import Descriptors
-
-# Flink 2.0 replaced Kryo 2.24 by Kryo 5.
-KRYO_2_24 = 2
-KRYO_5 = 5
 
 PROTOBUF = "com.twitter.chill.protobuf.ProtobufSerializer"
 
