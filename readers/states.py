@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from typing import Any
 
 import pyarrow as pa
@@ -42,6 +42,8 @@ _UNLOOKED = (
     "values of classes that the savepoint does not describe, which _undecoded would hold, are looked for only in states of "
     f"less than {_LOOKED_BYTES >> 20} MiB on this machine"
 )
+# Clients ask for few sets of the columns of a table, again and again.
+_MOST_READINGS = 8
 DECODED, PARTIAL, RAW, UNREADABLE = "decoded", "partial", "raw", "unreadable"
 
 
@@ -65,6 +67,67 @@ class UnreadHandle:
         return groups is None or any(map(selection.wants, range(groups.start, groups.end + 1)))
 
 
+# No slots: a cached property needs a dictionary.
+@dataclass(frozen=True, kw_only=True)
+class PartReading:
+    """What reads of the same columns of a part share: a lookup takes less time than to make a program.
+
+    Attributes:
+        entry: the serializers of its entries, of which some parts may be stepped over.
+        layout: the columns that are decoded.
+        is_counted: True if rows are made without reading an entry.
+        new_decoder: makes the decoder of the entries; it does not refer to the part, which keeps this.
+    """
+
+    entry: Entry
+    layout: EntryLayout
+    is_counted: bool
+    new_decoder: Callable[[], Decoder | VersionedDecoder]
+
+    def rows(self, pages: Iterable[Page], target: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of pages with the columns of `target`.
+
+        Raises:
+            ReaderError: the bytes contradict the format.
+        """
+        entry, layout = self.entry, self.layout
+        numbers = RowNumbers()
+        decoder = self._decoder.anew()
+        undivided: Decoder | None = None
+        for page in pages:
+            # Pages of heap snapshots whose entries cannot be told apart have a layout of their own.
+            if page.undivided and undivided is None:
+                undivided = layout.decoder(lambda program, columns: emit_undivided(program, columns, entry))
+            for batch in (undivided if undivided is not None and page.undivided else decoder).decode(page):
+                yield rows(batch, layout.names, entry, target, numbers)
+
+    @cached_property
+    def _decoder(self) -> Decoder | VersionedDecoder:
+        """The decoder that each read takes anew; it decodes nothing itself."""
+        return self.new_decoder()
+
+
+class PartReadings:
+    """The readings of a part, by their columns. Threads may share it; a pickled copy is empty."""
+
+    def __init__(self) -> None:
+        self._kept: dict[frozenset[str], PartReading] = {}
+
+    def of(self, columns: frozenset[str]) -> PartReading | None:
+        """Return what is kept for these columns."""
+        return self._kept.get(columns)
+
+    def keep(self, columns: frozenset[str], reading: PartReading) -> PartReading:
+        """Keep a reading for these columns, and return it."""
+        if len(self._kept) >= _MOST_READINGS:
+            self._kept.clear()
+        self._kept[columns] = reading
+        return reading
+
+    def __reduce__(self) -> tuple[type[PartReadings], tuple[()]]:
+        return (PartReadings, ())
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatePart:
     """The entries of a state in one source.
@@ -78,6 +141,7 @@ class StatePart:
     source: Source
     name: StateName
     entry: Entry
+    _readings: PartReadings = field(default_factory=PartReadings, init=False, repr=False, compare=False)
 
     def read(
         self, columns: Iterable[str], schema: pa.Schema, selection: Selection
@@ -96,24 +160,18 @@ class StatePart:
             ReaderError: the file contradicts its format; the breadcrumbs have the state.
         """
         wanted = frozenset(columns)
-        own = wanted.intersection(state_schema(self.entry).names)
         target = pa.schema([schema.field(name) for name in schema.names if name in wanted])
-        source, decoded = self.source, wanted
         if ROW in wanted:
             target = target.append(pa.field(ROW, pa.int64()))
             selection = replace(selection, keys=None)
-            if self.entry.has_undecoded or self.entry.older is not None:
-                # A list with an element that cannot be read is fewer rows: that shows only where the elements are read.
-                decoded |= {OUT_OF_RANGE}
-        entry = shown(self.entry, decoded)
-        layout = EntryLayout(source.columns(entry), entry_columns(entry, decoded))
+        source, reading = self.source, self._reading(wanted)
 
         try:
             # `count(*)` and counts by key group: no entry is decoded, and most formats need not look at them.
-            if own <= COUNTED and ROW not in wanted and is_row(entry, layout.names):
+            if reading.is_counted:
                 yield from counted_rows(source.counts(self.name, selection), source.subtask, target)
                 return
-            yield from self._rows(source.pages(self.name, selection), entry, layout, target)
+            yield from reading.rows(source.pages(self.name, selection), target)
         except ReaderError as error:
             raise error.within(self.name.name, path=self.source.path) from error
 
@@ -127,24 +185,34 @@ class StatePart:
         """
         wanted = frozenset(columns)
         target = pa.schema([schema.field(name) for name in schema.names if name in wanted])
-        entry = shown(self.entry, wanted)
-        layout = EntryLayout(self.source.columns(entry), entry_columns(entry, wanted))
         try:
-            yield from self._rows(pages, entry, layout, target)
+            yield from self._reading(wanted - {ROW}).rows(pages, target)
         except ReaderError as error:
             raise error.within(self.name.name, path=self.source.path) from error
 
-    def _rows(
-        self, pages: Iterable[Page], entry: Entry, layout: EntryLayout, target: pa.Schema
-    ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of pages with the columns of `target`, decoded as `layout` has them."""
-        numbers = RowNumbers()
-        decoder = self._decoder(layout, entry)
-        # Pages of heap snapshots whose entries cannot be told apart have a layout of their own.
-        undivided = layout.decoder(lambda program, columns: emit_undivided(program, columns, entry))
-        for page in pages:
-            for batch in (undivided if page.undivided else decoder).decode(page):
-                yield rows(batch, layout.names, entry, target, numbers)
+    def _reading(self, wanted: frozenset[str]) -> PartReading:
+        """Return what all reads of these columns share."""
+        return self._readings.of(wanted) or self._readings.keep(wanted, self._new_reading(wanted))
+
+    def _new_reading(self, wanted: frozenset[str]) -> PartReading:
+        decoded = wanted
+        if ROW in wanted and (self.entry.has_undecoded or self.entry.older is not None):
+            # A list with an element that cannot be read is fewer rows: that shows only where the elements are read.
+            decoded |= {OUT_OF_RANGE}
+        entry = shown(self.entry, decoded)
+        layout = EntryLayout(self.source.columns(entry), entry_columns(entry, decoded))
+        own = wanted.intersection(state_schema(self.entry).names)
+        return PartReading(
+            entry=entry,
+            layout=layout,
+            is_counted=own <= COUNTED and ROW not in wanted and is_row(entry, layout.names),
+            new_decoder=partial(_decoder_of, self.source, entry, layout, tries_older=self._tries_older),
+        )
+
+    @property
+    def _tries_older(self) -> bool:
+        """True if an entry may be as an earlier version of Flink wrote it."""
+        return self.source.keeps_old_bytes and self.entry.older is not None
 
     @property
     def is_open(self) -> bool:
@@ -224,7 +292,7 @@ class StatePart:
         source, entry = self.source, self.entry
         layout = EntryLayout(source.columns(entry))
         kept = layout.code(lambda program, columns: source.emit(program, columns, entry)).objects
-        decoder = self._decoder(layout, entry, kept=kept)
+        decoder = _decoder_of(source, entry, layout, tries_older=self._tries_older, kept=kept)
         undivided = layout.decoder(
             lambda program, columns: emit_undivided(program, columns, entry), kept=kept
         )
@@ -245,42 +313,6 @@ class StatePart:
         if not source.frames_entries:
             codes.append(layout.code(lambda program, columns: emit_undivided(program, columns, entry)))
         return layout.tree.with_bytes(codes[0].objects), tuple(codes)
-
-    def _decoder(
-        self, layout: EntryLayout, entry: Entry, *, kept: frozenset[int] | None = None
-    ) -> Decoder | VersionedDecoder:
-        """Return the decoder of the entries: of two versions where one state may hold both.
-
-        With `kept` objects in these columns stay bytes, and a value with an undescribed one is bytes as a whole.
-        """
-        source = self.source
-        older = self.entry.older if self.source.keeps_old_bytes else None
-        tries_older = older is not None
-
-        def of(entry: Entry) -> Decoder:
-            return layout.decoder(
-                lambda program, columns: source.emit(program, columns, entry),
-                (
-                    lambda program, columns: source.emit_undescribed(
-                        program, columns, entry, whole=kept is not None
-                    )
-                )
-                if source.frames_values and entry.is_open and not (tries_older and entry.is_assumed)
-                else None,
-                is_assumed=entry.is_assumed,
-                kept=kept,
-            )
-
-        def as_bytes(entry: Entry) -> Decoder:
-            return layout.decoder(
-                lambda program, columns: source.emit_undescribed(program, columns, entry, whole=True),
-                kept=kept,
-            )
-
-        if not tries_older:
-            return of(entry)
-        older = entry.older or entry
-        return VersionedDecoder(of(entry), of(older), (as_bytes(entry), as_bytes(older)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -437,3 +469,42 @@ class State:
         names = self.schema.names if columns is None else list(columns)
         for part in self.parts:
             yield from part.read(names, self.schema, selection)
+
+
+def _decoder_of(
+    source: Source,
+    entry: Entry,
+    layout: EntryLayout,
+    *,
+    tries_older: bool,
+    kept: frozenset[int] | None = None,
+) -> Decoder | VersionedDecoder:
+    """Return the decoder of entries: of two versions where one state may hold both.
+
+    With `kept` objects in these columns stay bytes, and a value with an undescribed one is bytes as a whole.
+    """
+
+    def of(entry: Entry) -> Decoder:
+        return layout.decoder(
+            lambda program, columns: source.emit(program, columns, entry),
+            (
+                lambda program, columns: source.emit_undescribed(
+                    program, columns, entry, whole=kept is not None
+                )
+            )
+            if source.frames_values and entry.is_open and not (tries_older and entry.is_assumed)
+            else None,
+            is_assumed=entry.is_assumed,
+            kept=kept,
+        )
+
+    def as_bytes(entry: Entry) -> Decoder:
+        return layout.decoder(
+            lambda program, columns: source.emit_undescribed(program, columns, entry, whole=True),
+            kept=kept,
+        )
+
+    if not tries_older:
+        return of(entry)
+    older = entry.older or entry
+    return VersionedDecoder(of(entry), of(older), (as_bytes(entry), as_bytes(older)))

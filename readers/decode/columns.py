@@ -18,6 +18,7 @@ read and write them are in `machine/columns.py`.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Set
 from dataclasses import dataclass, field
 
@@ -50,6 +51,7 @@ _ALIGNMENT = 64  # as Arrow recommends
 _GROWTH = 4
 _MARGIN = 1.5
 _INITIAL_DENSITY = 0.1
+_INITIAL_DATA_DENSITY = 1.0
 _LEAST_DENSITY = 0.01
 _SPARE_ITEMS = 64
 _SPARE_BYTES = 8192  # a decimal is written as text only where 5,000 bytes are free: see machine/decimals.py
@@ -99,7 +101,7 @@ class ColumnTree:
         self.under_list.append(under_list)
         self.next.append(0)
         self.density.append(_INITIAL_DENSITY)
-        self.data_density.append(1.0)
+        self.data_density.append(_INITIAL_DATA_DENSITY)
         if pa.types.is_struct(data_type):
             children = [self._add(child.type, under_list=under_list) for child in data_type]
         elif pa.types.is_map(data_type):
@@ -129,6 +131,13 @@ class ColumnTree:
             return pa.list_(kind(children[0])) if pa.types.is_list(data_type) else data_type
 
         return ColumnTree(kind(0))
+
+    def anew(self) -> ColumnTree:
+        """Return the same columns without the densities of any batch; the rest does not change, and is shared."""
+        tree = copy.copy(self)
+        tree.density = [_INITIAL_DENSITY] * len(self.types)
+        tree.data_density = [_INITIAL_DATA_DENSITY] * len(self.types)
+        return tree
 
     def layout(self, column: int) -> int:
         """Return FIXED, VARIABLE, LIST or STRUCT."""

@@ -119,6 +119,18 @@ class Decoder:
         self._registers: NDArray[np.int64] = np.zeros(REGISTERS, dtype=np.int64)
         self._cells: list[tuple[int, Cell]] = []  # set aside in this batch, each with its entry
 
+    def anew(self) -> Decoder:
+        """Return a decoder of the same program for another thread, or another read."""
+        return Decoder(
+            self.tree.anew(),
+            self.code,
+            undescribed=self._undescribed,
+            is_assumed=self._is_assumed,
+            keeps_objects=self._keeps_objects,
+            batch_entries=self._batch_entries,
+            batch_bytes=self._batch_bytes,
+        )
+
     def decode(self, page: Page) -> Iterator[Batch]:
         """Yield the page's entries in batches.
 

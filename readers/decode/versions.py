@@ -43,6 +43,11 @@ class VersionedDecoder:
         self._older = older
         self._unread = unread
 
+    def anew(self) -> VersionedDecoder:
+        """Return a decoder of the same programs for another thread, or another read."""
+        unread = [decoder.anew() for decoder in self._unread]
+        return VersionedDecoder(self._newer.anew(), self._older.anew(), unread)
+
     def decode(self, page: Page) -> Iterator[Batch]:
         """Yield the page's entries in batches, in their order.
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
 
@@ -84,6 +84,7 @@ class Entry:
     namespace: Serializer | None = None
     map_key: Serializer | None = None
     value: Serializer | None = None
+    _raw: frozenset[str] | None = field(default=None, init=False, repr=False, compare=False)
 
     @property
     def ttl(self) -> bool:
@@ -98,7 +99,11 @@ class Entry:
 
     def is_raw(self, column: str) -> bool:
         """Return whether a column is shown as bytes because the end of a part of it is not known."""
-        return any(problem.path[0] == column and not problem.sized for problem in self.problems())
+        if self._raw is None:
+            # Asked for a dozen times for each key that is looked up, and always the same.
+            unsized = frozenset(problem.path[0] for problem in self.problems() if not problem.sized)
+            object.__setattr__(self, "_raw", unsized)
+        return self._raw is not None and column in self._raw
 
     @property
     def unquoted(self) -> frozenset[str]:
@@ -191,7 +196,8 @@ class EntryLayout:
             kept: columns whose objects are kept as bytes, see `Decoder`; None to read them.
         """
         return Decoder(
-            self.tree if kept is None else self.tree.with_bytes(kept),
+            # Of its own: a decoder learns from its batches how much room the next one needs.
+            self.tree.anew() if kept is None else self.tree.with_bytes(kept),
             self.code(emit),
             undescribed=self.code(emit_undescribed) if emit_undescribed else None,
             is_assumed=is_assumed,

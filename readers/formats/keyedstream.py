@@ -108,7 +108,12 @@ class KeyedStreamSource(HandleSource):
         )
 
     def key_group_bytes(self, state: StateName) -> list[tuple[int, int]]:
-        return [(key_group, end - start) for key_group, start, end in self._regions()]
+        return [(key_group, end - start) for key_group, start, end in self._known_regions]
+
+    @cached_property
+    def _known_regions(self) -> tuple[tuple[int, int, int], ...]:
+        """The regions of all key groups: a stream does not change, and to find one key asks for them three times."""
+        return tuple(self._regions())
 
     @abstractmethod
     def _regions(self) -> Iterator[tuple[int, int, int]]:
@@ -156,7 +161,7 @@ class KeyedStreamSource(HandleSource):
     @cached_property
     def regions(self) -> dict[int, tuple[int, int, int]]:
         """The region of each key group, by position."""
-        return {region[0]: region for region in self._regions()}
+        return {region[0]: region for region in self._known_regions}
 
     def _id_of(self, state: StateName) -> int:
         return self._names.index(state)

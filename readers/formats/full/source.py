@@ -213,7 +213,7 @@ class FullSource(KeyedStreamSource, CompositeSource):
 
     def _looked_up(self, targets: dict[int, LookupTarget], selection: Selection) -> Iterator[Page]:
         regions = [
-            region for region in self._regions() if region[0] in targets and selection.wants(region[0])
+            region for region in self._known_regions if region[0] in targets and selection.wants(region[0])
         ]
         for group_windows in self._windows(regions):
             searches = {

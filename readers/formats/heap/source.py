@@ -209,7 +209,7 @@ class HeapSource(KeyedStreamSource):
     def _order(self) -> tuple[int, ...]:
         """State ids in the order in which every key group has them; empty if no key group can be walked to its end."""
         reader = self._heap_reader()
-        regions = sorted(self._regions(), key=lambda region: region[2] - region[1])
+        regions = sorted(self._known_regions, key=lambda region: region[2] - region[1])
         for region in regions[:_ORDER_TRIES]:
             try:
                 body = self._body(self.stream.span(*region[1:]), *region)
