@@ -41,6 +41,7 @@ Structure:
 | SKIP REST | BYTES; all that is left of the segment | SKIP: BYTES, FILL |
 | KEY_GROUP | BYTES: the entry's key group | BYTES |
 | MARK LENGTH_SUFFIX | none; bytes since MARK, little endian, in as few bytes as hold them (ambiguous composite keys of RocksDB) | |
+| REPEATED … REPEATED_END | none; steps over the bytes between both if they are those that the entry before had there | REPEATED: BEHIND |
 | JUMP | none | BEHIND |
 | NULL_FLAG | u1 flag; PADDING bytes if it is NULL_VALUE | NULL_VALUE, PADDING, BEHIND |
 | SWITCH SWITCH_I4 | u1 or i4: which target of the table follows | TABLE of targets, CASES |
@@ -152,6 +153,8 @@ MAP_END = 71
 ELEMENTS = 72
 ELEMENTS_NEXT = 73
 KEY_GROUP = 74
+REPEATED = 75
+REPEATED_END = 76
 
 # Words of an instruction. An operand has the same word in every instruction that takes it, so that one name serves
 # the builder, the interpreter and what else runs programs; operands that no instruction takes together share a word.

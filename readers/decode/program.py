@@ -22,6 +22,13 @@ from readers.errors import UnsupportedSerializerError
 
 _FIXED = {1: op.FIXED1, 2: op.FIXED2, 4: op.FIXED4, 8: op.FIXED8}
 _SLOT = {1: op.SLOT1, 2: op.SLOT2, 4: op.SLOT4, 8: op.SLOT8}
+# The bytes alone say where their values end.
+_SELF_DELIMITING = frozenset(
+    {
+        op.FIXED1, op.FIXED2, op.FIXED4, op.FIXED8, op.FIXED8_FLIPPED, op.BOOLEAN, op.STRING, op.UTF, op.TEXT, op.SKIP,
+        op.MARK, op.LENGTH_SUFFIX,
+    }
+)  # fmt: skip
 MAX_COMPACT_PRECISION = 18  # Flink: DecimalData; more digits do not fit an i8
 # Deeper than types in use: the serializers of a hostile snapshot may nest without end.
 _MAX_DEPTH = 64
@@ -264,6 +271,20 @@ class Program:
     def length_suffix(self) -> None:
         """The number of bytes since `mark` or the last suffix, which ambiguous composite keys carry."""
         self._emit(op.LENGTH_SUFFIX, least=1)
+
+    @contextmanager
+    def repeated(self) -> Iterator[None]:
+        """Bytes that no column shows and that entry after entry has in common, as those of a map have their key."""
+        start = self._emit(op.REPEATED)
+        yield
+        inside = {instruction[op.OPCODE] for instruction in self._instructions[start + 1 :]}
+        # Any other instruction may read as far as the segment goes, or in Python.
+        if not inside <= _SELF_DELIMITING:
+            self._instructions[start][op.OPCODE] = op.JUMP
+            self._instructions[start][op.BEHIND] = start + 1
+            return
+        self._emit(op.REPEATED_END)
+        self._land(start)
 
     @contextmanager
     def field(self, index: int, name: str | None = None) -> Iterator[None]:

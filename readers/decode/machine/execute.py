@@ -104,6 +104,7 @@ from readers.decode.machine.temporal import (
 )
 from readers.decode.machine.text import (
     REPLACEMENT,
+    is_equal,
     put_code_point,
     put_modified_utf8,
     put_string,
@@ -154,6 +155,9 @@ def execute(
     limit = register(registers, LIMIT)
     top = register(registers, TOP)
     marked = register(registers, MARKED)
+    # Bytes that the last entry read between REPEATED and REPEATED_END, and their number; 0 for none.
+    repeated = 0
+    repeated_bytes = 0
     status = DONE
     detail_a = 0
     detail_b = 0
@@ -238,6 +242,17 @@ def execute(
                     status, detail_a = TOO_SHORT, word(instructions, pc, op.BYTES)
                     break
                 position += word(instructions, pc, op.BYTES)
+            elif opcode == op.REPEATED:
+                if 0 < repeated_bytes <= limit - position and is_equal(
+                    data, position, repeated, repeated_bytes
+                ):
+                    position += repeated_bytes
+                    pc = word(instructions, pc, op.BEHIND)
+                    continue
+                repeated = position
+                repeated_bytes = 0
+            elif opcode == op.REPEATED_END:
+                repeated_bytes = position - repeated
             elif opcode == op.SEGMENT:
                 segment = row * segments + word(instructions, pc, op.SEGMENT_NUMBER)
                 position = load_le_i8(starts, segment * 8)

@@ -75,6 +75,28 @@ def read_varint(data: int, position: int, limit: int) -> tuple[int, int]:
 
 
 @subroutine
+def is_equal(data: int, position: int, other: int, count: int) -> bool:
+    """Return whether `count` bytes stand at both positions."""
+    index = 0
+    if count >= 8:
+        # The last eight bytes first, some of them once more below: there most keys differ.
+        index = count - 8
+        if load_le_i8(data, position + index) != load_le_i8(data, other + index):
+            return False
+        index = 0
+        while index < count - 8:
+            if load_le_i8(data, position + index) != load_le_i8(data, other + index):
+                return False
+            index += 8
+        return True
+    while index < count:
+        if load_u1(data, position + index) != load_u1(data, other + index):
+            return False
+        index += 1
+    return True
+
+
+@subroutine
 def _is_ascii(data: int, position: int, count: int, limit: int) -> bool:
     """Return whether `count` bytes are all less than 0x80."""
     # Eight bytes at a time where `limit` leaves room: most strings are ASCII, and this loop is most of their time.

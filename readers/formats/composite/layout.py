@@ -21,6 +21,8 @@ Flink: CompositeKeySerializationUtils, SerializedCompositeKeyBuilder, AbstractRo
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -46,6 +48,7 @@ from readers.serializers.primitives import VoidNamespaceSerializer
 
 _TIMESTAMP = pa.timestamp("ms")
 _TIMESTAMP_BYTES = 8
+_SCOPE = frozenset({"key", "namespace"})
 
 
 def composite_columns(entry: Entry) -> dict[str, pa.DataType]:
@@ -163,7 +166,10 @@ def _emit_key(program: Program, layout: EntryLayout, entry: Entry) -> None:
             with layout.column(program, "map_key"):
                 program.null()
         return
-    emit_scope(program, layout, entry)
+    # The entries of a map follow each other: where nothing shows their key, its bytes are compared, not read.
+    is_repeated = entry.kind is StateKind.MAP and not _SCOPE.intersection(layout.names)
+    with program.repeated() if is_repeated else nullcontext():
+        emit_scope(program, layout, entry)
     if entry.kind is StateKind.MAP:
         assert entry.map_key is not None
         with layout.column(program, "map_key"):
