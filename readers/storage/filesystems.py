@@ -16,14 +16,16 @@ This module does not check whether a path may be opened: `readers.storage.locati
 
 from __future__ import annotations
 
+import ctypes
 import mmap
 import os
 import posixpath
 import re
 import stat
+import sys
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import NamedTuple, Self
@@ -37,6 +39,9 @@ Bytes = npt.NDArray[np.uint8]
 
 # Windows of local bytes end this far ahead, and walked pages are given back in steps of it.
 _STRETCH_BYTES = 4 << 20
+# Pages of so many bytes are mapped at once: they count as this process's memory until they are released.
+_AHEAD_BYTES = 8 << 20
+_POPULATE_READ = 22  # MADV_POPULATE_READ, which Python does not name
 
 URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?://([^/]*))?(/.*|)", re.DOTALL)
 
@@ -216,6 +221,9 @@ class Stream(ABC):
         """Return a copy of the bytes that `view` returns."""
         return self.view(start, length).tobytes()
 
+    def prepare(self, start: int, length: int) -> None:  # noqa: B027  # most streams have their bytes in memory
+        """Map the pages of the first of these bytes, which are about to be read, by one call instead of a fault for some."""
+
     def release(self, start: int, length: int) -> None:  # noqa: B027  # most streams have nothing to give back
         """Give back the pages of bytes that are not needed for now. Arrays into them stay valid."""
 
@@ -347,6 +355,16 @@ class BufferStream(Stream):
                 path=self.path,
             )
 
+    def prepare(self, start: int, length: int) -> None:
+        if self._mapped is None or _MADVISE is None:
+            return
+        address = int(self._data.__array_interface__["data"][0]) + start
+        behind = address + min(length, _AHEAD_BYTES, self.size_bytes - start)
+        first = address // mmap.PAGESIZE * mmap.PAGESIZE
+        # Older kernels do not know this advice, and a page that is gone is an error here: then reading it decides.
+        if behind > address:
+            _MADVISE(first, behind - first, _POPULATE_READ)
+
     def release(self, start: int, length: int) -> None:
         if self._mapped is None:
             return
@@ -462,6 +480,18 @@ class LocalFileSystem(FileSystem):
                 os.close(descriptor)
         whole = np.frombuffer(mapped, dtype=np.uint8)
         return BufferStream(location.path, whole[start : start + size_bytes], counter, (mapped, start))
+
+
+def _madvise() -> Callable[[int, int, int], int] | None:
+    """Return the C library's `madvise`, which waits for files without Python's lock; None where there is none."""
+    if not sys.platform.startswith("linux"):
+        return None
+    found = ctypes.CDLL(None).madvise
+    found.argtypes, found.restype = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int), ctypes.c_int
+    return found
+
+
+_MADVISE = _madvise()
 
 
 @contextmanager

@@ -166,11 +166,19 @@ class FullSource(KeyedStreamSource, CompositeSource):
 
     def _group_pages(self, body: KeyGroupBody, state: StateName) -> Iterator[Page]:
         """Yield the entries of a state in a key group."""
-        ranges = self._ranges[body.key_group]
+        ranges, number = self._ranges[body.key_group], self._id_of(state)
+        if not self.header.compressed:
+            self._prepare(body, number, ranges)
         for starts, ends, _ in full.cut_key_group(
-            body.data, body.first, body.last, self._id_of(state), body.path, body.release, ranges
+            body.data, body.first, body.last, number, body.path, body.release, ranges
         ):
             yield self._page(body, (starts, ends))
+
+    def _prepare(self, body: KeyGroupBody, state: int, ranges: full.StateRanges) -> None:
+        """Map the pages that a walk over a state reads."""
+        parts = ranges.of(state) if ranges.is_known else ((body.first, body.last),)
+        for start, end in parts:
+            self.stream.prepare(start, end - start)
 
     def stored_groups(self) -> StoredGroups:
         return FullGroups(self)

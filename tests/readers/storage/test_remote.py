@@ -577,3 +577,30 @@ def test_a_mapped_file_that_shrinks_is_an_error(tmp_path: Path) -> None:
     for read in (stream.span, lambda start, end: stream.view(start, end - start)):
         with pytest.raises(FileChangedError, match=r"expected 12288 bytes.*found 4096"):
             read(0, 3 * 4096)
+
+
+@pytest.mark.parametrize(
+    ("start", "length"), [(0, 1 << 40), (5000, 100), (3 * 4096, 1), (0, 0), (9000, 1 << 20)]
+)
+def test_bytes_that_were_prepared_are_those_of_the_file(tmp_path: Path, start: int, length: int) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(bytes(range(256)) * 48)
+    stream = LocalFileSystem().open(Location("file", "", str(path)), 100, 3 * 4096 - 100, ReadCounter())
+
+    stream.prepare(start, length)
+
+    assert stream.read(0, 3 * 4096 - 100) == path.read_bytes()[100:]
+
+
+def test_to_prepare_bytes_that_a_file_has_lost_does_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(bytes(3 * 4096))
+    stream = LocalFileSystem().open(Location("file", "", str(path)), 0, 3 * 4096, ReadCounter())
+    with path.open("r+b") as file:
+        file.truncate(4096)
+
+    stream.prepare(0, 3 * 4096)
+    stream.close()
+    stream.prepare(0, 3 * 4096)
+
+    assert path.stat().st_size == 4096
