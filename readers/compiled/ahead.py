@@ -10,6 +10,7 @@ from readers.compiled.store import is_kept
 
 UNITS = (
     "readers.decode.machine.execute",
+    "readers.decode.dictionaries",
     "readers.formats.full.layout",
     "readers.formats.full.lookup",
     "readers.formats.full.lockstep",

@@ -13,5 +13,6 @@ Reading order:
     decoder.py       the loop around the interpreter: batches, growth, Python leaves, errors
     outliers.py      values that their columns cannot hold, as text
     versions.py      entries of two versions of a layout in one page
+    dictionaries.py  texts → dictionaries, for engines that gain by them
     loads.py         loads and stores at an address, for compiled code
 """
