@@ -397,8 +397,13 @@ class FileSystem(ABC):
     is_local = False
 
     @abstractmethod
-    def canonical(self, location: Location) -> Location:
-        """Follow all symbolic links."""
+    def canonical(self, location: Location, folders: dict[str, str] | None = None) -> Location:
+        """Follow all symbolic links.
+
+        Args:
+            location: a file or a folder.
+            folders: remembers where the links of local folders lead, for as long as the caller looks at many files at once.
+        """
 
     @abstractmethod
     def identity(self, location: Location) -> FileIdentity | None:
@@ -434,9 +439,15 @@ class LocalFileSystem(FileSystem):
 
     is_local = True
 
-    def canonical(self, location: Location) -> Location:
+    def canonical(self, location: Location, folders: dict[str, str] | None = None) -> Location:
         with storage_errors(location.path):
-            return location._replace(path=os.path.realpath(location.path))
+            if folders is None:
+                return location._replace(path=os.path.realpath(location.path))
+            folder, name = os.path.split(location.path)
+            if folder not in folders:
+                folders[folder] = os.path.realpath(folder)
+            path = os.path.join(folders[folder], name)
+            return location._replace(path=os.path.realpath(path) if os.path.islink(path) else path)
 
     def identity(self, location: Location) -> FileIdentity | None:
         with storage_errors(location.path):

@@ -186,7 +186,7 @@ class SavepointLocation:
         """Return the `_metadata` file in a folder, or the given file itself."""
         system = self._system(given)
         given = system.canonical(given)
-        metadata = system.canonical(given / METADATA_FILE_NAME)
+        metadata = _inside(system, given, METADATA_FILE_NAME)
         if system.is_local:
             candidates = [metadata] if system.is_directory(given) else [given]
         else:
@@ -204,8 +204,10 @@ class SavepointLocation:
             raise NotASavepointError(f"expected a directory with {METADATA_FILE_NAME} in it", path=str(given))
         raise NotASavepointError("expected a savepoint, found nothing", path=str(given))
 
-    def _canonical(self, location: Location) -> Location:
-        return self._system(location).canonical(location) if self._is_reachable(location) else location
+    def _canonical(self, location: Location, folders: dict[str, str] | None = None) -> Location:
+        return (
+            self._system(location).canonical(location, folders) if self._is_reachable(location) else location
+        )
 
     def _is_reachable(self, location: Location) -> bool:
         """Return whether the user named the bucket or host: hosts that only `_metadata` names are never contacted."""
@@ -218,6 +220,11 @@ class SavepointLocation:
         """Return the options of a bucket or host, as they stand behind the `?` of its URL; None if they are not known."""
         return self._queries.get(location[:2])
 
+    @property
+    def is_local(self) -> bool:
+        """True if all files that it may open are on this machine."""
+        return all(system.is_local for system in self._file_systems.values())
+
     def url_of(self, location: Location) -> str:
         """Return a location as text, with the options of its bucket or host."""
         query = self.query_of(location)
@@ -227,8 +234,9 @@ class SavepointLocation:
 
     def open_metadata(self) -> Stream:
         """Open the `_metadata` file."""
-        identity = self.identity(self.metadata)
-        return self._system(self.metadata).open(self.metadata, 0, identity.size_bytes, self.counter)
+        location = _inside(self._system(self.metadata), self.exclusive_directory, self.metadata.name)
+        identity = self._identity(location)
+        return self._system(location).open(location, 0, identity.size_bytes, self.counter)
 
     def look_beside(self, name: str) -> None:
         """Begin to request a remote file beside `_metadata` that will be opened soon."""
@@ -244,8 +252,8 @@ class SavepointLocation:
             PathOutsideRootError: it is a link that leads outside the roots.
             StorageError: it is larger than `max_bytes`, or not a file.
         """
-        location = self._canonical(self.exclusive_directory / name)
-        identity = self.identity(location)
+        location = _inside(self._system(self.metadata), self.exclusive_directory, name)
+        identity = self._identity(location)
         if identity.size_bytes > max_bytes:
             raise StorageError(
                 f"expected at most {max_bytes} bytes, found {identity.size_bytes}", path=str(location)
@@ -370,7 +378,10 @@ class SavepointLocation:
         """
         if isinstance(location, str):
             location = Location.parse(location)
-        location = self._canonical(location)
+        return self._identity(self._canonical(location))
+
+    def _identity(self, location: Location) -> FileIdentity:
+        """Return what `identity` does, of a canonical location."""
         if not self._is_reachable(location) or not self._paths.allows(location):
             raise outside_roots(str(location))
         identity = self._system(location).identity(location)
@@ -453,7 +464,15 @@ class SavepointLocation:
 
     def resolve(self, handle: StreamStateHandle) -> ResolvedFile:
         """Find the file of a handle; for errors see `open_stream`. Remote: one request per place that `readers.storage.paths` names."""
-        location, identity = self._find(handle)
+        return self._resolved(handle, None)
+
+    def resolve_all(self, handles: Iterable[StreamStateHandle]) -> list[ResolvedFile]:
+        """Find the files of handles as they are now; each local folder is looked at once, each file for itself."""
+        folders: dict[str, str] = {}
+        return self.each(lambda handle: self._resolved(handle, folders), handles)
+
+    def _resolved(self, handle: StreamStateHandle, folders: dict[str, str] | None) -> ResolvedFile:
+        location, identity = self._find(handle, folders)
         start, size_bytes = handle.range_in_file(identity.size_bytes)
         if start + size_bytes > identity.size_bytes:
             raise CorruptDataError(
@@ -463,7 +482,9 @@ class SavepointLocation:
             )
         return ResolvedFile(location=location, identity=identity, start=start, size_bytes=size_bytes)
 
-    def _find(self, handle: StreamStateHandle) -> tuple[Location, FileIdentity]:
+    def _find(
+        self, handle: StreamStateHandle, folders: dict[str, str] | None
+    ) -> tuple[Location, FileIdentity]:
         recorded = handle.path
         if recorded is None:
             raise MissingFileError("expected a handle of a file, found one without", path=handle.name)
@@ -472,7 +493,7 @@ class SavepointLocation:
         for number, candidate in self._ordered(recorded, relative=handle.is_relative):
             if not self._is_reachable(candidate):
                 continue
-            location = self._canonical(candidate)
+            location = self._canonical(candidate, folders)
             if not self._paths.allows(location):
                 # The first place is usually outside: a moved savepoint names the path where it was written.
                 escaped = escaped or self._exists_locally(location)
@@ -532,6 +553,11 @@ def file_system_of(location: Location, query: str, options: StorageOptions) -> F
     if location.scheme == "file":
         return LocalFileSystem()
     return RemoteFileSystem.of(location, query, options.allow_http, options.variables)
+
+
+def _inside(system: FileSystem, folder: Location, name: str) -> Location:
+    """Follow the links of a name in a canonical folder: the folders above are not looked at again."""
+    return system.canonical(folder / name, {folder.path: folder.path})
 
 
 def _copy(stream: Stream, target: Path) -> None:

@@ -236,7 +236,7 @@ class RemoteFileSystem(FileSystem):
         # abfs://container@account.host/path: the account is in the file system, the container in the path.
         return location.authority.partition("@")[0] + location.path
 
-    def canonical(self, location: Location) -> Location:
+    def canonical(self, location: Location, folders: dict[str, str] | None = None) -> Location:
         return location
 
     def identity(self, location: Location) -> FileIdentity | None:

@@ -412,6 +412,26 @@ def test_links_that_stay_inside_are_followed(savepoint):
     assert content_of(SavepointLocation(savepoint), relative("link")) == CONTENT
 
 
+def test_many_files_are_found_together_where_each_is_found_alone(savepoint):
+    (savepoint / "link").symlink_to("file")
+    (savepoint / "within").mkdir()
+    put(savepoint / "within" / "other")
+    (savepoint / "folder").symlink_to("within")
+    (savepoint / "out").symlink_to(savepoint.parent / "secret")
+    (savepoint / "away").symlink_to(savepoint.parent)
+    location = SavepointLocation(savepoint)
+    inside = [relative(name) for name in ("file", "link", "folder/other", "within/other", "file")]
+
+    assert location.resolve_all(inside) == [location.resolve(handle) for handle in inside]
+    for name in ("out", "away/secret"):
+        with pytest.raises(PathOutsideRootError):
+            location.resolve_all([*inside, relative(name, 6)])
+    (savepoint / "folder").unlink()
+    (savepoint / "folder").symlink_to(savepoint.parent)
+    with pytest.raises((PathOutsideRootError, MissingFileError)):
+        location.resolve_all(inside)
+
+
 @pytest.mark.parametrize("folder", ["shared", "taskowned", "dstl"])
 def test_a_neighbour_that_is_a_link_is_no_root(tmp_path, folder):
     put(tmp_path / "elsewhere" / "secret", b"secret")
