@@ -69,11 +69,19 @@ class Cursor:
         Raises:
             CorruptDataError: fewer are left, or `length` is negative.
         """
-        if length < 0 or length > self.end - self.position:
-            raise self.corrupt(f"expected {length} bytes of {what}, found {self.remaining} left")
         start = self.position
+        if length < 0 or length > self.end - start:
+            raise self.corrupt(f"expected {length} bytes of {what}, found {self.remaining} left")
         self.position = start + length
-        return self.data[start : self.position]
+        return self.data[start : start + length]
+
+    def _skip(self, length: int) -> int:
+        """Move behind the next `length` bytes, and return where they begin."""
+        start = self.position
+        if length > self.end - start:
+            raise self.corrupt(f"expected {length} bytes of data, found {self.remaining} left")
+        self.position = start + length
+        return start
 
     def sub(self, length: int, what: str = "frame") -> Cursor:
         """Return a cursor over the next `length` bytes (a frame); this one moves behind them."""
@@ -81,27 +89,32 @@ class Cursor:
         # Over the whole buffer, not over the slice: positions in errors stay offsets into the file.
         return Cursor(self.data, path=self.path, position=self.position - length, end=self.position)
 
+    # `_metadata` of a job has thousands of numbers: none of them is worth a view of its own.
     def u1(self) -> int:
-        return self.read(1)[0]
+        return self.data[self._skip(1)]
 
     def i1(self) -> int:
         value = self.read(1)[0]
         return value - 256 if value > 127 else value
 
     def boolean(self) -> bool:
-        return self.read(1)[0] != 0
+        return self.data[self._skip(1)] != 0
 
     def u2(self) -> int:
-        return int(_U2.unpack(self.read(2))[0])
+        value: int = _U2.unpack_from(self.data, self._skip(2))[0]
+        return value
 
     def i2(self) -> int:
-        return int(_I2.unpack(self.read(2))[0])
+        value: int = _I2.unpack_from(self.data, self._skip(2))[0]
+        return value
 
     def i4(self) -> int:
-        return int(_I4.unpack(self.read(4))[0])
+        value: int = _I4.unpack_from(self.data, self._skip(4))[0]
+        return value
 
     def i8(self) -> int:
-        return int(_I8.unpack(self.read(8))[0])
+        value: int = _I8.unpack_from(self.data, self._skip(8))[0]
+        return value
 
     def count(self, what: str, minimum_bytes: int = 1) -> int:
         """Read an i4 element count and check it: there must be `minimum_bytes` left for each element.
@@ -133,9 +146,11 @@ class Cursor:
     def modified_utf8(self, length: int, what: str = "text") -> str:
         """Read `length` bytes of modified UTF-8."""
         start = self.position
-        raw = bytes(self.read(length, what))
-        if raw.isascii():
-            return raw.decode("ascii")
+        view = self.read(length, what)
+        try:
+            return str(view, "ascii")
+        except UnicodeDecodeError:
+            raw = bytes(view)
         try:
             # Pairs of surrogates are joined through UTF-16; lone ones, which no UTF-8 text can hold, are replaced.
             units = raw.replace(b"\xc0\x80", b"\x00").decode("utf-8", "surrogatepass")

@@ -27,8 +27,7 @@ Flink: MetadataV2V3SerializerBase, MetadataV3Serializer, ChannelStateHandleSeria
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -105,9 +104,8 @@ class HandleCursor(Cursor):
         self.dialect = dialect
         self.nesting = 0
 
-    @contextmanager
-    def nested(self) -> Iterator[None]:
-        """Enter a nested handle.
+    def enter(self) -> None:
+        """Enter a nested handle; the caller leaves it.
 
         Raises:
             CorruptDataError: handles are nested deeper than `MAX_NESTING`.
@@ -115,8 +113,6 @@ class HandleCursor(Cursor):
         if self.nesting == MAX_NESTING:
             raise self.corrupt(f"expected handles nested at most {MAX_NESTING} deep")
         self.nesting += 1
-        yield
-        self.nesting -= 1
 
 
 def read_stream_state_handle(cursor: HandleCursor) -> StreamStateHandle | None:
@@ -160,8 +156,10 @@ def _read_tagged(
     read_body = table.get(tag)
     if read_body is None:
         raise cursor.corrupt(f"expected {expected} (tags {sorted(table)}), found tag {tag}", start)
-    with cursor.nested():
-        return read_body(cursor)
+    cursor.enter()
+    body = read_body(cursor)
+    cursor.nesting -= 1
+    return body
 
 
 def _required(cursor: HandleCursor, handle: T | None) -> T:
