@@ -22,6 +22,8 @@ In reading order:
     surveys/         one pass over the keys of states
     description.py   writes such a file
     connectors/      what connectors keep in opaque bytes
+    outlines.py      what decides on the states of a savepoint, as a digest
+    outlining.py     the same from the bytes of `_metadata`, for lists of thousands of savepoints
     offsets.py       positions of sources, from these
     classfiles/      class files and jars, read and never run
     extraction/      Java types → serializers, as a job extracts them

@@ -16,6 +16,7 @@ from readers.formats.opening import opener_of
 from readers.formats.source import Selection, Source, StateName
 from readers.keygroups import operator_id_of
 from readers.metadata import OperatorState, StateObject, StateRole, SubtaskState
+from readers.outlines import handle_outline, operator_outline
 from readers.serializers.base import Serializer
 from readers.serializers.named import serializer_named
 from readers.serializers.pojo import known_subclasses, with_subclasses
@@ -87,6 +88,50 @@ class Operator:
     def unread(self) -> tuple[UnreadHandle, ...]:
         """The handles that cannot be opened; reads the headers of all state files of the operator."""
         return tuple(self._collected.unread)
+
+    def outline(self) -> bytes | None:
+        """Return bytes that decide on its states and their types; None where only reading the states shows these.
+
+        Operators with the same outline, and the same knowledge beside the state files, have the same states and columns.
+
+        Raises:
+            ReaderError: a state file cannot be read.
+        """
+        metadata = self.metadata
+        connectors: list[bytes] = []
+        if self._may_have_connectors:
+            if self.unread:
+                return None
+            # The values decide which connector has written them.
+            connectors = [
+                f"{name} {layout.connector} {layout.java_class} {layout.type}".encode()
+                for name, layout in self._layouts.items()
+            ]
+            connectors.append(str(metadata.coordinator_state is not None).encode())
+        context = self._context()
+        handles = []
+        for subtask in self._subtasks():
+            for role, handle in subtask.recorded():
+                opener = opener_of(role, handle)
+                found = opener.outline(handle, context)
+                if found is None:
+                    return None
+                handles.append(handle_outline(role.name, type(opener).__name__, found))
+        uid, name = ((text or "").encode("utf-8", "surrogatepass") for text in (metadata.uid, metadata.name))
+        return operator_outline(
+            metadata.operator_id, uid, name, metadata.max_parallelism, connectors, handles
+        )
+
+    @property
+    def _may_have_connectors(self) -> bool:
+        """True if a state may be of a connector, so that its values decide on its type."""
+        from readers.connectors.names import CONNECTOR_STATES  # a lookup needs no connector
+
+        if self.metadata.coordinator_state is not None:
+            return True
+        handles = (subtask.managed_operator_state for subtask in self.metadata.subtasks)
+        names = {info.name for handle in handles if handle is not None for info in handle.state_meta_infos}
+        return not names.isdisjoint(CONNECTOR_STATES)
 
     @cached_property
     def _layouts(self) -> dict[str, Layout]:

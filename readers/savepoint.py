@@ -27,6 +27,7 @@ from readers.formats.opening import opener_of
 from readers.formats.source import Source
 from readers.metadata import MasterState, OperatorState, SavepointMetadata, StateRole, read_metadata
 from readers.operators import Operator
+from readers.outlines import savepoint_outline
 from readers.recognition import STATE_INFO_FILE_NAME
 from readers.serializers.base import Serializer
 from readers.serializers.named import serializer_named
@@ -35,6 +36,7 @@ from readers.stateinfo.file import (
     NOTHING,
     SavepointInfo,
     read_state_info,
+    state_info_text,
 )
 from readers.stateinfo.refinement import Contradiction, Knowledge, kryo_of
 from readers.states import State, StatePart
@@ -179,6 +181,29 @@ class Savepoint:
         """True if it has failed, and not in this moment: the requests of a query need not all fail one after the other."""
         failed_at = self.location.failed_at
         return failed_at is not None and time.monotonic() - failed_at >= _MOMENT_S
+
+    def outline(self) -> bytes | None:
+        """Return a digest of what decides on the states and their columns; None if only reading the states shows these.
+
+        Savepoints with the same outline have the same operators, in the same order, with the same states, columns and names,
+        though not the same entries or files. A savepoint of which a part cannot be read has none.
+        """
+        # What jars hold is known by their paths alone.
+        if self.jars is not None or self.state_info.jars:
+            return None
+        self.read_ahead()
+        stated = "" if self.state_info is NOTHING else state_info_text(self.state_info)
+        parts = []
+        try:
+            for operator in self.operators:
+                found = operator.outline()
+                if found is None:
+                    return None
+                parts.append(found)
+        except ReaderError:
+            # Whoever reads the states gets the error, with its place.
+            return None
+        return savepoint_outline(self.metadata.version, stated, parts)
 
     def read_ahead(self) -> None:
         """Fetch the headers of all operators' remote state files at the same time."""

@@ -18,7 +18,7 @@ from tests.support.paths import PROJECT
 # Inside a room a file imports from its own floor and from the floors before it.
 FLOORS = {
     "readers": (
-        ("errors", "keygroups", "columnnames", "recognition", "latenames"),
+        ("errors", "keygroups", "columnnames", "recognition", "latenames", "outlines"),
         ("cursor", "timetext"),
         ("jsontext", "javaio"),
         ("classfiles",),
@@ -37,7 +37,7 @@ FLOORS = {
         ("states",),
         ("differences", "surveys"),
         ("operators", "savepoint"),
-        ("offsets", "description"),
+        ("offsets", "description", "outlining"),
     ),
     "savepointdb": (
         ("rooms",),

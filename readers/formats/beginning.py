@@ -27,6 +27,8 @@ _SMALL_HEADERS = 32
 # A smaller stream is fetched as a whole: a query reads its entries as likely as its header.
 _SMALL_STREAM_BYTES = 1 << 16
 _NUMBER_BYTES = 4
+# An end that is known helps behind serializers that are not.
+_END_MARKS = (b"!", b"?")
 
 
 def read_header(
@@ -75,6 +77,32 @@ def header_of(
 @lru_cache(maxsize=_SMALL_HEADERS)
 def _header_of_bytes(content: bytes, end: int | None, read: Callable[[Cursor, int | None], Any]) -> Any:
     return read(Cursor(content), end)
+
+
+def header_outline(stream: Stream, end: int | None) -> bytes | None:
+    """Return what decides on the header that `read_header` makes: all of its bytes. None where they are not all there, or many.
+
+    Args:
+        stream: the stream.
+        end: the start of the first entries; None where the whole stream is the header.
+
+    Raises:
+        ReaderError: the stream cannot be read.
+    """
+    size = stream.size_bytes if end is None else end
+    if not 0 <= size <= min(stream.size_bytes, _LARGE_HEADER_BYTES):
+        return None
+    return _END_MARKS[end is None] + stream.span(0, size)[:size].tobytes()
+
+
+def bytes_outline(content: bytes, end: int | None) -> bytes | None:
+    """Return what `header_outline` returns of a stream with these bytes."""
+    size = len(content) if end is None else end
+    return (
+        _END_MARKS[end is None] + content[:size]
+        if 0 <= size <= min(len(content), _LARGE_HEADER_BYTES)
+        else None
+    )
 
 
 def keyed_entries(header: KeyedHeader) -> Iterator[tuple[StateName, Entry]]:

@@ -86,6 +86,10 @@ class RawOperatorOpener(Opener[OperatorStreamStateHandle]):
             context.subtask, "raw operator state", self.family, ranges, "written by the operator itself"
         )
 
+    def outline(self, handle: OperatorStreamStateHandle, context: OpeningContext) -> bytes:
+        self.open(handle, context)
+        return b""
+
 
 class CoordinatorOpener(Opener[StreamStateHandle]):
     """Opens the state of an operator's coordinator: one row."""

@@ -60,6 +60,16 @@ class Opener(ABC, Generic[_Handle]):
             ReaderError: a file is missing or contradicts its format.
         """
 
+    def outline(self, handle: _Handle, context: OpeningContext) -> bytes | None:
+        """Return bytes that decide on the states of a handle and their types: of handles with the same, `open` finds the same.
+
+        A format whose header decides overrides this. None where only `open` knows, or would fail.
+
+        Raises:
+            ReaderError: `open` would raise it, too.
+        """
+        return None
+
     def first_ranges(
         self, handle: _Handle, *, first: bool, few: bool
     ) -> Iterator[tuple[StreamStateHandle, Ranges]]:

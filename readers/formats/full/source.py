@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from readers.cursor import Cursor
 from readers.decode.page import Page
-from readers.formats.beginning import first_offset, regions_of, small_or_header
+from readers.formats.beginning import first_offset, header_outline, regions_of, small_or_header
 from readers.formats.composite import layout as composite
 from readers.formats.composite.source import CompositeSource
 from readers.formats.differing import DifferingPages, PagesAnew
@@ -295,6 +295,10 @@ class FullOpener(Opener[KeyGroupsSavepointStateHandle]):
     def open(self, handle: KeyGroupsSavepointStateHandle, context: OpeningContext) -> Source:
         stream = context.location.open_stream(handle.delegate)
         return FullSource.open(context.subtask, handle, stream, context.max_parallelism)
+
+    def outline(self, handle: KeyGroupsSavepointStateHandle, context: OpeningContext) -> bytes | None:
+        stream = context.location.open_stream(handle.delegate)
+        return header_outline(stream, first_offset(handle.offsets))
 
     def first_ranges(
         self, handle: KeyGroupsSavepointStateHandle, *, first: bool, few: bool

@@ -16,7 +16,7 @@ from readers.cursor import Cursor
 from readers.decode.page import Page
 from readers.decode.program import Program
 from readers.errors import ReaderError, UnsupportedSerializerError
-from readers.formats.beginning import first_offset, regions_of, small_or_header
+from readers.formats.beginning import first_offset, header_outline, regions_of, small_or_header
 from readers.formats.differing import CollectedPages, DifferingPages, PagesAnew
 from readers.formats.entry import Entry, EntryLayout, StateKind
 from readers.formats.full.source import FullSource
@@ -28,7 +28,7 @@ from readers.formats.keyedstream import KeyedStreamSource, KeyGroupBody
 from readers.formats.opener import Opener, OpeningContext
 from readers.formats.source import Selection, Source, StateName, Tally
 from readers.metadata import KeyGroupsStateHandle, StreamStateHandle
-from readers.storage.location import Ranges
+from readers.storage.location import Ranges, Stream
 
 # Key groups that are tried for the order of states; the smallest come first, as they are the cheapest to walk.
 _ORDER_TRIES = 8
@@ -259,12 +259,35 @@ class KeyGroupsOpener(Opener[KeyGroupsStateHandle]):
 
     def open(self, handle: KeyGroupsStateHandle, context: OpeningContext) -> Source:
         stream = context.location.open_stream(handle.delegate)
-        is_heap = heap.is_heap_layout(stream, handle.offsets, handle.key_group_range.start)
-        kind = HeapSource if is_heap else FullSource
+        kind = _source_of(stream, handle.offsets, handle.key_group_range.start)
         return kind.open(context.subtask, handle, stream, context.max_parallelism)
+
+    def outline(self, handle: KeyGroupsStateHandle, context: OpeningContext) -> bytes | None:
+        stream = context.location.open_stream(handle.delegate)
+        return key_groups_outline(stream, handle.offsets, handle.key_group_range.start)
 
     def first_ranges(
         self, handle: KeyGroupsStateHandle, *, first: bool, few: bool
     ) -> Iterator[tuple[StreamStateHandle, Ranges]]:
         numbers = heap.asked_offsets(handle.offsets, handle.key_group_range.start)
         yield handle.delegate, small_or_header(handle.delegate, first_offset(handle.offsets), numbers)
+
+
+def key_groups_outline(stream: Stream, offsets: NDArray[np.int64], first: int) -> bytes | None:
+    """Return the outline of key groups in a stream; see `Opener.outline`.
+
+    Args:
+        stream: the stream.
+        offsets: where each key group begins.
+        first: the first key group.
+
+    Raises:
+        ReaderError: the stream cannot be read.
+    """
+    header = header_outline(stream, first_offset(offsets))
+    return None if header is None else _source_of(stream, offsets, first).__name__.encode() + header
+
+
+def _source_of(stream: Stream, offsets: NDArray[np.int64], first: int) -> type[HeapSource | FullSource]:
+    """Return the source of the layout that a stream has."""
+    return HeapSource if heap.is_heap_layout(stream, offsets, first) else FullSource

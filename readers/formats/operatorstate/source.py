@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from readers.decode.page import Page
 from readers.decode.program import Program
-from readers.formats.beginning import is_small, read_header, small_or_header
+from readers.formats.beginning import header_outline, is_small, read_header, small_or_header
 from readers.formats.entry import Entry, EntryLayout, StateKind, operator_entry
 from readers.formats.opener import Opener, OpeningContext
 from readers.formats.operatorstate import layout as operatorstate
@@ -20,6 +20,7 @@ from readers.formats.operatorstate.layout import element_bounds
 from readers.formats.source import Selection, Source, StateName, Tally
 from readers.headers.operator import OperatorHeader, read_known_operator_header, read_operator_header
 from readers.metadata import OperatorStreamStateHandle, StreamStateHandle
+from readers.outlines import framed
 from readers.storage.location import Ranges, Stream
 
 
@@ -167,6 +168,11 @@ class OperatorOpener(Opener[OperatorStreamStateHandle]):
     def open(self, handle: OperatorStreamStateHandle, context: OpeningContext) -> Source:
         return OperatorSource.open(context.subtask, handle, context.location.open_stream(handle.delegate))
 
+    def outline(self, handle: OperatorStreamStateHandle, context: OpeningContext) -> bytes | None:
+        stream = context.location.open_stream(handle.delegate)
+        infos = [(info.name.encode(), info.offsets) for info in handle.state_meta_infos]
+        return elements_outline(infos, stream)
+
     def first_ranges(
         self, handle: OperatorStreamStateHandle, *, first: bool, few: bool
     ) -> Iterator[tuple[StreamStateHandle, Ranges]]:
@@ -177,3 +183,28 @@ class OperatorOpener(Opener[OperatorStreamStateHandle]):
 def _first_element(handle: OperatorStreamStateHandle) -> int | None:
     """Return the lowest offset of an element; None if there are none."""
     return min((int(one.offsets.min()) for one in handle.state_meta_infos if len(one.offsets)), default=None)
+
+
+def elements_outline(infos: Iterable[tuple[bytes, NDArray[np.int64]]], stream: Stream) -> bytes | None:
+    """Return the outline of operator state; see `Opener.outline`.
+
+    Args:
+        infos: name of each state, and where its elements begin.
+        stream: holds the header and the elements.
+
+    Raises:
+        ReaderError: the stream cannot be read.
+    """
+    # Of a broadcast state the first copy that is not empty is read: which one that is shows in the offsets.
+    filled, begins = [], []
+    for name, offsets in infos:
+        if not len(offsets):
+            filled.append(b"-" + name)
+            continue
+        first, last = int(offsets.min()), int(offsets.max())
+        if first < 0 or last > stream.size_bytes:
+            return None
+        filled.append((b"+" if first < stream.size_bytes else b"-") + name)
+        begins.append(first)
+    header = header_outline(stream, min(begins, default=None))
+    return None if header is None else framed((header, *filled))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from readers.decode.page import Page
 from readers.errors import ReaderError
-from readers.formats.beginning import header_of, is_small, keyed_entries, small_or_header
+from readers.formats.beginning import header_of, header_outline, is_small, keyed_entries, small_or_header
 from readers.formats.composite import layout as composite
 from readers.formats.composite.source import FilesSource
 from readers.formats.differing import DifferingPages
@@ -249,6 +249,9 @@ class RocksOpener(Opener[IncrementalRemoteKeyedStateHandle]):
             header=header,
             instance=RocksInstance(context.location, handle, path),
         )
+
+    def outline(self, handle: IncrementalRemoteKeyedStateHandle, context: OpeningContext) -> bytes | None:
+        return header_outline(context.location.open_stream(handle.meta_state_handle), None)
 
     def first_ranges(
         self, handle: IncrementalRemoteKeyedStateHandle, *, first: bool, few: bool
