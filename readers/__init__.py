@@ -20,6 +20,7 @@ In reading order:
     storage/         where files are now, and how they are read
     stateinfo/       the user's JSON file with names and types
     surveys/         one pass over the keys of states
+    samples/         what the first values show of classes that nothing describes
     description.py   writes such a file
     connectors/      what connectors keep in opaque bytes
     outlines.py      what decides on the states of a savepoint, as a digest

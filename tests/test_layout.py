@@ -35,7 +35,7 @@ FLOORS = {
         ("stateinfo", "rows"),
         ("connectors",),
         ("states",),
-        ("differences", "surveys"),
+        ("differences", "surveys", "samples"),
         ("operators", "savepoint"),
         ("offsets", "description", "outlining"),
     ),

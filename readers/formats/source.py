@@ -112,6 +112,21 @@ class Tally:
     deleted: int = 0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beginning:
+    """The first entries of a state in a source.
+
+    Attributes:
+        entries: the segments of each entry, as those of a `Page`.
+        bytes_read: how many bytes of the source were looked at.
+        is_whole: True if these are all entries of the state.
+    """
+
+    entries: tuple[tuple[bytes, ...], ...] = ()
+    bytes_read: int = 0
+    is_whole: bool = False
+
+
 class StoredGroups(ABC):
     """The key groups of one stream of a canonical savepoint."""
 
@@ -238,6 +253,16 @@ class Source(ABC):
         Raises:
             ReaderError: the file is missing or contradicts its format.
         """
+
+    def beginning(self, state: StateName, most_bytes: int) -> Beginning:
+        """Return its first entries of a state, from at most so many bytes; none if the format does not find them so cheaply.
+
+        Bytes of other states that stand before them count. Nothing is fetched from another machine.
+
+        Raises:
+            ReaderError: the file is missing or contradicts its format.
+        """
+        return Beginning()
 
     def differing(
         self, state: StateName, other: Source, other_state: StateName, selection: Selection

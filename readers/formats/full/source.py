@@ -21,10 +21,21 @@ from readers.formats.entry import StateKind
 from readers.formats.full import layout as full
 from readers.formats.full import lockstep
 from readers.formats.full.differences import Comparisons, Pages
+from readers.formats.full.first import first_entries
+from readers.formats.full.layout import MARK_BYTES
 from readers.formats.full.lookup import LookupTarget, Search, in_rounds
 from readers.formats.keyedstream import KeyedStreamSource, KeyGroupBody
 from readers.formats.opener import Opener, OpeningContext
-from readers.formats.source import Selection, Source, StateName, StateRun, StoredGroup, StoredGroups, Tally
+from readers.formats.source import (
+    Beginning,
+    Selection,
+    Source,
+    StateName,
+    StateRun,
+    StoredGroup,
+    StoredGroups,
+    Tally,
+)
 from readers.formats.unpacked import UnpackedWindows
 from readers.keygroups import key_group_bytes
 from readers.metadata import KeyGroupsSavepointStateHandle, StreamStateHandle
@@ -77,6 +88,23 @@ class FullSource(KeyedStreamSource, CompositeSource):
                     )
                 if count:
                     yield Tally(state=state, key_group=body.key_group, entries=count, size_bytes=size)
+
+    def beginning(self, state: StateName, most_bytes: int) -> Beginning:
+        # A compressed key group is one piece, and how large it gets is not known before.
+        if not self.is_near or self.header.compressed:
+            return Beginning()
+        entries: list[tuple[bytes, bytes]] = []
+        left, is_whole, number = most_bytes, True, self._id_of(state)
+        for _, start, end in self._known_regions:
+            size = min(end - start, left)
+            if size < MARK_BYTES:
+                is_whole = False
+                break
+            left -= size
+            found, is_end = first_entries(self.stream.read(start, size), number, self.path)
+            entries += found
+            is_whole = is_whole and is_end
+        return Beginning(entries=tuple(entries), bytes_read=most_bytes - left, is_whole=is_whole)
 
     def differing(
         self, state: StateName, other: Source, other_state: StateName, selection: Selection

@@ -17,7 +17,7 @@ from readers.formats.entry import Entry, EntryLayout, StateKind, operator_entry
 from readers.formats.opener import Opener, OpeningContext
 from readers.formats.operatorstate import layout as operatorstate
 from readers.formats.operatorstate.layout import element_bounds
-from readers.formats.source import Selection, Source, StateName, Tally
+from readers.formats.source import Beginning, Selection, Source, StateName, Tally
 from readers.headers.operator import OperatorHeader, read_known_operator_header, read_operator_header
 from readers.metadata import OperatorStreamStateHandle, StreamStateHandle
 from readers.outlines import framed
@@ -120,6 +120,20 @@ class OperatorSource(Source):
             path=self.path,
             indexes=indexes,
         )
+
+    def beginning(self, state: StateName, most_bytes: int) -> Beginning:
+        entries: list[tuple[bytes]] = []
+        left, bounds = most_bytes, self._bounds(state)
+        # A broadcast state is one element, and its entries have no lengths.
+        if not self.is_near or self.header.compressed or self.entries[state].kind is StateKind.BROADCAST:
+            return Beginning()
+        for start, end in bounds.tolist():
+            if end - start > left:
+                break
+            left -= end - start
+            entries.append((self.stream.read(start, end - start),))
+        is_whole = len(entries) == len(bounds)
+        return Beginning(entries=tuple(entries), bytes_read=most_bytes - left, is_whole=is_whole)
 
     def region(self, state: StateName) -> tuple[int, int] | None:
         """Return where the elements of a state begin and end in the stream; None if it has none."""
