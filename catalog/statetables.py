@@ -37,6 +37,7 @@ from readers import (
     State,
     UnreadHandle,
     VoidNamespaceSerializer,
+    key_group_chunks,
     merged_type,
 )
 
@@ -472,18 +473,9 @@ def divided(
     if sizes is None:
         yield None, 0
         return
-    chosen: list[int] = []
-    size_bytes = 0
-    for group, size in sizes:
-        if wanted is not None and group not in wanted:
-            continue
-        if chosen and size_bytes + size > split_bytes:
-            yield frozenset(chosen), size_bytes
-            chosen, size_bytes = [], 0
-        chosen.append(group)
-        size_bytes += size
-    if chosen:
-        yield frozenset(chosen), size_bytes
+    yield from key_group_chunks(
+        ((group, size) for group, size in sizes if wanted is None or group in wanted), split_bytes
+    )
 
 
 def _unified(schemas: list[pa.Schema], order: tuple[str, ...]) -> Iterator[tuple[str, pa.DataType]]:

@@ -121,7 +121,7 @@ if TYPE_CHECKING:
     from readers.javaio import JavaObject, read_object
     from readers.jobclasses.jobclasses import JobClasses
     from readers.jsontext import iso_timestamp, json_text
-    from readers.keygroups import key_group_bytes, key_groups_of_subtask, operator_id_of
+    from readers.keygroups import key_group_bytes, key_group_chunks, key_groups_of_subtask, operator_id_of
     from readers.metadata import (
         OperatorState,
         StateObject,
@@ -351,6 +351,7 @@ __all__ = [
     "json_text",
     "kernel",
     "key_group_bytes",
+    "key_group_chunks",
     "key_groups_of_subtask",
     "key_texts",
     "kryo_value_reader",
@@ -552,6 +553,7 @@ _HOMES = {
     "json_text": "readers.jsontext:json_text",
     "kernel": "readers.compiled.kernel:kernel",
     "key_group_bytes": "readers.keygroups:key_group_bytes",
+    "key_group_chunks": "readers.keygroups:key_group_chunks",
     "key_groups_of_subtask": "readers.keygroups:key_groups_of_subtask",
     "key_texts": "readers.surveys.survey:key_texts",
     "kryo_value_reader": "readers.serializers.kryo.objects:value_reader",

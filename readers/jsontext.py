@@ -133,6 +133,14 @@ def iso_timestamp(value: int, unit: str) -> str:
     return f"{date_text(*civil_from_days(days))}T{clock}{decimals}"
 
 
+def _is_bytes(arrow_type: pa.DataType) -> bool:
+    tests = (
+        *(pa.types.is_binary, pa.types.is_large_binary),
+        *(pa.types.is_binary_view, pa.types.is_fixed_size_binary),
+    )
+    return any(test(arrow_type) for test in tests)
+
+
 _CONVERTERS: tuple[tuple[Callable[[pa.DataType], bool], Callable[[pa.Array], pa.Array]], ...] = (
     (pa.types.is_struct, _struct),
     (pa.types.is_map, _map),
@@ -141,7 +149,7 @@ _CONVERTERS: tuple[tuple[Callable[[pa.DataType], bool], Callable[[pa.Array], pa.
     (pa.types.is_integer, _numbers),
     (pa.types.is_floating, _floats),
     (pa.types.is_string, _strings),
-    (pa.types.is_binary, _bytes),
+    (_is_bytes, _bytes),
     (pa.types.is_timestamp, _timestamps),
     (pa.types.is_date, _dates),
 )

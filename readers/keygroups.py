@@ -7,7 +7,7 @@ Hashes are int32; arithmetic wraps at 32 bits, as in Java.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from decimal import Decimal, InvalidOperation
 
 _MOST_DIGITS = 4000
@@ -30,6 +30,27 @@ def key_groups_of_subtask(subtask: int, parallelism: int, max_parallelism: int) 
 def key_group_bytes(max_parallelism: int) -> int:
     """Return the length of the key-group prefix of a composite key: 1 up to 128 key groups, else 2."""
     return 1 if max_parallelism <= MAX_ONE_BYTE_KEY_GROUPS else 2
+
+
+def key_group_chunks(
+    sizes: Iterable[tuple[int, int]], most_bytes: int
+) -> Iterator[tuple[frozenset[int], int]]:
+    """Yield key groups, so many together as have at most `most_bytes`, and their bytes.
+
+    Args:
+        sizes: key groups and their bytes, in order.
+        most_bytes: bytes of a chunk; a key group that has more is a chunk of its own.
+    """
+    chosen: list[int] = []
+    size_bytes = 0
+    for group, size in sizes:
+        if chosen and size_bytes + size > most_bytes:
+            yield frozenset(chosen), size_bytes
+            chosen, size_bytes = [], 0
+        chosen.append(group)
+        size_bytes += size
+    if chosen:
+        yield frozenset(chosen), size_bytes
 
 
 def murmur_hash(code: int) -> int:

@@ -30,6 +30,7 @@ from readers import (
     StateKind,
     garbage_share,
     is_keyed,
+    key_group_chunks,
     key_texts,
     orphan_timers,
     survey,
@@ -296,13 +297,4 @@ def _chunks(operator: Operator) -> Iterator[tuple[frozenset[int], int]]:
             held = part.source.key_group_range
             for group in range(held.start, held.end + 1) if held else ():
                 sizes.setdefault(group, 0)
-    chosen: list[int] = []
-    size_bytes = 0
-    for group in sorted(sizes):
-        if chosen and size_bytes + sizes[group] > _CHUNK_BYTES:
-            yield frozenset(chosen), size_bytes
-            chosen, size_bytes = [], 0
-        chosen.append(group)
-        size_bytes += sizes[group]
-    if chosen:
-        yield frozenset(chosen), size_bytes
+    yield from key_group_chunks(sorted(sizes.items()), _CHUNK_BYTES)

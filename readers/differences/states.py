@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from readers.formats.differing import DifferingPages
 from readers.formats.source import Selection
+from readers.keygroups import key_group_chunks
 from readers.rows import is_row
 from readers.states import State, StatePart
 
@@ -82,7 +83,10 @@ def differing_rows(before: ComparedState, after: ComparedState) -> Iterator[Diff
             left += groups
         else:
             yield from _decoded(before, after, pair, pages)
-    for groups in _divided(sorted(left), old, new):
+    sizes = (
+        (group, sum(side[group].size_bytes for side in (old, new) if group in side)) for group in sorted(left)
+    )
+    for groups, _ in key_group_chunks(sizes, _COMPARED_BYTES):
         yield _of_groups(before, after, groups, old, new)
 
 
@@ -163,23 +167,6 @@ def _decoded(
             after=rows(pages, is_before=False),
             equal_rows=pages.equal_entries if is_counted or not pages.equal_entries else None,
         )
-
-
-def _divided(
-    groups: list[int], old: Mapping[int, _Holders], new: Mapping[int, _Holders]
-) -> Iterator[frozenset[int]]:
-    """Yield key groups that are compared at once."""
-    chosen: list[int] = []
-    size_bytes = 0
-    for group in groups:
-        size = sum(side[group].size_bytes for side in (old, new) if group in side)
-        if chosen and size_bytes + size > _COMPARED_BYTES:
-            yield frozenset(chosen)
-            chosen, size_bytes = [], 0
-        chosen.append(group)
-        size_bytes += size
-    if chosen:
-        yield frozenset(chosen)
 
 
 def _of_groups(

@@ -106,6 +106,15 @@ def test_dates_and_times_are_exact(value: int, data_type: pa.DataType, text: str
     assert json_text(array).to_pylist() == [f'"{text}"', None]
 
 
+@pytest.mark.parametrize(
+    "data_type", [pa.binary(), pa.large_binary(), pa.binary_view(), pa.binary(3)], ids=str
+)
+def test_bytes_of_each_arrow_type_are_base64(data_type: pa.DataType) -> None:
+    array = pa.array([b"abc", b"\xff\x00\x01", None], data_type)
+
+    assert json_text(array).to_pylist() == ['"YWJj"', '"/wAB"', None]
+
+
 @given(st.datetimes(), st.sampled_from(["s", "ms", "us"]))
 def test_iso_timestamp_agrees_with_python(moment: datetime, unit: str) -> None:
     digits = {"s": 0, "ms": 3, "us": 6}[unit]
