@@ -355,6 +355,7 @@ __all__ = [
     "key_groups_of_subtask",
     "key_texts",
     "kryo_value_reader",
+    "late_names",
     "load_i2",
     "load_i4",
     "load_i8",

@@ -53,7 +53,7 @@ FLOORS = {
         ("__main__",),
     ),
     "writers": (
-        ("errors", "warnings"),
+        ("errors", "warnings", "kernels"),
         ("output",),
         ("metadata", "snapshots", "headers"),
         ("encode", "target", "kryo"),

@@ -1,0 +1,15 @@
+"""The modules that have kernels, for `readers.compiled.ahead`."""
+
+from __future__ import annotations
+
+from readers import COMPILED_UNITS as _READER_UNITS
+
+COMPILED_UNITS = (
+    *_READER_UNITS,
+    "writers.creation.grouping",
+    "writers.encode.machine.execute",
+    "writers.keyed.assembly",
+    "writers.keyed.keys",
+    "writers.keyed.resharding",
+)
+"""The modules that have kernels, those of the readers among them."""
