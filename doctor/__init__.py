@@ -10,6 +10,7 @@ In reading order:
     job.py         Job: what is known of a job
     newjob.py      what is known of the new job
     values.py      what only the stored values tell
+    samples.py     what the first stored values tell
     against/       what a savepoint is compared with → a Job
     declared/      what the byte code of a jar declares
     graph.py       the first stage: operators and parallelism

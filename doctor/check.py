@@ -34,7 +34,10 @@ def check(
     allow_non_restored: bool = False,
     values: ValuesCheck | None = None,
 ) -> CheckReport:
-    """Return what a restore of a savepoint will do. Without `values` only `_metadata` and headers of state files are read.
+    """Return what a restore of a savepoint will do.
+
+    Without `values`, `_metadata` and the headers of state files are read, and at most 16 KiB of the first values of a state that they
+    leave open: see `doctor.samples`.
 
     Args:
         savepoint: the savepoint, or where it is.

@@ -6,12 +6,12 @@ other facts, so a `Job` says which (`knows`). What is not known is never taken f
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Protocol
 
 from doctor.report import Risk
-from readers import Entry, Operator, Serializer
+from readers import Entry, Operator, Serializer, Source, StateName
 
 
 class Fact(Enum):
@@ -51,6 +51,7 @@ class JobState:
         snapshot_classes: the classes of its serializer snapshots.
         risks: what is not known of it for certain.
         misfit: why stored values do not fit to the classes of the new job; empty if they fit, or were not tried.
+        places: the sources of a savepoint that have it, and its name there; none where no savepoint tells of it.
         is_v2: it is a state of the asynchronous state API (since 2.0), which backends register in another way.
     """
 
@@ -61,6 +62,7 @@ class JobState:
     risks: tuple[Risk, ...] = ()
     misfit: str = ""
     is_v2: bool = False
+    places: tuple[tuple[Source, StateName], ...] = field(default=(), repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -50,6 +50,7 @@ from doctor.rules.upgrade import (
     is_config_snapshot,
     is_gone,
 )
+from doctor.samples import with_samples
 from readers import (
     EnumSerializer,
     KryoSerializer,
@@ -135,8 +136,17 @@ def state_verdict(old: JobState, new: JobState | None, context: Context, *, assu
     is_decided = context.is_upgrade and compared.verdict is Verdict.INCOMPATIBLE
     if new is not None and new.misfit and not is_decided:
         values |= found(VALUES_MISFIT, ("value",), new.misfit)
-    verdict = _verdict(old, loading | compared | values, context, _OUTCOMES[compared.verdict])
+    total = loading | compared | values
+    # What fails anyway is not looked at more closely; what was assumed from the savepoint is no second sample.
+    if new is not None and not assumed and not _fails(total, context):
+        total = with_samples(total, old, new, context)
+    verdict = _verdict(old, total, context, _OUTCOMES[compared.verdict])
     return verdict if new is None or not new.risks else _with_risks(verdict, new.risks)
+
+
+def _fails(compared: Comparison, context: Context) -> bool:
+    effects = (_effect(finding, compared.verdict, context) for finding in compared.findings)
+    return any(effect.severity is Severity.FAILS for effect in effects)
 
 
 def undeclared_verdict(old: JobState, context: Context, *, opened: bool) -> StateVerdict:

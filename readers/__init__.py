@@ -134,6 +134,8 @@ if TYPE_CHECKING:
     from readers.operators import Operator
     from readers.recognition import MAGIC, STATE_INFO_FILE_NAME
     from readers.rows import conform, is_keyed, merged_type
+    from readers.samples.sample import ValueSample, sample_of
+    from readers.samples.stages import Stages
     from readers.savepoint import Savepoint
     from readers.serializers.avro import AvroSerializer, read_schema
     from readers.serializers.base import OpaqueSerializer, Serializer, rebuild
@@ -303,6 +305,7 @@ __all__ = [
     "Serializer",
     "SetSerializer",
     "Source",
+    "Stages",
     "State",
     "StateInfo",
     "StateKind",
@@ -327,6 +330,7 @@ __all__ = [
     "UnsupportedStateError",
     "UnsupportedVersionError",
     "ValueOutOfRangeError",
+    "ValueSample",
     "VoidNamespaceSerializer",
     "absolute",
     "arrow_filesystem",
@@ -385,6 +389,7 @@ __all__ = [
     "rebuild",
     "row_hashes",
     "s3_arguments",
+    "sample_of",
     "source_offsets",
     "stack_memory",
     "state_meta_info",
@@ -511,6 +516,7 @@ _HOMES = {
     "StateName": "readers.formats.source:StateName",
     "StateObject": "readers.metadata:StateObject",
     "StatePart": "readers.states:StatePart",
+    "Stages": "readers.samples.stages:Stages",
     "StateRun": "readers.formats.source:StateRun",
     "StorageError": "readers.errors:StorageError",
     "StorageOptions": "readers.storage.location:StorageOptions",
@@ -524,6 +530,7 @@ _HOMES = {
     "TypeExtractor": "readers.extraction.extractor:TypeExtractor",
     "TypeInfo": "readers.stateinfo.file:TypeInfo",
     "UNDECODED": "readers.columnnames:UNDECODED",
+    "ValueSample": "readers.samples.sample:ValueSample",
     "UnreadHandle": "readers.states:UnreadHandle",
     "UnsupportedSerializerError": "readers.errors:UnsupportedSerializerError",
     "UnsupportedStateError": "readers.errors:UnsupportedStateError",
@@ -602,6 +609,7 @@ _HOMES = {
     "target": "readers.decode.machine.code:target",
     "type_named": "readers.serializers.named:type_named",
     "update_times": "readers.surveys.survey:update_times",
+    "sample_of": "readers.samples.sample:sample_of",
     "warm": "readers.decode.decoder:warm",
     "word": "readers.decode.machine.code:word",
     "write_state_info": "readers.description:write_state_info",

@@ -77,7 +77,7 @@ FLOORS = {
         ("rules", "declared"),
         ("against",),
         ("required",),
-        ("graph", "newjob"),
+        ("graph", "newjob", "samples"),
         ("states",),
         ("operators", "values"),
         ("check",),

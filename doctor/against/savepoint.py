@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import replace
 
 from doctor.against.kind import Against
@@ -19,6 +20,7 @@ from readers import (
     Source,
     StateKind,
     StateMetaInfo,
+    StateName,
     StoredHeader,
 )
 from readers.metadata import StateRole
@@ -94,6 +96,7 @@ def _with_missing(savepoint: Savepoint, operator: JobOperator) -> JobOperator:
 def _operator(operator: Operator) -> JobOperator:
     recorded = operator.metadata
     states: dict[tuple[bool, str, StateKind], JobState] = {}
+    places: defaultdict[tuple[bool, str, StateKind], list[tuple[Source, StateName]]] = defaultdict(list)
     key: Serializer | None = None
     formats: set[str] = set()
     key_classes: frozenset[str] = frozenset()
@@ -116,6 +119,7 @@ def _operator(operator: Operator) -> JobOperator:
                     is_v2=meta is not None and meta.kind is BackendStateType.KEY_VALUE_V2,
                 )
                 states.setdefault((keyed, name.name, entry.kind), state)
+                places[keyed, name.name, entry.kind].append((source, name))
     roles = {role for subtask in recorded.subtasks for role, _ in subtask.recorded()}
     return JobOperator(
         operator_id=operator.operator_id,
@@ -126,7 +130,7 @@ def _operator(operator: Operator) -> JobOperator:
         has_state=recorded.coordinator_state is not None or bool(roles),
         key=key,
         key_classes=key_classes,
-        states=tuple(states.values()),
+        states=tuple(replace(state, places=tuple(places[own])) for own, state in states.items()),
         formats=frozenset(formats),
         problems=tuple(str(handle.error) for handle in operator.unread),
         in_flight=StateRole.CHANNEL in roles,

@@ -16,6 +16,7 @@ Reading order:
     upgrade.py        what 2.x no longer has; SQL and CEP
     jar.py            what the code of a jar does not tell
     plans.py          what a plan or a stateInfo file does not tell
+    samples.py        what a look at the first stored values tells
     values.py         what only stored values tell
     comparison.py     two type trees → the rules that they meet
     table.py          all rules

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from doctor.rules import avro, graph, jar, kryo, plans, pojo, scala, states, types, upgrade, values
+from doctor.rules import avro, graph, jar, kryo, plans, pojo, samples, scala, states, types, upgrade, values
 from doctor.rules.rule import Rule
 
 FAMILIES: dict[str, tuple[Rule, ...]] = {
@@ -16,6 +16,7 @@ FAMILIES: dict[str, tuple[Rule, ...]] = {
     "jars": jar.RULES,
     "plans, stateInfo": plans.RULES,
     "upgrades, SQL, CEP": upgrade.RULES,
+    "the first stored values": samples.RULES,
     "stored values (`--values`)": values.RULES,
 }
 """Title, as the documentation shows it → the rules of one family."""

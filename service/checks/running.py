@@ -86,7 +86,7 @@ def findings_on(
     options: CheckOptions,
     uids: Mapping[str, str],
 ) -> Findings:
-    """Check a savepoint with each backend; reads `_metadata`, the headers of state files, and values if they are asked for.
+    """Check a savepoint with each backend; reads `_metadata`, the headers of state files, and values as far as docs/check.md says.
 
     Args:
         savepoint: the savepoint.

@@ -153,5 +153,6 @@ def test_subclasses_that_no_snapshot_lists_are_looked_for(pairs: Path) -> None:
     assert [("pojo-subclasses-unseen" in found, "values-unread" in found) for found in rules] == [
         (True, False),
         (False, False),
-        (True, True),
+        # The first values of both savepoints show already that one has changed.
+        (False, True),
     ]

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from readers import ReadCounter, Savepoint, Source, StateName
-from readers.samples.sample import ValueSample, sample_of
+from readers import ReadCounter, Savepoint, Source, StateName, ValueSample, sample_of
 from tests.support.compatpairs import unpack_pairs
 
 ENOUGH = 16 << 10
