@@ -42,11 +42,13 @@ from doctor.report import (
     StateVerdict,
 )
 from doctor.rules.rule import Effect, Rule
+from doctor.rules.states import CAUTIONS
 from doctor.rules.table import FAMILIES as RULES
 from doctor.values import ValuesCheck
 from doctor.versions import FlinkVersion, flink_version
 
 __all__ = [
+    "CAUTIONS",
     "RULES",
     "Against",
     "CheckReport",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from doctor.against.kind import Against
@@ -16,13 +16,14 @@ from doctor.required import known_classes, required_classes
 from doctor.rules.comparison import compare
 from doctor.rules.context import Context
 from doctor.rules.plans import STATES_UNSEEN
-from doctor.rules.rule import Rule
-from doctor.rules.states import CONFIGURATION_UNSEEN, UNSEEN
+from doctor.rules.rule import caution_of, note_of
+from doctor.rules.states import BACKEND_NAME_UNSEEN, CHANGELOG_UNSEEN, UNSEEN
 from doctor.values import ValuesCheck, revised
 from doctor.versions import flink_version, known_backend
 from readers import Savepoint
 
 _LAST_WITH_KRYO_2 = 4
+_FIRST_WITHOUT_OLD_NAMES = 2
 
 
 def check(
@@ -87,7 +88,7 @@ def check(
         stage=stage,
         loses_data=outcome is Outcome.RESTORES and any(operator.loses_data for operator in operators),
         operators=operators,
-        risks=(_caution(UNSEEN), _caution(CONFIGURATION_UNSEEN), *new.risks),
+        risks=(*_cautions(old, context), *new.risks),
         required_classes=_required(old, context),
     )
     if values is not None:
@@ -107,24 +108,18 @@ def check(
 
 
 def _states_unseen() -> Risk:
-    rule = STATES_UNSEEN
-    return Risk(
-        rule=rule.id,
-        severity=rule.heap.severity,
-        message=f"{rule.change}; {rule.effect}",
-        remedy=rule.remedy,
-        evidence=rule.evidence,
-    )
+    return note_of(STATES_UNSEEN, f"{STATES_UNSEEN.change}; {STATES_UNSEEN.effect}")
 
 
-def _caution(rule: Rule) -> Risk:
-    return Risk(
-        rule=rule.id,
-        severity=rule.heap.severity,
-        message=f"not compared: {rule.change}; {rule.effect}",
-        remedy=rule.remedy,
-        evidence=rule.evidence,
-    )
+def _cautions(old: Job, context: Context) -> Iterator[Risk]:
+    """Yield words of caution about what no comparison sees, as far as they concern this restore."""
+    yield caution_of(UNSEEN)
+    is_of_2 = context.flink.major >= _FIRST_WITHOUT_OLD_NAMES
+    # Each version lacks names of one backend.
+    if is_of_2 == (context.backend == "hashmap"):
+        yield caution_of(BACKEND_NAME_UNSEEN)
+    if is_of_2 and any(operator.key is not None for operator in old.operators.values()):
+        yield caution_of(CHANGELOG_UNSEEN)
 
 
 def _required(old: Job, context: Context) -> tuple[RequiredClass, ...]:

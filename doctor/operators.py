@@ -18,8 +18,14 @@ from doctor.report import (
     worst,
 )
 from doctor.rules.context import Context
-from doctor.rules.rule import Effect, Finding, risk_of
-from doctor.rules.states import IN_FLIGHT, NATIVE_FORMAT, RAW_STATE, STATES_UNREAD
+from doctor.rules.rule import Effect, Finding, caution_of, risk_of
+from doctor.rules.states import (
+    IN_FLIGHT,
+    KEY_SELECTOR_UNSEEN,
+    NATIVE_FORMAT,
+    RAW_STATE,
+    STATES_UNREAD,
+)
 from doctor.states import (
     StateId,
     id_of,
@@ -218,6 +224,10 @@ def _with_keys(
     # Without keyed state in the new job its files are not opened.
     if new is not None and new.key is None and not new.problems:
         return verdict
+    if new is not None and old.key is not None:
+        verdict = replace(
+            verdict, risks=(*verdict.risks, caution_of(KEY_SELECTOR_UNSEEN, f"keys of {old.title}"))
+        )
     findings = list(key_findings(old, new, context).findings)
     if not old.formats <= _READABLE[context.backend] | {"canonical"}:
         findings.append(

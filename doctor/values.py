@@ -32,7 +32,7 @@ from doctor.report import (
 )
 from doctor.rules import values as rules
 from doctor.rules.pojo import SUBCLASSES_UNSEEN
-from doctor.rules.rule import Rule
+from doctor.rules.rule import Rule, note_of
 from readers import (
     KRYO_2_24,
     KRYO_5,
@@ -240,14 +240,7 @@ def _is_guess(rule: str | None) -> bool:
 
 
 def _unread(reason: str) -> Risk:
-    rule = rules.UNREAD
-    return Risk(
-        rule=rule.id,
-        severity=rule.heap.severity,
-        message=f"{rule.effect}: {reason}",
-        remedy=rule.remedy,
-        evidence=rule.evidence,
-    )
+    return note_of(rules.UNREAD, f"{rules.UNREAD.effect}: {reason}")
 
 
 def _scanned(state: State, values: ValuesCheck, *, with_objects: bool) -> _Seen:

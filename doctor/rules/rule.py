@@ -97,6 +97,23 @@ def risk_of(finding: Finding, effect: Effect) -> Risk:
     )
 
 
+def note_of(rule: Rule, message: str) -> Risk:
+    """Return what a rule says of every backend as a risk, without a finding."""
+    return Risk(
+        rule=rule.id,
+        severity=rule.heap.severity,
+        message=message,
+        remedy=rule.remedy,
+        evidence=rule.evidence,
+    )
+
+
+def caution_of(rule: Rule, detail: str = "") -> Risk:
+    """Return a word of caution: what no comparison sees."""
+    about = f"{detail}, not compared" if detail else "not compared"
+    return note_of(rule, f"{about}: {rule.change}; {rule.effect}")
+
+
 def fails(stage: Stage, outcome: StateOutcome = StateOutcome.INCOMPATIBLE) -> Effect:
     """Return the effect of a change that fails at a stage."""
     return Effect(severity=Severity.FAILS, stage=stage, outcome=outcome)

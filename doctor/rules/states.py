@@ -209,26 +209,58 @@ RAW_STATE = Rule(
 )
 UNSEEN = Rule(
     id="unseen",
-    change="what no comparison of types sees: key selectors, sizes and gaps of windows, TTL durations, the code of functions",
-    effect="a key selector that returns other values of the same type never finds the old keys, and nothing says so",
+    change="what no comparison of types sees: sizes and gaps of windows, TTL durations, the code of functions",
+    effect="the job goes on with the new ones, and nothing says so",
     heap=FINE,
     rocksdb=FINE,
     remedy="compare these by hand",
-    evidence=("key-values-change", "window-size", "ttl-duration"),
+    evidence=("window-size", "ttl-duration"),
 )
-CONFIGURATION_UNSEEN = Rule(
-    id="configuration-unseen",
-    change="the configuration of the cluster that restores: it is in no savepoint and in no jar",
+KEY_SELECTOR_UNSEEN = Rule(
+    id="key-selector-unseen",
+    change="the key selector of an operator with keyed state: a savepoint has its keys and their type, not how they are made",
+    effect="one that makes other keys of the same type never finds the old ones, and nothing says so",
+    heap=FINE,
+    rocksdb=FINE,
+    remedy="compare what both jobs give to keyBy",
+    evidence=("key-values-change", "o.a.f.api.java.functions.KeySelector"),
+)
+BACKEND_NAME_UNSEEN = Rule(
+    id="backend-name-unseen",
+    change="state.backend.type of the cluster that restores: it is in no savepoint and in no jar",
     effect=(
-        "2.x knows no backends `filesystem` and `jobmanager`, 1.x no factory `org.apache.flink.state.rocksdb`; with the "
-        "changelog backend switched on, its first checkpoint after a NO_CLAIM restore fails"
+        "2.x knows no backends `filesystem` and `jobmanager`, 1.x no factory `org.apache.flink.state.rocksdb…`: with such a name no task "
+        "starts (ClassNotFoundException)"
     ),
     heap=FINE,
     rocksdb=FINE,
-    remedy="look at state.backend.type and state.changelog.enabled",
-    evidence=("config-backend-jobmanager", "config-backend-rocksdb-new-factory", "changelog-on"),
+    remedy="look at state.backend.type: `hashmap` and `rocksdb` are names in all versions",
+    evidence=(
+        "config-backend-jobmanager",
+        "config-backend-rocksdb-new-factory",
+        "o.a.f.runtime.state.StateBackendLoader",
+    ),
+)
+CHANGELOG_UNSEEN = Rule(
+    id="changelog-unseen",
+    change="state.changelog.enabled of the cluster that restores: it is in no savepoint and in no jar",
+    effect=(
+        "with the changelog switched on, the first checkpoint of 2.x after a restore in the mode NO_CLAIM fails: `does not support "
+        "enforcing a full snapshot`"
+    ),
+    heap=FINE,
+    rocksdb=FINE,
+    remedy="look at state.changelog.enabled; restore in the mode CLAIM, or switch it on after a first checkpoint",
+    evidence=("changelog-on", "o.a.f.state.changelog.ChangelogKeyedStateBackend"),
 )
 
+# The rules of words of caution → what to compare by hand, in a word.
+CAUTIONS = {
+    KEY_SELECTOR_UNSEEN.id: "key selectors",
+    BACKEND_NAME_UNSEEN.id: "state.backend.type",
+    CHANGELOG_UNSEEN.id: "state.changelog.enabled",
+    UNSEEN.id: "windows, TTLs, code",
+}
 RULES = (
     NOT_DECLARED,
     STATE_NEW,
@@ -247,5 +279,7 @@ RULES = (
     IN_FLIGHT,
     RAW_STATE,
     UNSEEN,
-    CONFIGURATION_UNSEEN,
+    KEY_SELECTOR_UNSEEN,
+    BACKEND_NAME_UNSEEN,
+    CHANGELOG_UNSEEN,
 )

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from doctor import CheckReport, OperatorVerdict, Outcome, Risk, Severity, Stage, StateVerdict
+from doctor import CAUTIONS, CheckReport, OperatorVerdict, Outcome, Risk, Severity, Stage, StateVerdict
 from service.encode import counted
 
 SAME_VALUES, OTHER_VALUES, FAILS, CANNOT_BE_TOLD, BAD_INPUT = range(5)
@@ -198,7 +198,20 @@ def advice(report: CheckReport) -> str:
             return f"look at the risks before you rely on it ({worst}){first}"
     if not report.against:
         return "the same job may be restored from it; compare a changed job with it: its jar, or a savepoint of it"
-    return "the new job may be restored from it"
+    noted = _risks(report)
+    unseen = ", ".join(text for rule, text in CAUTIONS.items() if rule in noted)
+    by_hand = f"; compare by hand what no savepoint shows: {unseen}" if unseen else ""
+    return f"the new job may be restored from it{by_hand}"
+
+
+def _risks(report: CheckReport) -> set[str]:
+    """Return the rules of all risks and words of caution."""
+    risks = list(report.risks)
+    for operator in report.operators:
+        risks += operator.risks
+        for state in operator.states:
+            risks += state.risks
+    return {risk.rule for risk in risks}
 
 
 def _told(report: CheckReport) -> dict[str, Any]:
@@ -228,6 +241,8 @@ def _badness(report: CheckReport) -> tuple[int, int]:
 
 
 def _is_alike(one: CheckReport, other: CheckReport) -> bool:
+    # Words of caution about names of backends differ between the backends.
+    one, other = (replace(report, risks=tuple(_named(report.risks))) for report in (one, other))
     return replace(one, backend=other.backend) == other
 
 

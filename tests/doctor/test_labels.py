@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import doctor
 from doctor import Outcome, Severity
 from readers import Savepoint
 from tests.support.compatpairs import labels_in, unpack_pairs
-from tools.compat import Result, results
+from tools.compat import Result, against_of, results
 
 # One pair a family and outcome: those of two savepoints, without what only a jar or values tell.
 SAMPLE = (
@@ -71,6 +72,39 @@ def test_the_outcomes_of_all_labels_are_those_of_flink(tmp_path: Path) -> None:
     assert {result.pair for result in wrong} == UNDECIDED
     assert len(wrong) <= 0.03 * len(found)
     assert called_fine(found) == []
+
+
+# What no savepoint and no jar tells: the report of each such label names it.
+NAMED = {
+    "changelog-on": "changelog-unseen",
+    "config-backend-jobmanager": "backend-name-unseen",
+    "config-backend-rocksdb-new-factory": "backend-name-unseen",
+    "key-values-change": "key-selector-unseen",
+}
+
+
+@pytest.mark.slow
+def test_what_no_comparison_sees_is_named_in_the_reports_that_it_concerns(tmp_path: Path) -> None:
+    bad = Counter[str]()
+    for label in labels_in(unpack_pairs(tmp_path, [*NAMED, "basic-string-to-long"])):
+        facts = label.facts
+        report = doctor.check(
+            label.savepoint_a,
+            against=against_of(label.folder, facts, "savepoint"),
+            flink=facts["reader"],
+            backend=label.backend,
+        )
+        named = {risk.rule for risk in report.all_risks() if facts["pair"] in risk.evidence}
+        if facts["outcome"] == "fails" or facts.get("silent_change"):
+            bad[facts["pair"]] += 1
+            assert facts["pair"] not in NAMED or named == {NAMED[facts["pair"]]}, str(label)
+        rules = {risk.rule for risk in report.all_risks()}
+        assert ("backend-name-unseen" in rules) == (
+            label.backend == ("rocksdb" if facts["reader"].startswith("1.") else "hashmap")
+        )
+        assert ("changelog-unseen" in rules) == facts["reader"].startswith("2.")
+
+    assert sum(bad[pair] for pair in NAMED) == 13
 
 
 @pytest.mark.slow
