@@ -35,43 +35,48 @@ Reading order:
     >>> db.table("aggregate").scan(columns=["key", "value"], key="key_662").to_arrow()
 """
 
-from catalog.cache.listings import ListedTable
-from catalog.catalog import Catalog, Root, connect
-from catalog.database import Database
-from catalog.differences.summary import (
-    DiffSummary,
-    OffsetDifference,
-    OperatorDifference,
-    StateDifference,
-    diff_summary,
-)
-from catalog.differences.table import diff_table
-from catalog.errors import (
-    CatalogError,
-    NoSuchColumnError,
-    NoSuchDatabaseError,
-    NoSuchJobError,
-    NoSuchTableError,
-    NotAKeyError,
-)
-from catalog.jobs.facts import CheckpointFacts, JobFacts
-from catalog.jobs.grouping import Job
-from catalog.jobs.history import HistoryDatabase
-from catalog.keys import (
-    ENTRIES,
-    Key,
-    KeyedState,
-    entries_of,
-    key_of,
-    keyed_states,
-    parse_key,
-    shown_key,
-    unread_operators,
-    value_of_text,
-)
-from catalog.predicate import Predicate
-from catalog.scan import Scan, Split
-from catalog.table import FactsTable, PlannedTable, Table
+from typing import TYPE_CHECKING
+
+from readers import late_names
+
+if TYPE_CHECKING:
+    from catalog.cache.listings import ListedTable
+    from catalog.catalog import Catalog, Root, connect
+    from catalog.database import Database
+    from catalog.differences.summary import (
+        DiffSummary,
+        OffsetDifference,
+        OperatorDifference,
+        StateDifference,
+        diff_summary,
+    )
+    from catalog.differences.table import diff_table
+    from catalog.errors import (
+        CatalogError,
+        NoSuchColumnError,
+        NoSuchDatabaseError,
+        NoSuchJobError,
+        NoSuchTableError,
+        NotAKeyError,
+    )
+    from catalog.jobs.facts import CheckpointFacts, JobFacts
+    from catalog.jobs.grouping import Job
+    from catalog.jobs.history import HistoryDatabase
+    from catalog.keys import (
+        ENTRIES,
+        Key,
+        KeyedState,
+        entries_of,
+        key_of,
+        keyed_states,
+        parse_key,
+        shown_key,
+        unread_operators,
+        value_of_text,
+    )
+    from catalog.predicate import Predicate
+    from catalog.scan import Scan, Split
+    from catalog.table import FactsTable, PlannedTable, Table
 
 __all__ = [
     "ENTRIES",
@@ -112,3 +117,48 @@ __all__ = [
     "unread_operators",
     "value_of_text",
 ]
+
+_HOMES = {
+    "Catalog": "catalog.catalog:Catalog",
+    "CatalogError": "catalog.errors:CatalogError",
+    "CheckpointFacts": "catalog.jobs.facts:CheckpointFacts",
+    "Database": "catalog.database:Database",
+    "DiffSummary": "catalog.differences.summary:DiffSummary",
+    "ENTRIES": "catalog.keys:ENTRIES",
+    "FactsTable": "catalog.table:FactsTable",
+    "HistoryDatabase": "catalog.jobs.history:HistoryDatabase",
+    "Job": "catalog.jobs.grouping:Job",
+    "JobFacts": "catalog.jobs.facts:JobFacts",
+    "Key": "catalog.keys:Key",
+    "KeyedState": "catalog.keys:KeyedState",
+    "ListedTable": "catalog.cache.listings:ListedTable",
+    "NoSuchColumnError": "catalog.errors:NoSuchColumnError",
+    "NoSuchDatabaseError": "catalog.errors:NoSuchDatabaseError",
+    "NoSuchJobError": "catalog.errors:NoSuchJobError",
+    "NoSuchTableError": "catalog.errors:NoSuchTableError",
+    "NotAKeyError": "catalog.errors:NotAKeyError",
+    "OffsetDifference": "catalog.differences.summary:OffsetDifference",
+    "OperatorDifference": "catalog.differences.summary:OperatorDifference",
+    "PlannedTable": "catalog.table:PlannedTable",
+    "Predicate": "catalog.predicate:Predicate",
+    "Root": "catalog.catalog:Root",
+    "Scan": "catalog.scan:Scan",
+    "Split": "catalog.scan:Split",
+    "StateDifference": "catalog.differences.summary:StateDifference",
+    "Table": "catalog.table:Table",
+    "connect": "catalog.catalog:connect",
+    "diff_summary": "catalog.differences.summary:diff_summary",
+    "diff_table": "catalog.differences.table:diff_table",
+    "entries_of": "catalog.keys:entries_of",
+    "key_of": "catalog.keys:key_of",
+    "keyed_states": "catalog.keys:keyed_states",
+    "parse_key": "catalog.keys:parse_key",
+    "shown_key": "catalog.keys:shown_key",
+    "unread_operators": "catalog.keys:unread_operators",
+    "value_of_text": "catalog.keys:value_of_text",
+}
+"""Name → its module, and its name there; a name without one is a module itself."""
+
+# A type checker would take every name for one of the room.
+if not TYPE_CHECKING:
+    __getattr__ = late_names(globals(), _HOMES)

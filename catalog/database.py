@@ -6,24 +6,23 @@ import hashlib
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from catalog.cache.listings import ListedTable, listing_key
 from catalog.cache.states import StateCache
-from catalog.facts.statemeta import damaged_files
 from catalog.jobs.facts import NO_FACTS, CheckpointFacts, KnownFacts
 from catalog.labels import JobPlace, folders_above, job_place
 from catalog.predicate import Predicate
 from catalog.references import SavepointReference, is_gone, open_savepoint
-from catalog.savepointtables import SavepointTables
-from catalog.statetables import StateTable
 from catalog.table import Table, TableOwner
-from readers import (
-    ReaderError,
-    Savepoint,
-    operator_id_of,
-)
+from readers import ReaderError, operator_id_of
+
+if TYPE_CHECKING:
+    from catalog.savepointtables import SavepointTables
+    from catalog.statetables import StateTable
+    from readers import Savepoint
 
 _NANOSECONDS = 1_000_000_000
 _LINEAGE_DIGITS = 12
@@ -194,6 +193,8 @@ class Database(TableOwner):
         Raises:
             ReaderError: it cannot be opened.
         """
+        from catalog.facts.statemeta import damaged_files  # heavy, as what opens a savepoint is
+
         return damaged_files(self.savepoint)
 
     @property
@@ -270,6 +271,9 @@ class Database(TableOwner):
 
     def _opened(self) -> SavepointTables:
         """Return the tables of the open savepoint: the same ones as long as it stays open, by which engines know them again."""
+        # Heavy: many statements need the tables of no savepoint, or of one.
+        from catalog.savepointtables import SavepointTables
+
         savepoint, uids = self.savepoint, self.uids
         with self._lock:
             # A cluster may tell uids later: the tables then get the names that people know.

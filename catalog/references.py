@@ -8,21 +8,21 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
+import readers
 from readers import (
     DEFAULT_OPTIONS,
-    JobClasses,
     MissingFileError,
     NotASavepointError,
     ReaderError,
-    Savepoint,
     SavepointLocation,
-    Selection,
-    State,
     StorageOptions,
     absolute,
-    load_state_info,
 )
+
+if TYPE_CHECKING:
+    from readers import JobClasses, Savepoint, State
 
 # Each keeps the headers that were read, and the state files mapped.
 _OPEN_SAVEPOINTS = 64
@@ -114,19 +114,19 @@ open_savepoint = OpenSavepoints(_OPEN_SAVEPOINTS)
 
 
 def _opened(reference: SavepointReference) -> Savepoint:
-    return Savepoint(
+    return readers.Savepoint(
         reference.path,
         roots=reference.roots,
         path_map=dict(reference.path_map),
         options=reference.options,
-        state_info=load_state_info(reference.state_info) if reference.state_info else None,
+        state_info=readers.load_state_info(reference.state_info) if reference.state_info else None,
         jars=_job_classes(reference.jars, reference.version) if reference.jars else None,
     )
 
 
 @lru_cache(maxsize=_OPEN_JARS)
 def _job_classes(jars: tuple[str, ...], _version: str) -> JobClasses:
-    return JobClasses.open(jars)
+    return readers.JobClasses.open(jars)
 
 
 def is_gone(reference: SavepointReference) -> bool:
@@ -175,7 +175,7 @@ class StateReference:
             return found
         # A file that cannot be opened explains a missing part better than the number of parts does.
         for state in states:
-            state.check(Selection())
+            state.check(readers.Selection())
         raise MissingFileError(
             f"expected the state {self.name!r} in {self.parts} parts, found another", path=self.savepoint.path
         )

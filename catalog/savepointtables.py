@@ -12,6 +12,7 @@ from functools import cached_property
 
 import pyarrow as pa
 
+import readers
 from catalog.cache.states import StateCache
 from catalog.errors import NoSuchTableError
 from catalog.facts.restorecheck import (
@@ -34,10 +35,7 @@ from catalog.references import SavepointReference
 from catalog.sqlviews import View, ViewTable, view_of
 from catalog.statetables import OperatorTable, StateTable, TableState, TimersTable, UnreadOperator
 from catalog.table import FactsTable, ReadFactsTable, Table
-from catalog.xray.keys import KeysTable, LargestTable, OrphansTable
-from catalog.xray.reference import OperatorReference
-from catalog.xray.sizes import SizesTable
-from readers import SOURCE_OFFSETS, Operator, ReaderError, Savepoint, State, StateKind
+from readers import Operator, ReaderError, Savepoint, State, StateKind
 
 STATE_META_NAME = "StateMeta"
 OPERATORS_NAME = "operators"
@@ -63,6 +61,7 @@ _RESERVED = (
     XRAY_LARGEST_NAME,
     XRAY_ORPHAN_TIMERS_NAME,
 )
+_FOLDED_RESERVED = frozenset(name.casefold() for name in _RESERVED)
 _SEPARATOR = "__"
 # The families of handles that may hold timers: RocksDB's timers on the heap are raw keyed state.
 _WITH_TIMERS = frozenset({StateKind.VALUE, StateKind.RAW_KEYED})
@@ -133,8 +132,9 @@ class SavepointTables:
         operators = self.savepoint.operators
         wanted = [(self._label(operator), operator.operator_id) for operator in operators]
         # An operator may be called `files`: the table of facts keeps its name.
-        reserved = {name.casefold() for name in _RESERVED}
-        free = [(f"{name}_{tail}" if name.casefold() in reserved else name, tail) for name, tail in wanted]
+        free = [
+            (f"{name}_{tail}" if name.casefold() in _FOLDED_RESERVED else name, tail) for name, tail in wanted
+        ]
         return dict(zip((tail for _, tail in wanted), unique_names(free), strict=True))
 
     def operator_of(self, name: str) -> str:
@@ -169,7 +169,7 @@ class SavepointTables:
 
     def _find(self, folded: str) -> Table | None:
         """Return the table of a casefolded name; None if there is none."""
-        if folded in self._own_tables:
+        if folded in _FOLDED_RESERVED:
             return self._own_tables[folded]
         # `a__b__c` may be state `b__c` of operator `a` and state `c` of operator `a__b`: the last operator wins.
         for operator in reversed(self.savepoint.operators):
@@ -245,7 +245,9 @@ class SavepointTables:
         yield FactsTable(STATE_META_NAME, "what states there are, and in which types", STATE_META, state_meta)
         yield FactsTable(OPERATORS_NAME, "the operators", OPERATORS, lambda: operator_rows(savepoint, uids))
         yield FactsTable(FILES_NAME, "the files and inline parts", FILES, lambda: file_rows(savepoint))
-        yield ReadFactsTable(SOURCE_OFFSETS_NAME, "where the sources stand", SOURCE_OFFSETS, source_offsets)
+        yield ReadFactsTable(
+            SOURCE_OFFSETS_NAME, "where the sources stand", readers.SOURCE_OFFSETS, source_offsets
+        )
 
     def _checks(self) -> Iterator[Table]:
         savepoint, uids = self.savepoint, self._uids
@@ -266,6 +268,11 @@ class SavepointTables:
         )
 
     def _xray(self) -> Iterator[Table]:
+        # Heavy: they read in ways that no other table does.
+        from catalog.xray.keys import KeysTable, LargestTable, OrphansTable
+        from catalog.xray.reference import OperatorReference
+        from catalog.xray.sizes import SizesTable
+
         def find() -> tuple[tuple[Operator, OperatorReference], ...]:
             self._read_ahead()
             return tuple(

@@ -110,6 +110,33 @@ class Split(ABC):
         """
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DerivedSplit(Split):
+    """A split whose rows are made from those of another one, batch by batch.
+
+    Attributes:
+        origin: the other one.
+        size_bytes: about how many bytes of the savepoint it reads.
+        cached_bytes: about how many bytes it reads from the cache instead.
+    """
+
+    origin: Split
+    size_bytes: int
+    cached_bytes: int = 0
+
+    @property
+    def origin_bytes(self) -> int:
+        return self.origin.origin_bytes
+
+    @property
+    def order(self) -> tuple[int, int]:
+        return self.origin.order
+
+    @property
+    def wanted_key_groups(self) -> frozenset[int]:
+        return self.origin.wanted_key_groups
+
+
 @dataclass(frozen=True, slots=True)
 class Scan:
     """Rows of a table, read on demand; picklable.

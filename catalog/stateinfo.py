@@ -6,20 +6,13 @@ import os
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from readers import (
-    DEFAULT_OPTIONS,
-    STATE_INFO_FILE_NAME,
-    CorruptDataError,
-    Descriptors,
-    Savepoint,
-    StorageError,
-    StorageOptions,
-    load_job_plan,
-    read_bounded,
-    read_descriptors,
-    write_state_info,
-)
+import readers
+from readers import DEFAULT_OPTIONS, STATE_INFO_FILE_NAME, CorruptDataError, StorageError, StorageOptions
+
+if TYPE_CHECKING:
+    from readers import Descriptors
 
 
 def state_info_of(
@@ -44,9 +37,11 @@ def state_info_of(
         ReaderError: the savepoint, the plan or the descriptors cannot be read.
     """
     descriptors = None if protobuf is None else _descriptors(protobuf)
-    savepoint = Savepoint(path, path_map=path_map, options=options)
+    savepoint = readers.Savepoint(path, path_map=path_map, options=options)
     try:
-        return write_state_info(savepoint, load_job_plan(plan) if plan is not None else None, descriptors)
+        return readers.write_state_info(
+            savepoint, readers.load_job_plan(plan) if plan is not None else None, descriptors
+        )
     finally:
         savepoint.close()
 
@@ -76,10 +71,13 @@ def write(
     # A reader sees the old file or the new one, never half of it; mkstemp's file is private until then.
     try:
         descriptor, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}-")
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, target)
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                file.write(text)
+            os.chmod(temporary, 0o644)
+            os.replace(temporary, target)
+        finally:
+            Path(temporary).unlink(missing_ok=True)
     except OSError as error:
         raise StorageError(
             f"expected a place to write to, found {error.strerror}", path=str(target)
@@ -95,18 +93,18 @@ def read_uids(path: str | os.PathLike[str]) -> tuple[str, ...]:
         CorruptDataError: it is not UTF-8.
     """
     try:
-        lines = read_bounded(path, "a file of uids").decode().splitlines()
+        lines = readers.read_bounded(path, "a file of uids").decode().splitlines()
     except UnicodeDecodeError as error:
         raise CorruptDataError("expected UTF-8 text", path=os.fspath(path), position=error.start) from error
     return tuple(dict.fromkeys(line.strip() for line in lines if line.strip()))
 
 
 def _descriptors(path: str | os.PathLike[str]) -> Descriptors:
-    return read_descriptors(read_bounded(path, "a FileDescriptorSet"), os.fspath(path))
+    return readers.read_descriptors(readers.read_bounded(path, "a FileDescriptorSet"), os.fspath(path))
 
 
 def _beside(path: str | os.PathLike[str]) -> Path:
-    location = Savepoint(path).location
+    location = readers.Savepoint(path).location
     directory = location.exclusive_directory
     if directory.scheme != "file":
         raise StorageError("expected a file to write to, for the savepoint is remote", path=str(directory))

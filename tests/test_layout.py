@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import re
 from collections import Counter
 from functools import cache
@@ -246,6 +247,27 @@ def test_the_face_of_the_readers_is_what_other_rooms_use() -> None:
     errors = {name for name in readers.__all__ if name.endswith("Error")}
 
     assert set(readers.__all__) - used - errors == set()
+
+
+@pytest.mark.parametrize("room", ["readers", "writers", "catalog"])
+def test_a_face_loads_each_name_from_where_type_checkers_see_it(room: str) -> None:
+    face = importlib.import_module(room)
+    seen = {
+        alias.asname or alias.name: (
+            f"{node.module}.{alias.name}"
+            if f"{node.module}.{alias.name}" in modules()
+            else f"{node.module}:{alias.name}"
+        )
+        for block in trees()[Path(room, "__init__.py")].body
+        if isinstance(block, ast.If)
+        for node in block.body
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] in ROOMS
+        for alias in node.names
+    }
+
+    assert seen == face._HOMES
+    assert set(face.__all__) - {"late_names"} == seen.keys()
+    assert [name for name in seen if not hasattr(face, name)] == []
 
 
 def test_files_are_short() -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from catalog.database import Database
-from catalog.differences.summarytable import SummaryTable
-from catalog.differences.table import diff_table
 from catalog.predicate import Predicate
 from catalog.table import Table
 
@@ -31,6 +29,10 @@ class ComparedDatabases:
             NoSuchTableError: neither database has such a table; near names in the error.
             ReaderError: a savepoint cannot be opened, or a file that may hold the state of this name cannot be read.
         """
+        # Heavy: few statements compare.
+        from catalog.differences.summarytable import SummaryTable
+        from catalog.differences.table import diff_table
+
         if name is None:
             return SummaryTable(self._before, self._after)
         return diff_table(self._before, self._after, name)

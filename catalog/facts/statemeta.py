@@ -15,17 +15,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from readers import (
-    SOURCE_OFFSETS,
-    Operator,
-    OperatorState,
-    ReaderError,
-    Savepoint,
-    Serializer,
-    State,
-    StateObject,
-    source_offsets,
-)
+import readers
+from readers import Operator, OperatorState, ReaderError, Savepoint, Serializer, State, StateObject
 
 _INT, _LONG, _TEXT, _BOOL = pa.int32(), pa.int64(), pa.string(), pa.bool_()
 
@@ -190,11 +181,11 @@ def source_offset_rows(
         uids: operator id → uid, for uids that are not from `_metadata`.
         failed: takes the error of each state file that may hold positions and cannot be read.
     """
-    rows = source_offsets(savepoint, failed).to_pylist()
+    rows = readers.source_offsets(savepoint, failed).to_pylist()
     # The readers know only the uids of `_metadata`, not those that the user gave for older savepoints.
     for row in rows:
         row["operator_uid"] = row["operator_uid"] or uids.get(row["operator_id"])
-    return pa.RecordBatch.from_pylist(rows, schema=SOURCE_OFFSETS)
+    return pa.RecordBatch.from_pylist(rows, schema=readers.SOURCE_OFFSETS)
 
 
 def _handles(savepoint: Savepoint) -> Iterator[tuple[str, int | None, str, StateObject]]:

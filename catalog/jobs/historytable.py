@@ -27,9 +27,8 @@ from catalog.cache.states import CacheUse
 from catalog.database import Database
 from catalog.predicate import ANYTHING, Predicate
 from catalog.references import SavepointReference, is_gone
-from catalog.scan import Scan, ScanCounter, Split
+from catalog.scan import DerivedSplit, Scan, ScanCounter, Split
 from catalog.splits import Output
-from catalog.statetables import common_type
 from catalog.table import Table
 from readers import ReaderError, SavepointGoneError
 
@@ -65,37 +64,19 @@ class Member:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class HistorySplit(Split):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistorySplit(DerivedSplit):
     """A split of the table of one checkpoint, as rows of the history.
 
     Attributes:
-        origin: the split.
         checkpoint: the savepoint that it is of.
         database: the name of its database.
         outputs: the columns of the history.
-        size_bytes: about how many bytes of the savepoint it reads.
-        cached_bytes: about how many bytes it reads from the cache instead.
     """
 
-    origin: Split
     checkpoint: SavepointReference
     database: str
     outputs: tuple[Output, ...]
-    size_bytes: int
-    cached_bytes: int = 0
-
-    @property
-    def origin_bytes(self) -> int:
-        return self.origin.origin_bytes
-
-    @property
-    def order(self) -> tuple[int, int]:
-        return self.origin.order
-
-    @property
-    def wanted_key_groups(self) -> frozenset[int]:
-        return self.origin.wanted_key_groups
 
     def elsewhere(self) -> HistorySplit:
         return self._with(self.origin.elsewhere(), self.outputs)
@@ -199,12 +180,12 @@ class HistoryTable(Table):
             outputs = self._outputs(member)
             splits += (
                 HistorySplit(
-                    split,
-                    member.database.reference,
-                    member.database.name,
-                    outputs,
-                    split.size_bytes,
-                    split.cached_bytes,
+                    origin=split,
+                    checkpoint=member.database.reference,
+                    database=member.database.name,
+                    outputs=outputs,
+                    size_bytes=split.size_bytes,
+                    cached_bytes=split.cached_bytes,
                 )
                 for split in scan.splits
             )
@@ -246,6 +227,8 @@ def history_schema(schemas: Sequence[pa.Schema]) -> pa.Schema:
         for column in schema:
             types.setdefault(column.name, []).append(column.type)
     # A column of a table of SQL may have such a name, too: the checkpoint goes before it.
+    from catalog.statetables import common_type  # heavy, as all that reads states is
+
     columns = [(name, common_type(found)) for name, found in types.items() if name not in _OWN.names]
     return pa.schema([*_OWN, *columns])
 

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 import pyarrow as pa
 
-from readers import json_text
+import readers
 
 _TEXT = pa.string()
 ENTRIES = pa.schema([("namespace", _TEXT), ("map_key", _TEXT), ("list_index", pa.int32()), ("value", _TEXT)])
@@ -24,12 +24,12 @@ def entries_of(batch: pa.RecordBatch, value: str, json_columns: Collection[str] 
     def column(name: str) -> pa.Array:
         if name not in batch.schema.names:
             return pa.nulls(batch.num_rows, _TEXT)
-        return batch.column(name) if name in json_columns else json_text(batch.column(name))
+        return batch.column(name) if name in json_columns else readers.json_text(batch.column(name))
 
     def namespace() -> pa.Array:
         # SQL's operators store of a window its end, in milliseconds.
         if "namespace" in batch.schema.names and pa.types.is_int64(batch.schema.field("namespace").type):
-            return json_text(batch.column("namespace").cast(pa.timestamp("ms")))
+            return readers.json_text(batch.column("namespace").cast(pa.timestamp("ms")))
         return column("namespace")
 
     has_index = "list_index" in batch.schema.names

@@ -86,6 +86,16 @@ def test_a_place_that_cannot_be_written_to_is_an_error(savepoint: Path, tmp_path
         write(savepoint, output=tmp_path / "none" / "stateInfo")
 
 
+def test_a_file_that_cannot_be_replaced_leaves_nothing_behind(savepoint: Path) -> None:
+    (savepoint / "stateInfo").mkdir()
+    before = sorted(savepoint.iterdir())
+
+    with pytest.raises(StorageError, match=r"expected a place to write to, found Is a directory.*stateInfo"):
+        write(savepoint, output=savepoint / "stateInfo")
+
+    assert sorted(savepoint.iterdir()) == before
+
+
 def test_without_a_plan_the_text_has_the_states() -> None:
     document = json.loads(state_info_of(OLD))
 
