@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from catalog.cache.listings import ListedTable, listing_key
+from catalog.cache.listings import ListedTable, listing_key, outline_key
 from catalog.cache.states import StateCache
 from catalog.jobs.facts import NO_FACTS, CheckpointFacts, KnownFacts
 from catalog.labels import JobPlace, folders_above, job_place
 from catalog.predicate import Predicate
-from catalog.references import SavepointReference, is_gone, open_savepoint
+from catalog.references import SavepointReference, is_gone, open_savepoint, outline_of
 from catalog.table import Table, TableOwner
 from readers import ReaderError, operator_id_of
 
@@ -219,12 +219,18 @@ class Database(TableOwner):
             return tuple(self._opened().all())
         self._listed, self._listed_uids = memory.read(key), uids
         if self._listed is None:
+            outline = outline_of(self.reference)
+            common = None if outline is None else outline_key(outline, tuple(uids.items()))
+            self._listed = None if common is None else memory.link(key, common)
+        if self._listed is None:
             opened = self._opened()
             found = tuple(ListedTable(one.name, one.comment, one.schema) for one in opened.all())
             # The key does not say which jars its stateInfo names, and what they hold now.
             if not opened.is_whole or self.savepoint.state_info.jars:
                 return found
             memory.write(key, found)
+            if common is not None:
+                memory.link(common, key)
             self._listed = found
         return self._listed
 

@@ -132,6 +132,7 @@ if TYPE_CHECKING:
     from readers.offsets import SCHEMA as SOURCE_OFFSETS
     from readers.offsets import OffsetPlace, offset_places, source_offsets
     from readers.operators import Operator
+    from readers.outlining import quick_outline
     from readers.recognition import MAGIC, STATE_INFO_FILE_NAME
     from readers.rows import conform, is_keyed, merged_type
     from readers.samples.sample import ValueSample, sample_of
@@ -381,6 +382,7 @@ __all__ = [
     "operator_program",
     "orphan_timers",
     "other_rows",
+    "quick_outline",
     "read_bounded",
     "read_descriptors",
     "read_job_plan",
@@ -583,6 +585,7 @@ _HOMES = {
     "offset_places": "readers.offsets:offset_places",
     "operator_header_of": "readers.formats.operatorstate.source:operator_header_of",
     "operator_id_of": "readers.keygroups:operator_id_of",
+    "quick_outline": "readers.outlining:quick_outline",
     "operator_program": "readers.formats.operatorstate.layout:operator_program",
     "orphan_timers": "readers.surveys.orphans:orphan_timers",
     "other_rows": "readers.differences.matching:other_rows",

@@ -1,18 +1,33 @@
 """The tables that savepoints have, remembered on disk: a listing of many savepoints reads the headers of all their state files.
 
-One file a savepoint; its name is a digest of
+Most savepoints of a job have the same tables, so one file holds the tables of all savepoints that have just these. Its name is the digest
+of its content.
+
+| bytes | content of a file of tables |
+|---|---|
+| 16 | BLAKE2b of the rest |
+| others | a stream of Arrow's IPC, compressed: name, comment, and the columns as a schema of Arrow |
+
+The file `index` says which savepoint has which tables. It only grows, until it is half thrown away. The last line of a savepoint counts.
+
+| bytes | content of a line of the index |
+|---|---|
+| 16 | key of the savepoint, or of an outline |
+| 16 | digest in the name of the file of its tables |
+| 8 | BLAKE2b of these |
+
+The key of a savepoint is a digest of
 
 * path, size and time of change of `_metadata` and of `stateInfo`;
 * how it is opened: more roots, other paths, uids;
 * the source code of the readers and of the catalog, and the version of the layout.
 
-| bytes | content |
-|---|---|
-| 16 | BLAKE2b of the rest |
-| others | a stream of Arrow's IPC, compressed: name, comment, and the columns as a schema of Arrow |
+A line may also begin with the digest of an outline (`Savepoint.outline`): what decides on the tables of a savepoint, which the
+checkpoints of a job share, and the same code and uids. So of a job the headers of one checkpoint are parsed, and of all others
+only compared.
 
 A savepoint of which a file could not be read is not remembered. A file that is damaged, or does not fit its digest, is as good
-as none: it is removed, and the headers are read again. The names of files have no path in them, and the files no rows.
+as none: it is removed, and the headers are read again; a damaged line counts as none. Nothing here has a path or a row in it.
 """
 
 from __future__ import annotations
@@ -28,22 +43,30 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import TypeAlias
 
 import pyarrow as pa
 
 import catalog as own_package
 import readers
 from catalog.references import SavepointReference
-from readers import STATE_INFO_FILE_NAME, MissingFileError, ReaderError, SavepointLocation
+from readers import METADATA_FILE_NAME, STATE_INFO_FILE_NAME, MissingFileError, ReaderError, SavepointLocation
 
 MOST_BYTES = 256 << 20
 # A savepoint of some thousand operators has some megabytes.
 _LARGEST_BYTES = 64 << 20
-_LAYOUT_VERSION = 1
+_LAYOUT_VERSION = 2
 _DIGEST_BYTES = 16
-_SUFFIX, _PARTIAL = ".tables", ".partial"
+_CHECK_BYTES = 8
+_LINE_BYTES = 2 * _DIGEST_BYTES + _CHECK_BYTES
+# Of the bytes of a cache; 1.6 million savepoints.
+_INDEX_SHARE = 4
+_SUFFIX, _PARTIAL, _INDEX = ".tables", ".partial", "index"
 _DAY_S, _HOUR_S = 86_400, 3_600
 _ON_THIS_THREAD = pa.ipc.IpcReadOptions(use_threads=False)
+_Files: TypeAlias = tuple[str, tuple[int, int], tuple[int, int] | None]
+"""The path of `_metadata`; its size and time; those of the `stateInfo` beside it."""
+
 _COLUMNS = pa.schema([("name", pa.string()), ("comment", pa.string()), ("columns", pa.binary())])
 
 
@@ -75,10 +98,28 @@ class ListingCache:
         self._max_bytes = max_bytes
         self._lock = threading.Lock()
         self._room = 0
+        self._digests: dict[bytes, bytes] = {}
+        self._index_state: tuple[int, int] = (0, 0)
+        self._found: dict[bytes, tuple[ListedTable, ...]] = {}
 
     def read(self, key: str) -> tuple[ListedTable, ...] | None:
-        """Return the tables of a key; None if they are not remembered."""
-        path = self._directory / (key + _SUFFIX)
+        """Return the tables of a key, the same object for savepoints that have the same; None if they are not remembered."""
+        with self._lock:
+            digest = self._digests.get(bytes.fromhex(key))
+            if digest is None:
+                self._read_index()
+                digest = self._digests.get(bytes.fromhex(key))
+            if digest is None:
+                return None
+            found = self._found.get(digest)
+            if found is None:
+                found = self._read_tables(digest)
+                if found is not None:
+                    self._found[digest] = found
+        return found
+
+    def _read_tables(self, digest: bytes) -> tuple[ListedTable, ...] | None:
+        path = self._directory / (digest.hex() + _SUFFIX)
         try:
             with path.open("rb") as file:
                 content = file.read(_LARGEST_BYTES + 1)
@@ -96,32 +137,99 @@ class ListingCache:
 
     def write(self, key: str, tables: Iterable[ListedTable]) -> None:
         """Remember the tables of a key; without effect where the directory cannot be written."""
-        content = _content_of(tables)
+        listed = tuple(tables)
+        content = _content_of(listed)
         if len(content) > min(_LARGEST_BYTES, self._max_bytes):
             return
+        digest = content[:_DIGEST_BYTES]
         with contextlib.suppress(OSError), self._lock:
             self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if self._room < len(content):
-                self._room = self._sweep(len(content))
-            self._room -= len(content)
-            # A file that is half written after a power cut does not fit its digest.
-            descriptor, partial = tempfile.mkstemp(suffix=_PARTIAL, dir=self._directory)
-            try:
-                with os.fdopen(descriptor, "wb") as file:
-                    file.write(content)
-                Path(partial).replace(self._directory / (key + _SUFFIX))
-            except OSError:
-                Path(partial).unlink(missing_ok=True)
-                raise
+            if self._room < len(content) + _LINE_BYTES:
+                self._room = self._sweep(len(content) + _LINE_BYTES)
+            path = self._directory / (digest.hex() + _SUFFIX)
+            if not path.exists():
+                self._room -= len(content)
+                self._write_file(path, content)
+            self._room -= _LINE_BYTES
+            self._append(bytes.fromhex(key), digest)
+            self._found[digest] = listed
+
+    def link(self, key: str, known: str) -> tuple[ListedTable, ...] | None:
+        """Remember for a key the tables of another one, and return them; None if they are not remembered."""
+        found = self.read(known)
+        if found is not None:
+            with contextlib.suppress(OSError), self._lock:
+                if self._room < _LINE_BYTES:
+                    self._room = self._sweep(_LINE_BYTES)
+                # The line of the other key may have been thrown away with the older half of the index.
+                digest = self._digests.get(bytes.fromhex(known))
+                if digest is not None:
+                    self._room -= _LINE_BYTES
+                    self._append(bytes.fromhex(key), digest)
+        return found
+
+    def _write_file(self, path: Path, content: bytes) -> None:
+        # A file that is half written after a power cut does not fit its digest.
+        descriptor, partial = tempfile.mkstemp(suffix=_PARTIAL, dir=self._directory)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(content)
+            Path(partial).replace(path)
+        except OSError:
+            Path(partial).unlink(missing_ok=True)
+            raise
+
+    def _append(self, key: bytes, digest: bytes) -> None:
+        """Append a line to the index. Other processes may do so at the same time: each line is one write."""
+        line = key + digest
+        with (self._directory / _INDEX).open("ab") as file:
+            size = os.fstat(file.fileno()).st_size
+            # What a power cut or a full disk has left of a line would move all lines behind it.
+            padding = bytes(-size % _LINE_BYTES)
+            file.write(padding + line + _digest(line)[:_CHECK_BYTES])
+        self._digests[key] = digest
+
+    def _read_index(self) -> None:
+        """Read the lines of the index that are new; all of them if the file is another one."""
+        path = self._directory / _INDEX
+        try:
+            with path.open("rb") as file:
+                status = os.fstat(file.fileno())
+                number, read = self._index_state
+                if number != status.st_ino or read > status.st_size:
+                    self._digests, read = {}, 0
+                file.seek(read)
+                content = file.read(min(status.st_size - read, self._max_bytes))
+        except OSError:
+            return
+        whole = len(content) - len(content) % _LINE_BYTES
+        self._index_state = status.st_ino, read + whole
+        for start in range(0, whole, _LINE_BYTES):
+            line = content[start : start + 2 * _DIGEST_BYTES]
+            if _digest(line)[:_CHECK_BYTES] == content[start + 2 * _DIGEST_BYTES : start + _LINE_BYTES]:
+                self._digests[line[:_DIGEST_BYTES]] = line[_DIGEST_BYTES:]
+
+    def _halve_index(self) -> None:
+        """Throw the older half of the index away."""
+        path = self._directory / _INDEX
+        lines = path.read_bytes()
+        keep = len(lines) // _LINE_BYTES // 2 * _LINE_BYTES
+        self._write_file(path, lines[-keep:] if keep else b"")
+        self._digests, self._index_state = {}, (0, 0)
+        self._read_index()
 
     def _sweep(self, size_bytes: int) -> int:
         """Remove the files of killed writers, and the least recently used others if a quarter is not free; return the free bytes."""
+        with contextlib.suppress(FileNotFoundError):
+            if (self._directory / _INDEX).stat().st_size > self._max_bytes // _INDEX_SHARE:
+                self._halve_index()
         files = sorted(self._files())
         left = sum(size for _, size, _ in files)
         allowed = min(self._max_bytes * 3 // 4, self._max_bytes - size_bytes)
         for modified, size, path in files:
             is_rest = path.suffix == _PARTIAL and time.time() - modified > _HOUR_S
-            if is_rest or left > allowed:
+            if is_rest or (left > allowed and path.name != _INDEX):
+                self._found.clear()
                 path.unlink(missing_ok=True)
                 left -= size
         return self._max_bytes - left
@@ -129,7 +237,7 @@ class ListingCache:
     def _files(self) -> Iterator[tuple[float, int, Path]]:
         """Yield (time of change, bytes, file)."""
         for path in self._directory.iterdir():
-            if path.suffix in (_SUFFIX, _PARTIAL):
+            if path.suffix in (_SUFFIX, _PARTIAL) or path.name == _INDEX:
                 with contextlib.suppress(OSError):
                     status = path.stat()
                     yield status.st_mtime, status.st_size, path
@@ -146,24 +254,51 @@ def listing_key(
         operator_uids: (operator id, uid) for uids that the savepoint does not store.
     """
     try:
-        location = SavepointLocation(reference.path, options=reference.options)
-        metadata = location.identity(location.metadata)
-        beside = None
-        with contextlib.suppress(MissingFileError):
-            beside = location.identity(location.exclusive_directory / STATE_INFO_FILE_NAME)
+        # A list asks this of thousands of savepoints.
+        found = _remote_files(reference) if "://" in reference.path else _local_files(reference.path)
         given = []
         for path in filter(None, (reference.state_info, *reference.jars)):
             status = Path(path).stat()
             given.append((path, status.st_size, status.st_mtime_ns))
     except (ReaderError, OSError):
         return None
-    if not metadata.mtime_ns:
+    file, metadata, beside = found
+    if not metadata[1]:
         return None
     facts = [
-        _LAYOUT_VERSION, _code_version(), str(location.metadata), metadata, beside, given, reference.version, modified_ns,
+        _LAYOUT_VERSION, _code_version(), file, metadata, beside, given, reference.version, modified_ns,
         reference.roots, reference.path_map, sorted(operator_uids),
     ]  # fmt: skip
     return hashlib.blake2b(json.dumps(facts).encode(), digest_size=_DIGEST_BYTES).hexdigest()
+
+
+def outline_key(outline: bytes, operator_uids: Sequence[tuple[str, str]]) -> str:
+    """Return the key of the tables of all savepoints with an outline.
+
+    Args:
+        outline: of a savepoint; see `Savepoint.outline`.
+        operator_uids: (operator id, uid) for uids that the savepoint does not store.
+    """
+    facts = [_LAYOUT_VERSION, _code_version(), outline.hex(), sorted(operator_uids)]
+    return hashlib.blake2b(json.dumps(facts).encode(), digest_size=_DIGEST_BYTES).hexdigest()
+
+
+def _local_files(path: str) -> _Files:
+    metadata = os.path.abspath(path if os.path.isfile(path) else os.path.join(path, METADATA_FILE_NAME))
+    status, beside = os.stat(metadata), None
+    with contextlib.suppress(FileNotFoundError):
+        found = os.stat(os.path.join(os.path.dirname(metadata), STATE_INFO_FILE_NAME))
+        beside = found.st_size, found.st_mtime_ns
+    return metadata, (status.st_size, status.st_mtime_ns), beside
+
+
+def _remote_files(reference: SavepointReference) -> _Files:
+    location = SavepointLocation(reference.path, options=reference.options)
+    metadata = location.identity(location.metadata)
+    beside = None
+    with contextlib.suppress(MissingFileError):
+        beside = location.identity(location.exclusive_directory / STATE_INFO_FILE_NAME)
+    return str(location.metadata), metadata, beside
 
 
 def _content_of(tables: Iterable[ListedTable]) -> bytes:

@@ -43,12 +43,17 @@ class HistoryDatabase(TableOwner):
         """
         found: dict[str, list[ListedTable | Table]] = {}
         failures: list[ReaderError] = []
+        # Most checkpoints of a job have the same tables, remembered as one object.
+        seen: dict[int, Sequence[ListedTable | Table]] = {}
         for database in self.databases:
             try:
                 listed = database.listed()
             except ReaderError as error:
                 failures.append(error)
                 continue
+            if id(listed) in seen:
+                continue
+            seen[id(listed)] = listed
             for table in listed:
                 found.setdefault(table.name.casefold(), []).append(table)
         if len(failures) == len(self.databases):

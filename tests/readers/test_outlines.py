@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from readers import JobClasses, Savepoint
+from readers import JobClasses, Savepoint, quick_outline
 from readers.connectors.names import CONNECTOR_STATES
 from readers.connectors.recognition import LAYOUTS
 from readers.formats.entry import StateKind
@@ -24,7 +24,6 @@ from readers.metadata import (
     SubtaskState,
     read_metadata,
 )
-from readers.outlining import quick_outline
 from tests.support.damaged import corrupt, remove, write_in_files
 from tests.support.metadata_writer import write_metadata
 from tests.support.paths import DATA

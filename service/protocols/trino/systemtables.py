@@ -115,18 +115,18 @@ class TrinoTables(SystemTables):
 
 def _schemata(_tables: TrinoTables, schemas: Iterator[ListedSchema]) -> Iterator[dict[str, Any]]:
     for one in schemas:
-        yield from schemata_rows(one)
+        yield from schemata_rows(one.name)
     yield {"catalog_name": CATALOG, "schema_name": INFORMATION_SCHEMA}
 
 
 def _tables(_tables: TrinoTables, schemas: Iterator[ListedSchema]) -> Iterator[dict[str, Any]]:
     for one in schemas:
-        yield from tables_rows(one)
+        yield from tables_rows(one.name, tables_of(one.database))
 
 
 def _columns(_tables: TrinoTables, schemas: Iterator[ListedSchema]) -> Iterator[dict[str, Any]]:
     for one in schemas:
-        yield from columns_rows(one, trino_type)
+        yield from columns_rows(one.name, tables_of(one.database), trino_type)
 
 
 def _comments(_tables: TrinoTables, schemas: Iterator[ListedSchema]) -> Iterator[dict[str, Any]]:

@@ -10,19 +10,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 
-from catalog import Catalog, ListedTable, NoSuchTableError
-from catalog.table import FactsTable, Table, TableOwner
+from catalog import Catalog, ListedTable
+from catalog.table import Table, TableOwner
 from readers import ReaderError
-from service.sql.schemas.named import ListedSchema, listed_schemas
+from service.sql.schemas.named import ListedSchema, facts_table, listed_schemas
 from service.sql.types import sql_type
 
 INFORMATION_SCHEMA = "information_schema"
 # The one catalog that clients see.
 CATALOG = "flink"
+
+Tables: TypeAlias = Sequence[ListedTable | Table]
+_Rows: TypeAlias = Callable[[str, Tables], Iterator[dict[str, Any]]]
 
 
 def information_schema_table(catalog: Catalog, name: str, databases: Iterable[str] | None = None) -> Table:
@@ -36,31 +40,26 @@ def information_schema_table(catalog: Catalog, name: str, databases: Iterable[st
     Raises:
         NoSuchTableError: there is no such table; the error has near names.
     """
-    listing = _TABLES.get(name.casefold())
-    if listing is None:
-        raise NoSuchTableError(name, _TABLES, INFORMATION_SCHEMA)
-    comment, schema, rows = listing
     wanted = None if databases is None else tuple(databases)
 
     # Made when it is read: rows of `columns` need the headers of all operators of all databases.
-    def make() -> pa.RecordBatch:
-        listed = listed_schemas(catalog, wanted)
-        return pa.RecordBatch.from_pylist([row for one in listed for row in rows(one)], schema=schema)
+    def batch_of(schema: pa.Schema, rows: _Rows) -> pa.RecordBatch:
+        return _rows_of(listed_schemas(catalog, wanted), schema, rows)
 
-    return FactsTable(name.casefold(), comment, schema, make)
+    return facts_table(name, _TABLES, INFORMATION_SCHEMA, batch_of)
 
 
-def schemata_rows(one: ListedSchema) -> Iterator[dict[str, Any]]:
+def schemata_rows(name: str, _tables: Tables = ()) -> Iterator[dict[str, Any]]:
     """Yield the row of a schema."""
-    yield {"catalog_name": CATALOG, "schema_name": one.name}
+    yield {"catalog_name": CATALOG, "schema_name": name}
 
 
-def tables_rows(one: ListedSchema) -> Iterator[dict[str, Any]]:
+def tables_rows(name: str, tables: Tables) -> Iterator[dict[str, Any]]:
     """Yield the rows of the tables of a schema."""
-    for table in tables_of(one.database):
+    for table in tables:
         yield {
             "table_catalog": CATALOG,
-            "table_schema": one.name,
+            "table_schema": name,
             "table_name": table.name,
             "table_type": "BASE TABLE",
             "table_comment": table.comment,
@@ -68,14 +67,14 @@ def tables_rows(one: ListedSchema) -> Iterator[dict[str, Any]]:
 
 
 def columns_rows(
-    one: ListedSchema, type_name: Callable[[pa.DataType], str] = sql_type
+    name: str, tables: Tables, type_name: Callable[[pa.DataType], str] = sql_type
 ) -> Iterator[dict[str, Any]]:
     """Yield the rows of the columns of a schema, with the names that a dialect has for types."""
-    for table in tables_of(one.database):
+    for table in tables:
         for position, column in enumerate(table.schema, start=1):
             yield {
                 "table_catalog": CATALOG,
-                "table_schema": one.name,
+                "table_schema": name,
                 "table_name": table.name,
                 "column_name": column.name,
                 "ordinal_position": position,
@@ -84,7 +83,7 @@ def columns_rows(
             }
 
 
-def tables_of(database: TableOwner) -> Sequence[ListedTable | Table]:
+def tables_of(database: TableOwner) -> Tables:
     """Return the tables of a database; none if the database cannot be read."""
     try:
         return database.listed()
@@ -92,11 +91,43 @@ def tables_of(database: TableOwner) -> Sequence[ListedTable | Table]:
         return []
 
 
+def _rows_of(listed: Sequence[ListedSchema], schema: pa.Schema, rows: _Rows) -> pa.RecordBatch:
+    """Return the rows of schemas. Those of schemas with the same tables are made once: most savepoints of a job have the same."""
+    if rows is schemata_rows:
+        return pa.RecordBatch.from_pylist(
+            [row for one in listed for row in rows(one.name, ())], schema=schema
+        )
+    # As long as all are kept, no other tables get the id of any of them.
+    all_tables = [tables_of(one.database) for one in listed]
+    distinct = {id(tables): tables for tables in all_tables}
+    numbers = {tables_id: number for number, tables_id in enumerate(distinct)}
+    group_of = np.array([numbers[id(tables)] for tables in all_tables], dtype=np.int64)
+    groups = [
+        pa.RecordBatch.from_pylist(list(rows("", tables)), schema=schema) for tables in distinct.values()
+    ]
+    if not groups:
+        return pa.RecordBatch.from_pylist([], schema=schema)
+    lengths = np.array([group.num_rows for group in groups], dtype=np.int64)
+    starts = np.cumsum(lengths) - lengths
+    counts = lengths[group_of]
+    ends = np.cumsum(counts)
+    # The place of a row among the rows of all groups: where its group begins, and its own place in the schema.
+    places = pa.array(np.arange(ends[-1]) + np.repeat(starts[group_of] - (ends - counts), counts))
+    names = pa.array([one.name for one in listed], pa.string())
+    name_of = pa.array(np.repeat(np.arange(len(listed)), counts))
+    columns = [
+        names.take(name_of)
+        if field.name == "table_schema"
+        else pa.concat_arrays([group.column(field.name) for group in groups]).take(places)
+        for field in schema
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
 def _schema(*columns: str, **others: pa.DataType) -> pa.Schema:
     return pa.schema([(column, others.get(column, pa.string())) for column in columns])
 
 
-_Rows = Callable[[ListedSchema], Iterator[dict[str, Any]]]
 _TABLES: dict[str, tuple[str, pa.Schema, _Rows]] = {
     "schemata": ("the databases", _schema("catalog_name", "schema_name"), schemata_rows),
     "tables": (

@@ -10,8 +10,8 @@ They have rows only of the databases that the user sees. A database that is call
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, TypeAlias, TypeVar
 
 import pyarrow as pa
 
@@ -22,6 +22,32 @@ from readers import ReaderError
 from service.errors import query_error_of
 
 SERVICE_SCHEMA = "savepointdb"
+_R = TypeVar("_R")
+_Rows: TypeAlias = Callable[[Catalog], Iterator[dict[str, Any]]]
+
+
+def facts_table(
+    name: str,
+    known: Mapping[str, tuple[str, pa.Schema, _R]],
+    where: str,
+    batch_of: Callable[[pa.Schema, _R], pa.RecordBatch],
+) -> FactsTable:
+    """Return one of the tables of a schema that lists the catalog; its rows are made when it is read.
+
+    Args:
+        name: of the table, in any case.
+        known: the tables of the schema: comment, columns, and what yields the rows.
+        where: the schema.
+        batch_of: makes the rows, of the last two.
+
+    Raises:
+        NoSuchTableError: there is no such table; the error has near names.
+    """
+    found = known.get(name.casefold())
+    if found is None:
+        raise NoSuchTableError(name, known, where)
+    comment, schema, rows = found
+    return FactsTable(name.casefold(), comment, schema, lambda: batch_of(schema, rows))
 
 
 class JobTables(TableOwner):
@@ -49,15 +75,11 @@ class JobTables(TableOwner):
         Raises:
             NoSuchTableError: there is no such table; the error has near names.
         """
-        known = _TABLES.get(name.casefold())
-        if known is None:
-            raise NoSuchTableError(name, _TABLES, SERVICE_SCHEMA)
-        comment, schema, rows = known
 
-        def make() -> pa.RecordBatch:
+        def batch_of(schema: pa.Schema, rows: _Rows) -> pa.RecordBatch:
             return pa.RecordBatch.from_pylist(list(rows(self._catalog)), schema=schema)
 
-        return FactsTable(name.casefold(), comment, schema, make)
+        return facts_table(name, _TABLES, SERVICE_SCHEMA, batch_of)
 
 
 ListedSchema: TypeAlias = AnySchema | Schema[JobTables]
@@ -150,7 +172,6 @@ def _checkpoint_row(job: Job, database: Database) -> dict[str, Any]:
 
 
 _MOMENT = pa.timestamp("us", "UTC")
-_Rows = Callable[[Catalog], Iterator[dict[str, Any]]]
 _TABLES: dict[str, tuple[str, pa.Schema, _Rows]] = {
     "jobs": (
         "the jobs",

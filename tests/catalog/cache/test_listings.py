@@ -6,17 +6,20 @@ import hashlib
 import json
 import os
 import shutil
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import catalog
 from catalog.cache.listings import ListedTable, ListingCache
 from catalog.cache.states import StateCache
 from catalog.stateinfo import write
-from readers import operator_id_of
+from readers import ReaderError, operator_id_of
 from tests.support.paths import DATA
 
 FLINK = DATA / "flink" / "2.3.0"
@@ -24,6 +27,8 @@ SAVEPOINTS = [
     FLINK / "wordcount-rocksdb-savepoints" / "native",
     FLINK / "everything-hashmap-savepoints" / "native",
 ]
+CHECKPOINTS = FLINK / "wordcount-rocksdb-checkpoint-incremental" / "checkpoint"
+ALL = sorted(path.parent for path in FLINK.rglob("_metadata") if path.parent.parent != CHECKPOINTS)
 # Without uids in `_metadata`.
 OLD = DATA / "flink" / "1.20.3" / "wordcount-rocksdb-savepoints" / "native"
 AGGREGATE = operator_id_of("aggregate")
@@ -186,9 +191,150 @@ def test_a_directory_has_a_largest_size(directory: Path) -> None:
     assert cache.read(f"{0:032x}") is None
 
 
+def test_lines_of_other_savepoints_with_the_same_tables_have_a_largest_size(directory: Path) -> None:
+    size = 20_000
+    cache = ListingCache(directory, size)
+    table = ListedTable("one", "", pa.schema([("key", pa.string())]))
+    for number in range(2000):
+        key = f"{number:032x}"
+        if number == 0 or cache.link(key, f"{number - 1:032x}") is None:
+            cache.write(key, [table])
+
+    assert sum(path.stat().st_size for path in directory.iterdir()) <= size
+    assert ListingCache(directory, size).read(f"{1999:032x}") == (table,)
+    assert cache.link(f"{3000:032x}", f"{4000:032x}") is None
+
+
 def test_a_cache_that_is_not_to_grow_remembers_nothing(savepoint: Path, directory: Path) -> None:
     cache = StateCache(directory, 1 << 20, writes=False)
     found = catalog.connect(savepoint, cache=cache)
 
     assert [table.name for table in found.database(found.databases[0]).listed()]
     assert not directory.exists()
+
+
+def test_savepoints_with_the_same_tables_share_what_is_remembered(tmp_path: Path, directory: Path) -> None:
+    for number in range(3):
+        shutil.copytree(SAVEPOINTS[0], tmp_path / "root" / f"savepoint-{number}")
+
+    def all_listed() -> list[object]:
+        found = catalog.connect(tmp_path / "root", cache=StateCache(directory, 1 << 20))
+        return [found.database(name).listed() for name in found.databases]
+
+    first, again = all_listed(), all_listed()
+
+    assert len(remembered(directory)) == 1
+    assert len({id(tables) for tables in again}) == 1
+    assert [[table.name for table in tables] for tables in first] == [  # type: ignore[attr-defined]
+        [table.name for table in tables]  # type: ignore[attr-defined]
+        for tables in again
+    ]
+
+
+def checkpoints(root: Path, directory: Path | None, **options: object) -> dict[str, Listed]:
+    """What a process that has just begun lists of all savepoints under a root, by folder."""
+    cache = None if directory is None else StateCache(directory, 1 << 20)
+    found = catalog.connect(root, cache=cache, **options)  # type: ignore[arg-type]
+    return {
+        database.folder: [(table.name, table.comment, table.schema) for table in database.listed()]
+        for database in found.known()
+    }
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Path:
+    """A copy of a job with two checkpoints."""
+    shutil.copytree(CHECKPOINTS, tmp_path / "job")
+    return tmp_path / "job"
+
+
+def test_the_next_checkpoint_of_a_job_has_the_tables_of_the_one_before(job: Path, directory: Path) -> None:
+    found = catalog.connect(job, cache=StateCache(directory, 1 << 20))
+    first, second = (found.database(name) for name in found.databases)
+
+    assert first.listed() is second.listed()
+    assert checkpoints(job, directory) == checkpoints(job, None)
+    assert len((directory / "tables" / "index").read_bytes()) == 3 * 40
+
+
+def test_a_checkpoint_that_lacks_a_file_has_its_own_tables(job: Path, directory: Path) -> None:
+    for path in (job / "chk-2").iterdir():
+        if path.name != "_metadata":
+            path.unlink()
+
+    found, expected = checkpoints(job, directory), checkpoints(job, None)
+
+    assert found == expected
+    assert found["chk-1"] != found["chk-2"]
+
+
+def test_a_checkpoint_with_a_state_info_has_its_own_tables(tmp_path: Path, directory: Path) -> None:
+    for number in (1, 2):
+        shutil.copytree(OLD, tmp_path / "old" / f"savepoint-{number}")
+    plan = tmp_path / "plan.json"
+    plan.write_text(json.dumps({"vertices": [{"id": AGGREGATE, "name": "aggregate -> Sink: out"}]}))
+    write(str(tmp_path / "old" / "savepoint-2"), plan=str(plan))
+
+    found = checkpoints(tmp_path / "old", directory)
+
+    assert found == checkpoints(tmp_path / "old", None)
+    assert found["savepoint-1"] != found["savepoint-2"]
+
+
+@pytest.mark.slow
+@settings(max_examples=50, deadline=None)
+@given(
+    st.sampled_from(ALL),
+    st.lists(st.tuples(st.floats(0, 1), st.integers(0, 255)), max_size=4),
+    st.floats(0, 1.5),
+)
+def test_a_savepoint_that_was_changed_anywhere_is_listed_as_it_is(
+    savepoint: Path, changes: list[tuple[float, int]], end: float
+) -> None:
+    """Bytes of `_metadata` are other ones, or its end is missing, while the tables of the whole one are remembered."""
+    with tempfile.TemporaryDirectory() as folder:
+        root, directory = Path(folder) / "job", Path(folder) / "cache"
+        shutil.copytree(savepoint, root / "savepoint-1")
+        checkpoints(root, directory)
+        data = bytearray((savepoint / "_metadata").read_bytes())
+        for place, value in changes:
+            # Most bytes are entries: the first ones decide on more.
+            data[int(place**3 * (len(data) - 1))] = value
+        (root / "savepoint-1" / "_metadata").write_bytes(data[: int(end * len(data))])
+
+        assert outcome(root, directory) == outcome(root, None)
+
+
+def outcome(root: Path, directory: Path | None) -> object:
+    try:
+        return checkpoints(root, directory)
+    except ReaderError as error:
+        return type(error), str(error)
+
+
+@pytest.mark.parametrize("damage", [truncated, flipped, emptied, replaced, lambda content: content[1:]])
+def test_a_damaged_index_is_as_good_as_none(
+    savepoint: Path, directory: Path, damage: Callable[[bytes], bytes]
+) -> None:
+    expected = listed(savepoint, directory)
+    index = directory / "tables" / "index"
+    index.write_bytes(damage(index.read_bytes()))
+
+    assert listed(savepoint, directory) == expected
+    without_state_files(savepoint)
+    assert listed(savepoint, directory) == expected
+
+
+def test_an_index_is_read_on_while_another_process_writes(savepoint: Path, directory: Path) -> None:
+    found = catalog.connect(savepoint)
+    tables = [
+        ListedTable(one.name, one.comment, one.schema) for one in found.database(found.databases[0]).listed()
+    ]
+    first, second = ListingCache(directory), ListingCache(directory)
+    for number in range(20):
+        first.write(f"{number:032x}", tables[: number % 3 + 1])
+
+        read = second.read(f"{number:032x}")
+        assert read is not None
+        assert [table.name for table in read] == [table.name for table in tables[: number % 3 + 1]]
+        assert second.read(f"{number + 1:032x}") is None
