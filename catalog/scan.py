@@ -11,11 +11,12 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from catalog.cache.states import CacheUse
+from catalog.cache.states import CacheFile, CacheUse
 from readers import ReadCounter, ReaderError
 
 
@@ -148,6 +149,8 @@ class Scan:
         counter: counts the bytes read, also while a scan is running.
         cache_use: what the scan means to the cache; None without a cache.
         unread: the errors of the files that cannot be opened and may hold wanted rows; empty unless it may be partial.
+        cached: a file of the cache that has all rows of the splits and no others, in columns of the same names and types;
+            None if there is none.
     """
 
     schema: pa.Schema
@@ -156,6 +159,19 @@ class Scan:
     counter: ScanCounter = field(default_factory=ScanCounter)
     cache_use: CacheUse | None = None
     unread: tuple[ReaderError, ...] = ()
+    cached: CacheFile | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A dataclass with slots would look its fields up for each pickle.
+        return Scan, (
+            self.schema,
+            self.splits,
+            self.expression,
+            self.counter,
+            self.cache_use,
+            self.unread,
+            self.cached,
+        )
 
     def narrowed(self, columns: Sequence[str] | None = None, expression: pc.Expression | None = None) -> Scan:
         """Return a scan of the same splits with some columns and an exact condition; it has a counter of its own.
@@ -179,7 +195,8 @@ class Scan:
 
     def completed(self, elapsed_s: float) -> None:
         """Report that all splits were read to their end, in so many seconds."""
-        if self.cache_use is not None:
+        # What came from the cache alone says nothing about what is worth an entry.
+        if self.cache_use is not None and (self.bytes_total or self.bytes_read):
             self.cache_use.completed(elapsed_s)
 
     @property

@@ -3,7 +3,7 @@
 | split | reads |
 |---|---|
 | StateSplit | key groups of one part of a state |
-| CachedSplit | the same from the cache, or from the savepoint once the entry is evicted |
+| CachedSplit | the same from the cache, or from the savepoint once the entry is evicted or damaged |
 | FactsSplit | rows that it holds |
 
 Splits are pickled for every task: they hold references, numbers and outputs, and no open file.
@@ -11,20 +11,22 @@ Splits are pickled for every task: they hold references, numbers and outputs, an
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from pathlib import Path
+from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import parquet
 
-from catalog.cache.states import entry_footer
+import readers
+from catalog.cache.states import CacheFile, entry_footer
 from catalog.references import StateReference
 from catalog.scan import ScanCounter, Split
-from readers import SUBTASK, ReaderError, SavepointGoneError, Selection, conform, json_text
+from readers import SUBTASK, ReaderError, SavepointGoneError
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,11 @@ class Output:
         array = batch.column(batch.schema.get_field_index(self.source))
         for name in self.path:
             array = pc.struct_field(array, name)
-        return json_text(array) if self.as_json else conform(array, self.type)
+        return readers.json_text(array) if self.as_json else readers.conform(array, self.type)
+
+
+# Tables whose references are kept as pickles, and as what these hold: a lookup would take longer for them than for its key.
+_PACKED_TABLES = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +89,17 @@ class StateSplit(Split):
     exploded: str | None = None
     may_be_partial: bool = False
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _split_of, (
+            _packed(self.reference, self.outputs),
+            self.part,
+            self.key_groups,
+            self.keys,
+            self.size_bytes,
+            self.exploded,
+            self.may_be_partial,
+        )
+
     def elsewhere(self) -> StateSplit:
         return replace(self, reference=self.reference.elsewhere())
 
@@ -107,7 +124,7 @@ class StateSplit(Split):
     def _read(self, counter: ScanCounter | None) -> Iterator[pa.RecordBatch]:
         state = self.reference.state()
         account = (counter or ScanCounter()).add
-        selection = Selection(key_groups=self.key_groups, keys=self.keys, account=account)
+        selection = readers.Selection(key_groups=self.key_groups, keys=self.keys, account=account)
         # This process may be unable to open a file that the planning one could open.
         if not self.may_be_partial:
             state.check(selection)
@@ -140,19 +157,37 @@ class StateSplit(Split):
         return pa.RecordBatch.from_arrays(arrays, schema=schema) if arrays else batch
 
 
+@lru_cache(maxsize=_PACKED_TABLES)
+def _packed(reference: StateReference, outputs: tuple[Output, ...]) -> bytes:
+    """Return the pickle of what the splits of a table have in common."""
+    return pickle.dumps((reference, outputs), pickle.HIGHEST_PROTOCOL)
+
+
+@lru_cache(maxsize=_PACKED_TABLES)
+def _unpacked(content: bytes) -> tuple[StateReference, tuple[Output, ...]]:
+    reference, outputs = pickle.loads(content)
+    return reference, outputs
+
+
+def _split_of(content: bytes, part: int, *own: Any) -> StateSplit:
+    """Return a split from its pickle."""
+    reference, outputs = _unpacked(content)
+    return StateSplit(reference, part, outputs, *own)
+
+
 @dataclass(frozen=True, slots=True)
 class CachedSplit(Split):
-    """Some key groups of one part of a state, from the cache; from the savepoint if the file was evicted after planning.
+    """Some key groups of one part of a state, from the cache; from the savepoint if the file was evicted or changed after planning.
 
     Attributes:
         origin: the split of the savepoint that it replaces.
-        path: the file.
+        file: the file.
         row_groups: of the file.
         cached_bytes: of the row groups.
     """
 
     origin: StateSplit
-    path: Path
+    file: CacheFile
     row_groups: tuple[int, ...]
     cached_bytes: int
     size_bytes: int = 0
@@ -173,10 +208,12 @@ class CachedSplit(Split):
 
     def read(self, counter: ScanCounter | None = None) -> Iterator[pa.RecordBatch]:
         try:
-            footer = entry_footer(self.path)
-            source = pa.OSFile(str(self.path))
+            source = pa.OSFile(str(self.file.path))
+            footer = entry_footer(self.file) if self.file.is_file_of(source.fileno()) else None
         except FileNotFoundError:
             # Another process has evicted the entry for room.
+            footer = None
+        if footer is None:
             yield from self.origin.read(counter)
             return
         with source, parquet.ParquetFile(source, metadata=footer) as file:

@@ -20,7 +20,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from catalog.cache.states import CacheEntry, CacheUse, Chunk, StateCache
+from catalog.cache.states import CacheEntry, CacheFile, CacheUse, Chunk, StateCache
 from catalog.predicate import ANYTHING, Predicate
 from catalog.references import SavepointReference, StateReference
 from catalog.scan import Scan, Split
@@ -208,7 +208,8 @@ class StatesTable(Table):
                 states=tuple(map(self.reference, wanted)),
                 reads_whole_states=self._reads_whole_states(predicate),
             )
-        return Scan(schema=self.schema, splits=splits, cache_use=use, unread=unread)
+        cached = _cached_file(wanted[0].state.schema, splits) if len(wanted) == 1 and not unread else None
+        return Scan(schema=self.schema, splits=splits, cache_use=use, unread=unread, cached=cached)
 
     def check(self, known: TableState, predicate: Predicate) -> None:
         """Raise the error of a file that cannot be opened or lacks others, if it may hold wanted rows of a state.
@@ -235,10 +236,13 @@ class StatesTable(Table):
             exploded=self.exploded,
         )
 
-    def _failures(self, wanted: list[TableState], predicate: Predicate) -> Iterator[ReaderError]:
+    def _failures(self, wanted: Sequence[TableState], predicate: Predicate) -> Iterator[ReaderError]:
         """Yield the errors of files that cannot be opened; a file counts only if it may hold wanted rows."""
         for known in wanted:
-            yield from known.state.failures(Selection(key_groups=self._wanted_groups(known.state, predicate)))
+            # To hash the keys of a lookup takes long enough to do it once only, for the splits.
+            if known.state.unread:
+                groups = self._wanted_groups(known.state, predicate)
+                yield from known.state.failures(Selection(key_groups=groups))
         for operator in self.unread:
             if self._may_miss_rows(operator, predicate):
                 # All keyed states of an operator have the same keys.
@@ -249,9 +253,11 @@ class StatesTable(Table):
                 yield from (handle.error for handle in operator.handles if handle.may_hold(selection))
 
     def _damages_of(
-        self, wanted: list[TableState], predicate: Predicate, damages: Mapping[int, ReaderError]
+        self, wanted: Sequence[TableState], predicate: Predicate, damages: Mapping[int, ReaderError]
     ) -> Iterator[ReaderError]:
         """Yield the errors of opened parts that lack files; a part counts only if it may hold wanted rows."""
+        if not damages:
+            return
         subtasks = predicate.of(SUBTASK)
         for known in wanted:
             groups = self._wanted_groups(known.state, predicate)
@@ -330,7 +336,7 @@ class StatesTable(Table):
                 size_bytes = sum(sizes[chunk.part][group] for group in key_groups)
                 yield CachedSplit(
                     origin=split(chunk.part, key_groups, size_bytes),
-                    path=entry.path,
+                    file=entry.file,
                     row_groups=row_groups,
                     cached_bytes=sum(entry.row_group_bytes[number] for number in row_groups),
                 )
@@ -454,6 +460,18 @@ def _cached_chunks(
         row_groups = chunk.row_groups_of(wanted)
         if chunk.part in parts and groups and row_groups:
             yield chunk, groups, row_groups
+
+
+def _cached_file(schema: pa.Schema, splits: Sequence[Split]) -> CacheFile | None:
+    """Return the file that has all rows of the splits of a state and no others, in the same columns; None if there is none."""
+    cached = [split for split in splits if isinstance(split, CachedSplit)]
+    if not cached or len(cached) < len(splits):
+        return None
+    file, origin = cached[0].file, cached[0].origin
+    if sum(len(split.row_groups) for split in cached) < file.row_groups or origin.exploded is not None:
+        return None
+    same = (Output(field.name, field.type, source=field.name) for field in schema)
+    return file if origin.outputs == tuple(same) else None
 
 
 def _extent_of(state: State) -> Extent:

@@ -2,12 +2,13 @@
 
 | file | content |
 |---|---|
-| `<key>.<digest>.parquet` | an entry; the digest is BLAKE2b of its bytes, its time of change is that of the last use |
+| `<key>.<digest>.parquet` | an entry; the digest is BLAKE2b of its bytes, its time of access is that of the last use |
 | `<key>.partial` | while it is locked, an entry that is being written; else the rest of a killed writer |
 | `lock` | nothing; locked while entries are added or evicted |
 
 A writer locks the partial file, writes it and renames it. So a key has one writer, in however many processes, and the lock of
-a killed process is free at once. Readers lock nothing: a process that has an evicted entry open can still read it.
+a killed process is free at once. Readers lock nothing: a process that has an evicted entry open can still read it. Nothing changes an
+entry, so one whose identity has changed since its digest was compared is damaged, or another one.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import contextlib
 import fcntl
 import hashlib
 import os
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +30,22 @@ _PARTIAL = ".partial"
 _LOCK = "lock"
 _DIGEST_BYTES = 16
 _BLOCK_BYTES = 1 << 20
+# Which entries were used last matters when one must go, which is seldom.
+_SAME_USE_NS = 10_000_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntryIdentity:
+    """What changes when a file is replaced or written."""
+
+    inode: int
+    size_bytes: int
+    modified_ns: int
+
+    @classmethod
+    def of(cls, status: os.stat_result) -> EntryIdentity:
+        """Return the identity of a file with this status."""
+        return cls(inode=status.st_ino, size_bytes=status.st_size, modified_ns=status.st_mtime_ns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +86,12 @@ class CacheDirectory:
                 f"expected a cache file of digest {entry.name.split('.')[1]}, found {found}"
             )
 
-    def touch(self, entry: Path) -> None:
-        """Note that an entry was used now."""
-        with contextlib.suppress(OSError):
-            os.utime(entry)
+    def touch(self, entry: Path, status: os.stat_result) -> None:
+        """Note that an entry with this status was used now; its time of change stays."""
+        now = time.time_ns()
+        if abs(now - status.st_atime_ns) > _SAME_USE_NS:
+            with contextlib.suppress(OSError):
+                os.utime(entry, ns=(now, status.st_mtime_ns))
 
     def drop(self, entry: Path) -> None:
         """Remove an entry, if it still exists."""
@@ -141,7 +161,7 @@ class CacheDirectory:
             if name.endswith(_SUFFIX):
                 with contextlib.suppress(OSError):
                     status = (self.path / name).stat()
-                    yield status.st_mtime_ns, status.st_size, self.path / name
+                    yield status.st_atime_ns, status.st_size, self.path / name
 
     def _names(self) -> list[str]:
         try:

@@ -8,7 +8,7 @@ An entry has all columns of one keyed state, in the order of key groups and keys
 
 A scan computes the key anew when it is planned. So an entry of files that have changed is never found again. Where a file is
 missing there is no key: the scan reads the savepoint and reports the missing file. Before a process finds an entry for the
-first time it reads the whole entry and compares its digest.
+first time, or a file in its place that has changed since, it reads the whole entry and compares its digest.
 
 Only a state that is read repeatedly is worth an entry: one is written, in the background, when a process has scanned a state
 whole for the second time, or once if that scan took longer than `SLOW_SCAN_S`; and never for less than `LEAST_BYTES` of
@@ -24,33 +24,39 @@ import contextlib
 import hashlib
 import importlib.metadata
 import json
+import os
 import queue
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import parquet
 
 import readers
-from catalog.cache.files import CacheDirectory
+from catalog.cache.files import CacheDirectory, EntryIdentity
 from catalog.cache.listings import ListingCache
 from catalog.errors import CorruptCacheError
 from catalog.references import StateReference, open_savepoint
-from readers import KEY_GROUP, ReaderError, Selection, State, StateKind, StatePart, is_keyed
+from readers import KEY_GROUP, ReaderError, key_group_chunks
+
+if TYPE_CHECKING:
+    from readers import State, StatePart
 
 LEAST_BYTES = 4 << 20
 SLOW_SCAN_S = 1.0
 CHUNK_BYTES = 32 << 20
-_LAYOUT_VERSION = 1
+_LAYOUT_VERSION = 2
 _CHUNKS = b"savepointdb.chunks"
 # A lookup of a key reads a whole row group, so row groups are small. Every read begins with the footer, which lists all of
 # them, so those of a large file are larger.
 _ROW_GROUP_ROWS, _ROW_GROUP_ROWS_OF_LARGE, _LARGE_BYTES = 1 << 14, 1 << 17, 256 << 20
+# To begin a page takes time; 1 MiB ends it in any case.
+_PAGE_ROWS = _ROW_GROUP_ROWS_OF_LARGE
 _SORTED_BYTES = 64 << 20
 _OPEN_FOOTERS = 16
 _CACHES_OF_A_PROCESS = 8
@@ -80,11 +86,31 @@ class Chunk:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CacheFile:
+    """The file of an entry; small, and pickles with the splits that read it.
+
+    Attributes:
+        path: of the file.
+        identity: when its digest was compared.
+        row_groups: how many it has.
+        rows: how many it has.
+    """
+
+    path: Path
+    identity: EntryIdentity
+    row_groups: int
+    rows: int
+
+    def is_file_of(self, descriptor: int) -> bool:
+        """Return whether an open file is the one whose digest was compared, as it was then."""
+        return EntryIdentity.of(os.fstat(descriptor)) == self.identity
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CacheEntry:
     """A cached state."""
 
-    path: Path
-    size_bytes: int
+    file: CacheFile
     chunks: tuple[Chunk, ...]
     row_group_bytes: tuple[int, ...]
 
@@ -119,7 +145,7 @@ class StateCache:
         self._least_bytes = least_bytes
         self._slow_scan_s = slow_scan_s
         self._lock = threading.Lock()
-        self._known: dict[tuple[Path, int, int], CacheEntry] = {}
+        self._known: dict[Path, CacheEntry] = {}
         self._scans: dict[str, int] = {}
         self._first_keys: dict[StateReference, str] = {}
         self._waiting: queue.SimpleQueue[StateReference | None] = queue.SimpleQueue()
@@ -208,17 +234,17 @@ class StateCache:
     def _checked(self, path: Path) -> CacheEntry | None:
         try:
             status = path.stat()
-            known = self._known.get((path, status.st_ino, status.st_size))
-            if known is None:
+            identity = EntryIdentity.of(status)
+            known = self._known.get(path)
+            if known is None or known.file.identity != identity:
                 self.directory.check(path)
-                known = _entry_of(path, status.st_size)
-                self._known[path, status.st_ino, status.st_size] = known
+                self._known[path] = known = _entry_of(path, identity)
         except CorruptCacheError:
             self.directory.drop(path)
             return None
         except OSError:
             return None
-        self.directory.touch(path)
+        self.directory.touch(path, status)
         return known
 
     def _write_all(self) -> None:
@@ -292,7 +318,7 @@ def cache_key(reference: StateReference, state: State) -> str | None:
         ]
         files = [
             (str(found.location), *found.identity, found.start, found.size_bytes)
-            for found in location.each(location.resolve, handles)
+            for found in location.resolve_all(handles)
         ]
         files.append((str(location.metadata), *location.identity(location.metadata), 0, 0))
     except ReaderError:
@@ -313,8 +339,8 @@ def cache_key(reference: StateReference, state: State) -> str | None:
 def _is_cacheable(state: State, least_bytes: int) -> bool:
     """Return whether a state is keyed, complete, in files, and large enough."""
     return (
-        is_keyed(state.kind)
-        and state.kind is not StateKind.RAW_KEYED
+        readers.is_keyed(state.kind)
+        and state.kind is not readers.StateKind.RAW_KEYED
         and KEY_GROUP in state.schema.names
         and not state.unread
         and bool(state.parts)
@@ -343,10 +369,16 @@ def _write_rows(state: State, file: BinaryIO, check: Callable[[int], None]) -> N
     row_groups = 0
     rows = _ROW_GROUP_ROWS if state.size_bytes < _LARGE_BYTES else _ROW_GROUP_ROWS_OF_LARGE
     with parquet.ParquetWriter(
-        file, state.schema, compression="zstd", compression_level=1, write_statistics=[KEY_GROUP]
+        file,
+        state.schema,
+        compression="zstd",
+        compression_level=1,
+        write_statistics=[KEY_GROUP],
+        max_rows_per_page=_PAGE_ROWS,
     ) as writer:
         for number, part in enumerate(state.parts):
-            for groups in key_group_chunks(part):
+            sizes = part.source.key_group_bytes(part.name) or ()
+            for groups, _ in key_group_chunks(sizes, CHUNK_BYTES):
                 found = []
                 for table in _sorted_tables(part, state, groups, lambda: check(file.tell())):
                     for start in range(0, table.num_rows, rows):
@@ -363,27 +395,13 @@ def _write_rows(state: State, file: BinaryIO, check: Callable[[int], None]) -> N
         raise _NotWritten
 
 
-def key_group_chunks(part: StatePart) -> Iterator[frozenset[int]]:
-    """Yield the key groups of a part, about `CHUNK_BYTES` of them at a time."""
-    chosen: list[int] = []
-    size_bytes = 0
-    for group, size in part.source.key_group_bytes(part.name) or ():
-        if chosen and size_bytes + size > CHUNK_BYTES:
-            yield frozenset(chosen)
-            chosen, size_bytes = [], 0
-        chosen.append(group)
-        size_bytes += size
-    if chosen:
-        yield frozenset(chosen)
-
-
 def _sorted_tables(
     part: StatePart, state: State, groups: frozenset[int], check: Callable[[], None]
 ) -> Iterator[pa.Table]:
     """Yield the rows of some key groups by key group and key; in several tables where one would be too large to sort."""
     batches: list[pa.RecordBatch] = []
     size_bytes = 0
-    for batch in part.read(state.schema.names, state.schema, Selection(key_groups=groups)):
+    for batch in part.read(state.schema.names, state.schema, readers.Selection(key_groups=groups)):
         check()
         batches.append(batch)
         size_bytes += batch.nbytes
@@ -407,16 +425,16 @@ def _sorted(batches: Iterable[pa.RecordBatch]) -> pa.Table:
 
 
 @lru_cache(maxsize=_OPEN_FOOTERS)
-def entry_footer(path: Path) -> parquet.FileMetaData:
-    """Return the footer of an entry. It is read once: the name of an entry has the digest of its bytes, so it never changes.
+def entry_footer(file: CacheFile) -> parquet.FileMetaData:
+    """Return the footer of an entry, which is read once.
 
     Raises:
         FileNotFoundError: it was evicted.
     """
-    return parquet.read_metadata(path)
+    return parquet.read_metadata(file.path)
 
 
-def _entry_of(path: Path, size_bytes: int) -> CacheEntry:
+def _entry_of(path: Path, identity: EntryIdentity) -> CacheEntry:
     metadata = parquet.read_metadata(path)
     chunks = tuple(
         Chunk(
@@ -427,4 +445,5 @@ def _entry_of(path: Path, size_bytes: int) -> CacheEntry:
         for chunk in json.loads(metadata.metadata[_CHUNKS])
     )
     sizes = tuple(metadata.row_group(number).total_byte_size for number in range(metadata.num_row_groups))
-    return CacheEntry(path=path, size_bytes=size_bytes, chunks=chunks, row_group_bytes=sizes)
+    file = CacheFile(path=path, identity=identity, row_groups=metadata.num_row_groups, rows=metadata.num_rows)
+    return CacheEntry(file=file, chunks=chunks, row_group_bytes=sizes)
