@@ -21,6 +21,7 @@ Reading order:
     sqlviews.py     the states of SQL jobs, with a column a field
     facts/          the rows of StateMeta, operators, files, source_offsets, restore_check, required_classes
     xray/           the rows of xray and of the tables about keys
+    wide/           the keyed states of an operator side by side
     keys/           keys as people write them; the states that have keys
     predicate.py    the conditions that save reading
     scan.py         Scan → Split: what an engine reads

@@ -25,6 +25,7 @@ from catalog.splits import CachedSplit, Output, StateSplit
 from catalog.sqlviews import ViewTable
 from catalog.statetables import StatesTable, StateTable, TableState, TimersTable
 from catalog.table import Table
+from catalog.wide.table import WideTable
 from readers import KEY_GROUP, OUT_OF_RANGE, ROW, SUBTASK, UNDECODED, Selection, State, StatePart, is_keyed
 from writers import GROUP, StateChanges
 
@@ -54,7 +55,7 @@ class TableChanges:
         kept = {key: one for key, one in self.changes.items() if key not in gone}
         return TableChanges(changes=kept, emptied=self.emptied | gone)
 
-    def touches(self, table: StatesTable) -> bool:
+    def touches(self, table: StatesTable | WideTable) -> bool:
         """Return whether rows of a table may be others."""
         keys = {state_key(known) for known in table.states}
         return not keys.isdisjoint(self.changes) or not keys.isdisjoint(self.emptied)

@@ -119,6 +119,10 @@ class AmbiguousJobError(AmbiguousDatabaseError):
     what = "job"
 
 
+class NotComparableError(CatalogError):
+    """The rows of a table cannot be compared between two databases; the message says what can be."""
+
+
 class DuplicateDatabaseError(CatalogError):
     """Another path has this database name, or a savepoint under a root may get it."""
 

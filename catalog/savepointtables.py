@@ -35,7 +35,8 @@ from catalog.references import SavepointReference
 from catalog.sqlviews import View, ViewTable, view_of
 from catalog.statetables import OperatorTable, StateTable, TableState, TimersTable, UnreadOperator
 from catalog.table import FactsTable, ReadFactsTable, Table
-from readers import Operator, ReaderError, Savepoint, State, StateKind
+from catalog.wide.table import WideTable
+from readers import Operator, ReaderError, Savepoint, State, StateKind, is_keyed
 
 STATE_META_NAME = "StateMeta"
 OPERATORS_NAME = "operators"
@@ -63,6 +64,7 @@ _RESERVED = (
 )
 _FOLDED_RESERVED = frozenset(name.casefold() for name in _RESERVED)
 _SEPARATOR = "__"
+_WIDE = "wide"
 # The families of handles that may hold timers: RocksDB's timers on the heap are raw keyed state.
 _WITH_TIMERS = frozenset({StateKind.VALUE, StateKind.RAW_KEYED})
 
@@ -88,7 +90,7 @@ class SavepointTables:
     ) -> None:
         self.savepoint = savepoint
         self._database = database
-        self._reference = reference
+        self.reference = reference
         self._uids = uids
         self._cache = cache
         self._lock = threading.Lock()
@@ -150,6 +152,10 @@ class SavepointTables:
             if operator.answers_to(name):
                 return operator.operator_id
         raise NoSuchTableError(name, list(self.operator_names.values()), f"database {self._database!r}")
+
+    @cached_property
+    def _own_names(self) -> frozenset[str]:
+        return frozenset(self._folded_names.values())
 
     @cached_property
     def _folded_names(self) -> dict[str, str]:
@@ -279,7 +285,7 @@ class SavepointTables:
                 (
                     operator,
                     OperatorReference(
-                        self._reference, operator.operator_id, self._uid(operator), operator.metadata.name
+                        self.reference, operator.operator_id, self.uid_of(operator), operator.metadata.name
                     ),
                 )
                 for operator in self.savepoint.operators
@@ -303,45 +309,70 @@ class SavepointTables:
 
         def find_unread() -> tuple[UnreadOperator, ...]:
             return tuple(
-                UnreadOperator(operator.operator_id, self._uid(operator), unread)
+                UnreadOperator(operator.operator_id, self.uid_of(operator), unread)
                 for operator in self.savepoint.operators
                 for unread in [tuple(handle for handle in operator.unread if handle.family in _WITH_TIMERS)]
                 if unread
             )
 
         comment = "the registered timers of all operators"
-        return TimersTable(TIMERS_NAME, comment, self._reference, find, self._cache, find_unread)
+        return TimersTable(TIMERS_NAME, comment, self.reference, find, self._cache, find_unread)
 
     def _made_tables(self, operator: Operator) -> Iterator[Table]:
-        states = self._states(operator, lambda state: state.kind is not StateKind.TIMER)
+        states = self.states_of(operator)
         if not states:
             return
         name = self.operator_names[operator.operator_id]
         yield OperatorTable(
             name,
             f"all states of operator {name}",
-            self._reference,
+            self.reference,
             lambda: states,
             self._cache,
-            lambda: (UnreadOperator(operator.operator_id, self._uid(operator), operator.unread),),
+            lambda: (UnreadOperator(operator.operator_id, self.uid_of(operator), operator.unread),),
         )
         for known in states:
             if known.state.parts:
                 table = self._state_table_name(operator, known.number)
                 comment = f"state {known.state.name} of operator {name}"
-                yield StateTable(table, comment, self._reference, _just(known), self._cache)
+                yield StateTable(table, comment, self.reference, _just(known), self._cache)
         for number, (view_name, view) in self._views(operator).items():
             state = operator.states[number]
             comment = f"state {state.name} of operator {name}, with a column a field"
-            yield ViewTable(view_name, comment, TableState(state, number), self._reference, view, self._cache)
+            yield ViewTable(view_name, comment, TableState(state, number), self.reference, view, self._cache)
+        yield from self._wide_table(operator, states)
+
+    def _wide_table(self, operator: Operator, states: tuple[TableState, ...]) -> Iterator[Table]:
+        """Yield the wide table of an operator that has keyed state."""
+        keyed = tuple(known for known in states if is_keyed(known.state.kind) and known.state.parts)
+        if not keyed:
+            return
+        name = self.operator_names[operator.operator_id]
+        taken = {tail.casefold() for tail in self._state_tails(operator)}
+        taken |= {view.name.casefold() for _, view in self._views(operator).values()}
+        tail = _WIDE
+        while tail in taken or (name + _SEPARATOR + tail).casefold() in self._own_names:
+            tail = f"~{tail}"
+        unread = self.unread_of(operator)
+        yield WideTable(name + _SEPARATOR + tail, name, self.reference, keyed, lambda: unread)
+
+    def states_of(self, operator: Operator) -> tuple[TableState, ...]:
+        """Return the states of an operator, without its timers."""
+        return self._states(operator, lambda state: state.kind is not StateKind.TIMER)
+
+    def unread_of(self, operator: Operator) -> tuple[UnreadOperator, ...]:
+        """Return the handles of an operator that cannot be opened and may hold keyed state."""
+        unread = tuple(handle for handle in operator.unread if is_keyed(handle.family))
+        return (UnreadOperator(operator.operator_id, self.uid_of(operator), unread),)
 
     def _states(self, operator: Operator, wanted: Callable[[State], bool]) -> tuple[TableState, ...]:
-        uid = self._uid(operator)
+        uid = self.uid_of(operator)
         return tuple(
             TableState(state, number, uid) for number, state in enumerate(operator.states) if wanted(state)
         )
 
-    def _uid(self, operator: Operator) -> str | None:
+    def uid_of(self, operator: Operator) -> str | None:
+        """Return the uid of an operator; None if it is not known."""
         return operator.metadata.uid or self._uids.get(operator.operator_id)
 
     def _table_name(self, operator: Operator, number: int) -> str:
@@ -365,8 +396,11 @@ class SavepointTables:
         return named
 
     def _state_table_name(self, operator: Operator, number: int) -> str:
-        names = unique_names((state.name, state.kind.value.lower()) for state in operator.states)
-        return self.operator_names[operator.operator_id] + _SEPARATOR + names[number]
+        return self.operator_names[operator.operator_id] + _SEPARATOR + self._state_tails(operator)[number]
+
+    def _state_tails(self, operator: Operator) -> list[str]:
+        """Return what stands behind the operator in the name of the table of each state."""
+        return unique_names((state.name, state.kind.value.lower()) for state in operator.states)
 
 
 def _just(state: TableState) -> Callable[[], tuple[TableState, ...]]:

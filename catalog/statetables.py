@@ -192,12 +192,7 @@ class StatesTable(Table):
 
     def plan(self, predicate: Predicate = ANYTHING, *, allow_partial: bool = False) -> Scan:
         wanted = [state for state in self.states if self.may_have_rows(state, predicate)]
-        unread = tuple(dict.fromkeys(self._failures(wanted, predicate)))
-        if unread and not allow_partial:
-            raise unread[0]
-        # An executor of another engine cannot tell of a file that it misses: what is known to lack files is not sent there.
-        damages = _damages(wanted) if allow_partial else {}
-        unread = tuple(dict.fromkeys((*unread, *self._damages_of(wanted, predicate, damages))))
+        unread, damages = self._unreadable(wanted, predicate, allow_partial=allow_partial)
         splits = tuple(
             split for state in wanted for split in self._splits(state, predicate, allow_partial, damages)
         )
@@ -210,6 +205,21 @@ class StatesTable(Table):
             )
         cached = _cached_file(wanted[0].state.schema, splits) if len(wanted) == 1 and not unread else None
         return Scan(schema=self.schema, splits=splits, cache_use=use, unread=unread, cached=cached)
+
+    def _unreadable(
+        self, wanted: Sequence[TableState], predicate: Predicate, *, allow_partial: bool
+    ) -> tuple[tuple[ReaderError, ...], Mapping[int, ReaderError]]:
+        """Return the errors of files that may hold wanted rows, and the id of each source that lacks files with its error.
+
+        Raises:
+            ReaderError: a file cannot be opened, unless `allow_partial`.
+        """
+        unread = tuple(dict.fromkeys(self._failures(wanted, predicate)))
+        if unread and not allow_partial:
+            raise unread[0]
+        # An executor of another engine cannot tell of a file that it misses: what is known to lack files is not sent there.
+        damages = _damages(wanted) if allow_partial else {}
+        return tuple(dict.fromkeys((*unread, *self._damages_of(wanted, predicate, damages)))), damages
 
     def check(self, known: TableState, predicate: Predicate) -> None:
         """Raise the error of a file that cannot be opened or lacks others, if it may hold wanted rows of a state.
@@ -502,6 +512,16 @@ def _unified(schemas: list[pa.Schema], order: tuple[str, ...]) -> Iterator[tuple
         types = [schema.field(name).type for schema in schemas if name in schema.names]
         if types:
             yield name, common_type(types)
+
+
+def unified_columns(states: Sequence[State], order: tuple[str, ...]) -> pa.Schema:
+    """Return those of some columns that any of the states has, in the types in which they can stand in one table."""
+    return pa.schema(list(_unified([_own_schema(state) for state in states], order)))
+
+
+def unified_output(column: pa.Field, state: State) -> Output:
+    """Return how a column of `unified_columns` comes from a state."""
+    return _unified_output(column, _own_schema(state))
 
 
 def _own_schema(state: State) -> pa.Schema:

@@ -52,6 +52,9 @@ def folder(tmp_path: Path) -> Path:
     shutil.copytree(
         FLINK / "1.20.3" / "wordcount-rocksdb-savepoints" / "native", tmp_path / "archive" / "savepoint-17"
     )
+    shutil.copytree(
+        FLINK / "2.3.0" / "everything-rocksdb-savepoints" / "native", tmp_path / "kinds" / "savepoint-1"
+    )
     for job in ("job", "copy"):
         shutil.copytree(JOB / "chk-1", tmp_path / job / "chk-41")
         shutil.copytree(JOB / "chk-2", tmp_path / job / "chk-42")

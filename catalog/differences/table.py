@@ -13,13 +13,14 @@ from catalog.database import Database
 from catalog.differences.columns import ComparedColumns, Role, compared_columns
 from catalog.differences.joining import JoinedRows
 from catalog.differences.splits import DifferenceSplit, OneSideSplit, has_places
-from catalog.errors import NoSuchTableError
+from catalog.errors import NoSuchTableError, NotComparableError
 from catalog.predicate import ANYTHING, Predicate
 from catalog.scan import Scan
 from catalog.splits import Output, StateSplit
 from catalog.sqlviews import ViewTable
 from catalog.statetables import StatesTable, TableState, TimersTable, divided
 from catalog.table import FactsTable, Table
+from catalog.wide.table import WideTable
 from readers import KEY_GROUP, SUBTASK, State, StateKind
 
 _IDENTITY = frozenset({"key", "namespace", "map_key", "list_index", "timestamp"})
@@ -256,6 +257,7 @@ def diff_table(before: Database, after: Database, table: str) -> Table:
 
     Raises:
         NoSuchTableError: neither database has such a table.
+        NotComparableError: it is the wide table of an operator.
         ReaderError: a file that may hold the state of this name cannot be read.
     """
     old, new = _find(before, table), _find(after, table)
@@ -267,6 +269,12 @@ def diff_table(before: Database, after: Database, table: str) -> Table:
     if known is None:
         raise NoSuchTableError(
             table, {*before.tables, *after.tables}, f"databases {before.name!r} and {after.name!r}"
+        )
+    if isinstance(known, WideTable):
+        own = ", ".join(f"{known.operator}__{state.state.name}" for state in known.states[:3])
+        raise NotComparableError(
+            f"expected the table of an operator or of a state, found {known.name}, which shows states side by side; "
+            f"compare {known.operator}, or {own}"
         )
     if isinstance(known, StatesTable):
         states = [table if isinstance(table, StatesTable) else None for table in (old, new)]

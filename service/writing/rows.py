@@ -20,6 +20,7 @@ import pyarrow as pa
 from catalog import CatalogError, NoSuchColumnError, Table
 from catalog.changedtables import ChangedTable, WritableState, state_key, writable_states_of
 from catalog.statetables import OperatorTable, StatesTable, StateTable, TimersTable
+from catalog.wide.table import WideTable
 from readers import (
     OUT_OF_RANGE,
     ROW,
@@ -125,13 +126,20 @@ class RowChanges(Family):
         except CatalogError:
             # The resolver finds it missing, too, and says where.
             return None
-        if not isinstance(found, StatesTable):
+        if not isinstance(found, StatesTable | WideTable):
             return None
         gone = {state_key(known) for known in found.states if known.state.operator_id in dropped}
         if gone and len(gone) == len(found.states):
             raise InvalidQueryError(f"an earlier statement dropped {name!r}")
         changes = changes.without(gone)
-        return ChangedTable(found, changes) if changes.touches(found) else None
+        if not changes.touches(found):
+            return None
+        if isinstance(found, WideTable):
+            raise InvalidQueryError(
+                f"an earlier statement changed rows that {found.name!r} shows side by side",
+                hint="read the tables of its states",
+            )
+        return ChangedTable(found, changes)
 
     def verify(self, savepoint: Savepoint) -> None:
         verify_states(self.context, savepoint)
@@ -323,6 +331,12 @@ class RowChanges(Family):
             QueryError: there is no such table, or it cannot be changed.
         """
         table = self._table(statement.name)
+        if isinstance(table, WideTable):
+            names = ", ".join(f"{table.operator}{_SEPARATOR}{known.state.name}" for known in table.states[:5])
+            raise InvalidQueryError(
+                f"{table.name} shows the states of an operator side by side and cannot be changed",
+                hint=f"change the table of one state: {names}",
+            )
         if not isinstance(table, StatesTable):
             raise InvalidQueryError(
                 f"{table.name} lists facts about the savepoint and cannot be changed",

@@ -33,8 +33,10 @@ TABLES = [
     "xray_orphan_timers",
     "mod7-no-uid",
     "mod7-no-uid__seen",
+    "mod7-no-uid__wide",
     "aggregate",
     "aggregate__count",
+    "aggregate__wide",
     "source",
     "source__topic-partition-offset-states",
 ]
@@ -105,7 +107,7 @@ def test_a_connection_says_what_is_there(db: savepointdb.Connection) -> None:
         "  aggregate__count                       VALUE          String   Long                           16 kB   decoded",
         "  source__topic-partition-offset-states  OPERATOR_LIST           Tuple3<String, Integer, Long>  72 B    decoded",
     ]
-    facts_and_operators = [name for name in TABLES if "__" not in name]
+    facts_and_operators = [name for name in TABLES if "__" not in name or name.endswith("__wide")]
     assert others == f"  also: {', '.join(facts_and_operators)}"
 
 
@@ -129,7 +131,7 @@ def test_an_unknown_table_has_near_names(db: savepointdb.Connection) -> None:
         db["agregate"]
 
     assert str(raised.value) == (
-        'there is no table \'agregate\' (did you mean "aggregate" or "aggregate__count"?)'
+        'there is no table \'agregate\' (did you mean "aggregate" or "aggregate__wide" or "aggregate__count"?)'
     )
 
 

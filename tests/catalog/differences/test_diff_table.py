@@ -11,6 +11,7 @@ import pytest
 
 from catalog import Database, NoSuchTableError, Predicate, connect, diff_table
 from catalog.statetables import StatesTable
+from catalog.wide.table import WideTable
 from readers import MissingFileError, Source
 from readers.formats.full.source import FullSource
 from readers.formats.heap.source import HeapSource
@@ -101,10 +102,11 @@ def as_by_hand(found: list[dict[str, Any]], columns: list[str]) -> Counter[str]:
 @pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
 def test_a_savepoint_does_not_differ_from_itself(backend: str, form: str) -> None:
     known = database(FLINK / f"everything-{backend}-savepoints" / form)
+    # A wide table shows what the tables of its states have, and has no diff of its own.
+    compared = [name for name in known.tables if not isinstance(known.table(name), WideTable)]
 
-    assert {
-        name for name in known.tables if diff_table(known, known, name).scan().to_arrow().num_rows
-    } == set()
+    assert len(compared) > 20
+    assert {name for name in compared if diff_table(known, known, name).scan().to_arrow().num_rows} == set()
 
 
 @pytest.mark.slow

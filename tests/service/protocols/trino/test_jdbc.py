@@ -60,7 +60,9 @@ def test_database_metadata(answers: dict[str, list[str]]) -> None:
         "canonical,flink; information_schema,flink; latest,flink; native,flink; savepointdb,flink"
     ]
     assert answers["table types"] == ["TABLE; VIEW"]
-    assert answers["tables"] == ["flink,native,aggregate,TABLE; flink,native,aggregate__count,TABLE"]
+    assert answers["tables"] == [
+        "flink,native,aggregate,TABLE; flink,native,aggregate__count,TABLE; flink,native,aggregate__wide,TABLE"
+    ]
     columns = [column.split(",") for column in answers["columns"][0].split("; ")]
     assert [column[1] for column in columns] == AGGREGATE
     assert columns[3] == ["aggregate", "value", "-5", "bigint", "19", "10", "1", "4", "YES"]

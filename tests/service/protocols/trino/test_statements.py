@@ -50,7 +50,7 @@ AGGREGATE = ["state_name", "key", "namespace", "value", "_key_group", "_subtask"
         ("SHOW SCHEMAS FROM flink LIKE 'na\\_ive' ESCAPE '\\'", []),
         ("SHOW SCHEMAS IN flink LIKE 'na_ive'", [["native"]]),
         ("SHOW SCHEMAS FROM system", [["information_schema"], ["jdbc"], ["metadata"], ["runtime"]]),
-        ("SHOW TABLES LIKE 'aggregate%'", [["aggregate"], ["aggregate__count"]]),
+        ("SHOW TABLES LIKE 'aggregate%'", [["aggregate"], ["aggregate__count"], ["aggregate__wide"]]),
         ("SHOW TABLES FROM flink.canonical LIKE 'timers'", [["timers"]]),
         ("SHOW TABLES FROM information_schema", [["columns"], ["schemata"], ["tables"], ["views"]]),
         (
@@ -78,7 +78,7 @@ AGGREGATE = ["state_name", "key", "namespace", "value", "_key_group", "_subtask"
         (
             "SELECT table_name FROM information_schema.tables "
             "WHERE table_schema = 'native' AND table_type = 'BASE TABLE' AND table_name LIKE 'agg%' ORDER BY 1",
-            [["aggregate"], ["aggregate__count"]],
+            [["aggregate"], ["aggregate__count"], ["aggregate__wide"]],
         ),
         ("SELECT table_name FROM information_schema.tables WHERE table_type = 'VIEW'", []),
         (

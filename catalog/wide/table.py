@@ -1,0 +1,186 @@
+"""`WideTable`: all keyed states of an operator, side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from functools import cached_property
+
+import pyarrow as pa
+
+from catalog.predicate import ANYTHING, Predicate
+from catalog.references import SavepointReference
+from catalog.scan import Scan
+from catalog.splits import Output, StateSplit
+from catalog.statetables import (
+    SPLIT_BYTES,
+    StatesTable,
+    TableState,
+    UnreadOperator,
+    divided,
+    unified_columns,
+    unified_output,
+)
+from catalog.table import Extent, Table
+from catalog.wide.columns import KEY, NAMESPACE, StateColumn, state_columns
+from catalog.wide.splits import WideSplit, WideState
+from readers import KEY_GROUP, OUT_OF_RANGE, UNDECODED, ReaderError
+
+# What is joined at once, of all states together: decoded it is some times as much.
+_CHUNK_BYTES = 4 << 20
+_PRUNING = (KEY, KEY_GROUP)
+
+
+class WideTable(Table):
+    """A row for each key and namespace of an operator, with a column for each keyed state.
+
+    Args:
+        name: as listed.
+        operator: the name of the table of the operator.
+        savepoint: that the states are in.
+        states: the keyed states of the operator that have parts.
+        find_unread: returns the handles that may hold more states of the operator.
+
+    Attributes:
+        operator: the name of the table of the operator.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        operator: str,
+        savepoint: SavepointReference,
+        states: tuple[TableState, ...],
+        find_unread: Callable[[], tuple[UnreadOperator, ...]],
+    ) -> None:
+        self.name = name
+        self.operator = operator
+        self.comment = f"the keyed states of operator {operator} side by side"
+        self._states = _KeyedStates(name, self.comment, savepoint, lambda: states, None, find_unread)
+
+    @property
+    def states(self) -> tuple[TableState, ...]:
+        """States that its columns come from."""
+        return self._states.states
+
+    @cached_property
+    def columns(self) -> tuple[StateColumn, ...]:
+        """Columns of its states, in their order."""
+        return state_columns([known.state for known in self.states])
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        identity = self._states.schema
+        remarks = [(UNDECODED, pa.list_(pa.string())), (OUT_OF_RANGE, pa.string())]
+        own = {name for column in self.columns for name in column.contents}
+        # A map with a key that is NULL is in no column, whatever the types are.
+        own |= {OUT_OF_RANGE for column in self.columns if pa.types.is_map(column.type)}
+        return pa.schema(
+            [
+                *(field for field in identity if field.name != KEY_GROUP),
+                *((column.name, column.type) for column in self.columns),
+                *(remark for remark in remarks if remark[0] in own),
+                identity.field(KEY_GROUP),
+            ]
+        )
+
+    @property
+    def unquoted(self) -> frozenset[str]:
+        return self._states.unquoted & {KEY, NAMESPACE}
+
+    @property
+    def size_bytes(self) -> int:
+        return self._states.size_bytes
+
+    @cached_property
+    def _extent(self) -> Extent:
+        splits = self._splits(ANYTHING, allow_partial=True, damages={})
+        return Extent(
+            splits=len(splits),
+            key_groups=len(frozenset[int]().union(*(split.wanted_key_groups for split in splits))),
+            size_bytes=sum(split.size_bytes for split in splits),
+        )
+
+    @property
+    def extent(self) -> Extent:
+        return self._extent
+
+    def plan(self, predicate: Predicate = ANYTHING, *, allow_partial: bool = False) -> Scan:
+        # A state may be called like a column of its own table that prunes there.
+        own = Predicate({name: predicate.values[name] for name in _PRUNING if name in predicate.values})
+        unread, damages = self._states.unreadable(own, allow_partial=allow_partial)
+        splits = self._splits(own, allow_partial=allow_partial, damages=damages)
+        return Scan(schema=self.schema, splits=splits, unread=unread)
+
+    def _splits(
+        self, predicate: Predicate, *, allow_partial: bool, damages: Mapping[int, ReaderError]
+    ) -> tuple[WideSplit, ...]:
+        states = tuple(
+            WideState(
+                column=column,
+                rows=replace(self._states.whole_split(known, predicate), may_be_partial=allow_partial),
+                parts=tuple(
+                    number for number, part in enumerate(known.state.parts) if id(part.source) not in damages
+                ),
+            )
+            for known, column in zip(self.states, self.columns, strict=True)
+        )
+        return tuple(
+            WideSplit(states=states, schema=self.schema, chunks=chunks, size_bytes=size_bytes)
+            for chunks, size_bytes in _chunks(self.states, [state.rows for state in states])
+        )
+
+
+class _KeyedStates(StatesTable):
+    """The keyed states of an operator; its columns are those that they share: key, namespace and key group."""
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        return unified_columns([known.state for known in self.states], (KEY, NAMESPACE, KEY_GROUP))
+
+    def _output(self, column: pa.Field, state: TableState) -> Output:
+        return unified_output(column, state.state)
+
+    def outputs(self, state: TableState) -> tuple[Output, ...]:
+        shared = super().outputs(state)
+        names = {output.name for output in shared}
+        # A namespace that none of the states has is no column.
+        names |= {NAMESPACE}
+        own = (Output(field.name, field.type, source=field.name) for field in state.state.schema)
+        return (*shared, *(output for output in own if output.name not in names))
+
+    def unreadable(
+        self, predicate: Predicate, *, allow_partial: bool
+    ) -> tuple[tuple[ReaderError, ...], Mapping[int, ReaderError]]:
+        """Return the errors of files that may hold wanted rows, and the id of each source that lacks files with its error.
+
+        Raises:
+            ReaderError: there is such a file, unless `allow_partial`.
+        """
+        return self._unreadable(self.states, predicate, allow_partial=allow_partial)
+
+
+def _chunks(
+    states: tuple[TableState, ...], rows: list[StateSplit]
+) -> Iterator[tuple[tuple[frozenset[int] | None, ...], int]]:
+    """Yield the chunks of key groups of each split, and its bytes."""
+    sizes: dict[int, int] = {}
+    for known in states:
+        for part in known.state.parts:
+            own = part.source.key_group_bytes(part.name)
+            if own is None:
+                yield (None,), sum(known.state.size_bytes for known in states)
+                return
+            for group, size in own:
+                sizes[group] = sizes.get(group, 0) + size
+    # A key that one state cannot be asked for may be in any key group of it, and its row needs all states.
+    known_groups = [split.key_groups for split in rows]
+    wanted = (
+        frozenset[int]().union(*(groups for groups in known_groups if groups is not None))
+        if all(groups is not None for groups in known_groups)
+        else None
+    )
+    ordered = sorted(sizes.items())
+    for groups, size_bytes in divided(ordered, wanted, SPLIT_BYTES):
+        own_sizes = [(group, size) for group, size in ordered if groups is None or group in groups]
+        yield tuple(chunk for chunk, _ in divided(own_sizes, None, _CHUNK_BYTES)), size_bytes
