@@ -261,7 +261,13 @@ class Catalog:
     @property
     def newest(self) -> Database | None:
         """The database of `latest`."""
-        return None if self.latest is None else self.latest.database
+        latest = self.latest
+        return None if latest is None else latest.database
+
+    @property
+    def implied(self) -> Database | None:
+        """The database that is meant where none is named: the only one, or else the newest; None if there is none."""
+        return self.default or self.newest
 
     def database(self, name: str) -> Database:
         """Return a database by name or alias, in any case; its `name` is its own one.

@@ -5,6 +5,7 @@ packages above it, in this order (engines and spark are one level):
 
     version.py   the installed version
     process/     memory and cores of this process, Arrow without pandas
+    rowgroups.py rows → row groups of Parquet
     errors.py    QueryError: errors as users see them, with HTTP status and stable code
     settings/    the one table of settings, for the command line, the environment and a file
     http/        the size limit, connections and errors of all requests

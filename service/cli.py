@@ -112,7 +112,7 @@ def _interrupted(*_: object) -> NoReturn:
 def _loaded(command: str) -> ModuleType:
     if "pandas" not in sys.modules:
         import_module("service.process.arrow").load_without_pandas()
-    folder = "service.commands.jobs" if command in _OF_JOBS else "service.commands"
+    folder = _FOLDERS.get(command, "service.commands")
     return import_module(f"{folder}.{command.replace('-', '_')}")
 
 
@@ -486,7 +486,10 @@ _USAGES = {
     "create": "savepointdb create DIR (SCRIPT | --file FILE) [--dry-run] [option …]",
 }
 # Their modules are in a folder of their own.
-_OF_JOBS = frozenset({"history", "bisect", "test"})
+_FOLDERS = {
+    **dict.fromkeys(("history", "bisect", "test"), "service.commands.jobs"),
+    **dict.fromkeys(("create", "write", "convert", "savepoint"), "service.commands.writing"),
+}
 _COMMANDS = {
     "serve": ("Serve savepoints over HTTP.", _add_serve),
     "query": ("Run one SQL statement.", _add_query),

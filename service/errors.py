@@ -53,6 +53,7 @@ Errors of the other rooms are translated here; errors of an engine in the module
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from catalog.errors import (
@@ -65,6 +66,7 @@ from catalog.errors import (
     NoSuchJobError,
     NoSuchTableError,
     UnknownNameError,
+    near_names,
 )
 from readers import (
     AccessDeniedError,
@@ -486,6 +488,12 @@ def near_names_hint(near: tuple[str, ...]) -> str | None:
     """Return a hint with similar names, for a name that does not exist."""
     quoted = [f'"{name}"' for name in near]
     return f"did you mean {' or '.join(quoted)}?" if near else None
+
+
+def known_words(word: str, known: Collection[str]) -> str:
+    """Return the end of a sentence about an unknown word: the known one that is most like it, or all of them."""
+    near = near_names(word, known)
+    return f"; is it {near[0]}?" if near else f", one of {', '.join(known)}"
 
 
 def without_folders(text: str) -> str:

@@ -84,7 +84,7 @@ FLOORS = {
         ("check",),
     ),
     "service": (
-        ("version", "process"),
+        ("version", "process", "rowgroups"),
         ("errors", "settings"),
         ("http",),
         ("auth",),

@@ -21,7 +21,8 @@ from service.api.buffer import AnswerBuffer, BufferedAnswer
 from service.api.state import ServiceState
 from service.encode import FORMATS, SPREADSHEET_CSV, Format
 from service.errors import NotAcceptableError, SavepointError
-from service.http.errors import ErrorAnswer
+from service.http.accept import accepted_types
+from service.http.errors import FAILURES
 from service.queries.origin import headers_of
 from service.queries.query import Query
 from service.queries.waiting import cancelled_on_disconnect, wait_until_ended, wait_until_ready
@@ -114,13 +115,6 @@ class QueryAnswer(BaseModel):
     explanation: ExplanationBody | None = Field(default=None, description="only for EXPLAIN")
 
 
-FAILURES: dict[int | str, dict[str, Any]] = {
-    "4XX": {
-        "model": ErrorAnswer,
-        "description": "the query or the savepoint is at fault, or too many queries wait",
-    },
-    "5XX": {"model": ErrorAnswer, "description": "the service is at fault, or a limit was reached"},
-}
 STREAMS: dict[str, Any] = {known.media_type: {} for known in FORMATS.values() if known is not JSON}
 ANSWERS: dict[int | str, dict[str, Any]] = {200: {"content": STREAMS, "model": QueryAnswer}, **FAILURES}
 
@@ -133,12 +127,10 @@ def accepted_format(accept: str | None) -> Format:
     """
     # RFC 9110: the highest weight wins, then the most specific type; the order of the header decides the rest.
     ranked = []
-    for number, part in enumerate((accept or "*/*").split(",")):
-        media_type, *parameters = [word.strip().lower() for word in part.split(";")]
-        known = _with_parameters(_BY_MEDIA_TYPE.get(media_type), parameters)
-        weight = next((_weight(name) for name in parameters if name.startswith("q=")), 1.0)
+    for number, (name, weight, parameters) in enumerate(accepted_types(accept or "*/*")):
+        known = _with_parameters(_BY_MEDIA_TYPE.get(name), parameters)
         if known is not None and weight > 0:
-            ranked.append((-weight, media_type.count("*"), number, known))
+            ranked.append((-weight, name.count("*"), number, known))
     if not ranked:
         raise NotAcceptableError(
             f"expected to answer in a format of ours, found {accept!r}",
@@ -261,13 +253,6 @@ def _around(query: Query, rows: AnswerBuffer) -> tuple[bytes, bytes]:
     # The first match is the member: quotes inside values are escaped.
     before, _, after = orjson.dumps(facts).partition(b'"rows":[]')
     return before + b'"rows":[', b"]" + after
-
-
-def _weight(parameter: str) -> float:
-    try:
-        return float(parameter.removeprefix("q="))
-    except ValueError:
-        return 0.0
 
 
 def _chunks(query: Query, wanted: Format) -> Iterator[bytes]:

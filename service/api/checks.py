@@ -14,12 +14,12 @@ from fastapi import APIRouter, Query, Request
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
 from catalog import Database
-from service.api.answers import FAILURES
 from service.api.state import ServiceState, State
 from service.auth.principal import Principal
 from service.auth.user import Caller
 from service.checks.running import AUTO, NEWEST, CheckOptions, values_of
 from service.errors import InvalidRequestError
+from service.http.errors import FAILURES
 from service.operations.logs import audit_check
 
 router = APIRouter(prefix="/api/checks", tags=["checks"], responses=FAILURES)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from datetime import datetime
-from typing import Any
 
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
@@ -16,12 +15,10 @@ from readers import Location, ReaderError, given_location
 from service.api.state import State, Visible
 from service.auth.user import Caller
 from service.errors import ForbiddenError, InvalidRequestError, query_error_of
-from service.http.errors import ErrorAnswer
+from service.http.errors import FAILURES
+from service.queries.origin import sendable
+from service.sql.schemas.named import schema_called
 from service.sql.types import sql_type
-
-FAILURES: dict[int | str, dict[str, Any]] = {
-    "4XX": {"model": ErrorAnswer, "description": "it does not exist, or the request is wrong"}
-}
 
 router = APIRouter(prefix="/api/databases", tags=["catalog"], responses=FAILURES)
 
@@ -142,7 +139,7 @@ def register_database(registration: Registration, service: State, principal: Cal
 @router.get("/{database:path}/tables/{table:path}")
 def describe_table(database: str, table: str, catalog: Visible) -> TableDetail:
     """Return a table with its columns and their types."""
-    found = catalog.schema(database).database.table(table)
+    found = schema_called(catalog, database).database.table(table)
     columns = [ColumnEntry(name=field.name, type=sql_type(field.type)) for field in found.schema]
     return TableDetail(**_table_entry(found).model_dump(), columns=columns)
 
@@ -150,7 +147,7 @@ def describe_table(database: str, table: str, catalog: Visible) -> TableDetail:
 @router.get("/{database:path}/tables")
 def list_tables(database: str, catalog: Visible) -> TableList:
     """List the tables of a database."""
-    found = catalog.schema(database).database
+    found = schema_called(catalog, database).database
     return TableList(tables=[_table_entry(found.table(name)) for name in found.tables])
 
 
@@ -184,14 +181,15 @@ def _followed(location: Location) -> Location:
 def _entry(schema: DatabaseSchema) -> DatabaseEntry:
     database = schema.database
     entry = DatabaseEntry(
-        name=schema.name,
-        path=database.path,
-        alias_of=schema.alias_of,
+        name=sendable(schema.name),
+        path=sendable(database.path),
+        alias_of=None if schema.alias_of is None else sendable(schema.alias_of),
         created_at=database.created_at,
         age_s=None if database.age is None else database.age.total_seconds(),
-        job=database.job.title,
+        job=None if database.job.title is None else sendable(database.job.title),
         skipped=[
-            SkippedEntry(name=one.name, error=query_error_of(one.error).message) for one in schema.skipped
+            SkippedEntry(name=sendable(one.name), error=query_error_of(one.error).message)
+            for one in schema.skipped
         ],
     )
     try:

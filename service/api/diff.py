@@ -15,16 +15,16 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from catalog import Catalog, CatalogError, Database
 from readers import ReaderError
-from service.api.answers import FAILURES
 from service.api.state import ServiceState, State
 from service.auth.principal import Principal
 from service.auth.user import Caller
 from service.comparing.comparison import comparison_of, gone_or, summary_statement
 from service.errors import DatabaseNotFoundError, QueryError, query_error_of
+from service.http.errors import FAILURES
 from service.queries.query import Query
 from service.queries.request import QueryRequest
 from service.queries.waiting import cancelled_on_disconnect, wait_until_ready
-from service.sql.differences import PREVIOUS, one_before
+from service.sql.tablefunctions.differences import PREVIOUS, one_before
 
 router = APIRouter(prefix="/api", tags=["diff"], responses=FAILURES)
 

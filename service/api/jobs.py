@@ -12,11 +12,12 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from catalog import Catalog, Job
-from service.api.databases import FAILURES
 from service.api.state import ServiceState, State, Visible
 from service.api.triggers import LiveEntry, live_entry
 from service.auth.principal import Principal
 from service.auth.user import Caller
+from service.http.errors import FAILURES
+from service.queries.origin import sendable
 from service.queries.request import QueryRequest
 from service.timelines.timeline import KeyTimelines, timelines_of
 
@@ -144,14 +145,14 @@ def _entry(job: Job, catalog: Catalog, service: ServiceState, caller: Principal)
     facts = catalog.facts_of(job)
     lineages = (database.lineage for database in job.databases)
     return JobEntry(
-        name=job.name,
-        title=job.title,
-        label=job.label,
+        name=sendable(job.name),
+        title=sendable(job.title),
+        label=sendable(job.label),
         job_id=job.job_id,
         job_name=None if facts is None else facts.name,
         state=None if facts is None else facts.state,
-        history=job.history,
-        databases=[database.name for database in job.databases],
+        history=sendable(job.history),
+        databases=[sendable(database.name) for database in job.databases],
         lineage=list(dict.fromkeys(one for one in lineages if one is not None)),
         live=live_entry(job, service, caller),
     )

@@ -10,9 +10,9 @@ from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
 
 from catalog import Database, KeyedState, NotAKeyError, keyed_states, unread_operators
-from service.api.databases import FAILURES
 from service.api.state import Visible
 from service.errors import query_error_of
+from service.http.errors import FAILURES
 from service.sql.edits import quoted
 from service.sql.literals import condition_of, text_constant
 from service.sql.types import sql_type

@@ -17,7 +17,6 @@ from starlette.status import HTTP_202_ACCEPTED, HTTP_204_NO_CONTENT
 
 from service.api.answers import (
     ANSWERS,
-    FAILURES,
     JSON,
     DatabaseBody,
     QueryAnswer,
@@ -29,7 +28,7 @@ from service.api.query import QueryBody
 from service.api.state import State
 from service.auth.user import Caller
 from service.errors import ResultGoneError
-from service.http.errors import ErrorBody, error_body
+from service.http.errors import FAILURES, ErrorBody, error_body
 from service.queries.history import QueryRecord
 from service.queries.state import QueryState
 

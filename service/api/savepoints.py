@@ -16,12 +16,11 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.status import HTTP_202_ACCEPTED, HTTP_204_NO_CONTENT
 
 from catalog import Catalog
-from service.api.answers import FAILURES
 from service.api.state import ServiceState, State
 from service.auth.principal import Identity, Principal
 from service.auth.user import Caller
 from service.errors import ForbiddenError, InvalidRequestError
-from service.http.errors import ErrorBody, error_body
+from service.http.errors import FAILURES, ErrorBody, error_body
 from service.queries.state import QueryState
 from service.writes.targets import target_of
 from service.writes.task import Phase

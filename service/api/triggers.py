@@ -10,7 +10,6 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.status import HTTP_202_ACCEPTED
 
 from catalog import Job
-from service.api.databases import FAILURES
 from service.api.state import ServiceState, State, Visible
 from service.auth.principal import Principal
 from service.auth.user import Caller
@@ -18,7 +17,7 @@ from service.flink.jobs import LiveJob
 from service.flink.poller import ClusterStatus
 from service.flink.trigger import SavepointFormat
 from service.flink.triggers import SavepointRecord
-from service.http.errors import ErrorBody, error_body
+from service.http.errors import FAILURES, ErrorBody, error_body
 from service.queries.state import QueryState
 
 router = APIRouter(tags=["live jobs"], responses=FAILURES)

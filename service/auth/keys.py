@@ -17,7 +17,6 @@ import hashlib
 import json
 import os
 import secrets
-import tempfile
 import threading
 import time
 from collections.abc import Sequence
@@ -27,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from service.auth.principal import Principal, Source, checked_grants
+from service.process.files import write_whole
 
 PREFIX = "spdb_"
 VERSION = 1
@@ -151,13 +151,7 @@ class KeyFile:
     def _write(self, keys: Sequence[Key]) -> None:
         document = {"version": VERSION, "keys": [_members(key) for key in keys]}
         try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            # mkstemp makes files that only their owner may read. The rename lets no reader see half a file.
-            descriptor, temporary = tempfile.mkstemp(dir=self._path.parent, prefix=f".{self._path.name}-")
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                json.dump(document, file, indent=2)
-                file.write("\n")
-            os.replace(temporary, self._path)
+            write_whole(self._path, json.dumps(document, indent=2) + "\n")
         except OSError as error:
             raise KeyFileError(
                 f"expected to write the file of keys, found {error.strerror}: {self._path}"

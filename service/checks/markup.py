@@ -22,7 +22,7 @@ from service.checks.findings import (
     weight,
 )
 from service.checks.text import WORDS
-from service.encode import printable
+from service.encode import counted, printable
 
 
 def html_page(findings: Findings) -> str:
@@ -68,7 +68,7 @@ def _operator(operator: OperatorVerdict, found: list[Finding]) -> str:
     title = title_of(operator)
     severity = operator_severity(operator)
     own = [finding for finding in found if finding.operator == title]
-    facts = [f"{len(operator.states)} state{'' if len(operator.states) == 1 else 's'}"]
+    facts = [counted(len(operator.states), "state")]
     if operator.stage:
         facts.append(f"fails at {operator.stage.value}, {STAGES[operator.stage]}")
     graph = "".join(_finding(finding) for finding in own if not finding.state)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from doctor import CheckReport, Severity
 from service.checks.findings import Finding, Findings, advice, findings_of, fine_parts, headline
-from service.encode import counted, printable
+from service.encode import counted, printable, wrapped_lines
 
 _INDENT = " " * 9
 # A change of many states has one message; a person reads it once.
@@ -41,7 +40,7 @@ def text_lines(findings: Findings, width: int | None = None) -> Iterator[str]:
         yield ""
         yield f"{WORDS[Severity.FINE]:<{len(_INDENT)}}{counted(operators, 'operator')}, {counted(states, 'state')}"
     yield ""
-    yield from _wrapped(f"What to do: {advice(worst)}.", "", width)
+    yield from wrapped_lines(f"What to do: {advice(worst)}.", "", width)
 
 
 def _headline(report: CheckReport, findings: Findings) -> str:
@@ -79,29 +78,13 @@ def _group_lines(group: Sequence[tuple[Finding, str]], width: int | None) -> Ite
         yield f"{_INDENT}and {len(group) - _NAMES_SHOWN} more like this"
     first = group[0][0]
     if first.message:
-        yield from _wrapped(first.message, _INDENT, width)
+        yield from wrapped_lines(first.message, _INDENT, width)
     if first.remedy:
-        yield from _wrapped(f"→ {first.remedy}", _INDENT, width)
+        yield from wrapped_lines(f"→ {first.remedy}", _INDENT, width)
 
 
 def _verdict(finding: Finding) -> tuple[object, ...]:
     return finding.severity, finding.stage, finding.message, finding.remedy
-
-
-def _wrapped(text: str, indent: str, width: int | None) -> Iterator[str]:
-    text = printable(" ".join(text.split()))
-    if width is None:
-        yield indent + text
-        return
-    yield from textwrap.wrap(
-        text,
-        width=max(width, 40),
-        initial_indent=indent,
-        subsequent_indent=indent,
-        # Names of classes are copied from the screen.
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
 
 
 WORDS = {one: one.value if one is Severity.FINE else one.value.upper() for one in Severity}

@@ -8,10 +8,7 @@ lookup.py      show all states and timers of one key
 diff.py        show what differs between two savepoints
 check.py       say whether a savepoint restores in a job
 jobs/          ask several checkpoints of a job: history, bisect, test
-create.py      make a new savepoint, from queries and files
-write.py       change a savepoint, into a new savepoint
-convert.py     write a savepoint anew for another Flink, with equal values
-savepoint.py   let a running Flink take a savepoint
+writing/       make new savepoints: create, write, convert, savepoint
 stateinfo.py   describe the states of a savepoint in a file beside it
 compile.py     compile the decoder
 keys.py        create, list and revoke API keys

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import orjson
 
-from catalog import Catalog, CatalogError, Database
+from catalog import CatalogError
 from doctor import Against, against_of
 from readers import ReaderError
 from service.checks.findings import BAD_INPUT, CANNOT_BE_TOLD, Findings
@@ -20,7 +20,7 @@ from service.checks.text import text_lines
 from service.commands.outcome import INTERRUPTED, WrongUsageError, reported, unexpected
 from service.commands.output import screen_width
 from service.commands.progress import ProgressLine
-from service.commands.sources import catalog_of, storage_options
+from service.commands.sources import catalog_of, newest_of, storage_options
 from service.encode import printable
 from service.errors import QueryError, query_error_of
 from service.settings import InvalidSettingError, path_map_of, settings_of
@@ -51,7 +51,7 @@ def _checked(options: Namespace) -> Findings:
         allow_non_restored=options.allow_non_restored,
         values=values_of(options.values, progress.note),
     )
-    database = _newest(catalog_of([options.path], options))
+    database = newest_of(catalog_of([options.path], options), "checked")
     against = _against(options)
     # A savepoint in an object store, and a jar of 20,000 classes, take a while.
     with ProgressLine(lambda: f"checking {printable(database.path)}{progress.text}"):
@@ -71,18 +71,6 @@ class _Progress:
     def note(self, state_name: str, entries: int) -> None:
         """Note how far a state was read."""
         self.text = f": {printable(state_name)}, {entries:,} entries"
-
-
-def _newest(catalog: Catalog) -> Database:
-    """Return the savepoint of a path, or the newest below it, which is said."""
-    found = catalog.newest
-    if found is None:
-        raise WrongUsageError("expected a savepoint that can be read, found none")
-    if len(catalog.databases) > 1:
-        print(
-            f"savepointdb: the newest of {len(catalog.databases)} is checked: {found.path}", file=sys.stderr
-        )
-    return found
 
 
 def _against(options: Namespace) -> tuple[Against, ...]:

@@ -45,7 +45,7 @@ from service.commands.output import (
     write_rows,
 )
 from service.commands.progress import ProgressLine
-from service.commands.sources import catalog_of, roots_of
+from service.commands.sources import catalog_of, newest_of, roots_of
 from service.comparing.comparison import (
     Comparison,
     comparison_of,
@@ -213,11 +213,11 @@ def _databases(options: Namespace) -> tuple[Database, Database]:
     if options.after is None:
         return _newest_two(options)
     given = [options.before, options.after]
-    found = [_newest(source, options) for source in given]
+    found = [newest_of(catalog_of([source], options), "compared") for source in given]
     if found[0].name.casefold() == found[1].name.casefold():
         roots = roots_of(given)
         found = [
-            _newest(Root(path=root.path, label=label), options, is_told=False)
+            newest_of(catalog_of([Root(path=root.path, label=label)], options), "compared", is_told=False)
             for label, root in zip(_SIDES, roots, strict=True)
         ]
     return found[0], found[1]
@@ -239,19 +239,6 @@ def _newest_two(options: Namespace) -> tuple[Database, Database]:
     raise WrongUsageError(
         f"expected AFTER, or a folder with two savepoints of one job, found {options.before} alone"
     )
-
-
-def _newest(source: str | Root, options: Namespace, *, is_told: bool = True) -> Database:
-    catalog = catalog_of([source], options)
-    found = catalog.newest
-    if found is None:
-        raise WrongUsageError("expected a savepoint that can be read, found none")
-    if is_told and len(catalog.databases) > 1:
-        print(
-            f"savepointdb: the newest of {len(catalog.databases)} is compared: {printable(found.path)}",
-            file=sys.stderr,
-        )
-    return found
 
 
 def _progress_of(query: Query) -> ProgressLine:

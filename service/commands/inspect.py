@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
-import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from catalog import Database
-from readers import ReaderError, json_text
+from readers import ReaderError
 from service.commands.compile import log_compilation
 from service.commands.outcome import ended
-from service.commands.output import screen_width
+from service.commands.output import json_object, screen_width
 from service.commands.sources import catalog_of
-from service.encode import dated, section_lines, size_text
+from service.encode import counted, dated, section_lines, size_text
 
 
 def main(options: Namespace) -> int:
@@ -57,17 +56,17 @@ def _lines(database: Database) -> Iterator[str]:
     age = f"{dated(made)}, " if made else ""
     job = f"job {database.job.title}, " if database.job.title else ""
     yield f"{database.name}: {kind} {database.checkpoint_id}, {age}{job}{size_text(total)}, {database.path}"
-    yield f"\n{_counted(len(operators), 'operator')}"
+    yield f"\n{counted(len(operators), 'operator')}"
     yield from section_lines(operators, _OPERATORS, screen_width(None))
-    yield f"\n{_counted(len(states), 'state')}"
+    yield f"\n{counted(len(states), 'state')}"
     yield from section_lines(states, _STATES, screen_width(None))
     odd = states.filter(pc.not_equal(states["decode_status"], "decoded"))
     if len(odd):
-        yield f"\n{_counted(len(odd), 'state')} not decoded, or not all of it"
+        yield f"\n{counted(len(odd), 'state')} not decoded, or not all of it"
         yield from section_lines(odd, _NOTES, screen_width(None))
     missing = _missing_files(database)
     if len(missing):
-        yield f"\n{_counted(len(missing), 'file')} missing or cut: what needs them cannot be read"
+        yield f"\n{counted(len(missing), 'file')} missing or cut: what needs them cannot be read"
         yield from section_lines(missing, _FILES, screen_width(None))
     if not len(odd) and not len(missing):
         yield "\nall of it decodes"
@@ -95,24 +94,8 @@ def _as_json(database: Database) -> str:
         "job": database.job.title,
         "lineage": database.lineage,
     }
-    head = orjson.dumps(facts, option=orjson.OPT_UTC_Z).decode().removesuffix("}")
-    return (
-        f'{head},"operators":{_json_rows(database, "operators")},"states":{_json_rows(database, "StateMeta")},'
-        f'"missing_files":{_json_text(_missing_files(database))}}}'
-    )
-
-
-def _json_rows(database: Database, table: str) -> str:
-    return _json_text(_rows(database, table))
-
-
-def _json_text(table: pa.Table) -> str:
-    rows: Sequence[str] = json_text(table.to_struct_array().combine_chunks()).to_pylist()
-    return f"[{','.join(rows)}]"
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"
+    tables = {"operators": _rows(database, "operators"), "states": _rows(database, "StateMeta")}
+    return json_object(facts, tables | {"missing_files": _missing_files(database)})
 
 
 _OPERATORS = {

@@ -23,6 +23,7 @@ from service.auth.principal import checked_grants
 from service.auth.tokens import Provider, TokenVerifier
 from service.commands.outcome import WrongUsageError, ended
 from service.commands.sources import cache_of, catalog_of, roots_of
+from service.encode import counted
 from service.engines.workers import COMPILING
 from service.http.admission import ConnectionLimits, Connections, Listener
 from service.http.connections import listening, protocol_of
@@ -107,11 +108,9 @@ def _serve(options: Namespace) -> None:
     connections = Connections(ConnectionLimits.of(settings))
     with _listening(settings, connections) as listener:
         host, port = listener.getsockname()[:2]
-        count, scheme = len(catalog.databases), "https" if settings.server.tls_certificate else "http"
-        print(
-            f"savepointdb serves {count} savepoint{'' if count == 1 else 's'} at {scheme}://{host}:{port}/",
-            file=sys.stderr,
-        )
+        count = counted(len(catalog.databases), "savepoint")
+        scheme = "https" if settings.server.tls_certificate else "http"
+        print(f"savepointdb serves {count} at {scheme}://{host}:{port}/", file=sys.stderr)
         if missing_units():
             print(f"savepointdb: {COMPILING}", file=sys.stderr)
         # Beside the requests: of many savepoints, this takes its time.

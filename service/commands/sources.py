@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 import shlex
+import sys
 from argparse import Namespace
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from catalog import Catalog
+from catalog import Catalog, Database
 from catalog.cache.states import StateCache
 from catalog.catalog import Root
 from catalog.errors import ConflictingRootsError
 from catalog.stateinfo import read_uids
 from readers import NotASavepointError, StorageOptions, cache_directory
 from service.commands.outcome import WrongUsageError
+from service.encode import printable
 from service.settings import InvalidSettingError, Settings, parts_of, path_map_of, settings_of
 
 
@@ -33,10 +35,9 @@ def catalog_of(
         sources: each `[name=]PATH`, or parsed already.
         options: the parsed command line.
         option: the one that gives the sources, to show how they are labelled.
-        rescan_after_s: seconds between two searches for new savepoints, which may also find a root that is missing now; None to
-            search once.
+        rescan_after_s: seconds between two searches for new savepoints; None to search once.
         cache: the cache of decoded states; None for none.
-        may_be_empty: True if savepoints may come later.
+        may_be_empty: True if savepoints may come later; a search may then find a root that is missing now.
 
     Raises:
         ReaderError: a source does not exist, or none of them holds a savepoint.
@@ -54,7 +55,7 @@ def catalog_of(
             state_info=options.state_info,
             jars=parts_of(settings.storage.jar),
             rescan_after_s=rescan_after_s,
-            allow_missing_roots=rescan_after_s is not None,
+            allow_missing_roots=may_be_empty and rescan_after_s is not None,
             cache=cache,
             options=storage_options(settings),
         )
@@ -91,6 +92,26 @@ def cache_of(settings: Settings, *, writes: bool) -> StateCache | None:
         return None
     directory = Path(settings.cache.directory) if settings.cache.directory else cache_directory() / "states"
     return StateCache(directory, settings.cache.size_bytes, writes=writes)
+
+
+def newest_of(catalog: Catalog, doing: str, *, is_told: bool = True) -> Database:
+    """Return the savepoint of a path, or the newest below it.
+
+    Args:
+        catalog: of the path.
+        doing: what is done to it, such as "checked".
+        is_told: True to say on standard error which one it is, where there are several.
+
+    Raises:
+        WrongUsageError: none can be read.
+    """
+    found = catalog.newest
+    if found is None:
+        raise WrongUsageError("expected a savepoint that can be read, found none")
+    count = len(catalog.databases)
+    if is_told and count > 1:
+        print(f"savepointdb: the newest of {count} is {doing}: {printable(found.path)}", file=sys.stderr)
+    return found
 
 
 def no_savepoint(path: str) -> NotASavepointError:

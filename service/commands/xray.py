@@ -14,17 +14,16 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import orjson
 import pyarrow as pa
 
 from catalog import Catalog, Database, Scan
-from readers import ReaderError, json_text, load_machine
+from readers import ReaderError, load_machine
 from service.commands.compile import log_compilation
-from service.commands.outcome import WrongUsageError, ended
-from service.commands.output import screen_width
+from service.commands.outcome import ended
+from service.commands.output import json_object, screen_width
 from service.commands.progress import ProgressLine
-from service.commands.sources import catalog_of
-from service.encode import counted, dated, printable, section_lines, size_text
+from service.commands.sources import catalog_of, newest_of
+from service.encode import counted, dated, section_lines, size_text
 from service.engines.parallel import read_splits
 
 _ON_PAGE = 40  # states
@@ -43,26 +42,13 @@ def _xray(options: Namespace) -> None:
     log_compilation()
     load_machine()
     catalog = catalog_of([options.path], options)
-    database = _newest(catalog)
+    database = newest_of(catalog, "shown")
     tables = {name: _rows(database, name) for name in ("xray", *(() if options.quick else _SCANNED))}
     if options.format == "json":
         print(_as_json(database, tables))
     else:
         print("\n".join(_Page(catalog, database, tables).lines()))
     sys.stdout.flush()
-
-
-def _newest(catalog: Catalog) -> Database:
-    """Return the savepoint of a path, or the newest below it, which is said."""
-    found = catalog.newest
-    if found is None:
-        raise WrongUsageError("expected a savepoint that can be read, found none")
-    if len(catalog.databases) > 1:
-        print(
-            f"savepointdb: the newest of {len(catalog.databases)} is shown: {printable(found.path)}",
-            file=sys.stderr,
-        )
-    return found
 
 
 def _rows(database: Database, name: str) -> pa.Table:
@@ -249,14 +235,7 @@ def _as_json(database: Database, tables: Mapping[str, pa.Table]) -> str:
         "checkpoint_id": database.checkpoint_id,
         "created_at": database.created_at,
     }
-    head = orjson.dumps(facts, option=orjson.OPT_UTC_Z).decode().removesuffix("}")
-    rest = (f'"{name}":{_json_rows(table)}' for name, table in tables.items())
-    return f"{head},{','.join(rest)}}}"
-
-
-def _json_rows(table: pa.Table) -> str:
-    rows: Sequence[str] = json_text(table.to_struct_array().combine_chunks()).to_pylist()
-    return f"[{','.join(rows)}]"
+    return json_object(facts, tables)
 
 
 _OPERATORS = {"operator": "operator", "entries": "entries", "bytes": "size"}

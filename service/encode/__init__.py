@@ -6,14 +6,14 @@ Modules:
     formats.py  batches → a stream of bytes, a function for each format
     table.py    batches → lines for people: a table, a value a line, a plan
     junit.py    suites of test cases → XML as JUnit writes it
-    sections.py  tables as sections of a page for people
+    sections.py  tables as sections of a page for people; texts, wrapped
     sizes.py    sizes in bytes and numbers → text for people
     ages.py     times → how long ago that was, for people
 """
 
 from service.encode.ages import age_text, dated
-from service.encode.formats import FORMATS, SPREADSHEET_CSV, Format, json_rows
-from service.encode.sections import section_lines
+from service.encode.formats import FORMATS, SPREADSHEET_CSV, Format, json_rows, split_suffix
+from service.encode.sections import section_lines, wrapped_lines
 from service.encode.sizes import counted, size_text
 from service.encode.table import fitting_columns, plan_lines, printable, table_lines, text_rows, value_lines
 
@@ -30,7 +30,9 @@ __all__ = [
     "printable",
     "section_lines",
     "size_text",
+    "split_suffix",
     "table_lines",
     "text_rows",
     "value_lines",
+    "wrapped_lines",
 ]

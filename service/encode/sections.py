@@ -1,14 +1,15 @@
-"""Tables as sections of a page for people: columns under titles, as many as fit on the screen."""
+"""Parts of a page for people: tables with as many columns as fit on the screen, and wrapped texts."""
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from service.encode.sizes import size_text
-from service.encode.table import fitting_columns, table_lines
+from service.encode.table import fitting_columns, printable, table_lines
 from service.sql.types import Column, sql_type
 
 _INDENT = "  "
@@ -51,3 +52,25 @@ def _shown(column: pa.ChunkedArray, title: str) -> pa.Array:
     if pa.types.is_null(array.type):
         array = array.cast(pa.string())
     return pc.fill_null(array, "-") if pa.types.is_string(array.type) else array
+
+
+def wrapped_lines(text: str, indent: str, width: int | None) -> Iterator[str]:
+    """Yield the lines of a text, indented; words, such as names of classes, stay whole, because they are copied from the screen.
+
+    Args:
+        text: any text; whitespace in it does not count.
+        indent: what begins each line.
+        width: characters per line of the screen; None for one line.
+    """
+    text = printable(" ".join(text.split()))
+    if width is None:
+        yield indent + text
+        return
+    yield from textwrap.wrap(
+        text,
+        width=max(width, 40),
+        initial_indent=indent,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

@@ -14,9 +14,23 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
+from service.errors import EngineUnavailableError
+
 _PREFIX = "savepointdb-spill-"
 _UNLOCKED_PREFIX = "savepointdb-new-"
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def task_folder(parent: str) -> SpillFolder:
+    """Return a folder for one task of a client.
+
+    Raises:
+        EngineUnavailableError: it cannot be made.
+    """
+    try:
+        return SpillFolder(parent)
+    except OSError as error:
+        raise EngineUnavailableError(f"expected a folder for temporary files: {error.strerror}") from error
 
 
 class SpillFolder:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from http import HTTPStatus
+from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -41,6 +42,19 @@ class ErrorAnswer(BaseModel):
     """The answer to a request that failed."""
 
     error: ErrorBody
+
+
+FAILURES: dict[int | str, dict[str, Any]] = {
+    "4XX": {
+        "model": ErrorAnswer,
+        "description": "the request, the query or the savepoint is at fault, or too many wait",
+    },
+    "5XX": {
+        "model": ErrorAnswer,
+        "description": "the service is at fault, a storage or Flink fails, or a limit was reached",
+    },
+}
+"""The failures of a call, for the description of the API."""
 
 
 def error_body(error: QueryError) -> ErrorBody:

@@ -27,7 +27,7 @@ from readers import (
     cache_directory,
     missing_units,
 )
-from service.encode.sizes import size_text
+from service.encode.sizes import counted, size_text
 from service.engines.registry import ENGINES, RegisteredEngine, Requirement, Role, loaded
 from service.errors import EngineUnavailableError, FlinkError
 from service.flink.answers import RUNNING
@@ -177,7 +177,7 @@ def _root(root: Root, path_map: Mapping[str, str] | None, storage: StorageOption
         yield Check(name="root", state=WRONG, found=f"{root.path} cannot be read: {reason}")
         return
     faults = [fault for database in databases if (fault := _fault(database))]
-    count = f"{len(databases)} savepoint{'' if len(databases) == 1 else 's'}"
+    count = counted(len(databases), "savepoint")
     if not databases:
         yield Check(name="root", state=MISSING, found=f"{root.path}: no savepoint is there yet")
     elif faults:

@@ -19,6 +19,7 @@ from typing import Any, Final
 from sqlglot import exp
 
 from service.auth.principal import Identity
+from service.encode import printable
 from service.flink.triggers import SavepointRecord
 from service.queries.query import Query
 from service.settings import Settings
@@ -49,15 +50,15 @@ class JsonFormatter(logging.Formatter):
 
 
 class TextFormatter(logging.Formatter):
-    """A line for people: time, level, message, and the fields as `name=value`; line breaks are escaped."""
+    """A line for people: time, level, message, and the fields as `name=value`; what is not printable is escaped."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Format a record."""
         fields = getattr(record, _FIELDS, {})
         shown = " ".join(f"{name}={json.dumps(value, default=str)}" for name, value in fields.items())
         line = f"{_time(record)} {record.levelname.lower()} {record.getMessage()} {shown}".rstrip()
-        # A client could otherwise write lines of its own into the log.
-        line = line.replace("\r", "\\r").replace("\n", "\\n")
+        # A client, or the name of a folder, could otherwise write lines of its own, or steer the terminal.
+        line = printable(line)
         return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
 
 

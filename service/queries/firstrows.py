@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
-from service.encode import json_rows, table_lines
+from service.encode import counted, json_rows, table_lines
 from service.queries.registry import Queries
 from service.queries.request import QueryRequest
 from service.sql.types import Column
@@ -40,7 +40,7 @@ class FirstRows:
         if not self.row_count:
             return "no row"
         more = "more than " if self.is_cut else ""
-        return f"{more}{self.row_count:,} row{'' if self.row_count == 1 else 's'}"
+        return f"{more}{counted(self.row_count, 'row')}"
 
     def lines(self, width: int | None = None) -> Iterator[str]:
         """Yield the kept rows as lines of a table, and a line that counts the others.

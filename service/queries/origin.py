@@ -56,7 +56,7 @@ class Origin:
         Raises:
             ReaderError: the savepoint cannot be opened.
         """
-        return cls(_text(database.name), database.checkpoint_id, _text(database.path))
+        return cls(sendable(database.name), database.checkpoint_id, sendable(database.path))
 
 
 def may_read(principal: Principal, origins: Sequence[Origin]) -> bool:
@@ -86,6 +86,9 @@ def metadata_of(
     return {QUERY_ID: query_id.encode(), DATABASES: orjson.dumps(origins), **lacking}
 
 
-def _text(name: str) -> str:
-    # Paths may have bytes that are not UTF-8; Python keeps them as surrogates, which JSON and headers refuse.
-    return name.encode(errors="replace").decode()
+def sendable(text: str) -> str:
+    """Return a text with `?` in place of halves of surrogate pairs, which JSON and headers refuse.
+
+    Paths may have bytes that are not UTF-8, which Python keeps as such halves; and in JSON a statement may come with them.
+    """
+    return text.encode(errors="replace").decode()

@@ -107,7 +107,7 @@ def check_value(where: str, key: str, value: Any) -> None:
         InvalidSettingError: `where` gives an unknown setting, or a value of the wrong type.
     """
     if key not in SETTINGS:
-        near = import_module("difflib").get_close_matches(key, SETTINGS, 1)
+        near = import_module("catalog.errors").near_names(key, SETTINGS)
         raise InvalidSettingError(
             f"{where}: expected a setting, found {key}{f'; is it {near[0]}?' if near else ''}"
         )

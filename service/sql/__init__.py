@@ -9,7 +9,7 @@ In: a statement in DuckDB's or Trino's dialect. Out: one query over resolved tab
     syntax.py              DuckDB's syntax where sqlglot reads it differently
     allowlist.py           what a statement may contain
     functions.py           which functions a query may call
-    differences.py         the table function `diff`
+    tablefunctions/        functions in FROM that become tables: `diff`, `savepoint_metadata`
     resolver.py            the tables that a query names
     names.py               their names in the plan
     edits.py               the same names in the user's own text

@@ -3,7 +3,7 @@
 Scalar and aggregate functions compute, so all are allowed except a list: functions that read settings, secrets, logs or
 other SQL, change the session, or only wait. Table functions read files and the inside of the engine, so none is allowed except
 a list. The engine reports unknown functions itself, with near names. One more table function never reaches an engine: `diff` is
-resolved as a table (`service.sql.differences`).
+resolved as a table (`service.sql.tablefunctions.differences`).
 """
 
 from __future__ import annotations

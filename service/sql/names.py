@@ -156,7 +156,7 @@ def _names_to_quote(sql: str, catalog: Catalog, schema: str | None) -> Iterator[
         if not databases and schema is not None:
             databases = [catalog.database(schema)]
         elif not databases:
-            databases = [one for one in [catalog.default or catalog.newest] if one is not None]
+            databases = [one for one in [catalog.implied] if one is not None]
         for database in databases:
             yield from (name for name in database.tables if not _PLAIN_NAME.fullmatch(name))
     except (CatalogError, ReaderError):

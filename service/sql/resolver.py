@@ -35,7 +35,6 @@ from service.errors import (
     query_error_of,
 )
 from service.sql.allowlist import check_table_function, check_tree
-from service.sql.differences import PREVIOUS, DifferenceCall, NameArgument, difference_call, one_before
 from service.sql.edits import edited
 from service.sql.functions import DIFFERENCES
 from service.sql.names import TablesBySelect, is_common_table, rename_tables, used_columns, used_names
@@ -46,6 +45,8 @@ from service.sql.schemas.information_schema import CATALOG, INFORMATION_SCHEMA, 
 from service.sql.schemas.listings import requested_databases
 from service.sql.schemas.named import JobTables, ListedSchema, Owner, listed_names, schema_called
 from service.sql.spellings import respell
+from service.sql.tablefunctions.calls import NameArgument
+from service.sql.tablefunctions.differences import PREVIOUS, DifferenceCall, difference_call, one_before
 
 
 class SystemTables(Protocol):

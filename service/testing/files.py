@@ -28,10 +28,10 @@ import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, datetime
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from service.errors import known_words
 from service.testing.errors import InvalidRulesError
 from service.testing.rules import OF_STATES, TABLE, Bounds, Rule, Severity
 
@@ -196,9 +196,9 @@ def _value(text: str) -> Any:
 def _rule(table: Mapping[str, Any], where: str) -> Rule:
     for key in table:
         if key not in _KEYS:
-            near = get_close_matches(key, _KEYS, 1)
-            hint = f"; is it {near[0]}?" if near else f", one of {', '.join(_KEYS)}"
-            raise InvalidRulesError(f"{where}: expected a word of rules, found {key!r:.100}{hint}")
+            raise InvalidRulesError(
+                f"{where}: expected a word of rules, found {key!r:.100}{known_words(key, _KEYS)}"
+            )
     name = _text(table, "name", where)
     sql = _text(table, "sql", where).rstrip().removesuffix(";").rstrip()
     for key, text in (("name", name), ("sql", sql)):

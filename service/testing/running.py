@@ -13,6 +13,7 @@ from typing import Any
 
 from catalog import Catalog, Database, NoSuchDatabaseError, NoSuchTableError
 from readers import ReaderError, SavepointGoneError
+from service.encode import counted
 from service.engines.registry import AUTO
 from service.errors import (
     DatabaseNotFoundError,
@@ -160,7 +161,7 @@ def _violation(rule: Rule, found: FirstRows) -> str:
     columns = len(found.columns)
     if columns != 1 or found.row_count != 1:
         raise InvalidQueryError(
-            f"expected one value, found {found.count_text} of {columns} column{'' if columns == 1 else 's'}"
+            f"expected one value, found {found.count_text} of {counted(columns, 'column')}"
         )
     value = found.batch.column(0)[0].as_py()
     try:

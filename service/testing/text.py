@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator
 
-from service.encode import counted, dated, printable
+from service.encode import counted, dated, printable, wrapped_lines
 from service.testing.results import RuleResult, RunReport, SavepointResult, Status
 from service.testing.rules import Severity
 
@@ -70,38 +69,23 @@ def _result_lines(one: RuleResult, fail_on: Severity, width: int | None) -> Iter
             label = "VIOLATED" if one.fails(fail_on) else one.rule.severity.value
             yield from _labelled(label, f"{one.title} ({one.rule.severity})", width)
             if one.rule.description:
-                yield from _wrapped(one.rule.description, width)
-            yield from _wrapped(one.message, width)
+                yield from wrapped_lines(one.rule.description, _INDENT, width)
+            yield from wrapped_lines(one.message, _INDENT, width)
             if one.rows is not None:
                 room = None if width is None else width - len(_INDENT)
                 yield from (f"{_INDENT}{line}" for line in one.rows.lines(room))
         case Status.ERROR:
             yield from _labelled("ERROR", f"{one.title}: the rule itself fails", width)
-            yield from _wrapped(one.message, width)
+            yield from wrapped_lines(one.message, _INDENT, width)
         case _:
             yield from _labelled("UNREADABLE", one.title, width)
-            yield from _wrapped(one.message, width)
+            yield from wrapped_lines(one.message, _INDENT, width)
 
 
 def _labelled(label: str, text: str, width: int | None) -> Iterator[str]:
-    first, *rest = list(_wrapped(text, width)) or [_INDENT]
+    first, *rest = list(wrapped_lines(text, _INDENT, width)) or [_INDENT]
     yield f"{label:<{len(_INDENT)}}{first.strip()}"
     yield from rest
-
-
-def _wrapped(text: str, width: int | None) -> Iterator[str]:
-    text = printable(" ".join(text.split()))
-    if width is None:
-        yield _INDENT + text
-        return
-    yield from textwrap.wrap(
-        text,
-        width=max(width, 40),
-        initial_indent=_INDENT,
-        subsequent_indent=_INDENT,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
 
 
 def _rank(one: RuleResult) -> tuple[int, int]:

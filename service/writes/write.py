@@ -27,7 +27,7 @@ from typing import Any
 from catalog import Database
 from readers import METADATA_FILE_NAME
 from service.auth.principal import Identity
-from service.engines.spill import SpillFolder
+from service.engines.spill import SpillFolder, task_folder
 from service.engines.workers.channel import Channel, ChannelClosedError, Frame
 from service.engines.workers.forks import ENVIRONMENT
 from service.engines.workers.messages import End
@@ -230,13 +230,7 @@ class Write:
         Raises:
             QueryError: it failed, was cancelled, or its process was lost.
         """
-        try:
-            spill = SpillFolder(self._settings.storage.temp_directory)
-        except OSError as error:
-            raise EngineUnavailableError(
-                f"expected a folder for temporary files: {error.strerror}"
-            ) from error
-        with closing(spill):
+        with closing(task_folder(self._settings.storage.temp_directory)) as spill:
             process, channel = self._start()
             try:
                 channel.send(Frame.RUN, self._task(spill).content())
@@ -261,13 +255,19 @@ class Write:
     def _start(self) -> tuple[subprocess.Popen[bytes], Channel]:
         own, inherited = socket.socketpair()
         with inherited:
-            process = subprocess.Popen(
-                [sys.executable, "-c", _PROGRAM, str(inherited.fileno())],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                pass_fds=(inherited.fileno(),),
-                env=os.environ | ENVIRONMENT | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-            )
+            try:
+                process = subprocess.Popen(
+                    [sys.executable, "-c", _PROGRAM, str(inherited.fileno())],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    pass_fds=(inherited.fileno(),),
+                    env=os.environ | ENVIRONMENT | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+                )
+            except OSError as error:
+                own.close()
+                raise EngineUnavailableError(
+                    f"expected a process for the write: {error.strerror}", hint="try again"
+                ) from error
         channel = Channel(own)
         with self._lock:
             self._process, self._channel = process, channel

@@ -19,6 +19,7 @@ from catalog.statetables import TimersTable
 from readers import VoidNamespaceSerializer, operator_id_of
 from service.errors import InvalidQueryError
 from service.sql.edits import quoted
+from service.sql.literals import text_constant
 from service.writing.composition import Composition
 from service.writing.layers import folded
 from service.writing.statements.rows import Insert
@@ -83,7 +84,7 @@ def rows_of_state(
         values = [known] if (known := facts.get(name)) is not None else []
         if name == "operator_uid" and not values:
             values = [uid for uid in uids if operator_id_of(uid) == facts["operator_id"]]
-        condition = f"{quoted(name)} = {_literal(values[0])}" if values else "FALSE"
+        condition = f"{quoted(name)} = {text_constant(values[0])}" if values else "FALSE"
         # One name of the operator is enough.
         conditions.append(f"({quoted(name)} IS NULL OR {condition})" if name in _OPERATOR else condition)
     columns = ", ".join(quoted(name) for name in _OWN if name in names)
@@ -154,7 +155,3 @@ def _is_void(writable: WritableState) -> bool:
 def _check_no_namespace(values: pa.Array, writable: WritableState) -> None:
     if values.null_count < len(values):
         raise InvalidQueryError(f"expected NULL in namespace: timers of {writable.state.name} have none")
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"

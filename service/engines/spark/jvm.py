@@ -23,6 +23,7 @@ from service.errors import EngineUnavailableError
 from service.process import machine
 
 if TYPE_CHECKING:
+    from pyspark import SparkStageInfo
     from pyspark.sql import SparkSession
 
 _INSTALL = "pip install 'savepointdb[spark]'"
@@ -98,37 +99,35 @@ class JvmSessions(Sessions):
 
     def tasks(self, tag: str) -> tuple[int, int]:
         """Implement `Sessions.tasks`."""
-        session = self._session
-        if session is None:
-            return 0, 0
         done = total = 0
         with contextlib.suppress(Exception):
-            tracker = session.sparkContext.statusTracker()
-            # pyspark's tracker knows groups of jobs, but not tags.
-            java: Any = session.sparkContext._jsc.sc().statusTracker()
-            for job in java.getJobIdsForTag(tag):
-                found = tracker.getJobInfo(int(job))
-                for stage in found.stageIds if found is not None else ():
-                    info = tracker.getStageInfo(stage)
-                    if info is not None:
-                        done += info.numCompletedTasks
-                        total += info.numTasks
+            for stage in self._stages(tag):
+                done += stage.numCompletedTasks
+                total += stage.numTasks
         return done, total
 
     def running(self, tag: str) -> int:
         """Implement `Sessions.running`."""
-        session = self._session
         running = 0
-        if session is not None:
-            with contextlib.suppress(Exception):
-                tracker = session.sparkContext.statusTracker()
-                java: Any = session.sparkContext._jsc.sc().statusTracker()
-                for job in java.getJobIdsForTag(tag):
-                    found = tracker.getJobInfo(int(job))
-                    for stage in found.stageIds if found is not None else ():
-                        info = tracker.getStageInfo(stage)
-                        running += info.numActiveTasks if info is not None else 0
+        with contextlib.suppress(Exception):
+            for stage in self._stages(tag):
+                running += stage.numActiveTasks
         return running
+
+    def _stages(self, tag: str) -> Iterator[SparkStageInfo]:
+        """Yield what Spark knows of the stages of a query."""
+        session = self._session
+        if session is None:
+            return
+        tracker = session.sparkContext.statusTracker()
+        # pyspark's tracker knows groups of jobs, but not tags.
+        java: Any = session.sparkContext._jsc.sc().statusTracker()
+        for job in java.getJobIdsForTag(tag):
+            found = tracker.getJobInfo(int(job))
+            for stage in found.stageIds if found is not None else ():
+                info = tracker.getStageInfo(stage)
+                if info is not None:
+                    yield info
 
     def forget(self) -> None:
         """Implement `Sessions.forget`: the next query starts another JVM."""

@@ -238,10 +238,10 @@ class ShowStatements:
         catalog = path[0] if len(path) == 2 else self._session.catalog or CATALOG
         if path or self._session.schema is not None:
             return self.schema(catalog, path[-1] if path else str(self._session.schema))
-        default = self._catalog.default or self._catalog.newest
-        if default is None:
+        implied = self._catalog.implied
+        if implied is None:
             raise InvalidQueryError("the session names no schema", hint="USE one, or SHOW TABLES FROM schema")
-        return default.name
+        return implied.name
 
     def _table(self, path: tuple[str, ...]) -> Table:
         # System tables first: `information_schema` is a schema of the catalog `flink`, too.

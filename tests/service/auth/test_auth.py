@@ -140,6 +140,15 @@ def test_neither_a_revoked_nor_an_expired_key_is_accepted(tmp_path: Path) -> Non
         keys.revoke("revoked")
 
 
+def test_a_key_that_cannot_be_written_leaves_nothing_behind(tmp_path: Path) -> None:
+    keys = KeyFile(tmp_path / "keys.json")
+    (tmp_path / "keys.json").mkdir()
+
+    with pytest.raises(KeyFileError, match="expected to write the file of keys"):
+        keys.create("ci", ["*"])
+    assert [path.name for path in tmp_path.iterdir()] == ["keys.json"]
+
+
 @pytest.mark.slow
 def test_a_running_service_sees_a_key_that_was_made_elsewhere(tmp_path: Path) -> None:
     running = KeyFile(tmp_path / "keys.json")

@@ -125,6 +125,14 @@ def test_a_line_of_the_log_is_one_line() -> None:
     assert JsonFormatter().format(record).count("\n") == 0
 
 
+def test_a_line_of_the_log_does_not_steer_the_terminal() -> None:
+    record = logging.LogRecord(
+        "savepointdb", logging.WARNING, "", 0, "%s is broken", ("c\x1b[2J\udcff",), None
+    )
+
+    assert TextFormatter().format(record).endswith(r" warning c\x1b[2J\udcff is broken")
+
+
 @pytest.mark.parametrize("settings", [Settings.of(log_level="loud"), Settings.of(log_format="xml")])
 def test_a_level_or_format_that_is_not_known_is_refused(settings: Settings) -> None:
     with pytest.raises(ValueError, match="expected a log_level"):

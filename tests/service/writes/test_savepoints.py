@@ -559,6 +559,18 @@ def test_a_process_that_is_killed_leaves_nothing_and_harms_nobody(
     assert [path.name for path in client.out.iterdir()] == ["again"]
 
 
+def test_a_write_whose_process_cannot_be_started_has_failed(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+
+    found = client.written(target="never")
+
+    assert (found["state"], found["error"]["code"]) == ("failed", "ENGINE_UNAVAILABLE")
+    assert found["error"]["message"] == "expected a process for the write: No such file or directory"
+    assert not (client.out / "never").exists()
+
+
 def processes_of(parent: int) -> list[int]:
     """The processes of writes that a process has started."""
     listed = Path(f"/proc/{parent}/task").glob("*/children")

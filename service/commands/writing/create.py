@@ -7,7 +7,7 @@ from argparse import Namespace
 from pathlib import Path
 
 from service.commands.outcome import WrongUsageError, ended
-from service.commands.write import execute, script_of
+from service.commands.writing.write import execute, script_of
 from service.writing.writing import WriteRequest
 from writers import write_empty_savepoint
 
