@@ -37,6 +37,7 @@ from service.operations.metrics import Metrics
 from service.protocols.trino import router as trino
 from service.queries.registry import Queries, slot_limits
 from service.settings import Settings
+from service.sql.parser import load_dialect
 from service.version import installed_version
 from service.web.router import page_router
 from service.writes.compilation import Compilation
@@ -73,6 +74,7 @@ def create_app(
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         workers.start()
+        load_dialect()
         if writes.roots:
             compilation.start()
         clusters.start()

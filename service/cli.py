@@ -111,7 +111,9 @@ def _interrupted(*_: object) -> NoReturn:
 
 def _loaded(command: str) -> ModuleType:
     if "pandas" not in sys.modules:
-        import_module("service.process.arrow").load_without_pandas()
+        arrow = import_module("service.process.arrow")
+        arrow.load_without_pandas()
+        arrow.load_parts_later()
     folder = _FOLDERS.get(command, "service.commands")
     return import_module(f"{folder}.{command.replace('-', '_')}")
 

@@ -6,9 +6,10 @@ import logging
 import sys
 from argparse import Namespace
 
-from readers import compile_all, compile_log
+import readers
+import writers
+from readers import compile_log
 from service.commands.outcome import ended
-from writers import COMPILED_UNITS
 
 
 def main(options: Namespace) -> int:
@@ -18,7 +19,7 @@ def main(options: Namespace) -> int:
 
 def _compile(options: Namespace) -> None:
     log_compilation()
-    compile_all(COMPILED_UNITS)
+    readers.compile_all(writers.COMPILED_UNITS)
     print("savepointdb: all is compiled", file=sys.stderr)
 
 

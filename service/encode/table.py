@@ -81,8 +81,8 @@ def fitting_columns(
 def value_lines(columns: Sequence[Column], batches: Iterable[pa.RecordBatch]) -> Iterator[str]:
     """Yield a line for each value of each row, and an empty line between rows."""
     names = [printable(column.name) for column in columns]
-    widest = max(map(_width, names), default=0)
-    titles = [" " * (widest - _width(name)) + name for name in names]
+    widest = max(map(text_width, names), default=0)
+    titles = [" " * (widest - text_width(name)) + name for name in names]
     is_first = True
     for batch in batches:
         for row in text_rows(columns, batch):
@@ -102,11 +102,16 @@ def plan_lines(columns: Sequence[Column], batches: Iterable[pa.RecordBatch]) -> 
 
 def text_rows(columns: Sequence[Column], batch: pa.RecordBatch) -> list[_Row]:
     """Return the rows of a batch as texts without control characters."""
-    texts = [
-        text_column(array, column.type).to_pylist()
-        for column, array in zip(columns, batch.columns, strict=True)
-    ]
+    texts = [_texts(array, column) for column, array in zip(columns, batch.columns, strict=True)]
     return [tuple(map(_cell, row)) for row in zip(*texts, strict=True)]
+
+
+def _texts(array: pa.Array, column: Column) -> list[str | None]:
+    # Without Arrow's functions, whose import takes longer than a short query.
+    if pa.types.is_integer(array.type):
+        return [None if value is None else str(value) for value in array.to_pylist()]
+    texts: list[str | None] = text_column(array, column.type).to_pylist()
+    return texts
 
 
 def printable(text: str) -> str:
@@ -120,7 +125,7 @@ def _cell(text: str | None) -> str:
     return _NULL if text is None else printable(text)
 
 
-def _width(text: str) -> int:
+def text_width(text: str) -> int:
     """Number of characters that a text takes on the screen."""
     if text.isascii():
         return len(text)
@@ -129,7 +134,7 @@ def _width(text: str) -> int:
 
 
 def _widths(names: Sequence[str], rows: Sequence[_Row]) -> list[int]:
-    return [min(max(map(_width, column)), _MAX_CELL) for column in zip(names, *rows, strict=True)]
+    return [min(max(map(text_width, column)), _MAX_CELL) for column in zip(names, *rows, strict=True)]
 
 
 def _least(names: Sequence[str], rows: Sequence[_Row], schema: pa.Schema) -> list[int]:
@@ -138,7 +143,7 @@ def _least(names: Sequence[str], rows: Sequence[_Row], schema: pa.Schema) -> lis
     cells = list(zip(*rows, strict=True)) or [()] * len(names)
     for name, column, whole, field in zip(names, cells, _widths(names, rows), schema, strict=True):
         may_be_cut = _is_text(field.type) and not all(map(_ID.fullmatch, column))
-        least.append(min(whole, max(_MIN_CELL, _width(name))) if may_be_cut else whole)
+        least.append(min(whole, max(_MIN_CELL, text_width(name))) if may_be_cut else whole)
     return least
 
 
@@ -165,7 +170,7 @@ def _line(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) ->
 
 
 def _padded(text: str, width: int, right: bool) -> str:
-    if _width(text) > width:
+    if text_width(text) > width:
         text = text[: max(width - 1, 1)] + "…"
-    blanks = " " * (width - _width(text))
+    blanks = " " * (width - text_width(text))
     return blanks + text if right else text + blanks

@@ -33,7 +33,8 @@ from uuid import UUID
 import pyarrow as pa
 from sqlglot import exp
 
-from catalog import NotAKeyError, parse_key
+import catalog
+from catalog import NotAKeyError
 from readers import json_text
 from service.errors import InvalidQueryError
 from service.sql.types import sql_type
@@ -156,7 +157,7 @@ def _timestamp(node: exp.Expr, column: pa.DataType) -> datetime.datetime | None:
 def _value(text: str, column: pa.DataType) -> Any:
     """Return the value that a text is, as keys are read; None if it is none."""
     try:
-        return parse_key(text, column).value
+        return catalog.parse_key(text, column).value
     except NotAKeyError:
         return None
 
@@ -281,7 +282,8 @@ _CONSTANTS: tuple[tuple[Callable[[pa.DataType], bool], Callable[[pa.Array], str]
     (pa.types.is_string, lambda value: text_constant(value[0].as_py())),
     (pa.types.is_integer, lambda value: str(value[0].as_py())),
     (pa.types.is_boolean, lambda value: str(value[0].as_py()).upper()),
-    (pa.types.is_decimal, lambda value: str(value[0].as_py())),
+    # A decimal with an exponent would be a DOUBLE.
+    (pa.types.is_decimal, lambda value: format(value[0].as_py(), "f")),
     (pa.types.is_floating, _floating_constant),
     (pa.types.is_timestamp, _time_constant),
     (

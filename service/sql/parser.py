@@ -1,13 +1,15 @@
-"""SQL texts ↔ syntax trees of sqlglot. Errors carry the position in the text."""
+"""SQL texts ↔ syntax trees of sqlglot. Errors carry the position in the text.
+
+A short statement needs no dialect of sqlglot: that of DuckDB is loaded by the first text that does.
+"""
 
 from __future__ import annotations
 
+import importlib
 import re
-from typing import ClassVar
 
 from sqlglot import exp, parse, tokenize
 from sqlglot.dialects.dialect import Dialect
-from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.errors import ErrorLevel, ParseError, SqlglotError, TokenError, UnsupportedError
 from sqlglot.tokenizer_core import Token, TokenType
 
@@ -18,12 +20,16 @@ from service.errors import (
     Position,
     QuerySyntaxError,
 )
-from service.sql.syntax import DuckDBSyntax
 
 DIALECT = "duckdb"
 
 # sqlglot ends some descriptions with the dump of a token.
 _DUMPED_TOKEN = re.compile(r"\s*but got <Token.*", re.DOTALL)
+
+
+def load_dialect() -> None:
+    """Load DuckDB's dialect now, for those who will need it: workers share what is loaded before they are forked."""
+    importlib.import_module("service.sql.syntax")
 
 
 def check_length(sql: str, max_sql_bytes: int) -> None:
@@ -47,10 +53,10 @@ def tokens_of(sql: str, *, has_commands: bool = True) -> list[Token]:
     Raises:
         QuerySyntaxError: a string, a quoted name or a comment has no end.
     """
+    from service.sql.syntax import words_of  # heavy
+
     try:
-        tokens = (
-            tokenize(sql, read=DIALECT) if has_commands else _WordTokenizer(dialect=DuckDB()).tokenize(sql)
-        )
+        tokens = tokenize(sql, read=DIALECT) if has_commands else words_of(sql)
     except TokenError as error:
         raise _unended() from error
     while tokens and tokens[-1].token_type is TokenType.SEMICOLON:
@@ -62,8 +68,10 @@ def with_double_quotes(sql: str) -> str:
     """Return a text whose names in backquotes, as Flink's SQL quotes them, stand in double quotes."""
     if "`" not in sql:
         return sql
+    from service.sql.syntax import backquoting_words_of  # heavy
+
     try:
-        tokens = _BackquotingTokenizer(dialect=DuckDB()).tokenize(sql)
+        tokens = backquoting_words_of(sql)
     except TokenError:
         return sql
     pieces, end = [], 0
@@ -75,14 +83,6 @@ def with_double_quotes(sql: str) -> str:
     return "".join([*pieces, sql[end:]])
 
 
-class _WordTokenizer(DuckDB.Tokenizer):
-    COMMANDS: ClassVar[set[TokenType]] = set()
-
-
-class _BackquotingTokenizer(DuckDB.Tokenizer):
-    IDENTIFIERS: ClassVar = ['"', "`"]
-
-
 def parsed(sql: str, dialect: str | type[Dialect] = DIALECT) -> exp.Expr:
     """Parse one statement. VALUES alone becomes `SELECT * FROM (VALUES …)`.
 
@@ -90,6 +90,8 @@ def parsed(sql: str, dialect: str | type[Dialect] = DIALECT) -> exp.Expr:
         QuerySyntaxError: the text is empty or not SQL.
         ForbiddenError: the text has several statements.
     """
+    from service.sql.syntax import DuckDBSyntax  # heavy
+
     try:
         trees = [
             tree

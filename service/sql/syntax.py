@@ -5,10 +5,40 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from sqlglot import exp
 from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.parsers.duckdb import DuckDBParser
-from sqlglot.tokenizer_core import TokenType
+from sqlglot.tokenizer_core import Token, TokenType
+
+
+class _WordTokenizer(DuckDB.Tokenizer):
+    COMMANDS: ClassVar[set[TokenType]] = set()
+
+
+class _BackquotingTokenizer(DuckDB.Tokenizer):
+    # Names behind EXPLAIN are quoted, too.
+    COMMANDS: ClassVar[set[TokenType]] = set()
+    IDENTIFIERS: ClassVar = ['"', "`"]
+
+
+def words_of(sql: str) -> list[Token]:
+    """Return the tokens of a text, also those behind a word like CALL.
+
+    Raises:
+        TokenError: a string, a quoted name or a comment has no end.
+    """
+    return _WordTokenizer(dialect=DuckDB()).tokenize(sql)
+
+
+def backquoting_words_of(sql: str) -> list[Token]:
+    """Return the tokens as `words_of`, of a text whose names may stand in backquotes.
+
+    Raises:
+        TokenError: a string, a quoted name or a comment has no end.
+    """
+    return _BackquotingTokenizer(dialect=DuckDB()).tokenize(sql)
 
 
 class DuckDBSyntax(DuckDB):

@@ -33,6 +33,7 @@ from readers import compile_all, warm
 from service.engines.registry import local_engine
 from service.engines.workers.channel import FORK, NUMBER, Channel
 from service.engines.workers.worker import Worker, yield_to_the_server
+from service.sql.parser import load_dialect
 
 
 def main() -> None:
@@ -44,6 +45,7 @@ def main() -> None:
     settings, memory_bytes = pickle.load(sys.stdin.buffer)  # from the server, which started this process
     # Loaded before the first fork: all workers share the pages of its modules.
     open_engine = local_engine().load()
+    load_dialect()
     # Here and not in the server, which answers meanwhile; takes long where nothing is compiled for this processor yet.
     compile_all()
     warm()

@@ -8,7 +8,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 from service import cli
 from service.settings import UNLIMITED, settings_of
@@ -59,6 +61,18 @@ def test_a_pipe_gets_all_rows_and_no_count(capsys: pytest.CaptureFixture[str]) -
     seen = capsys.readouterr()
     assert seen.out.splitlines()[2:] == [f"{n:>2}" for n in range(100)]
     assert (code, seen.err) == (0, "")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["parquet", "arrow"])
+def test_a_process_of_its_own_writes_every_format(name: str, tmp_path: Path) -> None:
+    sql = "SELECT key, value FROM aggregate WHERE key = 'key_662'"
+    path = tmp_path / f"rows.{name}"
+
+    subprocess.run(command(sql, "--format", name, "--output", str(path)), check=True, timeout=60)
+
+    read = parquet.read_table(path) if name == "parquet" else pa.ipc.open_stream(path).read_all()
+    assert read.to_pylist() == [{"key": "key_662", "value": 11290}]
 
 
 @pytest.mark.slow

@@ -114,6 +114,7 @@ VALUES: list[tuple[pa.DataType, list[Any]]] = [
     (pa.float32(), [0.1, 1.5, -2.0, float("inf"), float("nan")]),
     (pa.float64(), [0.1, 1.5, 1e300, -5e-324, 0.0, float("-inf"), float("nan")]),
     (pa.decimal128(38, 3), [Decimal("1.500"), Decimal("-" + "9" * 35 + ".999"), Decimal("0.001")]),
+    (pa.decimal128(38, 30), [Decimal("1.2345678901234567890123E-8"), Decimal("1.2345678901234567890124E-8"), Decimal(0)]),
     (pa.date32(), [DAY, datetime.date(1, 1, 1), datetime.date(9999, 12, 31)]),
     (pa.time32("ms"), [1, 86_399_999]),
     (pa.time64("ns"), [1000, 86_399_999_999_000, 1]),
