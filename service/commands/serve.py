@@ -27,6 +27,7 @@ from service.encode import counted
 from service.engines.workers import COMPILING
 from service.http.admission import ConnectionLimits, Connections, Listener
 from service.http.connections import listening, protocol_of
+from service.http.server import AdmittingServer
 from service.operations import logs
 from service.queries.registry import Queries
 from service.settings import Settings, config_path, parts_of, read_config, settings_of
@@ -36,18 +37,19 @@ from service.writes.targets import served_roots, write_roots_of
 logger = logging.getLogger("savepointdb")
 
 _LAST_PORT = 65_535
-_MAX_HEADER_BYTES = 64 * 1024
 _LAST_ANSWERS_S = 5
 # Threads that plan queries hold the interpreter for this long before the thread that serves connections gets it. With 200 clients,
 # answers came three times as fast as with Python's default of 5 ms.
 _SWITCH_S = 0.0005
 
 
-class _Server(uvicorn.Server):
+class _Server(AdmittingServer):
     """Lets running queries and writes end before it stops; a second signal stops it at once."""
 
-    def __init__(self, config: uvicorn.Config, queries: Queries, writes: Writes, drain_s: float) -> None:
-        super().__init__(config)
+    def __init__(
+        self, config: uvicorn.Config, listener: Listener, queries: Queries, writes: Writes, drain_s: float
+    ) -> None:
+        super().__init__(config, listener)
         self._queries = queries
         self._writes = writes
         self._drain_s = drain_s
@@ -118,15 +120,14 @@ def _serve(options: Namespace) -> None:
         config = uvicorn.Config(
             app,
             http=protocol_of(settings.server.stall_timeout_s, connections),
-            # Other loops, and the protocol of WebSockets, would pass by the limits of connections.
-            loop="asyncio",
+            loop="uvloop",
+            # The protocol of WebSockets would pass by the limits of connections.
             ws="none",
             log_config=None,
             access_log=options.verbose,
             server_header=False,
             ssl_certfile=settings.server.tls_certificate or None,
             ssl_keyfile=settings.server.tls_key or None,
-            h11_max_incomplete_event_size=_MAX_HEADER_BYTES,
             timeout_keep_alive=math.ceil(settings.server.idle_timeout_s) + 1,
             timeout_graceful_shutdown=_LAST_ANSWERS_S,
         )
@@ -135,7 +136,7 @@ def _serve(options: Namespace) -> None:
         except (OSError, ssl.SSLError) as error:
             raise WrongUsageError(f"expected a certificate and its key in PEM, found {error}") from error
         state = app.state.service
-        _Server(config, state.queries, state.writes, settings.server.drain_s).run(sockets=[listener])
+        _Server(config, listener, state.queries, state.writes, settings.server.drain_s).run(sockets=[])
 
 
 def _log_unreadable(catalog: Catalog) -> None:

@@ -7,5 +7,6 @@ Modules:
     body.py         the limits of the length of bodies, and of the time that they take
     connections.py  the protocol of a connection; clients that send or take no bytes are disconnected
     errors.py       QueryError → JSON
+    server.py       accepts connections: the server of the protocol
     hosts.py        the names of the service, for addresses in its answers
 """

@@ -135,6 +135,11 @@ class Connection(socket.socket):
         self._connections.closed(self)
         super().close()
 
+    def detach(self) -> int:
+        """Give the file up: uvloop closes it itself when the connection ends."""
+        self._connections.closed(self)
+        return super().detach()
+
     def _end(self) -> None:
         with suppress(OSError):
             self.shutdown(socket.SHUT_RDWR)
@@ -271,11 +276,11 @@ class Listener(socket.socket):
         self._reserve = _reserve()
 
     def accept(self) -> tuple[socket.socket, Any]:
-        """Accept and admit a connection; asyncio calls this until no connection is left.
+        """Accept and admit a connection; `service.http.server` calls this until no connection is left.
 
         Raises:
             BlockingIOError: there is no connection now, or the open ones come first.
-            OSError: no file is left, also not the one in reserve; asyncio waits for a second.
+            OSError: no file is left, also not the one in reserve.
         """
         while True:
             self._in_a_row += 1

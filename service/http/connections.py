@@ -6,16 +6,21 @@ While a connection waits for its client, for headers, a body, or the next reques
 Up to 64 KiB and a part of an answer wait in the connection until the client takes them. A query that waits for its
 client has a deadline of its own (`service.queries.query`), but a complete answer, or a page without a query, would wait
 for ever.
+
+httptools parses all bytes that it gets, and keeps each request. So it gets few at a time, and none of the next request before
+the answer to the last one is complete: a client can have as many requests as it likes on one connection, but not in memory.
+It has no limits of its own, so the headers of a request are counted here.
 """
 
 from __future__ import annotations
 
 import asyncio
 import socket
+from enum import Enum
 from typing import Any
 
-import h11
-from uvicorn.protocols.http.h11_impl import H11Protocol
+import httptools
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from service.errors import RequestTimeoutError
 from service.http.admission import Connection, Connections, Wait
@@ -26,6 +31,18 @@ from service.http.hosts import CONNECTED_FROM
 _AFTER_QUERIES_S = 1.0
 _UNSENT_BYTES = 256 * 1024
 _BACKLOG = 2048
+_MAX_HEADER_BYTES = 64 * 1024
+_INVALID = "Invalid HTTP request received."
+# Bytes that are parsed at a time: so many bytes are few requests, and of a body they are few calls.
+_PIECE_BYTES, _BODY_PIECE_BYTES = 1024, 4096
+
+
+class Part(Enum):
+    """The part of a request that its next byte belongs to."""
+
+    START = "the first byte"
+    HEADERS = "the request line or a header"
+    BODY = "the body, or what stands behind it"
 
 
 def protocol_of(stall_timeout_s: float, connections: Connections) -> type[asyncio.Protocol]:
@@ -36,11 +53,17 @@ def protocol_of(stall_timeout_s: float, connections: Connections) -> type[asynci
         connections: the open connections.
     """
 
-    class Protocol(H11Protocol):
+    class Protocol(HttpToolsProtocol):
         _stalled: asyncio.TimerHandle | None = None
         _connection: Connection | None = None
         # The thing that the connection waits for, and the request before it.
         _awaited: tuple[Wait | None, Any] = (Wait.HEADERS, None)
+        _part = Part.START
+        _header_bytes = 0
+        # What has arrived behind a request that is answered.
+        _held = b""
+        # What arrived is no HTTP: nothing behind it is read.
+        _is_broken = False
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)
@@ -52,12 +75,56 @@ def protocol_of(stall_timeout_s: float, connections: Connections) -> type[asynci
                 self._connection.wait_for(Wait.HEADERS)
 
         def data_received(self, data: bytes) -> None:
-            super().data_received(data)
+            if self._held or self._is_answering:
+                self._held += data
+                self.flow.pause_reading()
+            else:
+                self._parse(data)
             self._observe()
+
+        def on_message_begin(self) -> None:
+            super().on_message_begin()
+            self._part, self._header_bytes = Part.HEADERS, 0
+
+        def on_header(self, name: bytes, value: bytes) -> None:
+            # Behind a body, it is no header of the request any more.
+            if self._part is Part.HEADERS:
+                super().on_header(name, value)
+
+        def on_headers_complete(self) -> None:
+            if self.parser.should_upgrade():
+                return
+            hosts = sum(name == b"host" for name, _ in self.headers)
+            if hosts > 1 or (not hosts and self.parser.get_http_version() == "1.1"):
+                raise ValueError(f"expected one Host header, found {hosts}")
+            self._part, self._header_bytes = Part.BODY, 0
+            super().on_headers_complete()
+
+        def on_body(self, body: bytes) -> None:
+            self._header_bytes = 0
+            super().on_body(body)
+
+        def on_message_complete(self) -> None:
+            if self.parser.should_upgrade():
+                return
+            self._part = Part.START
+            super().on_message_complete()
 
         def on_response_complete(self) -> None:
             super().on_response_complete()
+            if self._held and not self.transport.is_closing():
+                self.loop.call_soon(self._parse_held)
             self._observe()
+
+        def send_400_response(self, msg: str) -> None:
+            self._held, self._is_broken = b"", True
+            if self._part is not Part.BODY and self._is_unanswered:
+                # What is wrong is the next request: the answer to this one goes before it, and is the last.
+                self.cycle.keep_alive = False
+            elif self._is_unanswered and (self.pipeline or self.cycle.response_started):
+                self.transport.close()
+            else:
+                super().send_400_response(msg)
 
         def pause_writing(self) -> None:
             super().pause_writing()
@@ -70,6 +137,63 @@ def protocol_of(stall_timeout_s: float, connections: Connections) -> type[asynci
         def connection_lost(self, exc: Exception | None) -> None:
             super().connection_lost(exc)
             self._goes_on()
+
+        @property
+        def _is_unanswered(self) -> bool:
+            """True if the answer to the last request whose headers have arrived is not complete."""
+            return self.cycle is not None and not self.cycle.response_complete
+
+        @property
+        def _is_answering(self) -> bool:
+            """True if a whole request has arrived, nothing of the next one, and its answer is not complete."""
+            return self._part is Part.START and self._is_unanswered
+
+        def _parse(self, data: bytes) -> None:
+            """Parse bytes until a request waits for its answer; hold the others back."""
+            start = 0
+            while start < len(data) and not self._is_broken:
+                if self._is_answering:
+                    self._held = data[start:]
+                    self.flow.pause_reading()
+                    return
+                end = start + (_BODY_PIECE_BYTES if self._part is Part.BODY else _PIECE_BYTES)
+                piece = data[start:end]
+                self._feed(piece)
+                if self._part is not Part.START:
+                    self._header_bytes += len(piece)
+                if self._header_bytes > _MAX_HEADER_BYTES and not self._is_broken:
+                    self.send_400_response(_INVALID)
+                start = end
+
+        def _feed(self, piece: bytes) -> None:
+            """Parse bytes. `data_received` of uvicorn would forget what stands behind a request for another protocol."""
+            self._unset_keepalive_if_required()
+            try:
+                self.parser.feed_data(piece)
+            except httptools.HttpParserUpgrade as upgrade:
+                self._stay(piece[upgrade.args[0] :])
+            except httptools.HttpParserError:
+                self.logger.warning(_INVALID)
+                self.send_400_response(_INVALID)
+
+        def _stay(self, rest: bytes) -> None:
+            """Read a request that asks for another protocol as if it did not; httptools leaves its body unread."""
+            method = self.parser.get_method()
+            if method == b"CONNECT":
+                self.send_400_response(_INVALID)
+                return
+            version = self.parser.get_http_version().encode()
+            head = b"%s %s HTTP/%s\r\n" % (method, self.url, version)
+            kept = [each for each in self.headers if each[0] not in (b"connection", b"upgrade")]
+            head += b"".join(b"%s: %s\r\n" % each for each in kept)
+            self.parser = httptools.HttpRequestParser(self)
+            self._feed(head + b"\r\n" + rest)
+
+        def _parse_held(self) -> None:
+            if not self.transport.is_closing():
+                held, self._held = self._held, b""
+                self._parse(held)
+                self._observe()
 
         def _goes_on(self) -> None:
             if self._stalled is not None:
@@ -86,14 +210,11 @@ def protocol_of(stall_timeout_s: float, connections: Connections) -> type[asynci
         def _wait(self) -> Wait | None:
             if self.transport.is_closing():
                 return Wait.CLOSE
-            if self.conn.their_state is h11.SEND_BODY:
-                return Wait.BODY
-            if self.conn.their_state is not h11.IDLE:
+            if self._part is Part.BODY:
+                return None if self.pipeline else Wait.BODY
+            if self._is_unanswered:
                 return None
-            # h11 copies the bytes of half a request whenever somebody asks for them.
-            if self.cycle is None or self._awaited == (Wait.HEADERS, self.cycle):
-                return Wait.HEADERS
-            return Wait.HEADERS if self.conn.trailing_data[0] else Wait.NEXT
+            return Wait.HEADERS if self._part is Part.HEADERS or self.cycle is None else Wait.NEXT
 
         def _end(self) -> None:
             """End the connection, because its client took too long."""
@@ -101,7 +222,7 @@ def protocol_of(stall_timeout_s: float, connections: Connections) -> type[asynci
             if wait in (Wait.BODY, Wait.CLOSE):
                 self.transport.abort()
                 return
-            if wait is Wait.HEADERS and self.conn.trailing_data[0]:
+            if wait is Wait.HEADERS and self._part is Part.HEADERS:
                 self.transport.write(_TOO_LATE)
             self.transport.close()
             self._observe()

@@ -10,6 +10,8 @@ import uvicorn
 from fastapi import FastAPI
 
 from service.http import connections
+from service.http.admission import ConnectionLimits, Connections
+from service.settings import Settings
 
 
 @contextmanager
@@ -24,6 +26,7 @@ def listening(app: FastAPI, last_answers_s: int | None = None, *, starts: bool =
     listener = connections.listening("127.0.0.1", 0)
     config = uvicorn.Config(
         app,
+        http=connections.protocol_of(60, Connections(ConnectionLimits.of(Settings()))),
         log_level="critical",
         timeout_graceful_shutdown=last_answers_s,
         lifespan="auto" if starts else "off",

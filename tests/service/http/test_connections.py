@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import re
 import resource
 import select
 import socket
@@ -119,6 +120,99 @@ def test_half_a_request_behind_a_whole_one_ends(besieged: tuple[int, str]) -> No
 
     assert answer.count(b"HTTP/1.1 200 ") == 1
     assert answer.count(b"HTTP/1.1 408 ") == 1
+
+
+@pytest.mark.slow
+def test_requests_that_come_together_are_answered_in_turn(besieged: tuple[int, str]) -> None:
+    _, address = besieged
+    body = httpx.Request("POST", address, json={"sql": LOOKUP}).content
+    with connected(address) as connection:
+        connection.sendall((LONG % len(body) + body + GET) * 100)
+        answer = rest_of(connection)
+
+    assert answer.count(b"HTTP/1.1 200 ") == 200
+    assert (
+        re.findall(rb'"rows":\[\[11290\]\]|"status":"ok"', answer)
+        == [
+            b'"rows":[[11290]]',
+            b'"status":"ok"',
+        ]
+        * 100
+    )
+
+
+@pytest.mark.slow
+def test_what_is_no_request_behind_a_request_ends_the_connection(besieged: tuple[int, str]) -> None:
+    _, address = besieged
+    with connected(address) as connection:
+        connection.sendall(GET + b"no HTTP\r\n\r\n" + GET)
+        answer = rest_of(connection)
+
+    assert answer.count(b"HTTP/1.1 ") == answer.count(b"HTTP/1.1 200 ") == 1
+    assert answer.endswith(b'{"status":"ok"}')
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"",
+        b"Host: a\r\nHost: b\r\n",
+        b"Host: a\r\nX: " + b"x" * 70_000 + b"\r\n",
+        b"Host: a\r\n" + b"x: y\r\n" * 20_000,
+        b"Host: a\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n",
+        b"Host: a\r\nContent-Length: 3\r\nContent-Length: 4\r\n",
+    ],
+    ids=["no host", "two hosts", "a long header", "many headers", "two lengths of a body", "two lengths"],
+)
+def test_a_request_that_can_be_read_in_two_ways_or_is_too_long_is_refused(
+    besieged: tuple[int, str], head: bytes
+) -> None:
+    _, address = besieged
+    with connected(address) as connection, suppress(ConnectionError):
+        connection.sendall(b"GET /healthz HTTP/1.1\r\n" + head + b"\r\n")
+        answer = connection.recv(65536)
+
+    assert answer.startswith(b"HTTP/1.1 400 ")
+
+
+@pytest.mark.slow
+def test_trailers_are_no_headers_and_not_endless(besieged: tuple[int, str]) -> None:
+    _, address = besieged
+    body = httpx.Request("POST", address, json={"sql": LOOKUP}).content
+    head = LONG.replace(b"Content-Length: %d", b"Transfer-Encoding: chunked")
+    start = head + b"%x\r\n%s\r\n0\r\n" % (len(body), body)
+    with connected(address) as connection:
+        connection.sendall(start + b"Host: evil\r\nAccept: text/csv\r\n\r\n")
+        few = rest_of(connection)
+    with connected(address) as connection, suppress(ConnectionError):
+        connection.sendall(start + b"x: y\r\n" * 20_000 + b"\r\n")
+        many = rest_of(connection)
+
+    assert b'"rows":[[11290]]' in few
+    assert b" 200 " not in many
+
+
+@pytest.mark.slow
+def test_an_upgrade_to_another_protocol_is_not_made(besieged: tuple[int, str]) -> None:
+    _, address = besieged
+    upgrade = (
+        b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAoAAAAAIAAAAA\r\n"
+    )
+    body = httpx.Request("POST", address, json={"sql": LOOKUP}).content
+    with connected(address) as connection:
+        connection.sendall((LONG % len(body)).replace(b"\r\n\r\n", b"\r\n" + upgrade + b"\r\n") + body)
+        first = b""
+        while not first.endswith(b"}"):
+            first += connection.recv(65536)
+        connection.sendall(GET.replace(b"\r\n\r\n", b"\r\n" + upgrade + b"\r\n"))
+        second = connection.recv(65536)
+        connection.sendall(GET)
+        third = connection.recv(65536)
+
+    assert b'"rows":[[11290]]' in first
+    assert second.startswith(b"HTTP/1.1 200 ")
+    assert third.startswith(b"HTTP/1.1 200 ")
 
 
 @pytest.mark.slow
