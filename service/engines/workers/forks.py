@@ -112,6 +112,9 @@ class ForkServer:
     Args:
         settings: settings of the engines in its workers.
         memory_bytes: memory that a worker may take; 0 for no limit.
+
+    Raises:
+        EngineUnavailableError: the system starts no process.
     """
 
     def __init__(self, settings: Settings, memory_bytes: int) -> None:
@@ -119,7 +122,7 @@ class ForkServer:
         self._spill = SpillFolder(settings.storage.temp_directory)
         self._control, control = socket.socketpair()
         lifeline, self._lifeline = os.pipe()
-        with control:
+        try:
             self._process = subprocess.Popen(
                 [sys.executable, "-c", _PROGRAM, str(control.fileno()), str(lifeline)],
                 stdin=subprocess.PIPE,
@@ -127,7 +130,14 @@ class ForkServer:
                 pass_fds=(control.fileno(), lifeline),
                 env=os.environ | ENVIRONMENT | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
             )
-        os.close(lifeline)
+        except OSError as error:
+            self._control.close()
+            os.close(self._lifeline)
+            self._spill.close()
+            raise _unavailable() from error
+        finally:
+            control.close()
+            os.close(lifeline)
         assert self._process.stdin is not None
         with suppress(OSError), self._process.stdin as file:
             pickle.dump((settings.replaced({"temp_directory": self._spill.path}), memory_bytes), file)
@@ -156,10 +166,14 @@ class ForkServer:
             EngineUnavailableError: the fork server has ended.
         """
         connection, inherited = socket.socketpair()
-        with inherited, self._lock:
-            with suppress(OSError):
-                socket.send_fds(self._control, [FORK], [inherited.fileno()])
-            number = self._answer()
+        try:
+            with inherited, self._lock:
+                with suppress(OSError):
+                    socket.send_fds(self._control, [FORK], [inherited.fileno()])
+                number = self._answer()
+        except EngineUnavailableError:
+            connection.close()
+            raise
         return WorkerProcess(number=number, connection=connection, channel=Channel(connection), forks=self)
 
     def reap(self, number: int) -> int:
@@ -188,8 +202,12 @@ class ForkServer:
         except OSError:
             content = b""
         if len(content) < NUMBER.size:
-            raise EngineUnavailableError("no process can be started for the query", hint="try again")
+            raise _unavailable()
         return int(NUMBER.unpack(content)[0])
+
+
+def _unavailable() -> EngineUnavailableError:
+    return EngineUnavailableError("no process can be started for the query", hint="try again")
 
 
 # Loads the modules of the workers without pandas and without garbage collection: each takes longer than all the rest.

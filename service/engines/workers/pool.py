@@ -32,6 +32,7 @@ _QUICK_CPU_S = 0.2
 _NICE_OF_LOOKUPS, _NICE_OF_OTHERS, _NICE_OF_LONG = 0, 17, 19
 # A worker that still writes to the cache this long after it was retired is killed.
 _LAST_WORK_S = 120.0
+_ENDING = "the service is about to end"
 logger = logging.getLogger("savepointdb")
 
 
@@ -106,6 +107,11 @@ class WorkerPool:
             worker = self._running_forks().fork()
             with self._lock:
                 self._busy.add(worker)
+                is_closed = self._is_closed
+            if is_closed:
+                # `close` may have looked through the workers before this one was among them.
+                worker.channel.close()
+                raise EngineUnavailableError(_ENDING)
         worker.slow_down(nice)
         return worker
 
@@ -148,13 +154,15 @@ class WorkerPool:
             self._forks[-1].kill()
         if self._watch is not None:
             self._watch.join()
-        for worker in (*self._idle, *self._busy, *self._retired):
+        with self._lock:
+            workers = (*self._idle, *self._busy, *self._retired)
+            self._idle.clear()
+            self._busy.clear()
+            self._retired.clear()
+        for worker in workers:
             worker.channel.close()
         for forks in self._forks:
             forks.close()
-        self._idle.clear()
-        self._busy.clear()
-        self._retired.clear()
         self._forks.clear()
 
     @property
@@ -178,24 +186,25 @@ class WorkerPool:
     def _running_forks(self) -> ForkServer:
         with self._starting:
             if self._is_closed:
-                raise EngineUnavailableError("the service is about to end")
+                raise EngineUnavailableError(_ENDING)
             if not self._forks or self._forks[-1].has_died:
                 self._start_forks()
             return self._forks[-1]
 
     def _start_forks(self) -> None:
         self._is_compiling = bool(missing_units())
-        forks = ForkServer(self._settings, self._memory_bytes)
-        # Dead fork servers stay in the list: their lifelines keep their workers alive.
-        self._forks.append(forks)
-        if self._is_closed:
-            forks.kill()
         try:
-            forks.wait_until_ready()
-        except EngineUnavailableError:
-            self._forks.remove(forks)
-            forks.close()
-            raise
+            forks = ForkServer(self._settings, self._memory_bytes)
+            # Dead fork servers stay in the list: their lifelines keep their workers alive.
+            self._forks.append(forks)
+            if self._is_closed:
+                forks.kill()
+            try:
+                forks.wait_until_ready()
+            except EngineUnavailableError:
+                self._forks.remove(forks)
+                forks.close()
+                raise
         finally:
             self._is_compiling = False
 

@@ -98,7 +98,7 @@ class Worker:
             self._execution = execution
             is_cancelled = self._is_cancelled
         if is_cancelled:
-            raise QueryCancelledError("the query was cancelled")
+            raise _cancelled()
         self._is_running.set()
         try:
             reader = execution.open()
@@ -139,7 +139,7 @@ class Worker:
             self._is_cancelled = True
             execution = self._execution
         if execution is not None:
-            execution.cancel(QueryCancelledError("the query was cancelled"))
+            execution.cancel(_cancelled())
 
     def _report(self) -> None:
         """Send progress; cancel again what was cancelled, because an engine may miss a cancel while it starts."""
@@ -154,9 +154,14 @@ class Worker:
                     sent = progress
                     with contextlib.suppress(ChannelClosedError):
                         self._channel.send(Frame.PROGRESS, progress_content(progress), wait=False)
-            if is_cancelled:
-                self._cancel()
+            # Only this one: meanwhile it may have ended, and the next one begun.
+            if is_cancelled and execution is not None:
+                execution.cancel(_cancelled())
             time.sleep(_REPORT_S)
+
+
+def _cancelled() -> QueryCancelledError:
+    return QueryCancelledError("the query was cancelled")
 
 
 def yield_to_the_server() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import gc
 import os
 import resource
 import signal
@@ -381,6 +382,28 @@ def test_progress_is_told_while_a_query_runs(service: Service) -> None:
 
         assert query.progress.bytes_read > 0
         assert not query.state.has_ended
+
+
+@pytest.mark.slow
+def test_a_process_that_cannot_be_started_costs_its_query_and_leaves_nothing_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    made = Service(connect(NATIVE, name="native"), temp_directory=str(tmp_path))
+    with closing(made.queries):
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "executable", str(tmp_path / "no-python"))
+            with pytest.raises(EngineUnavailableError, match="no process can be started"):
+                made.rows("SELECT 1")
+        assert "workers cannot be started" in caplog.text
+        assert list(tmp_path.iterdir()) == []
+        assert made.rows("SELECT 1") == [(1,)]
+
+        forks = made.engine.pool._running_forks()
+        forks.kill()
+        forks._process.wait()
+        with pytest.raises(EngineUnavailableError, match="no process can be started"):
+            forks.fork()
+    gc.collect()  # a socket that was left open warns, and a warning is an error
 
 
 @pytest.mark.slow
