@@ -8,16 +8,18 @@ from dataclasses import replace
 from typing import Any
 
 from catalog import Catalog
-from service.errors import InvalidRequestError, QueryError, QuerySyntaxError
+from service.errors import ForbiddenError, InvalidRequestError, QueryError, QuerySyntaxError
+from service.sql.allowlist import QUERY_WORDS
 from service.sql.edits import with_values
 from service.sql.names import quoting_hint
 from service.sql.parser import DIALECT, check_length, position_of_word, with_double_quotes
 from service.sql.plan import Plan
 from service.sql.planner import plan
 from service.sql.resolver import SystemTables
-from service.sql.trino.translation import translated
 
 TRINO = "trino"
+_FIRST_WORDS = re.compile(r"\s*(\w+)\s*(\w*)")
+_ABOUT_TABLES = ("SHOW", "DESCRIBE", "DESC")
 _WORD_AT = re.compile(r'"((?:[^"]|"")*)"|' + r"'((?:[^']|'')*)'|\w+")
 
 
@@ -74,6 +76,22 @@ def _from_duckdb(sql: str, _constants: Mapping[str, str]) -> str:
     return sql
 
 
+def _from_trino(sql: str, constants: Mapping[str, str]) -> str:
+    words = _FIRST_WORDS.match(sql)
+    first, second = (words[1].upper(), (words[2] or "").upper()) if words else ("", "")
+    if first == "SUMMARIZE" or (first in _ABOUT_TABLES and second in QUERY_WORDS):
+        raise ForbiddenError(
+            f"{first} of a query is not Trino's" if second in QUERY_WORDS else f"{first} is not Trino's",
+            hint="the dialect duckdb has it",
+        )
+    # Names of tables are the same in both dialects.
+    if first in _ABOUT_TABLES:
+        return sql
+    from service.sql.trino.translation import translated  # heavy, and only clients of Trino need it
+
+    return translated(sql, constants)
+
+
 def _relocate(error: QueryError, translated: str, sql: str) -> None:
     """Move the position of an error to the same word in the text as it was given."""
     position, error.position = error.position, None
@@ -87,5 +105,5 @@ def _relocate(error: QueryError, translated: str, sql: str) -> None:
 
 _TRANSLATIONS: dict[str, Callable[[str, Mapping[str, str]], str]] = {
     DIALECT: _from_duckdb,
-    TRINO: translated,
+    TRINO: _from_trino,
 }

@@ -6,14 +6,14 @@
 | EXPLAIN [ANALYZE] query, DESCRIBE query, SUMMARIZE query | the query, to be explained, described or summarized |
 | DESCRIBE table, SHOW COLUMNS FROM table, SUMMARIZE table | DESCRIBE or SUMMARIZE SELECT * FROM table |
 | SHOW TABLES [FROM database] [LIKE pattern], SHOW ALL TABLES, SHOW SCHEMAS or DATABASES [LIKE pattern] | a query of `information_schema` |
-| SHOW CREATE TABLE table | a query of one constant |
+| DESCRIBE | the tables of the database, with their comments |
+| SHOW CREATE TABLE table, DESCRIBE DATABASE or SCHEMA database | a query of constants |
 
 Everything else is refused.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -23,12 +23,13 @@ from sqlglot.tokenizer_core import Token, TokenType
 from catalog import Catalog
 from service.errors import ForbiddenError, Position, QuerySyntaxError
 from service.sql.allowlist import ALLOWED_STATEMENTS, QUERY_WORDS, refusal_of
-from service.sql.edits import quoted
 from service.sql.parser import DIALECT, blanked, check_length, parsed, tokens_of, too_deep
 from service.sql.plan import Plan
 from service.sql.resolver import Resolver, SystemTables
+from service.sql.schemas.definitions import definition_of
+from service.sql.schemas.descriptions import COLUMNS, facts_of
 from service.sql.schemas.information_schema import CATALOG
-from service.sql.types import sql_type
+from service.sql.schemas.named import Owner
 
 
 def plan(
@@ -148,39 +149,61 @@ class _Planner:
         return f"{column} ILIKE {pattern}", tokens[:-2]
 
     def _show_tables(self, tokens: Sequence[Token]) -> Plan:
-        like, named = self._like("table_name", tokens)
-        tokens = named[1:]
-        if named and not tokens:
+        like, named = self._like("name", tokens)
+        if named and len(named) < 2:
             raise QuerySyntaxError("expected the name of a database", position=self._position(named[0]))
+        database = (
+            self._database_called(named[1:])
+            if named
+            else self._resolver.default_database("SHOW TABLES FROM a database")
+        )
+        # A list passes over what cannot be read, and its tables alone would be an empty list.
+        database.listed()
+        name = exp.Literal.string(database.name).sql(DIALECT)
+        listed = f"SELECT table_name AS name FROM information_schema.tables WHERE table_schema = {name}"
+        return self._own(f"SELECT name FROM ({listed}) WHERE {like or 'TRUE'}")
+
+    def _database_called(self, tokens: Sequence[Token]) -> Owner:
+        """Return the database that the tokens name, with its catalog or without."""
         parts = [token.text for token in tokens if token.text != "."]
-        if parts and parts[0].casefold() == CATALOG and len(parts) == 2:
+        if parts[0].casefold() == CATALOG and len(parts) == 2:
             parts = parts[1:]
         if len(parts) > 1:
-            raise QuerySyntaxError("expected the name of a database behind SHOW TABLES FROM")
-        if parts:
-            database = self._resolver.database(parts[0], self._position(tokens[0]))
-        else:
-            database = self._resolver.default_database("SHOW TABLES FROM a database")
+            raise QuerySyntaxError("expected the name of a database", position=self._position(tokens[0]))
+        return self._resolver.database(parts[0], self._position(tokens[0]))
+
+    def _describe_tables(self) -> Plan:
+        database = self._resolver.default_database("DESCRIBE a table")
+        database.listed()  # as in `_show_tables`
         name = exp.Literal.string(database.name).sql(DIALECT)
         return self._own(
-            f"SELECT table_name AS name FROM information_schema.tables WHERE table_schema = {name}"
-            + (f" AND {like}" if like else "")
+            "SELECT table_name AS name, table_comment AS comment FROM information_schema.tables "
+            f"WHERE table_schema = {name}"
         )
+
+    def _describe_database(self, tokens: Sequence[Token]) -> Plan:
+        found = self._database_called(tokens)
+        rows = ", ".join(
+            f"({exp.Literal.string(name).sql(DIALECT)}, {'NULL' if value is None else exp.Literal.string(value).sql(DIALECT)})"
+            for name, value in facts_of(found)
+        )
+        return self._own(f"SELECT * FROM (VALUES {rows}) AS facts({', '.join(COLUMNS)})")
 
     def _show_create(self, token: Token) -> Plan:
         (reference,) = self._about_table(token, "").tables
-        columns = ",\n".join(
-            f"    {_identifier(column.name)} {sql_type(column.type)}" for column in reference.table.schema
-        )
-        path = [] if reference.database is None else [reference.database.name]
-        name = ".".join(map(_identifier, [*path, reference.table.name]))
-        definition = exp.Literal.string(f"CREATE TABLE {name} (\n{columns}\n)").sql(DIALECT)
+        database = None if reference.database is None else reference.database.name
+        text = definition_of(reference.table, database)
+        definition = exp.Literal.string(text).sql(DIALECT)
         return replace(self._own(f"SELECT {definition} AS sql"), is_definition=True)
 
     def _about(self, tokens: Sequence[Token], prefix: str) -> Plan:
         """Plan DESCRIBE or SUMMARIZE of a query or a table."""
         if len(tokens) < 2:
+            if prefix == "DESCRIBE":
+                return self._describe_tables()
             raise QuerySyntaxError(f"expected a table or a query behind {prefix}")
+        if prefix == "DESCRIBE" and len(tokens) > 2 and tokens[1].text.upper() in ("DATABASE", "SCHEMA"):
+            return self._describe_database(tokens[2:])
         if tokens[1].text.upper() in QUERY_WORDS:
             return self._query(tokens[1:], prefix)
         return self._about_table(tokens[1], prefix)
@@ -213,11 +236,6 @@ class _Planner:
 
     def _position(self, token: Token) -> Position:
         return Position.of(self._sql, token.start)
-
-
-def _identifier(name: str) -> str:
-    """Return a name as SQL writes it: in quotes where it needs them."""
-    return name if re.fullmatch("[a-z_][a-z0-9_]*", name) else quoted(name)
 
 
 # A word before a table or a query → what it asks.

@@ -202,6 +202,16 @@ class Resolver:
             position=position,
         )
 
+    def table(self, path: Sequence[str]) -> TableReference:
+        """Return the table of a name of one to three parts, the only one of its statement.
+
+        Raises:
+            QueryError: there is no such table.
+        """
+        parts = [exp.to_identifier(part, quoted=True) for part in path]
+        node = exp.Table(**dict(zip(("this", "db", "catalog"), reversed(parts), strict=False)))
+        return self._reference(node, 1)
+
     def _reference(self, node: exp.Table, number: int) -> TableReference:
         parts = [part.name for part in node.parts]
         start = node.this.meta.get("start")

@@ -5,6 +5,7 @@ Answers, `information_schema` and `inspect` show these names.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -25,17 +26,27 @@ class Column:
     type: str
 
 
-def sql_type(arrow_type: pa.DataType) -> str:
-    """Return the SQL name of an Arrow type."""
+def sql_type(arrow_type: pa.DataType, identifier: Callable[[str], str] | None = None) -> str:
+    """Return the SQL name of an Arrow type.
+
+    Args:
+        arrow_type: the type.
+        identifier: quotes names of fields where they need it; if None, where they are no plain names.
+    """
+    identifier = identifier or _identifier
     if pa.types.is_struct(arrow_type):
-        fields = ", ".join(f"{_identifier(field.name)} {sql_type(field.type)}" for field in arrow_type)
+        fields = ", ".join(
+            f"{identifier(field.name)} {sql_type(field.type, identifier)}" for field in arrow_type
+        )
         return f"STRUCT({fields})"
     if pa.types.is_map(arrow_type):
-        return f"MAP({sql_type(arrow_type.key_type)}, {sql_type(arrow_type.item_type)})"
+        return (
+            f"MAP({sql_type(arrow_type.key_type, identifier)}, {sql_type(arrow_type.item_type, identifier)})"
+        )
     if pa.types.is_list(arrow_type) or pa.types.is_large_list(arrow_type):
-        return f"{sql_type(arrow_type.value_type)}[]"
+        return f"{sql_type(arrow_type.value_type, identifier)}[]"
     if pa.types.is_fixed_size_list(arrow_type):
-        return f"{sql_type(arrow_type.value_type)}[{arrow_type.list_size}]"
+        return f"{sql_type(arrow_type.value_type, identifier)}[{arrow_type.list_size}]"
     if pa.types.is_decimal(arrow_type):
         return f"DECIMAL({arrow_type.precision},{arrow_type.scale})"
     if pa.types.is_timestamp(arrow_type):
@@ -44,7 +55,7 @@ def sql_type(arrow_type: pa.DataType) -> str:
         return "TIME_NS" if arrow_type.unit == "ns" else "TIME"
     # A dictionary is an encoding: clients see its values.
     if pa.types.is_dictionary(arrow_type):
-        return sql_type(arrow_type.value_type)
+        return sql_type(arrow_type.value_type, identifier)
     # Types that DuckDB does not have keep Arrow's name.
     return _PLAIN.get(arrow_type.id, str(arrow_type).upper())
 

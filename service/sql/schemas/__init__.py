@@ -5,4 +5,6 @@ Reading order:
     named.py               the schemas of a catalog, and `savepointdb`, which lists its jobs and checkpoints
     information_schema.py  the tables that list the catalog
     listings.py            which databases a query of such tables asks for
+    definitions.py         a table as a CREATE statement
+    descriptions.py        what is known of a schema, for DESCRIBE
 """
